@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,11 +17,10 @@ from ralph.app import json_shapes as shapes
 from ralph.app.feature import FeatureProgress as ListedFeature
 from ralph.app.sessions import Session
 from ralph.app.tasks.task import ListedTask
-from ralph.cli.loop import codes
 from ralph.cli.main import cli
 from ralph.config import KEYS, TRUSTED, as_json
 from ralph.formats.config_files import ConfigKey
-from ralph.loop.state import Run
+from ralph.loop.state import EXIT_CODES, MEANINGS, EndReason, Run
 from ralph.model.graph import Edge, Node, NodeType, Relation
 from ralph.model.record import MemoryKind, Origin, Outcome, Record
 from ralph.model.work import Feature, JournalEntry, Task
@@ -96,22 +96,24 @@ def cli_page() -> str:
 def config_page(text: str) -> str:
     """docs/config.md with its table of keys written anew."""
     pattern = re.compile(r"(<!-- generated: keys -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    return pattern.sub(lambda found: found[1] + keys_table().strip("\n") + found[2], text)
+    return pattern.sub(lambda match: match[1] + keys_table().strip("\n") + match[2], text)
 
 
 def loop_page(text: str) -> str:
     """docs/loop.md with its table of exit codes written anew."""
+    rows = ["| exit code | reason | meaning |", "|---|---|---|"]
+    rows += [f"| {EXIT_CODES[reason]} | `{reason.value}` | {MEANINGS[reason]} |" for reason in EndReason]
+    table = "\n".join(rows)
     pattern = re.compile(r"(<!-- generated: exit codes -->\n).*?(<!-- end -->)", re.DOTALL)
-    return pattern.sub(lambda found: f"{found[1]}{codes()}{found[2]}", text)
+    return pattern.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
 
 
 def json_examples() -> Iterator[tuple[str, Callable[..., object], object]]:
     """One example of each noun: its name, the function of json_shapes, and what the function returns for it."""
     edge = Edge("mem-1705751400-a3f8", Relation.AFFECTS, "file:src/db.ts", "2026-01-20", explicit=True)
-    record = Record(
-        "mem-1705751400-a3f8", MemoryKind.FIX, "ECONNREFUSED: run docker compose up first", tags=("docker",),
-        created_at="2026-01-20", origin=Origin(by="human"),
-    )  # fmt: skip
+    text, about = "ECONNREFUSED: run docker compose up first", Origin(by="human")
+    record = Record("mem-1705751400-a3f8", MemoryKind.FIX, text, tags=("docker",), origin=about)
+    record = replace(record, created_at="2026-01-20")
     task = ListedTask(Task("t-1a2b3c", "Refund an order", priority=1), is_ready=True)
     session = Session("3f2a", "2026-01-20T10:00:00Z", "2026-01-20T10:20:00Z", "claude", prompt="fix the login")
     entry = JournalEntry("run-1a2b3c4d", 1, Outcome.DONE, "t-1a2b3c", "Refund an order", duration=61.5)

@@ -93,11 +93,11 @@ def warn(message: str) -> None:
 
 
 def say(message: str) -> None:
-    """Print a note on stderr."""
-    click.echo(message, err=True)
+    """Print a note on stderr; an empty one is left out."""
+    if message:
+        click.echo(message, err=True)
 
 
 def print_private(parts: int) -> None:
     """Print how many private parts were left out, if any."""
-    if parts:
-        say(f"left out {parts} private part(s)")
+    say(f"left out {parts} private part(s)" if parts else "")

@@ -1,40 +1,60 @@
-"""`ralph loop`: start, watch, stop and resume runs of the loop."""
+"""`ralph loop`: start, stop and resume runs of the loop, and show their status, output and journal."""
 
 import json
 import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ralph import paths
-from ralph.app import runs
-from ralph.cli import runs as runs_commands
-from ralph.cli.context import Invocation, invocation, say
+from ralph.app import json_shapes, runs
+from ralph.app.json_shapes import journal_json
+from ralph.cli.context import Invocation, pass_call, say
 from ralph.cli.loop_terminal import LoopTerminal
-from ralph.cli.options import Group, format_option, text_argument
-from ralph.cli.output import json_text, one_line, table
-from ralph.cli.runs import mark_dead_runs
-from ralph.errors import RalphError, Refused, UsageError
-from ralph.loop.state import EXIT_CODES, MEANINGS, EndReason, exit_code
-from ralph.model.work import RunStatus
+from ralph.cli.options import (
+    Fn,
+    Group,
+    agent_options,
+    all_tasks_option,
+    format_option,
+    limit_option,
+    read_words,
+    since_option,
+    text_argument,
+)
+from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, table, visible
+from ralph.errors import NothingYet, RalphError, Refused, UsageError
+from ralph.loop.state import Run, exit_code
+from ralph.model.record import Outcome
+from ralph.model.work import JournalEntry, RunStatus
 from ralph.store import files
 
 if TYPE_CHECKING:
-    from ralph.app.agents import AgentCheck, AgentInfo
+    from ralph.app.agents import AgentInfo
+    from ralph.app.journal import JournalFilter
     from ralph.app.loop import LoopRequest
 
-_PAUSE = 0.3
-_PATIENCE = 30.0
-"""Seconds that a detached run may take to begin."""
 AGENTS = ("claude", "codex", "acp", "command", "scripted")
-_ANY = "auto"
+_ANY_AGENT = "auto"
+_PAUSE = 0.3
+_START_SECONDS = 30.0
+"""How long a detached run may take to begin."""
+_LAST_ENTRIES = 5
+_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
 _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
-"""What an agent within a loop has in its environment, and a run of its own has not."""
+"""Variables of an agent within a loop, which a run that it starts must not inherit."""
+_CRITERIA = (
+    'What must hold: test_pass, build_success, lint_clean, type_check, "custom:COMMAND", marker, or none; '
+    "may be given several times."
+)
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+_run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
 
 
 @click.group(name="loop", cls=Group)
@@ -48,32 +68,24 @@ def cli() -> None:
     """
 
 
-for _command in (runs_commands.status, runs_commands.list_, runs_commands.show, runs_commands.logs,
-                 runs_commands.journal_):  # fmt: skip
-    cli.add_command(_command)
+# --- running ---------------------------------------------------------------------------------------
 
 
-def _run_options(command: click.Command) -> click.Command:
-    """The options that `start` and `resume` share."""
-    command.params += [
-        click.Option(["--max-iterations"], type=click.IntRange(min=1),
-                     help="End after so many iterations (default: ralph.max_iterations)."),
-        click.Option(["--max-minutes"], type=click.IntRange(min=1), help="End after so many minutes."),
-        click.Option(["--max-cost"], type=click.FloatRange(min=0, min_open=True), metavar="DOLLARS",
-                     help="End when it has cost so much."),
-        click.Option(["--criteria", "-c"], multiple=True, metavar="WHAT",
-                     help="What must hold: test_pass, build_success, lint_clean, type_check, \"custom:COMMAND\", "
-                     "marker, or none; may be given several times."),
-        click.Option(["--agent"], default="", help="Who works: claude, codex, acp, command."),
-        click.Option(["--command"], default="", help="The program of the agents `command` and `acp`."),
-        click.Option(["--model"], default="", help="The agent's model."),
-        click.Option(["--permission"], default="", metavar="MODE", help="Claude Code's permission mode."),
-        click.Option(["--verify/--no-verify"], default=None, help="Have a second, read-only session check the work."),
-    ]  # fmt: skip
-    return command
+def _run_options(function: Fn) -> Fn:
+    """Add the options that `start` and `resume` share."""
+    about = "End after so many iterations (default: ralph.max_iterations)."
+    for option in (
+        click.option("--verify/--no-verify", default=None, help="Have a second, read-only session check the work."),
+        agent_options,
+        click.option("--criteria", "-c", multiple=True, metavar="WHAT", help=_CRITERIA),
+        click.option("--max-cost", type=_POSITIVE, metavar="DOLLARS", help="End when it has cost so much."),
+        click.option("--max-minutes", type=click.IntRange(min=1), help="End after so many minutes."),
+        click.option("--max-iterations", type=click.IntRange(min=1), help=about),
+    ):
+        function = option(function)
+    return function
 
 
-@_run_options
 @cli.command("start")
 @click.argument("goal", required=False, default=None)
 @click.option("--task", default=None, metavar="ID", help="Work on this task.")
@@ -81,14 +93,12 @@ def _run_options(command: click.Command) -> click.Command:
 @click.option("--force", is_flag=True, help="Start even when every criterion given with --criteria holds already.")
 @click.option("--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id.")
 @click.option("--as", "run_id", default="", hidden=True, help="The run's id, when it is detached.")
-@click.pass_context
-def start(
-    ctx: click.Context, /, goal: str | None, task: str | None, feature: str | None, force: bool, detach: bool,
-          run_id: str,
-          **said: object) -> None:  # fmt: skip
+@_run_options
+@pass_call
+def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
     """Work on a goal until it is met; without one, on the ready tasks until none is left.
 
-    Exit codes tell why it ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no
+    The exit code is the reason for the end: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no
     progress, 16 thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md has them all).
 
     \b
@@ -99,29 +109,28 @@ def start(
     """
     from ralph.app import loop as verbs
 
-    call = invocation(ctx)
-    for what, given in (("the goal", goal), ("--task", task), ("--feature", feature)):
-        if given is not None and not given.strip():
+    for what, name in (("the goal", "goal"), ("--task", "task"), ("--feature", "feature")):
+        if options[name] is not None and not options[name].strip():
             raise UsageError(f"{what} is empty", hint="leave it out to work on every ready task")
-    request = replace(_request(said), goal=goal or "", task=task or "", feature=feature or "", force=force)
+    request = _request(options)
     if detach:
-        _detached(call, request)
-        return
-    voice = _voice(call, run_id or runs.mint(call.root), quiet=bool(run_id))
-    with voice.listening():
-        run = verbs.start(call.root, call.config, request, voice.printer(), run_id=voice.run)
-    ctx.exit(exit_code(run))
+        _detach(call, request)
+        return 0
+    terminal = LoopTerminal(call.root, run_id or runs.mint(call.root), call.config.privacy.patterns, quiet=bool(run_id))
+    with terminal.listening():
+        run = verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run)
+    return exit_code(run)
 
 
-@_run_options
 @cli.command("resume")
-@click.argument("run_id", metavar="[RUN]", required=False, default="")
+@_run_id
 @click.option("--feedback", default="", metavar="TEXT", help="Something that the agent should know.")
-@click.pass_context
-def resume(ctx: click.Context, /, run_id: str, feedback: str, **said: object) -> None:
+@_run_options
+@pass_call
+def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
     """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest.
 
-    Iterations, ids and what was learned are kept; a limit that ended it counts anew.
+    Iterations, ids and what was learned are kept; a limit that ended it is counted anew.
 
     \b
     Examples:
@@ -130,20 +139,18 @@ def resume(ctx: click.Context, /, run_id: str, feedback: str, **said: object) ->
     """
     from ralph.app import loop as verbs
 
-    call = invocation(ctx)
-    voice = _voice(call, runs.current(call.root, run_id).id)
-    with voice.listening():
-        run = verbs.resume(
-            call.root, call.config, voice.run, voice.printer(), request=_request(said), feedback=feedback
-        )
-    ctx.exit(exit_code(run))
+    request = _request(options)
+    terminal = LoopTerminal(call.root, runs.current(call.root, run_id).id, call.config.privacy.patterns)
+    with terminal.listening():
+        run = verbs.resume(call.root, call.config, terminal.run, terminal.printer(), request=request, feedback=feedback)
+    return exit_code(run)
 
 
 @cli.command("stop")
-@click.argument("run_id", metavar="[RUN]", required=False, default="")
+@_run_id
 @click.option("--now", is_flag=True, help="End the agent at once, not after its iteration.")
-@click.pass_context
-def stop(ctx: click.Context, run_id: str, now: bool) -> None:
+@pass_call
+def stop(call: Invocation, run_id: str, now: bool) -> None:
     """Ask a run to stop after its iteration, or at once.
 
     \b
@@ -151,36 +158,354 @@ def stop(ctx: click.Context, run_id: str, now: bool) -> None:
       ralph loop stop
       ralph loop stop run-1a2b3c4d --now
     """
-    call = invocation(ctx)
-    root = call.root
-    mark_dead_runs(call)
-    there = [each.id for each in runs.running(root)]
-    if not run_id and len(there) > 1:
-        raise Refused(f"{len(there)} runs are running: {', '.join(there)}", hint="name the one that is meant")
-    run = runs.current(root, run_id)
+    _mark_dead_runs(call)
+    running = [run.id for run in runs.running(call.root)]
+    if not run_id and len(running) > 1:
+        raise Refused(f"{len(running)} runs are running: {', '.join(running)}", hint="name the one that is meant")
+    run = runs.current(call.root, run_id)
     if run.status is not RunStatus.RUNNING:
         raise Refused(f"{run.id} is not running: {run.reason}", hint="`ralph loop list` shows the runs")
-    runs.ask_to_stop(root, run.id, now=now)
+    runs.ask_to_stop(call.root, run.id, now=now)
     click.echo(f"{run.id} will stop {'now' if now else f'after iteration {run.iterations + 1}'}")
 
 
+def _request(options: dict[str, Any]) -> "LoopRequest":
+    from ralph.app.loop import LoopRequest
+
+    return LoopRequest(**{name: value for name, value in options.items() if value is not None})
+
+
+def _detach(call: Invocation, request: "LoopRequest") -> None:
+    """Start the run as a process of its own, and wait until it has begun."""
+    from ralph.app import loop as verbs
+
+    root = call.root
+    _mark_dead_runs(call)
+    verbs.prepare(root, verbs.apply_request(call.config, request), request)
+    run_id = runs.mint(root)
+    isolated = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not this package
+    argv = [sys.executable, isolated, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]
+    environment = {name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES}
+    log = paths.run_output(root, run_id)
+    output = files.output(log, root=paths.state_boundary(root))
+    try:
+        child = subprocess.Popen(
+            [*argv, *_arguments(request)],
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=environment,
+        )
+    finally:
+        os.close(output)
+    begun, until = paths.run_log(root, run_id), time.monotonic() + _START_SECONDS
+    while child.poll() is None and time.monotonic() < until and not begun.exists():
+        time.sleep(_PAUSE / 3)
+    code = child.poll()
+    if code is not None and not begun.exists():
+        message = (files.read(log) or "").strip()
+        raise Refused(f"the run did not begin (exit {code}): {message}", hint="correct that and start again")
+    child.returncode = 0  # it lives on; without this Python would warn that nobody waited for it
+    click.echo(run_id)
+    for verb, what in (("status", "shows it"), ("logs -f", "follows it"), ("stop", "stops it after its iteration")):
+        say(f"  ralph loop {verb} {run_id}   {what}")
+
+
+def _arguments(request: "LoopRequest") -> list[str]:
+    """Return a request as arguments of `ralph loop start`."""
+    limits = ("max_iterations", "max_minutes", "max_cost")
+    words: list[str] = []
+    for name in ("task", "feature", "agent", "command", "model", "permission", *limits):
+        if value := getattr(request, name):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    for criterion in request.criteria:
+        words += ["--criteria", criterion]
+    if request.verify is not None:
+        words.append("--verify" if request.verify else "--no-verify")
+    return [*words, *(["--force"] if request.force else []), *(["--", request.goal] if request.goal else [])]
+
+
+# --- showing runs ----------------------------------------------------------------------------------
+
+
+@cli.command("status")
+@_run_id
+@click.option("--watch", is_flag=True, help="Show it again whenever it changes, until the run ends.")
+@format_option("table", "json")
+@pass_call
+def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
+    """Show the state of a run; without RUN, the one that runs, else the newest.
+
+    \b
+    Examples:
+      ralph loop status
+      ralph loop status --watch
+    """
+    _mark_dead_runs(call)
+    try:
+        run = runs.current(call.root, run_id)
+    except NothingYet:
+        _print_run(call.root, None, form)
+        return
+    printed: Run | None = None
+    while True:
+        if run != printed:
+            _print_run(call.root, run, form)
+            printed = run
+        if not watch or not runs.lives(call.root, run):
+            return
+        time.sleep(_PAUSE)
+        run = runs.read(call.root, run.id)
+
+
+@cli.command("list")
+@limit_option(20)
+@format_option("table", "json")
+@pass_call
+def list_(call: Invocation, limit: int, form: str) -> None:
+    """List the runs, newest first.
+
+    \b
+    Examples:
+      ralph loop list
+      ralph loop list --format json
+    """
+    _mark_dead_runs(call)
+    newest, total = runs.newest(call.root, limit)
+    columns = {
+        "run": lambda run: run.id,
+        "start": lambda run: run.started_at[:16].replace("T", " "),
+        "status": lambda run: run.status.value,
+        "why": lambda run: run.reason or run.step,
+        "iterations": lambda run: run.iterations,
+        "agent": lambda run: run.agent,
+        "goal": lambda run: run.goal,
+    }
+    print_rows(newest, form, lambda run: _run_json(call.root, run), columns, "No runs.")
+    if form != "json":
+        print_more(total, len(newest))
+
+
+@cli.command("show")
+@_run_id
+@click.option("--iteration", "-i", type=click.IntRange(min=1), help="Print the prompt of this iteration.")
+@format_option("table", "json")
+@pass_call
+def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> None:
+    """Show a run with its journal, or the exact prompt of one iteration.
+
+    \b
+    Examples:
+      ralph loop show
+      ralph loop show run-1a2b3c4d --iteration 3
+    """
+    root = call.root
+    try:
+        run = runs.current(root, run_id)
+    except NothingYet:
+        if iteration is not None:
+            raise
+        _print_run(call.root, None, form)
+        return
+    if iteration is not None:
+        text = runs.snapshot(root, run.id, iteration)
+        if form == "json":
+            print_json({"run": run.id, "iteration": iteration, "prompt": text})
+        else:
+            print_raw(text)
+    elif form == "json":
+        entries = [journal_json(entry) for entry in runs.iterations(root, run.id)]
+        prompts = [snapshot.iteration for snapshot in runs.snapshots(root, run.id)]
+        print_json({**_run_json(root, run), "journal": entries, "context_snapshots": prompts})
+    else:
+        click.echo(_describe_run(root, run, everything=True))
+
+
+@cli.command("logs")
+@_run_id
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
+@pass_call
+def logs(call: Invocation, run_id: str, follow: bool) -> None:
+    """Print what a run has printed.
+
+    \b
+    Examples:
+      ralph loop logs
+      ralph loop logs -f run-1a2b3c4d
+    """
+    run = runs.current(call.root, run_id)
+    printed = 0
+    while True:
+        goes_on = follow and runs.lives(call.root, runs.read(call.root, run.id))
+        text = files.read(paths.run_output(call.root, run.id)) or ""
+        print_raw(text[printed:])
+        printed = len(text)
+        if not goes_on:
+            return
+        time.sleep(_PAUSE)
+
+
+def _mark_dead_runs(call: Invocation) -> None:
+    """Mark the runs whose process is gone, and print which."""
+    if all(runs.lives(call.root, run) for run in runs.running(call.root)):
+        return  # the usual case, which needs no config
+    from ralph.app import loop
+
+    for dead in runs.recover(call.root, call.config.privacy.patterns):
+        say(loop.describe_dead_run(dead))
+
+
+def _print_run(root: Path, run: Run | None, form: str) -> None:
+    if form == "json":
+        print_json(_run_json(root, run) if run is not None else None)
+    else:
+        click.echo(_describe_run(root, run) if run is not None else "No run yet.")
+
+
+def _run_json(root: Path, run: Run) -> dict[str, object]:
+    return json_shapes.run_json(run, alive=runs.lives(root, run), heartbeat=runs.last_beat(root, run.id))
+
+
+def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
+    def count(number: int, noun: str) -> str:
+        return f"{number} {noun}{'' if number == 1 else 's'}"
+
+    state = click.style(run.status.value, fg=_COLOURS.get(run.status, "cyan"))
+    lines = [f"{run.id}  {state}{f' ({run.reason})' if run.reason else ''}  {one_line(run.goal)}"]
+    if run.words:
+        lines.append(f"  {one_line(run.words)}")
+    seconds = run.seconds
+    if run.status is RunStatus.RUNNING:
+        step = runs.DOING.get(run.step, run.step) or "between two iterations"
+        process = f"process {run.pid}" if runs.lives(root, run) else "its process is gone"
+        lines.append(f"  iteration {run.iterations + 1}, {step}, {process}")
+        if run.iterations == 0 and run.started_at:
+            elapsed = datetime.now(UTC) - datetime.fromisoformat(run.started_at)
+            seconds = max(seconds, elapsed.total_seconds())
+    work = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+    cost = f", ${run.cost:.4f}" if run.cost else ""
+    lines.append(f"  {count(run.iterations, 'iteration')} with {run.agent}, {work} of work{cost}")
+    if run.task or run.only:
+        lines.append(f"  task {run.task or run.only[0]}")
+    for entry in runs.iterations(root, run.id)[0 if everything else -_LAST_ENTRIES :]:
+        notes = one_line(entry.notes.strip().split("\n", 1)[0])
+        changed = f", {count(len(entry.files), 'file')}" if entry.files else ""
+        line = f"  {entry.iteration}. {entry.outcome.value} ({entry.duration:.1f} s{changed}) {notes}"
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+# --- the journal -----------------------------------------------------------------------------------
+
+
+@cli.command("journal")
+@click.argument("name", metavar="[RUN|ID]", required=False, default="")
+@click.argument("iteration", required=False, type=click.IntRange(min=0))
+@click.option("--search", "words", default="", metavar="WORDS", help="Only entries with these words, best first.")
+@click.option("--task", default="", metavar="TASK", help="Only of this task.")
+@click.option("--outcome", type=click.Choice([outcome.value for outcome in Outcome]), help="Only with this outcome.")
+@since_option
+@limit_option(20)
+@click.option("--explain", is_flag=True, help="With --search: print why each entry was found.")
+@all_tasks_option
+@format_option("table", "json", "markdown")
+@pass_call
+def journal_(
+    call: Invocation, name: str, iteration: int | None, words: str, limit: int, form: str, **options: Any
+) -> None:
+    """Show how each iteration ended and what the agent noted, newest first.
+
+    With a RUN its iterations are shown in full, with RUN and ITERATION or an entry's id one of them; JSON is an
+    object then. The first characters of a run's id are enough when they are unique. Inside a task (RALPH_TASK, or
+    its worktree) entries of other unfinished tasks are left out.
+
+    \b
+    Examples:
+      ralph loop journal
+      ralph loop journal run-1a2b3c4d 3
+      ralph loop journal --outcome failed --since 7d
+      ralph loop journal --search "connection refused"
+    """
+    from ralph.app import journal
+    from ralph.app.asking import when
+
+    task, since, within = options["task"], when(options["since"]), options["within"]
+    outcome = Outcome(options["outcome"]) if options["outcome"] else None
+    is_entry = journal.is_entry_id(name)
+    if is_entry and iteration is not None:
+        raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
+    which = journal.JournalFilter(name, task, outcome, since, within)
+    if words:
+        _search_journal(call.root, read_words((words,)), which, limit, options["explain"], form)
+        return
+    if not name or task or outcome or since:
+        entries, total = journal.list_(call.root, which, limit=limit)
+        _print_entries(entries, form, "No journal entries.")
+        print_more(total, len(entries))
+        say(journal.left_out(call.root, which))
+        return
+    if is_entry or iteration is not None:
+        entries = (journal.find(call.root, name, iteration, within=within),)
+    else:
+        entries = journal.show(call.root, name, within=within)
+        say(journal.left_out(call.root, journal.JournalFilter(entries[0].run, within=within)))
+    if form == "json":
+        shapes = [journal_json(entry) for entry in entries]
+        print_json(shapes[0] if is_entry or iteration is not None else shapes)
+    else:
+        _print_entries(entries, "markdown", "")
+
+
+def _search_journal(root: Path, words: str, which: "JournalFilter", limit: int, explain: bool, form: str) -> None:
+    from ralph.app import journal
+
+    matches, total = journal.search(root, words, which, limit=limit)
+    if form == "json":
+        print_json([{**journal_json(each.entry), "score": each.score, "why": list(each.why)} for each in matches])
+    else:
+        _print_entries([match.entry for match in matches], form, "Nothing found.")
+        for match in matches if explain else ():
+            say(f"{journal_json(match.entry)['id']}: {visible('; '.join(match.why))}")
+    print_more(total, len(matches))
+    say(journal.left_out(root, which, words, limit=limit))
+
+
+def _print_entries(entries: Sequence[JournalEntry], form: str, nothing: str) -> None:
+    if form == "markdown":
+        from ralph.context.brief import journal_block
+
+        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
+        if not entries:
+            say(nothing)
+        return
+    columns = {
+        "run": lambda entry: entry.run,
+        "iteration": lambda entry: entry.iteration,
+        "when": lambda entry: entry.created_at[:16].replace("T", " ") or "-",
+        "outcome": lambda entry: entry.outcome.value,
+        "task": lambda entry: entry.task or "-",
+        "length": lambda entry: f"{entry.duration:.1f} s",
+        "notes": lambda entry: entry.notes or entry.title,
+    }
+    print_rows(entries, form, journal_json, columns, nothing)
+
+
+# --- agents ----------------------------------------------------------------------------------------
+
+
 @cli.command("agents")
-@click.argument("name", type=click.Choice((_ANY, *AGENTS)), default=_ANY)
+@click.argument("name", type=click.Choice((_ANY_AGENT, *AGENTS)), default=_ANY_AGENT)
 @click.option("--check", "ask", is_flag=True, help="Ask the agent for one word; costs what such a question costs.")
 @click.option("--command", default="", metavar="LINE", help="With --check: the program and its arguments.")
 @click.option("--script", type=click.Path(path_type=Path), help="With --check scripted: the file of steps.")
-@click.option("--shell", is_flag=True, help="With --check command: run it through a shell.")
+@click.option("--shell", "in_shell", is_flag=True, help="With --check command: run it through a shell.")
 @click.option("--model", default="", help="With --check: the model to ask.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
-    help="With --check: give up after so long.",
-)  # fmt: skip
+@click.option("--timeout", type=_POSITIVE, default=60.0, metavar="SECONDS", help="With --check: give up after so long.")
 @format_option("table", "json")
-@click.pass_context
-def agents_(
-    ctx: click.Context, name: str, ask: bool, command: str, script: Path | None, shell: bool, model: str,
-    timeout: float, form: str,
-) -> None:  # fmt: skip
+@pass_call
+def agents_(call: Invocation, name: str, ask: bool, model: str, timeout: float, form: str, **options: Any) -> int:
     """List the agents that the loop can use; with --check, ask one for a word (exit 1 when it does not answer).
 
     \b
@@ -191,67 +516,44 @@ def agents_(
     """
     from ralph.app import agents
 
-    root = invocation(ctx).root
-    if ask:
-        agent = agents.create_agent(name, command=command, in_shell=shell, script=script)
-        _print_check(ctx, agents.check_agent(agent, root, model=model, timeout=timeout), form)
-        return
-    found = [each for each in agents.list_agents(root) if name in (_ANY, each.name)]
+    if not ask:
+        columns = {
+            "agent": lambda agent: agent.name,
+            "usable": lambda agent: "yes" if agent.installed else "no",
+            "version": lambda agent: agent.version or "-",
+            "where": lambda agent: f"{agent.path} ({agent.note})" if agent.note else agent.path,
+        }
+        listed = [agent for agent in agents.list_agents(call.root) if name in (_ANY_AGENT, agent.name)]
+        print_rows(listed, form, _agent_json, columns, "")
+        return 0
+    check = agents.check_agent(agents.create_agent(name, **options), call.root, model=model, timeout=timeout)
+    reply = check.reply
     if form == "json":
-        click.echo(json_text([agent_json(each) for each in found]))
-        return
-    rows = [
-        [each.name, "yes" if each.installed else "no", one_line(each.version) or "-", _location(each)] for each in found
-    ]
-    click.echo(table(["agent", "usable", "version", "where"], rows))
-
-
-def _print_check(ctx: click.Context, check: "AgentCheck", form: str) -> None:
-    if form == "json":
-        click.echo(json_text(_check_json(check)))
-        if not check.ok:
-            ctx.exit(1)
-        return
+        about = {"name": check.name, "ok": check.ok, "problem": check.problem, "hint": check.hint}
+        answer = {"answer": reply.text.strip(), "model": reply.model, "cost_usd": reply.cost, "stop": str(reply.stop)}
+        print_json({**about, **answer})
+        return 0 if check.ok else 1
     if not check.ok:
         raise RalphError(f"the agent {check.name!r} did not answer: {one_line(check.problem)}", hint=check.hint)
-    say(f"the agent {check.name!r} answers" + (f", as {one_line(check.reply.model)}" if check.reply.model else ""))
-    click.echo(one_line(check.reply.text))
+    say(f"the agent {check.name!r} answers" + (f", as {one_line(reply.model)}" if reply.model else ""))
+    click.echo(one_line(reply.text))
+    return 0
 
 
-def _location(agent: "AgentInfo") -> str:
-    return one_line(" ".join(filter(None, [agent.path, f"({agent.note})" if agent.note else ""])))
+def _agent_json(agent: "AgentInfo") -> dict[str, object]:
+    about = {"version": agent.version, "path": agent.path, "note": agent.note}
+    return {"name": agent.name, "usable": agent.installed, **about}
 
 
-def agent_json(agent: "AgentInfo") -> dict[str, object]:
-    """Return an agent as JSON."""
-    return {
-        "name": agent.name,
-        "usable": agent.installed,
-        "version": agent.version,
-        "path": agent.path,
-        "note": agent.note,
-    }
-
-
-def _check_json(check: "AgentCheck") -> dict[str, object]:
-    return {
-        "name": check.name,
-        "ok": check.ok,
-        "answer": check.reply.text.strip(),
-        "model": check.reply.model,
-        "cost_usd": check.reply.cost,
-        "stop": str(check.reply.stop),
-        "problem": check.problem,
-        "hint": check.hint,
-    }
+# --- /ralph in Claude Code -------------------------------------------------------------------------
 
 
 @cli.command("config", hidden=True)
 @click.argument("key", required=False, default="")
 @click.argument("value", required=False, default="")
 @format_option("table", "json")
-@click.pass_context
-def config(ctx: click.Context, key: str, value: str, form: str) -> None:
+@pass_call
+def config(call: Invocation, key: str, value: str, form: str) -> None:
     """Show the loop's settings, or change one in ralph.yml.
 
     \b
@@ -260,21 +562,18 @@ def config(ctx: click.Context, key: str, value: str, form: str) -> None:
       ralph loop config max_iterations 20
     """
     from ralph.app import config as settings
-
-    call = invocation(ctx)
     from ralph.config import load
 
     loaded = load(call.root, env=os.environ)
-    shown = [each for each in settings.show(loaded) if each.name.startswith(("ralph.", "execution."))]
+    names = [each.name for each in settings.show(loaded) if each.name.startswith(("ralph.", "execution."))]
     if not key:
-        values = {each.name: each.value for each in shown}
-        rows = [[name, json.dumps(held, ensure_ascii=False).strip('"')] for name, held in values.items()]
-        click.echo(json_text(values) if form == "json" else table(["key", "value"], rows))
+        values = {name: settings.get(loaded, name) for name in names}
+        rows = [[name, json.dumps(each, ensure_ascii=False).strip('"')] for name, each in values.items()]
+        print_json(values) if form == "json" else click.echo(table(["key", "value"], rows))
         return
-    name = next((each.name for each in shown if key in (each.name, each.name.partition(".")[2])), "")
+    name = next((name for name in names if key in (name, name.partition(".")[2])), "")
     if not name:
-        known = ", ".join(each.name for each in shown)
-        raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {known}")
+        raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}")
     if not value:
         click.echo(json.dumps(settings.get(loaded, name), ensure_ascii=False).strip('"'))
         return
@@ -285,84 +584,17 @@ def config(ctx: click.Context, key: str, value: str, form: str) -> None:
 @cli.command("slash", hidden=True)
 @click.argument("text", default="-")
 @click.pass_context
-def slash(ctx: click.Context, /, text: str) -> None:
-    """What `/ralph` does in Claude Code: start a detached loop, stop it, show it, or change a setting."""
+def slash(ctx: click.Context, text: str) -> None:
+    """Do what `/ralph` in Claude Code asks: start a detached loop, stop it, show it, or change a setting."""
     verb, _, rest = text_argument(text, None).strip().partition(" ")
     words = rest.split()
     if verb == "start" and words:
-        _detached(invocation(ctx), _request({"goal": rest.strip(), "agent": "claude"}))
+        ctx.invoke(start, goal=rest.strip(), agent="claude", detach=True)
     elif verb == "stop":
         ctx.invoke(stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words)
     elif verb in ("", "status"):
-        ctx.invoke(runs_commands.status, run_id=words[0] if words else "", watch=False, form="table")
+        ctx.invoke(status, run_id=words[0] if words else "")
     elif verb == "config":
-        ctx.invoke(config, key=words[0] if words else "", value=rest.strip().partition(" ")[2].strip(), form="table")
+        ctx.invoke(config, key=words[0] if words else "", value=rest.strip().partition(" ")[2].strip())
     else:
         raise UsageError(f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config")
-
-
-def _request(said: dict[str, object]) -> "LoopRequest":
-    from ralph.app.loop import LoopRequest
-
-    return LoopRequest(**{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]  # click has checked each of them
-
-
-def _voice(call: Invocation, run_id: str, *, quiet: bool = False) -> LoopTerminal:
-    return LoopTerminal(call.root, run_id, call.config.privacy.patterns, quiet=quiet)
-
-
-def _detached(call: Invocation, request: "LoopRequest") -> None:
-    """Start the run as a process of its own, and wait until it has begun."""
-    from ralph.app import loop as verbs
-
-    root = call.root
-    mark_dead_runs(call)
-    verbs.prepare(root, verbs.apply_request(call.config, request), request)
-    run_id = runs.mint(root)
-    alone = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not us
-    argv = [sys.executable, alone, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]
-    argv += _arguments(request)
-    output = files.output(paths.run_output(root, run_id), root=paths.state_boundary(root))
-    try:
-        child = subprocess.Popen(
-            argv, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-            env={name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES},
-        )  # fmt: skip
-    finally:
-        os.close(output)
-    until = time.monotonic() + _PATIENCE
-    while child.poll() is None and time.monotonic() < until and not _has_begun(root, run_id):
-        time.sleep(_PAUSE / 3)
-    code = child.poll()
-    if code is not None and not _has_begun(root, run_id):
-        said = (files.read(paths.run_output(root, run_id)) or "").strip()
-        raise Refused(f"the run did not begin (exit {code}): {said}", hint="correct that and start again")
-    child.returncode = 0  # it lives on, and is nobody's to wait for
-    click.echo(run_id)
-    for verb, what in (("status", "shows it"), ("logs -f", "follows it"), ("stop", "stops it after its iteration")):
-        say(f"  ralph loop {verb} {run_id}   {what}")
-
-
-def _has_begun(root: Path, run_id: str) -> bool:
-    return paths.run_log(root, run_id).exists()
-
-
-def _arguments(request: "LoopRequest") -> list[str]:
-    """A request as it is written on the command line."""
-    words: list[str] = []
-    for name in ("task", "feature", "agent", "command", "model", "permission", "max_iterations", "max_minutes",
-                 "max_cost"):  # fmt: skip
-        value = getattr(request, name)
-        if value:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    for each in request.criteria:
-        words += ["--criteria", each]
-    if request.verify is not None:
-        words.append("--verify" if request.verify else "--no-verify")
-    return [*words, *(["--force"] if request.force else []), *(["--", request.goal] if request.goal else [])]
-
-
-def codes() -> str:
-    """The table of exit codes, for docs/loop.md."""
-    rows = [f"| {EXIT_CODES[reason]} | `{reason.value}` | {MEANINGS[reason]} |" for reason in EndReason]
-    return "\n".join(["| exit code | reason | meaning |", "|---|---|---|", *rows]) + "\n"

@@ -179,6 +179,18 @@ def visibility_options(function: Fn) -> Fn:
     return click.option("--task", "within", default="", metavar="ID", help=text)(all_tasks_option(function))
 
 
+def agent_options(function: Fn) -> Fn:
+    """Add the options that choose an agent."""
+    for option in (
+        click.option("--permission", default="", metavar="MODE", help="Claude Code's permission mode."),
+        click.option("--model", default="", help="The agent's model."),
+        click.option("--command", default="", help="The program of the agents `command` and `acp`."),
+        click.option("--agent", default="", help="The agent: claude, codex, acp, command."),
+    ):
+        function = option(function)
+    return function
+
+
 # --- texts -----------------------------------------------------------------------------------------
 
 
