@@ -40,6 +40,7 @@ from ralph.model import ids
 from ralph.model.record import Family, Link, Origin, Record, Status
 from ralph.model.work import JournalEntry
 from ralph.store import files, rows
+from ralph.store.dry_run import WriteObserver
 from ralph.store.library import Stored
 
 MOST = 20_000
@@ -190,10 +191,12 @@ def extract(
     return _update(root, folder / "memory" / "insights.json", edit)
 
 
-def _update(root: Path, path: Path, edit: Callable[[str], tuple[str, Result]]) -> Result:
+def _update(
+    root: Path, path: Path, edit: Callable[[str], tuple[str, Result]], observer: WriteObserver | None = None
+) -> Result:
     """Edit a file of insights; one that cannot be read stays as it is, and the error names it."""
     try:
-        return files.update(path, edit, root=paths.main_checkout(root))
+        return files.update(path, edit, root=paths.main_checkout(root), observer=observer)
     except Unreadable as error:
         message = error.message.removeprefix(f"{path}: ")
         raise Unreadable(f"{paths.shown(path, root)}: {message}", hint=error.hint) from error
@@ -320,7 +323,9 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
     return next(insight for insight in visible if insight.record.id == full)
 
 
-def change(root: Path, insight: Insight, edit: Callable[[Record], Record]) -> Insight:
+def change(
+    root: Path, insight: Insight, edit: Callable[[Record], Record], observer: WriteObserver | None = None
+) -> Insight:
     """Replace an insight by what `edit` makes of it under the lock."""
     name, path = insight.record.id, insight.stored.path
 
@@ -336,7 +341,7 @@ def change(root: Path, insight: Insight, edit: Callable[[Record], Record]) -> In
         entry = next(entry for entry in document.entries if entry.record.id == name)
         return str(document), Insight(insight.task, Stored(entry.record, path, entry.line))
 
-    return _update(root, path, edit_text)
+    return _update(root, path, edit_text, observer)
 
 
 def add_promotion(record: Record, file: str) -> Record:

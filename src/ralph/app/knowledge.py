@@ -29,6 +29,7 @@ from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 from ralph.model.work import Task
 from ralph.store import files
+from ralph.store.dry_run import WriteObserver
 from ralph.store.gitignore import hide_state
 from ralph.store.library import Library, Stored, check_folders
 
@@ -120,6 +121,7 @@ def add(
     via: str = "",
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
+    observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Add an entry, or update the one about the same subject."""
     feature = features.resolve_name(root, feature)
@@ -130,7 +132,7 @@ def add(
     feature, _ = privacy.strip_private(feature)
     extra = {"feature": " ".join(feature.split()), "by": by, VIA: via}
     entry = _new_entry(title, text, clean_tags(tags), kind, extra)
-    return replace(_save(root, entry), private_parts=private)
+    return replace(_save(root, entry, observer), private_parts=private)
 
 
 def learn(
@@ -178,7 +180,7 @@ class _Moved(Exception):
     """Another writer was faster, so that the entry belongs to another file now."""
 
 
-def _save(root: Path, entry: Record) -> SavedMemory:
+def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> SavedMemory:
     """Write an entry to the file where it belongs."""
     short = replace(entry, text=knowledge.shorten(entry.text))
     collection = Library(root).knowledge
@@ -190,12 +192,12 @@ def _save(root: Path, entry: Record) -> SavedMemory:
         def edit(text: str, path: Path = path) -> tuple[str, SavedMemory]:
             if _file_for(root, short) != path:
                 raise _Moved
-            after, change, replaced = _with_entry(root, knowledge.parse_knowledge(text, path.stem), short)
+            after, change, replaced = _with_entry(root, knowledge.parse_knowledge(text, path.stem), short, observer)
             stored = Stored(after.entries[0].record, path, after.entries[0].line)
             return after.text, SavedMemory(stored, change, replaced=replaced, shortened=short.text != entry.text)
 
         with suppress(_Moved):
-            return files.update(path, edit, root=collection.root)
+            return files.update(path, edit, root=collection.root, observer=observer)
     raise Conflict(f"{folder}: keeps changing", hint="end the program that writes there, and run again")
 
 
@@ -214,7 +216,9 @@ def _file_for(root: Path, entry: Record) -> Path:
     return library.knowledge.places[0] / f"{knowledge.slug_for(entry.title, taken)}.md"
 
 
-def _with_entry(root: Path, document: knowledge.KnowledgeDocument, entry: Record) -> tuple[Document, Change, str]:
+def _with_entry(
+    root: Path, document: knowledge.KnowledgeDocument, entry: Record, observer: WriteObserver | None
+) -> tuple[Document, Change, str]:
     """Return a file with the entry in it, what that changes, and the id under which the old body is kept."""
     now = ids.timestamp()
     if not document.entries:
@@ -227,7 +231,7 @@ def _with_entry(root: Path, document: knowledge.KnowledgeDocument, entry: Record
     new = replace(old, text=entry.text, tags=tags, status=Status.ACCEPTED, updated_at=now, extra=extra)
     after = document.replace(old.id, new)
     run = str(entry.extra.get("run", ""))
-    replaced = keep_body(root, old, now, run) if old.text.strip() != entry.text.strip() else ""
+    replaced = keep_body(root, old, now, run, observer) if old.text.strip() != entry.text.strip() else ""
     return after, Change.UPDATED, replaced
 
 
@@ -238,19 +242,19 @@ def as_stored(record: Record) -> Record:
     return knowledge.normalise_entry(record, record.id.removeprefix("know-"))
 
 
-def keep_body(root: Path, old: Record, now: str, run: str = "") -> str:
+def keep_body(root: Path, old: Record, now: str, run: str = "", observer: WriteObserver | None = None) -> str:
     """Log a body that is about to be replaced; its id comes from its text, so that a second try adds nothing."""
     if not old.text.strip():
         return ""
     log = replaced_bodies(root)
     name = ids.derived("ret", "\n".join((old.id, old.updated_at or old.created_at, old.text)))
-    if f'"id":"{name}"' in (files.read(log) or ""):
+    if f'"id":"{name}"' in (files.read(log, observer) or ""):
         return name
     superseded = (*old.links, Link("superseded_by", old.id))
     record = replace(old, id=name, status=Status.RETIRED, valid_until=now, links=superseded, origin=Origin(run=run))
     files.target(log, paths.state_boundary(root))  # before anything is made there
     hide_state(root)
-    files.append(log, encode_record(record), root=paths.state_boundary(root), durable=True)
+    files.append(log, encode_record(record), root=paths.state_boundary(root), durable=True, observer=observer)
     return name
 
 

@@ -22,6 +22,7 @@ from ralph.model import ids
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Record, Status
 from ralph.store import files, lookup, rows
+from ralph.store.dry_run import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 
 if TYPE_CHECKING:
@@ -342,6 +343,7 @@ def add(
     force: bool = False,
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
+    observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
 
@@ -354,7 +356,7 @@ def add(
 
         return knowledge.add(
             root, title, text, tags, kind=kind or MemoryKind.CONTEXT, feature=feature, by=by, via=via,
-            allow_secret=allow_secret, patterns=patterns,
+            allow_secret=allow_secret, patterns=patterns, observer=observer,
         )  # fmt: skip
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
@@ -364,7 +366,7 @@ def add(
         raise UsageError("patterns have no tags", hint="leave --tags out, or use --in memories")
     text, private = clean_text(text, tags, allow_secret=allow_secret, patterns=patterns)
     kind = kind or DEFAULT_KINDS[in_]
-    library = Library(root)
+    library = Library(root, observer)
     collection = library.collection(in_)
     extra = {VIA: via} if via else NO_EXTRA
     record = Record("", kind, text, label=kind.value, tags=clean_tags(tags), origin=Origin(by=by), extra=extra)
@@ -408,6 +410,7 @@ def edit(
     expect: str | None = None,
     by: str = "",
     via: str = "",
+    observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Change an entry's text, title, kind or tags, and nothing else of it or of its file.
 
@@ -415,7 +418,7 @@ def edit(
     """
     from ralph.app.text_cleaning import clean_text, clean_title  # noqa: PLC0415  (listing does not pay for it)
 
-    library = Library(root)
+    library = Library(root, observer)
     collection, before = find(library, name)
     is_knowledge = collection.name == "knowledge"
     if title is not None and not is_knowledge:
@@ -452,7 +455,7 @@ def edit(
             changed = replace(changed, origin=replace(changed.origin, by=by))
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
-    saved = _change(root, library, collection, before.record.id, change)
+    saved = _change(root, library, collection, before.record.id, change, observer)
     same = _same_text(library, collection, saved.stored.record) if text is not None and saved.changed else ""
     return replace(saved, private_parts=private, same_as=same, shortened=shortened)
 
@@ -476,7 +479,12 @@ def _edited_tags(
 
 
 def _change(
-    root: Path, library: Library, collection: Collection, record_id: str, change: Callable[[Record], Record]
+    root: Path,
+    library: Library,
+    collection: Collection,
+    record_id: str,
+    change: Callable[[Record], Record],
+    observer: WriteObserver | None,
 ) -> SavedMemory:
     """Change an entry under the lock and date the change; a body that knowledge loses is kept in the log first."""
     from ralph.app import knowledge  # noqa: PLC0415  (listing does not pay for it)
@@ -494,7 +502,7 @@ def _change(
             return after
         now = ids.timestamp() if is_knowledge else ids.today()
         if is_knowledge and after.text.strip() != record.text.strip():
-            replaced = knowledge.keep_body(root, record, now)
+            replaced = knowledge.keep_body(root, record, now, observer=observer)
         return replace(after, updated_at=now)
 
     stored = library.replace(collection, record_id, dated)
@@ -508,26 +516,26 @@ def _same_text(library: Library, collection: Collection, record: Record) -> str:
     return next((other.id for other in others if normalise_text(other.text) == normal), "")
 
 
-def archive(root: Path, name: str) -> SavedMemory:
+def archive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
     """Hide an entry from searches, listings and agents; it stays in its file and is shown by its id."""
-    return _set_status(root, name, Status.RETIRED)
+    return _set_status(root, name, Status.RETIRED, observer)
 
 
-def unarchive(root: Path, name: str) -> SavedMemory:
+def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
     """Take an archived entry into use again."""
-    return _set_status(root, name, Status.ACCEPTED)
+    return _set_status(root, name, Status.ACCEPTED, observer)
 
 
-def _set_status(root: Path, name: str, status: Status) -> SavedMemory:
-    library = Library(root)
+def _set_status(root: Path, name: str, status: Status, observer: WriteObserver | None) -> SavedMemory:
+    library = Library(root, observer)
     collection, stored = find(library, name)
     if collection.name == "patterns":
         raise Refused("a pattern cannot be archived", hint=f"`ralph memory delete {stored.record.id}` removes it")
-    return _change(root, library, collection, stored.record.id, lambda record: replace(record, status=status))
+    return _change(root, library, collection, stored.record.id, lambda record: replace(record, status=status), observer)
 
 
-def delete(root: Path, name: str, *, expect: str | None = None) -> Stored:
+def delete(root: Path, name: str, *, expect: str | None = None, observer: WriteObserver | None = None) -> Stored:
     """Remove an entry from its file; with `expect`, only if its text is still that one."""
-    library = Library(root)
+    library = Library(root, observer)
     collection, stored = find(library, name)
     return library.remove(collection, stored.record.id, expect=expect)

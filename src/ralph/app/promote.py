@@ -31,6 +31,7 @@ from ralph.formats.text import Entry, normalise_text
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.store import files
+from ralph.store.dry_run import WriteObserver
 from ralph.store.library import Library, check_folders
 
 Result = TypeVar("Result")
@@ -183,6 +184,7 @@ def promote(
     dry_run: bool = False,
     force: bool = False,
     patterns: Sequence[str] = (),
+    observer: WriteObserver | None = None,
 ) -> Promotion:
     """Promote one record; `text` replaces its text, `page` names the design page."""
     original = _find_record(root, record_id)
@@ -199,11 +201,11 @@ def promote(
         near = _near_match(to, text, record.text) if after != text and not force else None
         return (text if near else after), near
 
-    diff, near = _edit_file(path, edit_unless_near, root, dry_run=dry_run)
+    diff, near = _edit_file(path, edit_unless_near, root, dry_run=dry_run, observer=observer)
     if not dry_run and near is None:
         with suppress(NotFound):  # only insights have a member for it
             marked = insight.find(root, original.id)
-            insight.change(root, marked, lambda old: insight.add_promotion(old, paths.shown(path, root)))
+            insight.change(root, marked, lambda old: insight.add_promotion(old, paths.shown(path, root)), observer)
     return Promotion(path, diff, (record,) if diff else (), () if diff else (record,), near=near)
 
 
@@ -320,7 +322,12 @@ def _design_page(root: Path, name: str) -> Path:
 
 
 def _edit_file(
-    path: Path, edit: Callable[[str], tuple[str, Result]], root: Path, *, dry_run: bool
+    path: Path,
+    edit: Callable[[str], tuple[str, Result]],
+    root: Path,
+    *,
+    dry_run: bool,
+    observer: WriteObserver | None = None,
 ) -> tuple[str, Result]:
     """Edit a file (not in a dry run); return the unified diff and the result of the edit."""
     name = paths.shown(path, root)
@@ -334,7 +341,7 @@ def _edit_file(
             return compare(files.read(path) or "")[1]
         root = root if path.is_relative_to(root) else paths.main_checkout(root)
         check_folders(path, root)
-        return files.update(path, compare, root=root)
+        return files.update(path, compare, root=root, observer=observer)
     except Refused as error:
         raise Refused(f"{name}: {error.message.removeprefix(f'{path}: ')}", hint=error.hint) from error
 

@@ -22,6 +22,7 @@ from ralph.errors import Conflict, NotFound, Refused
 from ralph.model.record import Record, Status
 from ralph.search.citations import STALE
 from ralph.store import rows
+from ralph.store.dry_run import WriteObserver
 
 INSIGHT, CITATION = "insight", "citation"
 LONGEST = 600
@@ -121,17 +122,17 @@ def stale_citations(root: Path) -> list[ReviewItem]:
     return stale
 
 
-def accept(root: Path, name: str) -> Insight:
+def accept(root: Path, name: str, observer: WriteObserver | None = None) -> Insight:
     """Accept an insight: it is promoted when its task is done."""
-    return _decide(root, name, Status.ACCEPTED)
+    return _decide(root, name, Status.ACCEPTED, observer)
 
 
-def reject(root: Path, name: str) -> Insight:
+def reject(root: Path, name: str, observer: WriteObserver | None = None) -> Insight:
     """Reject an insight: it stays in its file, so that it is not proposed again."""
-    return _decide(root, name, insight.REJECTED)
+    return _decide(root, name, insight.REJECTED, observer)
 
 
-def _decide(root: Path, name: str, status: Status) -> Insight:
+def _decide(root: Path, name: str, status: Status, observer: WriteObserver | None) -> Insight:
     try:
         found = insight.find(root, name)
     except NotFound:
@@ -139,7 +140,7 @@ def _decide(root: Path, name: str, status: Status) -> Insight:
         if item is None:
             raise
         raise Refused(f"{name} is a memory with a stale citation", hint=" or ".join(item.actions)) from None
-    return insight.change(root, found, lambda record: replace(record, status=status))
+    return insight.change(root, found, lambda record: replace(record, status=status), observer)
 
 
 def refine(

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TypeVar, overload
 
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
-from ralph.store import dry_run
-from ralph.store.dry_run import FileChange
+from ralph.store.dry_run import FileChange, WriteObserver
 
 LOCK_NAME = ".ralph-lock"
 
@@ -105,11 +104,11 @@ _UPDATE_TRIES = 20
 T = TypeVar("T")
 
 
-def read(path: Path) -> str | None:
-    """The file's text, every byte kept (undecodable ones as surrogates), or None when there is no file."""
-    watch = dry_run.observer_of(path)
-    if watch is not None and (held := watch.held(path)) is not None:
-        return held.text
+def read(path: Path, observer: WriteObserver | None = None) -> str | None:
+    """Return the text with every byte (undecodable ones as surrogates), after a dry run's changes; None for no file."""
+    planned = observer.planned(path) if observer is not None else None
+    if planned is not None:
+        return planned.after
     try:
         if path.exists() and not path.is_file():
             raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would wait for a writer
@@ -156,12 +155,24 @@ def write(
 
 @overload
 def update(
-    path: Path, change: Callable[[str], tuple[str, T]], *, root: Path | None = None, mode: int | None = None
+    path: Path,
+    change: Callable[[str], tuple[str, T]],
+    *,
+    root: Path | None = None,
+    mode: int | None = None,
+    observer: WriteObserver | None = None,
 ) -> T: ...
 
 
 @overload
-def update(path: Path, change: Callable[[str], str], *, root: Path | None = None, mode: int | None = None) -> str: ...
+def update(
+    path: Path,
+    change: Callable[[str], str],
+    *,
+    root: Path | None = None,
+    mode: int | None = None,
+    observer: WriteObserver | None = None,
+) -> str: ...
 
 
 def update(
@@ -170,6 +181,7 @@ def update(
     *,
     root: Path | None = None,
     mode: int | None = None,
+    observer: WriteObserver | None = None,
 ) -> str | T:
     """Read, change and replace a file under its lock; return the result of `change`.
 
@@ -177,29 +189,51 @@ def update(
     when somebody else changed the file meanwhile. An unchanged text is not written.
     """
     real = target(path, root)
-    make_folder(real.parent)
-    with lock(real):
+    with _lock_folder_of(real, observer):
         for _ in range(_UPDATE_TRIES):
-            before = read(real) or ""
+            before = read(real, observer) or ""
             changed = change(before)
             after, result = changed if isinstance(changed, tuple) else (changed, changed)
-            if after == before or _replace(real, after, before, mode):
+            if after == before or _replace(real, after, before, mode, observer):
                 return result
     raise Conflict(f"{path}: keeps changing while it is being edited", hint="close the program that rewrites it")
 
 
-def append(path: Path, line: str, *, root: Path | None = None, mode: int = PRIVATE, durable: bool = False) -> None:
+def append(
+    path: Path,
+    line: str,
+    *,
+    root: Path | None = None,
+    mode: int = PRIVATE,
+    durable: bool = False,
+    observer: WriteObserver | None = None,
+) -> None:
     """Append one line with a single write; closes a torn line first, and takes back a write that did not fit."""
     real = target(path, root)
     wire = _bytes(real, line)
-    make_folder(real.parent, 0o700)
-    with lock(real):
+    with _lock_folder_of(real, observer, 0o700):
+        if observer is not None:
+            before = read(real, observer)
+            gap = "\n" if before and not before.endswith("\n") else ""
+            observer.change(FileChange(real, before, f"{before or ''}{gap}{line}", appended=True))
+            if not observer.real:
+                return
         _append(real, wire, mode, durable)
+
+
+@contextlib.contextmanager
+def _lock_folder_of(real: Path, observer: WriteObserver | None, mode: int = 0o777) -> Iterator[None]:
+    """Make and lock a file's folder; a dry run does neither."""
+    if observer is not None and not observer.real:
+        yield
+        return
+    make_folder(real.parent, mode)
+    with lock(real):
+        yield
 
 
 def output(path: Path, *, root: Path | None = None) -> int:
     """A descriptor that adds to a file's end, for what another program prints; the caller closes it."""
-    _check_real(path)
     real = target(path, root)
     make_folder(real.parent, 0o700)
     try:
@@ -232,8 +266,6 @@ def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> b
         return False
     if root is not None:
         target(path, root, folder=True)
-    if dry_run.is_dry_run(path):
-        return True
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
     except OSError as error:
@@ -243,7 +275,6 @@ def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> b
 
 def move(path: Path, to: Path, *, root: Path | None = None) -> None:
     """Rename a file or folder, with `root` only within it; Conflict when something is already there."""
-    _check_real(path)
     if to.exists() or to.is_symlink():
         raise Conflict(f"{to}: is already there", hint=f"merge {path} into it by hand")
     if root is not None:
@@ -264,13 +295,14 @@ def link(path: Path, to: Path) -> None:
         raise WriteFailed(f"{path}: cannot be linked to {to}: {error.strerror}", hint=_hint(error)) from error
 
 
-def delete(path: Path) -> None:
+def delete(path: Path, observer: WriteObserver | None = None) -> None:
     """Remove one file; a missing one is fine."""
-    watch = dry_run.observer_of(path)
-    if watch is not None and (there := read(path)) is not None:
-        watch.change(FileChange(path, there, None))
-    if dry_run.is_dry_run(path):
-        return
+    if observer is not None:
+        before = read(path, observer)
+        if before is not None:
+            observer.change(FileChange(path, before, None))
+        if not observer.real:
+            return
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -279,7 +311,6 @@ def delete(path: Path) -> None:
 
 def remove_folder(path: Path) -> None:
     """Remove one empty folder."""
-    _check_real(path)
     try:
         path.rmdir()
     except OSError as error:
@@ -288,7 +319,6 @@ def remove_folder(path: Path) -> None:
 
 def restrict(path: Path, mode: int = PRIVATE) -> None:
     """Set a file's permissions."""
-    _check_real(path)
     try:
         path.chmod(mode)
     except OSError as error:
@@ -298,9 +328,6 @@ def restrict(path: Path, mode: int = PRIVATE) -> None:
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Hold the lock of the real path's folder: one writer at a time, released also by a kill."""
-    if dry_run.is_dry_run(path):
-        yield
-        return
     folder = Path(os.path.realpath(path)).parent
     try:
         handle = lock_folder(folder)
@@ -362,20 +389,7 @@ def leftovers(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.name.endswith(TEMP_SUFFIX))
 
 
-def _check_real(path: Path) -> None:
-    if dry_run.is_dry_run(path):
-        raise Refused(f"{path}: what this does cannot be shown beforehand", hint="use the command")
-
-
 def _append(real: Path, wire: bytes, mode: int, durable: bool) -> None:
-    watch = dry_run.observer_of(real)
-    if watch is not None:
-        before = read(real) or ""
-        line = wire.decode("utf-8", "surrogateescape")
-        gap = "\n" if before and not before.endswith("\n") else ""
-        watch.change(FileChange(real, read(real), before + gap + line, appended=True))
-        if not watch.real:
-            return
     try:
         handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
         try:
@@ -395,20 +409,20 @@ def _append(real: Path, wire: bytes, mode: int, durable: bool) -> None:
         raise WriteFailed(f"{real}: cannot append: {error.strerror}", hint=_hint(error)) from error
 
 
-def _replace(real: Path, text: str, expect: str | None, mode: int | None) -> bool:
+def _replace(
+    real: Path, text: str, expect: str | None, mode: int | None, observer: WriteObserver | None = None
+) -> bool:
     """Atomic replace under the lock; False when the file no longer holds `expect`."""
     payload = _bytes(real, text)
     temp: Path | None = None
     try:
         keep = _writable(real.stat()) if real.exists() else None
-        watch = dry_run.observer_of(real)
-        if watch is not None:
-            before = read(real)
-            if expect is not None and (before or "") != expect:
+        if observer is not None:
+            before = read(real, observer)
+            if (before or "") != expect:
                 return False
-            expect = before or ""
-            watch.change(FileChange(real, before, text))
-            if not watch.real:
+            observer.change(FileChange(real, before, text))
+            if not observer.real:
                 return True
         _sweep(real.parent)
         temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")

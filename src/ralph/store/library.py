@@ -19,6 +19,7 @@ from ralph.formats.text import Document, Problem
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.store import files
+from ralph.store.dry_run import WriteObserver
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge")
 """The collections, as `--in` names them."""
@@ -89,8 +90,9 @@ class AlreadyThere(Conflict):
 class Library:
     """The curated memory files of one project."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, observer: WriteObserver | None = None) -> None:
         self.root = root
+        self._observer = observer
 
     @cached_property
     def memories(self) -> Collection:
@@ -218,7 +220,7 @@ class Library:
             entry = next(entry for entry in document.entries if entry.record.id == record.id)
             return document.text, Stored(entry.record, home, entry.line)
 
-        return files.update(home, edit, root=collection.root)
+        return files.update(home, edit, root=collection.root, observer=self._observer)
 
     def replace(self, collection: Collection, record_id: str, change: Callable[[Record], Record]) -> Stored:
         """Replace one record by what `change` returns for its present value under the lock."""
@@ -237,7 +239,7 @@ class Library:
                 entry = next(each for each in after.entries if each.record.id not in known)
             return after.text, Stored(entry.record, path, entry.line)
 
-        return files.update(path, edit, root=collection.root)
+        return files.update(path, edit, root=collection.root, observer=self._observer)
 
     def remove(self, collection: Collection, record_id: str, *, expect: str | None = None) -> Stored:
         """Remove one record and return it; with `expect`, only if that is still its text. Knowledge loses its file."""
@@ -253,11 +255,11 @@ class Library:
             return document.remove(record_id).text, Stored(entry.record, path, entry.line)
 
         if collection.name != "knowledge":
-            return files.update(path, edit, root=collection.root)
+            return files.update(path, edit, root=collection.root, observer=self._observer)
         files.target(path, collection.root)
         with files.lock(path):
-            _, stored = edit(files.read(path) or "")
-            files.delete(path)
+            _, stored = edit(files.read(path, self._observer) or "")
+            files.delete(path, self._observer)
         return stored
 
 

@@ -8,7 +8,6 @@ otherwise nothing is touched. A change that fails half-way is taken back at once
 proves it.
 """
 
-import os
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, memory, promote, review
+from ralph.app import memory, promote, review
 from ralph.app.memory import SavedMemory, kinds_named
 from ralph.app.pages import detail
 from ralph.app.pages.detail import Action
@@ -25,8 +24,8 @@ from ralph.app.promote import Target, unified_diff
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.model import ids
 from ralph.model.record import MemoryKind
-from ralph.store import dry_run, files
-from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, PathFilter, text_digest
+from ralph.store import files
+from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
 from ralph.store.library import Stored
 from ralph.store.sources import Format, name_of
 
@@ -62,10 +61,12 @@ class ChangeResult:
     warnings: tuple[str, ...] = ()
 
 
-def apply_action(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ()) -> ChangeResult:
+def apply_action(
+    root: Path, wanted: ChangeRequest, patterns: Sequence[str] = (), observer: WriteObserver | None = None
+) -> ChangeResult:
     """Do what is wanted, with one call of its verb."""
     if wanted.action == "add":
-        return _add(root, wanted, patterns)
+        return _add(root, wanted, patterns, observer)
     if wanted.action not in set(Action):
         raise UsageError(f"{wanted.action[:40]!r} is nothing that can be done", hint=f"one of {', '.join(Action)}")
     action = Action(wanted.action)
@@ -74,13 +75,13 @@ def apply_action(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ()
     if action not in possible:
         can = f"what can be done: {', '.join(possible)}" if possible else "it can only be read"
         raise Refused(f"{record.id} cannot be changed like that ({action})", hint=can)
-    return _ACTIONS[action](root, wanted, form, patterns)
+    return _ACTIONS[action](root, wanted, form, patterns, observer)
 
 
 _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
 
 
-def _add(root: Path, wanted: ChangeRequest, patterns: Sequence[str]) -> ChangeResult:
+def _add(root: Path, wanted: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None) -> ChangeResult:
     if wanted.noun not in _COLLECTIONS:
         raise UsageError(f"{wanted.noun[:40]!r} cannot be added", hint=f"one of {', '.join(_COLLECTIONS)}")
     saved = memory.add(
@@ -94,12 +95,15 @@ def _add(root: Path, wanted: ChangeRequest, patterns: Sequence[str]) -> ChangeRe
         force=wanted.force,
         allow_secret=wanted.allow_secret,
         patterns=patterns,
+        observer=observer,
     )
     words = {memory.Change.NEW: "Added", memory.Change.UPDATED: "Changed", memory.Change.UNCHANGED: "Already there:"}
     return _saved(root, words[saved.change], saved)
 
 
-def _edit(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
+def _edit(
+    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
     edited = memory.edit(
         root,
         wanted.id,
@@ -109,25 +113,34 @@ def _edit(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[st
         tags=wanted.tags,
         allow_secret=wanted.allow_secret,
         patterns=patterns,
+        observer=observer,
     )
     return _saved(root, "Changed" if edited.changed else "Nothing changed in", edited)
 
 
-def _archive(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
-    saved = memory.archive(root, wanted.id)
+def _archive(
+    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
+    saved = memory.archive(root, wanted.id, observer)
     return _saved(root, "Archived" if saved.changed else "Nothing changed in", saved)
 
 
-def _unarchive(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
-    saved = memory.unarchive(root, wanted.id)
+def _unarchive(
+    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
+    saved = memory.unarchive(root, wanted.id, observer)
     return _saved(root, "Unarchived" if saved.changed else "Nothing changed in", saved)
 
 
-def _delete(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
-    return _stored_result(root, "Deleted", memory.delete(root, wanted.id))
+def _delete(
+    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
+    return _stored_result(root, "Deleted", memory.delete(root, wanted.id, observer=observer))
 
 
-def _promote(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
+def _promote(
+    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
     if wanted.to not in set(Target):
         raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
     done = promote.promote(
@@ -139,30 +152,38 @@ def _promote(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence
         page=wanted.page,
         force=wanted.force,
         patterns=patterns,
+        observer=observer,
     )
     where = paths.shown(done.path, root)
     return ChangeResult(wanted.id, f"Promoted {wanted.id} to {where}" if done.changed else f"Already said in {where}")
 
 
-def _accept(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
-    return _stored_result(root, "Accepted", review.accept(root, wanted.id).stored)
+def _accept(
+    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
+    return _stored_result(root, "Accepted", review.accept(root, wanted.id, observer).stored)
 
 
-def _reject(root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str]) -> ChangeResult:
-    done = review.reject(root, wanted.id)
+def _reject(
+    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
+    done = review.reject(root, wanted.id, observer)
     told = _stored_result(root, "Rejected", done.stored)
     return ChangeResult(
         told.record, told.summary, tuple(each.describe(root) for each in promote.copies(root, done.record))
     )
 
 
-_ACTIONS: Mapping[Action, Callable[[Path, ChangeRequest, Format, Sequence[str]], ChangeResult]] = {
+_ACTIONS: Mapping[
+    Action, Callable[[Path, ChangeRequest, Format, Sequence[str], WriteObserver | None], ChangeResult]
+] = {
     Action.EDIT: _edit,
-    Action.RETAG: lambda root, wanted, form, patterns: _edit(
+    Action.RETAG: lambda root, wanted, form, patterns, observer: _edit(
         root,
         ChangeRequest(wanted.action, wanted.id, tags=wanted.tags or (), allow_secret=wanted.allow_secret),
         form,
         patterns,
+        observer,
     ),
     Action.RETIRE: _archive,
     Action.RESTORE: _unarchive,
@@ -266,11 +287,8 @@ class UndoResult:
 
 def plan_change(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ()) -> ChangePlan:
     """What an action would do; nothing is written."""
-    with suppress(RalphError, OSError):
-        index.sync(root)  # what is derived may be written at any time, but its seal must not fall into the rehearsal
-    rehearsal = DryRun(_accepts_path(root))
-    with dry_run.observe(rehearsal):
-        done = apply_action(root, wanted, patterns)
+    rehearsal = DryRun()
+    done = apply_action(root, wanted, patterns, rehearsal)
     shown = tuple(_describe_file(root, each) for each in rehearsal.changes)
     if wanted.action == "add" and shown:
         names = ", ".join(each.name for each in shown)
@@ -282,20 +300,6 @@ def plan_change(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ())
 def _describe_file(root: Path, change: FileChange) -> PlannedFile:
     name = name_of(change.path, root)
     return PlannedFile(name, unified_diff(name, change.before or "", change.after or ""), text_digest(change.before))
-
-
-def _accepts_path(root: Path) -> PathFilter:
-    """Whether a path is one that people care for: the index, the caches and what hides them are derived."""
-    folders = (paths.state_folder(root), paths.ralph_folder(root), paths.ralph_folder(paths.main_checkout(root)))
-    own = [Path(os.path.realpath(folder)) for folder in folders]
-
-    def takes(path: Path) -> bool:
-        real = Path(os.path.realpath(path))
-        inside = next((folder for folder in own if real.is_relative_to(folder)), None)
-        first = real.relative_to(inside).parts[:1] if inside is not None else ()
-        return not (first and (first[0] in ("cache", ".gitignore") or first[0].startswith("ralph.db")))
-
-    return takes
 
 
 class ChangeHistory:
@@ -316,11 +320,10 @@ class ChangeHistory:
         with self._lock:
             for each in plan_change(self.root, wanted, patterns).files:
                 if stamps.get(each.name) != each.before and not each.name.endswith(_LOG):
-                    raise dry_run.changed_meanwhile(Path(each.name))
-            witness = GuardedWrite(_accepts_path(self.root), lambda path: stamps.get(name_of(path, self.root)))
+                    raise changed_meanwhile(Path(each.name))
+            witness = GuardedWrite(lambda path: stamps.get(name_of(path, self.root)))
             try:
-                with dry_run.observe(witness):
-                    done = apply_action(self.root, wanted, patterns)
+                done = apply_action(self.root, wanted, patterns, witness)
             except BaseException:
                 with suppress(RalphError):
                     _restore_files(self.root, _backups(witness.changes))
@@ -443,5 +446,5 @@ def _replace(root: Path, change: FileChange) -> None:
         return
     with files.lock(path):
         if files.read(path) != change.before:
-            raise dry_run.changed_meanwhile(path)
+            raise changed_meanwhile(path)
         files.delete(path)
