@@ -9,12 +9,14 @@ not count, since printing a memory file does not use it. Rates count pairs of se
 import json
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import hook_state, index
@@ -92,9 +94,12 @@ def record_injections(root: Path, session: str, event: str, items: Sequence[Inje
     """Append what was injected, and that this session has seen it."""
     if not items:
         return
-    lines = [_injection_line(session, event, item, at) for item in items]
-    within = paths.state_boundary(root)
-    files.append(ledger_file(root), "".join(lines), root=within)
+    shared = {"at": at, "session": session, "event": event}
+    lines = [
+        encode_line("injection", {**shared, "record": item.record, "tokens": item.tokens, "layer": item.layer})
+        for item in items
+    ]
+    files.append(ledger_file(root), "".join(lines), root=paths.state_boundary(root))
     mark_seen(root, session, [item.record for item in items])
 
 
@@ -103,11 +108,6 @@ def mark_seen(root: Path, session: str, names: Sequence[str]) -> None:
     lines = "".join(f"{name}\n" for name in names if "\n" not in name)
     if lines:
         files.append(seen_file(root, session), lines, root=paths.state_boundary(root))
-
-
-def _injection_line(session: str, event: str, item: Injection, at: str) -> str:
-    value = {"at": at, "session": session, "event": event, "record": item.record}
-    return encode_line("injection", {**value, "tokens": item.tokens, "layer": item.layer})
 
 
 def seen_records(root: Path, session: str) -> set[str]:
@@ -134,10 +134,12 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
         record_id, session = value.get("record"), value.get("session")
         if not (isinstance(record_id, str) and isinstance(session, str)):
             continue
-        at = _text(value, "at")
+        at, event = (found if isinstance(found := value.get(key), str) else "" for key in ("at", "event"))
+        tokens, layer = (
+            found if type(found := value.get(key)) is int and found >= 0 else 0 for key in ("tokens", "layer")
+        )
         if value.get("type") == "injection":
-            tokens, layer = _number(value, "tokens"), _number(value, "layer")
-            injections.append(Injection(record_id, tokens, layer, at, session, _text(value, "event")))
+            injections.append(Injection(record_id, tokens, layer, at, session, event))
         elif value.get("type") == "used":
             uses.append(Use(record_id, session, at))
     return Ledger(tuple(injections), tuple(uses))
@@ -181,83 +183,68 @@ def references(
             since.setdefault(injection.record, injection.at)
     if not since:
         return []
-    found = _records(root, list(since)) if records is None else records
-    known = {each.id: each for each in found if each.id in since}
-    marks = {name: _RecordMarks.from_record(known[name]) if name in known else _RecordMarks() for name in since}
-    said = [_Utterance.from_observation(observation) for observation in observations]
-    return [name for name, at in since.items() if _is_referenced(name, marks, said, _moment(at))]
+    by_id = {record.id: record for record in (_records(root, list(since)) if records is None else records)}
+    marks = {name: _marks_of_record(by_id[name]) if name in by_id else _Marks() for name in since}
+    utterances = [(_moment(observation.created_at), *_marks_of_utterance(observation)) for observation in observations]
+    return [name for name, at in since.items() if _is_referenced(name, marks, utterances, _moment(at))]
 
 
 # --- references ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordMarks:
-    """What identifies a record: rare words, names of code, files, and commands."""
+class _Marks(NamedTuple):
+    """What identifies a record or an utterance: rare words, names of code, files, and commands."""
 
     words: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
     commands: tuple[str, ...] = ()
 
-    @classmethod
-    def from_record(cls, record: Record) -> "_RecordMarks":
-        text = f"{record.title}\n{record.text}"
-        found = {*record.origin.files, *(match for match in _FILE.findall(text) if "/" in match or _NAME.search(match))}
-        commands = [" ".join(match.split()) for match in _COMMAND.findall(text)]
-        return cls(*_marking_words(text), frozenset(found), tuple(command for command in commands if " " in command))
+
+def _marks_of_record(record: Record) -> _Marks:
+    text = f"{record.title}\n{record.text}"
+    names = {*record.origin.files, *(match for match in _FILE.findall(text) if "/" in match or _NAME.search(match))}
+    commands = (" ".join(match.split()) for match in _COMMAND.findall(text))
+    return _Marks(*_marking_words(text), frozenset(names), tuple(command for command in commands if " " in command))
 
 
-@dataclass(frozen=True, slots=True)
-class _Utterance:
-    """What the author of an observation said or ran, on which files, and when."""
-
-    at: datetime | None
-    text: str
-    words: frozenset[str]
-    names: frozenset[str]
-    files: tuple[str, ...]
-    command: str
-
-    @classmethod
-    def from_observation(cls, observation: Record) -> "_Utterance":
-        command = observation.extra.get("command")
-        run = " ".join(command.split()) if isinstance(command, str) else ""
-        text = observation.text if observation.kind is ObservationKind.NOTE else run
-        return cls(_moment(observation.created_at), text, *_marking_words(text), observation.origin.files, run)
+def _marks_of_utterance(observation: Record) -> tuple[str, _Marks]:
+    """What the author of an observation said or ran, and its marks."""
+    command = observation.extra.get("command")
+    run = " ".join(command.split()) if isinstance(command, str) else ""
+    text = observation.text if observation.kind is ObservationKind.NOTE else run
+    return text, _Marks(*_marking_words(text), frozenset(observation.origin.files), (run,))
 
 
 def _is_referenced(
-    name: str, marks: Mapping[str, _RecordMarks], said: Sequence[_Utterance], since: datetime | None
+    name: str,
+    marks: Mapping[str, _Marks],
+    utterances: Sequence[tuple[datetime | None, str, _Marks]],
+    since: datetime | None,
 ) -> bool:
     """Whether anything after the injection refers to a record; words of other records or from before do not count."""
     if since is None:
         return False
-    after = [each for each in said if each.at is not None and each.at > since]
-    before = [each for each in said if each.at is None or each.at <= since]
-    if any(_mentions(each.text, name) for each in after):
-        return True
+    after = [(text, other) for at, text, other in utterances if at is not None and at > since]
+    for text, _ in after:
+        if any(not piece[:1].isalnum() for piece in text.split(name)[1:]):  # not an id that only begins so
+            return True
     mine = marks[name]
-    others = [each for other, each in marks.items() if other != name]
-    words = mine.words.difference(*(each.words for each in others), *(each.words for each in before))
-    names = mine.names.difference(*(each.names for each in others), *(each.names for each in before))
+    common = [other for record, other in marks.items() if record != name]
+    common += [other for at, _, other in utterances if at is None or at <= since]
+    words = mine.words.difference(*(other.words for other in common))
+    names = mine.names.difference(*(other.names for other in common))
     return any(
-        len(words & each.words) >= _LEAST_WORDS
-        or not names.isdisjoint(each.names)
-        or any(_same_file(file, other) for file in each.files for other in mine.files)
-        or any(command in each.command for command in mine.commands)
-        for each in after
+        len(words & other.words) >= _LEAST_WORDS
+        or not names.isdisjoint(other.names)
+        or any(_same_file(path, cited) for path in other.files for cited in mine.files)
+        or any(command in other.commands[0] for command in mine.commands)
+        for _, other in after
     )
-
-
-def _mentions(text: str, name: str) -> bool:
-    """Whether a text has an id, and not only one that begins with it."""
-    return any(not piece[:1].isalnum() for piece in text.split(name)[1:])
 
 
 @cache
 def _common_terms() -> frozenset[str]:
-    """The terms of common words."""
     return frozenset(map(stem, (*EVERYDAY_WORDS, *_CODE.split())))
 
 
@@ -293,28 +280,26 @@ def _moment(at: str) -> datetime | None:
 
 
 def _records(root: Path, names: Sequence[str]) -> list[Record]:
-    """The records of these ids: from the index as it stands, else from the memory files."""
-    found: dict[str, Record] = {}
+    """The records of these ids: from the index as it is, else from the memory files."""
+    by_id: dict[str, Record] = {}
     database = paths.index_file(root)
     if database.exists():
         try:
             with db.explained(database), closing(db.connect(database, read_only=True)) as connection:
-                found = dict(_indexed(connection, names))
-        except (RalphError, sqlite3.Error):  # no index, or one that is being made: the files say the same
-            found = {}
-    if len(found) < len(names):
-        library = Library(root)
-        for shelf in (library.guardrails, library.memories):
-            found |= {
-                stored.record.id: stored.record for stored in library.read(shelf) if stored.record.id not in found
-            }
-    return [found[name] for name in names if name in found]
+                keys = [key for name in names if (key := rows.key_of(connection, name)) is not None]
+                by_id = {record.id: record for record in rows.records(connection, keys).values()}
+        except (RalphError, sqlite3.Error):  # no index, or one that is being built: the files have the same
+            by_id = {}
+    if len(by_id) < len(names):
+        by_id = {record.id: record for record in _curated(root)} | by_id
+    return [by_id[name] for name in names if name in by_id]
 
 
-def _indexed(connection: sqlite3.Connection, names: Sequence[str]) -> Iterator[tuple[str, Record]]:
-    keys = [key for name in names if (key := rows.key_of(connection, name)) is not None]
-    for each in rows.records(connection, keys).values():
-        yield each.id, each
+def _curated(root: Path) -> Iterator[Record]:
+    """The guardrails and memories."""
+    library = Library(root)
+    for shelf in (library.guardrails, library.memories):
+        yield from (stored.record for stored in library.read(shelf))
 
 
 def _tail(path: Path, most: int) -> str:
@@ -334,34 +319,22 @@ def _tail(path: Path, most: int) -> str:
 def _values(text: str) -> Iterator[Mapping[str, object]]:
     """The objects of a log, line by line; of a torn line, those that can still be read."""
     lines = [line for line in text.split("\n") if line]
-    if all(line[0] == "{" and line[-1] == "}" for line in lines):
-        try:  # all at once, which is a great deal faster; where one of them is torn, one by one
-            found = json.loads(f"[{','.join(lines)}]")
-        except (ValueError, RecursionError):
-            found = []
-        if len(found) == len(lines):
-            yield from found
-            return
+    try:  # all at once is much faster
+        values = json.loads(f"[{','.join(lines)}]") if all(line[0] + line[-1] == "{}" for line in lines) else []
+    except (ValueError, RecursionError):
+        values = []
+    if len(values) == len(lines):
+        yield from values
+        return
     for line in lines:
         try:
-            value = json.loads(line) if line.startswith("{") else None
+            value = json.loads(line)
         except (ValueError, RecursionError):
-            yield from (each.value for each in parse_log(line).lines)
+            value = None
+        if isinstance(value, dict):
+            yield value
         else:
-            if isinstance(value, dict):
-                yield value
-            elif line.strip():
-                yield from (each.value for each in parse_log(line).lines)
-
-
-def _text(value: Mapping[str, object], key: str) -> str:
-    found = value.get(key)
-    return found if isinstance(found, str) else ""
-
-
-def _number(value: Mapping[str, object], key: str) -> int:
-    found = value.get(key)
-    return found if type(found) is int and found >= 0 else 0
+            yield from (entry.value for entry in parse_log(line).lines)
 
 
 # --- statistics ----------------------------------------------------------------------------------
@@ -510,19 +483,17 @@ def _event_stats(ledger: Ledger, used: set[tuple[str, str]]) -> Iterator[EventSt
 def _unused_memories(root: Path, ledger: Ledger) -> tuple[tuple[UnusedMemory, ...], int]:
     """The memories and guardrails that were injected and never used, and how many were never injected."""
     counts = count_uses(ledger)
-    tokens: dict[str, int] = {}
+    tokens = Counter[str]()
     for injection in ledger.injections:
-        tokens[injection.record] = tokens.get(injection.record, 0) + injection.tokens
-    library = Library(root)
-    records = [stored.record for shelf in (library.guardrails, library.memories) for stored in library.read(shelf)]
-    known = {record.id: record for record in records}
+        tokens[injection.record] += injection.tokens
+    curated = {record.id: record for record in _curated(root)}
     unused = [
         UnusedMemory(name, record.kind.value, record.text, counts[name][0], tokens[name])
-        for name, record in known.items()
+        for name, record in curated.items()
         if name in counts and not counts[name][1]
     ]
-    unused.sort(key=lambda each: (-each.sessions, -each.tokens, each.id))
-    return tuple(unused), sum(name not in counts for name in known)
+    unused.sort(key=lambda memory: (-memory.sessions, -memory.tokens, memory.id))
+    return tuple(unused), sum(name not in counts for name in curated)
 
 
 def _count_events(path: Path) -> int:

@@ -11,6 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
+def _split(phrases: str, separator: str = "|") -> tuple[str, ...]:
+    return tuple(phrases.split(separator))
+
+
 MODELS = frozenset("ai ais llm llms claude chatgpt gemini copilot codex".split())
 READERS = MODELS | frozenset("model assistant assistants agent agents".split())
 GREETINGS = frozenset("dear hello hi hey attention".split())
@@ -35,8 +40,10 @@ _KINDS = frozenset("ai automated autonomous coding llm language".split())
 _GROUPS = frozenset("agents assistants tools bots models reviewers crawlers".split())
 _TEXTS = frozenset("file log output page document text message paragraph line readme comment error build".split())
 _TAKING_IN = ("read", "process", "pars", "summar", "see", "scan", "review", "handl")
-_OBLIGED = (" must ", " have to ", " has to ", " shall ", " should ", " is to ", " are to ", " needs to ", " need to ",
-            " are required to ", " is required to ")  # fmt: skip
+_OBLIGED = _split(
+    " must | have to | has to | shall | should | is to | are to | needs to | need to | are required to |"
+    " is required to "
+)
 _AS_THE_READER = tuple(
     f"you, {who}" for who in ("the assistant", "the ai", "the model", "the agent", "an ai", "as an ai")
 )
@@ -54,15 +61,19 @@ _FREED = frozenset("allowed authorized authorised permitted cleared".split())
 _RISKY = frozenset("push delete skip bypass publish deploy execute ignore disable merge overwrite force".split())
 _BOUNDS = frozenset("permissions restrictions limits guardrails sandbox constraints filters".split())
 _LOOSENED = frozenset("changed lifted off disabled removed expanded suspended".split())
-_AT_THE_HEAD = ("act as if ", "behave as if ", "this is your supervisor", "this is your operator", "this is your boss",
-                "drop what you are doing", "stop what you are doing")  # fmt: skip
+_AT_THE_HEAD = _split(
+    "act as if |behave as if |this is your supervisor|this is your operator|this is your boss|"
+    "drop what you are doing|stop what you are doing"
+)
 _UNBOUND = ("no limits", "no restrictions", "no rules", "unrestricted", "without limits")
 _LATER = frozenset("later future further following subsequent next".split())
 _OVERRIDING = frozenset("ignore disregard forget override dismiss".split())
 _PERSONS = frozenset("user human developer operator owner person".split())
 
-_BID = (" do not ", " dont ", " don t ", " never ", " must not ", " shall not ", " should not ", " are not to ",
-        " no need to ", " refrain from ", " avoid ")  # fmt: skip
+_BID = _split(
+    " do not | dont | don t | never | must not | shall not | should not | are not to | no need to |"
+    " refrain from | avoid "
+)
 _DISCLOSING = frozenset("tell mention inform notify reveal say disclose admit let telling mentioning informing".split())
 _AUDIENCE = _PERSONS | frozenset("anyone anybody reviewer maintainers".split())
 _THAT = ("that you", "that this", "that the", "this was", "about this")
@@ -70,8 +81,7 @@ _HUSHED = ("say nothing about", "keep quiet about", "stay silent about", "make n
 _BEFORE_A_BID = frozenset("do don dont never you please also and but there avoid refrain".split())
 
 _DOWNLOAD = ("curl ", "wget ", "iwr ", "invoke-webrequest")
-_PIPED = ("| sh", "|sh", "| bash", "|bash", "| zsh", "| sudo", "|sudo", "| python", "| iex", "|iex", "&& sh ",
-          "&& bash ", "; sh ", "; bash ")  # fmt: skip
+_PIPED = _split("| sh/|sh/| bash/|bash/| zsh/| sudo/|sudo/| python/| iex/|iex/&& sh /&& bash /; sh /; bash ", "/")
 _RUNNING = frozenset(
     "run execute paste launch you your please ejecuta ejecute exécute exécutez lance führe starte".split()
 )
@@ -86,55 +96,58 @@ _HANDING = frozenset(
 _HANDING_PARTS = ("发送", "上传", "发到", "送信", "アップロード", "전송", "보내", "업로드")
 _TO_THE_READER = (*_YOUR_WORDS, " before you answer", " back to me", " the next commit")
 
-_FORGETTING = (
-    ("ignoriere ignorier vergiss missachte umgehe verwirf",
-     "anweisung regel vorgabe instruktion richtlinie", "alle bisherig vorherig früher deine obig"),
-    ("ignore ignorez oublie oubliez contourne contournez",
-     "instruction consigne règle directive", "précédent toutes tous tes vos antérieur dessus"),
-    ("ignora ignore olvida olvide omite desobedece",
-     "instruccion regla orden directri indicacion", "anterior todas todos tus sus previas"),
-)  # fmt: skip
-"""Of a language: verbs of forgetting, beginnings of what is forgotten, and beginnings of which."""
-_SENTENCES = (
-    ("忽略|无视|忘记|忘掉|抛开|不要遵守", "指示|指令|命令|规则|提示", "之前|以前|上面|所有|先前|你的"),
-    ("無視|忘れ|従わな", "指示|命令|ルール|規則|プロンプト", "以前|これまで|上記|すべて|全て|前の|あなた"),
-    ("이전|기존|앞선", "지침|지시|규칙", "유효하지 않|무효", "따르"),
-    (" ab jetzt | ab sofort | von nun an |künftig", " du | dich | dir ", "musst|sollst|wirst|darfst"),
-    ("à partir de maintenant|désormais|dorénavant", " tu | vous ", "dois|devez|répond|diras|es "),
-    (" a partir de ahora | desde ahora | de ahora en adelante ", " debes | responde| dirás| eres | tienes que"),
-    ("从现在开始|从现在起|从今以后|今后", "你"),
-    ("これからは|今後は|今から|これより", "あなた|お前"),
-    ("앞으로|지금부터|이제부터", "너는|당신은|넌 |너의|당신의|어시스턴트는|ai는"),
-    ("你现在是|你是一个|あなたは今から", "没有限制|不受限制|制限のない"),
-    (" du bist jetzt | du bist nun | tu es maintenant | ahora eres ", " ohne | sans | sin "),
-    ("あなたの新しい|你的新|당신의 새로운|너의 새로운", "任務|任务|指示|仕事|タスク|役割|임무|지시|역할"),
-    (" sag | sage | verrat| erzähl| erwähn", " benutzer| nutzer| anwender| user ", " nicht| nie"),
-    ("ne dis pas|ne dites pas|ne mentionne|ne révèle|n informe pas|sans le dire", "utilisateur|à personne"),
-    (" no le digas| no digas| no menciones| no reveles| sin decir", " usuario| nadie"),
-    ("不要|别|不得|请勿", "告诉|提及|透露|告知", "用户|任何人"),
-    ("ユーザー|利用者", "伝えず|言わず|知らせず|内緒|秘密に|伝えない|言わない|知らせない|知られない"),
-    ("사용자", "비밀로|알리지 마|알리지 말|말하지 마|말하지 말|몰래|숨기고"),
-    ("보고하지 마|알리지 마", "삭제|지우|실행|배포|커밋"),
-    ("助手，|助手,|助手：|助手:|助手必须|助手请|ai必须|ai请|ai，|ai：|智能体必须", "请|必须|务必|忽略|执行"),
-    ("作为ai|作为助手|作为人工智能|作为一个ai", "你"),
-    ("アシスタントは|アシスタント、|アシスタントへ|aiは|aiへ|ai、", "してください|しろ|せよ|すること|しなさい"),
-    ("어시스턴트는|어시스턴트에게|인공지능은|인공지능에게|모델에게|에이전트에게|ai는|ai에게|클로드,|클로드야",
-     "라|십시오|시오|세요|써"),
-    ("ai 도구는|ai 어시스턴트는|ai 에이전트는|ai는", "해야"),
-    (" an den ki| an die ki| an den assistenten| lieber assistent| liebe ki",),
-    ("exécute|exécutez", "commande suivante|immédiatement", "sans |ne demande"),
-)  # fmt: skip
-"""Sentences in other languages: one word of each group must occur; Latin ones are looked for between blanks."""
-_LATIN = tuple(
-    part for groups in _SENTENCES for part in groups[0].split("|") if part.isascii() and part.startswith(" ")
+# By language: verbs of forgetting, beginnings of what is forgotten, and beginnings of which.
+_FORGETTING = tuple(
+    tuple(frozenset(group.split()) for group in language.split("&"))
+    for language in (
+        "ignoriere ignorier vergiss missachte umgehe verwirf & anweisung regel vorgabe instruktion richtlinie & "
+        "alle bisherig vorherig früher deine obig",
+        "ignore ignorez oublie oubliez contourne contournez & instruction consigne règle directive & "
+        "précédent toutes tous tes vos antérieur dessus",
+        "ignora ignore olvida olvide omite desobedece & instruccion regla orden directri indicacion & "
+        "anterior todas todos tus sus previas",
+    )
 )
+# Sentences in other languages, a line each: one phrase of each group must occur; Latin ones between blanks.
+_SENTENCES = tuple(
+    tuple(group.split("|") for group in sentence.removesuffix("$").split("&"))
+    for sentence in """\
+忽略|无视|忘记|忘掉|抛开|不要遵守&指示|指令|命令|规则|提示&之前|以前|上面|所有|先前|你的
+無視|忘れ|従わな&指示|命令|ルール|規則|プロンプト&以前|これまで|上記|すべて|全て|前の|あなた
+이전|기존|앞선&지침|지시|규칙&유효하지 않|무효&따르
+ ab jetzt | ab sofort | von nun an |künftig& du | dich | dir &musst|sollst|wirst|darfst
+à partir de maintenant|désormais|dorénavant& tu | vous &dois|devez|répond|diras|es $
+ a partir de ahora | desde ahora | de ahora en adelante & debes | responde| dirás| eres | tienes que
+从现在开始|从现在起|从今以后|今后&你
+これからは|今後は|今から|これより&あなた|お前
+앞으로|지금부터|이제부터&너는|당신은|넌 |너의|당신의|어시스턴트는|ai는
+你现在是|你是一个|あなたは今から&没有限制|不受限制|制限のない
+ du bist jetzt | du bist nun | tu es maintenant | ahora eres & ohne | sans | sin $
+あなたの新しい|你的新|당신의 새로운|너의 새로운&任務|任务|指示|仕事|タスク|役割|임무|지시|역할
+ sag | sage | verrat| erzähl| erwähn& benutzer| nutzer| anwender| user & nicht| nie
+ne dis pas|ne dites pas|ne mentionne|ne révèle|n informe pas|sans le dire&utilisateur|à personne
+ no le digas| no digas| no menciones| no reveles| sin decir& usuario| nadie
+不要|别|不得|请勿&告诉|提及|透露|告知&用户|任何人
+ユーザー|利用者&伝えず|言わず|知らせず|内緒|秘密に|伝えない|言わない|知らせない|知られない
+사용자&비밀로|알리지 마|알리지 말|말하지 마|말하지 말|몰래|숨기고
+보고하지 마|알리지 마&삭제|지우|실행|배포|커밋
+助手，|助手,|助手：|助手:|助手必须|助手请|ai必须|ai请|ai，|ai：|智能体必须&请|必须|务必|忽略|执行
+作为ai|作为助手|作为人工智能|作为一个ai&你
+アシスタントは|アシスタント、|アシスタントへ|aiは|aiへ|ai、&してください|しろ|せよ|すること|しなさい
+어시스턴트는|어시스턴트에게|인공지능은|인공지능에게|모델에게|에이전트에게|ai는|ai에게|클로드,|클로드야&라|십시오|시오|세요|써
+ai 도구는|ai 어시스턴트는|ai 에이전트는|ai는&해야
+ an den ki| an die ki| an den assistenten| lieber assistent| liebe ki
+exécute|exécutez&commande suivante|immédiatement&sans |ne demande
+""".splitlines()
+)
+_LATIN = tuple(phrase for groups in _SENTENCES for phrase in groups[0] if phrase.isascii() and phrase.startswith(" "))
+# Every line that addresses a machine has one of these words.
 MACHINE_WORDS = _ADDRESSEES | _GROUPS | {"whoever"}
-"""Every line that addresses a machine has one of these words."""
 CUE_WORDS = frozenset(
     "you your act behave answer reply respond nothing quiet silent curl wget iwr invoke tool jetzt sofort nun sag sage "
     "verrate verraten ki assistenten lieber liebe ahora desde digas menciones reveles decir dis dites "
     "mentionne".split()
-).union(MACHINE_WORDS, _OVERRIDING, _DISCLOSING, _HANDING, *(verbs.split() for verbs, _, _ in _FORGETTING))
+).union(MACHINE_WORDS, _OVERRIDING, _DISCLOSING, _HANDING, *(verbs for verbs, _, _ in _FORGETTING))
 """Every ASCII sentence with a form below has one of these words; most of what tools print has none."""
 
 _OVERRIDE = frozenset(
@@ -154,50 +167,48 @@ _EARLIER = frozenset("previous prior above earlier preceding former your".split(
 _EVERY = _EARLIER | frozenset("all any every these those everything whatever".split())
 _REACH = 7  # words from the verb to what it is about
 
-_ROLES = (
-    "system:", "[system]", "system message:", "developer:", "assistant:", "human:", "user:",
-    "시스템:", "시스템 메시지:",
-)  # fmt: skip
+_ROLES = tuple(
+    ("system:|[system]|system message:|developer:|assistant:|human:|user:|시스템:|시스템 메시지:").split("|")
+)
 _ADDRESSED = frozenset(
     "you your i ignore override execute run delete must never always disregard obey comply send 너는 당신은".split()
 )
 _ADDRESSED_ENDS = ("하라", "해라", "하세요", "하십시오")
-_TAGS = (
-    "<system", "</system", "&lt;system", "&lt;/system", "<|im_", "&lt;|im_", "[inst]", "[/inst]", "<instructions>",
-    "</instructions>", "<function_", "&lt;function_", "&lt;tool_result", "<assistant>", "<human>",
-)  # fmt: skip
-_PHRASES = (
-    "you must now", "you must immediately", "you will now", "you now have to", "you are now a ", "you are now an ",
-    "you are now in developer mode", "you are no longer", "from now on you", "your new instructions", "your new task",
-    "your instructions have", "do not tell the user", "dont tell the user", "don t tell the user",
-    "without telling the user", "without informing the user", "without the user knowing", "nothing to the user",
-    "hide this from the user", "secret from the user", "reveal your", "print your system prompt", "your system prompt",
-    "hidden system prompt", "pretend that you", "pretend you are", "unrestricted model",
-    "without restrictions", "do anything now", "as an ai language model", "if you are an ai", "if you are an llm",
-    "if you are a language model", "note to the ai", "note to ai", "note to the assistant", "attention ai",
-    "attention llm", "ai agents must", "ai agents should", "ai assistants must", "ai assistants should",
-    "agents reading this", "user has already approved", "has authorized you", "you are authorized to",
-    "you are required to execute", "without user confirmation", "without user approval", "without asking the user",
-    "you no longer need", "system update priority", "system override", "admin notice",
-    "no longer apply to you", "obey only", "obey the next", "new system message", "end of tool output",
-    "end of document", "do what it says", "do what this says", "what this document says", "what this file says",
-    "safety filters are", "safety checks are", "open a reverse shell", "add a backdoor", "you have been upgraded",
-    "you have been reset", "skip the security review", "approve this pull request without",
-    "only valid task", "said before this", "everything above this line", "also include the contents of",
-    "지금부터 너는", "지금부터 당신은", "이제부터 너는", "이제부터 당신은", "너는 이제", "당신은 이제",
-    "사용자에게 알리지", "너는 지금부터", "당신은 지금부터",
-    "사용자에게 말하지 말", "사용자에게 말하지 마", "사용자에게 보고하지", "이 문서를 읽는 모델",
-    "이 글을 읽는 ai", "사용자 몰래", "프롬프트를 출력", "사용자의 허락 없이", "제한 없는 모델",
-    "새로운 지시를 따르",
-)  # fmt: skip
-_CALLS = (
-    " claude ", " ai ", " llm ", " assistant ", " assistants ", " coding agent ", " agents ", " you must ",
-    " you should ", " you have to ", " please ", " kindly ", " ai 에이전트", " ai 어시스턴트", " 인공지능", " 반드시 ",
-)  # fmt: skip
-_HARM = (
-    "rm -rf ~", "rm -rf /", "~/.ssh", "id_rsa", "authorized_keys", "~/.aws", "~/.netrc", "exfiltrate", "| sh", "|sh",
-    "| bash", "|bash", "delete the .git", "post it to", "to http", "http://evil", "전송해", "내려받아 실행", "실행하라",
-)  # fmt: skip
+_TAGS = _split(
+    "<system,</system,&lt;system,&lt;/system,<|im_,&lt;|im_,[inst],[/inst],<instructions>,</instructions>,"
+    "<function_,&lt;function_,&lt;tool_result,<assistant>,<human>",
+    separator=",",
+)
+_PHRASES = _split(
+    "you must now|you must immediately|you will now|you now have to|you are now a |you are now an |"
+    "you are now in developer mode|you are no longer|from now on you|your new instructions|your new task|"
+    "your instructions have|do not tell the user|dont tell the user|don t tell the user|without telling the user|"
+    "without informing the user|without the user knowing|nothing to the user|hide this from the user|"
+    "secret from the user|reveal your|print your system prompt|your system prompt|hidden system prompt|"
+    "pretend that you|pretend you are|unrestricted model|without restrictions|do anything now|"
+    "as an ai language model|if you are an ai|if you are an llm|if you are a language model|note to the ai|"
+    "note to ai|note to the assistant|attention ai|attention llm|ai agents must|ai agents should|"
+    "ai assistants must|ai assistants should|agents reading this|user has already approved|has authorized you|"
+    "you are authorized to|you are required to execute|without user confirmation|without user approval|"
+    "without asking the user|you no longer need|system update priority|system override|admin notice|"
+    "no longer apply to you|obey only|obey the next|new system message|end of tool output|end of document|"
+    "do what it says|do what this says|what this document says|what this file says|safety filters are|"
+    "safety checks are|open a reverse shell|add a backdoor|you have been upgraded|you have been reset|"
+    "skip the security review|approve this pull request without|only valid task|said before this|"
+    "everything above this line|also include the contents of|지금부터 너는|지금부터 당신은|이제부터 너는|"
+    "이제부터 당신은|너는 이제|당신은 이제|사용자에게 알리지|너는 지금부터|당신은 지금부터|사용자에게 말하지 말|"
+    "사용자에게 말하지 마|사용자에게 보고하지|이 문서를 읽는 모델|이 글을 읽는 ai|사용자 몰래|프롬프트를 출력|"
+    "사용자의 허락 없이|제한 없는 모델|새로운 지시를 따르"
+)
+_CALLS = _split(
+    " claude | ai | llm | assistant | assistants | coding agent | agents | you must | you should |"
+    " you have to | please | kindly | ai 에이전트| ai 어시스턴트| 인공지능| 반드시 "
+)
+_HARM = _split(
+    "rm -rf ~;rm -rf /;~/.ssh;id_rsa;authorized_keys;~/.aws;~/.netrc;exfiltrate;| sh;|sh;| bash;|bash;"
+    "delete the .git;post it to;to http;http://evil;전송해;내려받아 실행;실행하라",
+    separator=";",
+)
 _SENDING = frozenset("send sends upload email forward copy publish exfiltrate".split())
 _DECODED = ("base64 -d", "base64 --decode", "b64decode", "atob(", "frombase64string")
 _EXECUTED = ("| sh", "|sh", "| bash", "|bash", "| zsh", "exec(", "eval(", "iex", "invoke-expression", "sh -c")
@@ -239,9 +250,10 @@ def is_injection(text: str) -> bool:
         or _addresses_a_model(words)
         or _imitates_a_role(lower)
         or (any(call in line for call in _CALLS) and any(harm in lower for harm in _HARM))
-        or _runs_encoded_code(lower)
-        or (not MACHINE_WORDS.isdisjoint(words) and any(map(_calls, lower.splitlines())))
-        or (_may_be_injection(lower, set(words)) and any(map(_is_injection_sentence, _sentences(lower))))
+        or "-encodedcommand" in lower
+        or (any(word in lower for word in _DECODED) and any(word in lower for word in _EXECUTED))
+        or any(addresses_a_machine(part, part.translate(PUNCTUATION).split()) for part in lower.splitlines())
+        or _has_injection_sentence(lower, set(words))
         or (not line.isascii() and _overrides_in_korean(line))
     )
 
@@ -250,21 +262,19 @@ def _overrides(words: "Sequence[str]") -> bool:
     """Ignore the previous instructions, forget your rules, disregard everything above."""
     for at, word in enumerate(words):
         if word in _OVERRIDE:
-            earlier = every = guarded = False
+            earlier = all_of = guarded = False
             for follower in words[at + 1 : at + 1 + _REACH]:
-                if (follower in _INSTRUCTIONS and every) or (follower in _RULE_WORDS and earlier):
+                if (follower in _INSTRUCTIONS and all_of) or (follower in _RULE_WORDS and earlier):
                     return True
                 if follower in _PROTECTION and guarded:
                     return True
                 guarded = guarded or follower in _PROTECTED
-                every = every or follower in _EVERY
+                all_of = all_of or follower in _EVERY
                 earlier = earlier or follower in _EARLIER
-        elif (
-            word in _INSTRUCTIONS
-            and _VOID.intersection(words[at + 1 : at + 5])
-            and _EVERY.intersection(words[:at][-3:])
-        ):
-            return True
+        elif word in _INSTRUCTIONS:
+            void, every = _VOID.intersection(words[at + 1 : at + 5]), _EVERY.intersection(words[:at][-3:])
+            if void and every:
+                return True
     return False
 
 
@@ -296,40 +306,23 @@ def _imitates_a_role(text: str) -> bool:
     return False
 
 
-def _sentences(text: str) -> list[str]:
-    """Split a text into sentences, roughly: a dot within a name or a path ends none."""
-    for end in (". ", "! ", "? ", "; ", "。", "！", "？"):
+def _has_injection_sentence(text: str, words: "set[str]") -> bool:
+    """Whether a sentence has words of many groups, sends a secret, or has a form of an instruction."""
+    suspicious = sum(not group.isdisjoint(words) for group in _WORD_GROUPS) >= _ENOUGH
+    if text.isascii() and CUE_WORDS.isdisjoint(words) and _SENDING.isdisjoint(words) and not suspicious:
+        return False  # hooks wait for this: most texts end here
+    for end in (". ", "! ", "? ", "; ", "。", "！", "？"):  # a dot within a name or a path ends no sentence
         text = text.replace(end, "\n")
-    return text.split("\n")
-
-
-def _calls(line: str) -> bool:
-    return addresses_a_machine(line, line.translate(PUNCTUATION).split())
-
-
-def _may_be_injection(text: str, words: "set[str]") -> bool:
-    """A cheap test of all words together, before the sentences are tested: hooks wait for it."""
-    if not text.isascii() or not CUE_WORDS.isdisjoint(words) or not _SENDING.isdisjoint(words):
-        return True
-    return sum(not group.isdisjoint(words) for group in _WORD_GROUPS) >= _ENOUGH
-
-
-def _is_injection_sentence(sentence: str) -> bool:
-    words = sentence.translate(PUNCTUATION).split()
-    return bool(words) and (_has_many_groups(sentence, set(words)) or has_injection_form(sentence, words))
-
-
-def _has_many_groups(sentence: str, words: "set[str]") -> bool:
-    if words & _SENDING and "http" in sentence and any(name in sentence for name in SECRET_FILES):
-        return True
-    return len(words) >= _ENOUGH and sum(not group.isdisjoint(words) for group in _WORD_GROUPS) >= _ENOUGH
-
-
-def _runs_encoded_code(text: str) -> bool:
-    """Encoded code that is to be run at once."""
-    if "-encodedcommand" in text:
-        return True
-    return any(word in text for word in _DECODED) and any(word in text for word in _EXECUTED)
+    for sentence in text.split("\n"):
+        parts = sentence.translate(PUNCTUATION).split()
+        unique = set(parts)
+        if unique & _SENDING and "http" in sentence and any(name in sentence for name in SECRET_FILES):
+            return True
+        if len(unique) >= _ENOUGH and sum(not group.isdisjoint(unique) for group in _WORD_GROUPS) >= _ENOUGH:
+            return True
+        if parts and has_injection_form(sentence, parts):
+            return True
+    return False
 
 
 def _overrides_in_korean(text: str) -> bool:
@@ -480,14 +473,11 @@ def _runs_or_sends(sentence: str, words: "Sequence[str]", line: str) -> bool:
 def _in_other_languages(sentence: str, words: "Sequence[str]", line: str) -> bool:
     """The same in German, French, Spanish, Chinese, Japanese and Korean."""
     for verbs, orders, which in _FORGETTING:
-        if not set(verbs.split()).isdisjoint(words) and _any_begins(words, orders) and _any_begins(words, which):
+        if not verbs.isdisjoint(words) and all(
+            any(word.startswith(tuple(beginnings)) for word in words) for beginnings in (orders, which)
+        ):
             return True
-    if line.isascii() and not any(each in line for each in _LATIN):
+    if line.isascii() and not any(phrase in line for phrase in _LATIN):
         return False
     text = f"{line}{sentence}"
-    return any(all(any(part in text for part in group.split("|")) for group in each) for each in _SENTENCES)
-
-
-def _any_begins(words: "Sequence[str]", beginnings: str) -> bool:
-    starts = tuple(beginnings.split())
-    return any(word.startswith(starts) for word in words)
+    return any(all(any(phrase in text for phrase in group) for group in groups) for groups in _SENTENCES)
