@@ -1,11 +1,9 @@
-"""Which lessons belong to a file, a command or an error: what is told at the place of an action.
+"""Which lessons belong to a file, a command or an error, for injection at the point of an action.
 
-At that place a wrong word costs more than none, so nothing is ranked by likeness here. The full-text index only
-gives candidates; then a lesson must name that very file (a path that ends like it, a common name together with its
-folder), that very command (the program and what it is told to do), or what is special about the error: a code or
-an error's name, a thing in quotes, or enough words that not every error has.
-
-Hooks load this module, so it imports little. `tests/context/test_lessons.py` has what must be told and what not.
+There a wrong lesson costs more than none, so nothing is ranked by similarity. The full-text index gives candidates; a
+lesson must name that very file (a path that ends like it, a common name together with its folder), that very command
+(program and subcommand), or what is special about the error: a code or an error's name, something in quotes, or
+enough words that not every error has. Hooks load this module.
 """
 
 from ralph.search import terms
@@ -21,31 +19,26 @@ if TYPE_CHECKING:
 
 _EVEN = (1.0, 1.0, 1.0, 1.0)
 _CANDIDATES, _MOST_FILES, _MOST_COMMANDS, _MOST_WORDS = 30, 8, 6, 30
-_POSTINGS = 2_000
-"""Records that the words of an error may bring in as candidates; the commonest words are left out."""
-_LESSON = 2_000
-"""Characters of a lesson that are looked at for an error."""
+_POSTINGS = 2_000  # records that the words of an error may bring in; the commonest words are left out
+_LESSON = 2_000  # characters of a lesson that are compared with an error
 
 COMMON_NAMES = frozenset(
     "index main mod lib app init utils util helpers types type readme package config setup test tests conftest "
     "settings models views routes route page layout schema constants common base core".split()
 )
-"""Files of these names stand in many folders: one of them is meant only together with its folder."""
 _WRAPPERS = frozenset("sudo time env exec command nohup npx bunx uvx xvfb-run".split())
-_RUNNERS = (("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("bundle", "exec"), ("pnpm", "exec"), ("yarn", "run"),
-            ("npm", "exec"), ("python", "-m"), ("python3", "-m"))  # fmt: skip
-"""What stands before the program that is meant."""
-_GROUPS = frozenset("run compose exec".split())
-"""After these the next word is what the program is told to do."""
-_WHOLE = frozenset("pytest jest vitest mocha rspec phpunit tox nox eslint tsc mypy pylint flake8".split())
-"""Programs that do one thing: what follows is what they do it to."""
+_RUNNERS = tuple("uv run|poetry run|pipenv run|bundle exec|pnpm exec|yarn run|npm exec|python -m|python3 -m".split("|"))
+_GROUPS = frozenset("run compose exec".split())  # after these the next word is the subcommand
+# Programs that do one thing: what follows is what they do it to.
+_SINGLE_PURPOSE = frozenset("pytest jest vitest mocha rspec phpunit tox nox eslint tsc mypy pylint flake8".split())
+# Programs whose mere name says nothing about what is done.
 _ORDINARY = frozenset(
     """ls cd cat echo rm cp mv pwd touch mkdir rmdir chmod chown ln head tail less wc sort uniq cut tr sed awk grep rg
     xargs tee date sleep kill pkill ps export source set which type test true false printf read clear history man
     python python3 node deno bun bash sh zsh ruby perl php java go tsx ts-node git docker npm pnpm yarn pip uv cargo
     make code vim nano curl wget ssh kubectl terraform""".split()
 )
-"""Programs whose mere name says nothing about what is done."""
+# Words, and names of errors, that all kinds of errors have.
 _GENERIC = frozenset(
     """abort aborted access address already and array assert assertion assertionerror attribute attributeerror bin
     branch build building byte bytes call called cannot class client close code column command commit compile complete
@@ -64,10 +57,8 @@ _GENERIC = frozenset(
     text throw token traceback true tuple type typeerror types undefined unexpected unable unhandled unknown update
     user usr valid value valueerror values var variable version wait waiting warn warning was write zero""".split()
 )
-"""Words, and names of errors, that all kinds of errors have."""
 _ENOUGH, _CODE = 3, 3
-_PART = 0.2
-"""So much of what a lesson has to say must be in the error when no single sign decides."""
+_PART = 0.2  # so much of a lesson must be in the error when no single feature decides
 _SHORTEST, _SHORTEST_CODE = 3, 4
 
 
@@ -92,11 +83,11 @@ def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter", *
 
 def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "list[Row]":
     """The lessons that have what is special about an error, the one that has most of it first."""
-    signs = _signs(error)
-    if not signs:
+    features = _features(error)
+    if not features:
         return []
-    telling = sorted(signs, key=lambda word: -signs[word])[:_MOST_WORDS]
-    counts = lookup.frequencies(connection, [term for word in telling for term in terms.word_terms(word)[-1:]])
+    rarest = sorted(features, key=lambda word: -features[word])[:_MOST_WORDS]
+    counts = lookup.frequencies(connection, [term for word in rarest for term in terms.word_terms(word)[-1:]])
     chosen: list[str] = []
     spent = 0
     for term in sorted(counts, key=lambda term: counts[term]):
@@ -105,7 +96,7 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
             break
         chosen.append(f'"{term}"')
     rows = _candidates(connection, " OR ".join(chosen), keep)
-    weighed = [(weight, row) for row in rows if (weight := _weight(signs, f"{row.title}\n{row.text}"[:_LESSON]))]
+    weighed = [(weight, row) for row in rows if (weight := _weight(features, f"{row.title}\n{row.text}"[:_LESSON]))]
     weighed.sort(key=lambda each: -each[0])
     return [row for _, row in weighed]
 
@@ -127,19 +118,20 @@ def _parts(path: str) -> list[str]:
     return found[1:] if found and len(found[0]) == 2 and found[0][1] == ":" else found
 
 
-def _is_common(name: str) -> bool:
+def is_common(name: str) -> bool:
+    """Whether files of this name are in many folders."""
     return name.strip("._").partition(".")[0].strip("_").lower() in COMMON_NAMES
 
 
 def _match(parts: "Sequence[str]") -> str:
     """What brings the candidates for a file; nothing when its name says too little."""
     name = parts[-1]
-    if _is_common(name) and len(parts) < 2:
+    if is_common(name) and len(parts) < 2:
         return ""
     joined = terms.fold("".join(char for char in name if char.isalnum()))
     ending = terms.fold(name.rpartition(".")[2])  # `ts` is in every second record, and brings nothing
-    found = [term for part in parts[-2 if _is_common(name) else -1 :] for word in terms.split_words(part)
-             for term in terms.word_terms(word)]  # fmt: skip
+    words = [word for part in parts[-2 if is_common(name) else -1 :] for word in terms.split_words(part)]
+    found = [term for word in words for term in terms.word_terms(word)]
     if not found or (len(found) == 1 and "." not in name and name.islower()):
         return ""
     kept = [term for term in dict.fromkeys(found) if term not in (joined, ending)] or found[:1]
@@ -152,7 +144,7 @@ def _names(text: str, parts: "Sequence[str]") -> bool:
         return False
     text, path = terms.fold(text), [terms.fold(part) for part in parts]
     name = path[-1]
-    common = _is_common(name)
+    common = is_common(name)
     at = text.find(name)
     while at >= 0:
         if _stands_alone(text, at, name):
@@ -197,14 +189,14 @@ def _words(command: str) -> list[str]:
 
 
 def _commands(command: str) -> "Iterator[tuple[str, ...]]":
-    """Each program of a command line with what it is told to do, as far as that says something."""
-    for sign in ("&&", "||", ";", "|", "\n"):
-        command = command.replace(sign, "\0")
+    """Each program of a command line with its subcommand, as far as that says something."""
+    for mark in ("&&", "||", ";", "|", "\n"):
+        command = command.replace(mark, "\0")
     for part in command.split("\0")[:_MOST_COMMANDS]:
         words = [word for word in _words(part) if word]
         while words and (words[0] in _WRAPPERS or "=" in words[0]):
             words = words[1:]
-        if tuple(words[:2]) in _RUNNERS and len(words) > 2:
+        if " ".join(words[:2]) in _RUNNERS and len(words) > 2:
             words = words[2:]
         if words and (key := _key(words)):
             yield key
@@ -213,41 +205,35 @@ def _commands(command: str) -> "Iterator[tuple[str, ...]]":
 def _key(words: "Sequence[str]") -> tuple[str, ...]:
     program = words[0].replace("\\", "/").rpartition("/")[2]
     rest = [word for word in words[1:] if not word.startswith("-")]
-    told = rest[0] if rest else ""
-    if (
-        told
-        and program not in _WHOLE
-        and all(char.isalnum() or char in "-:_" for char in told)
-        and not told.isdecimal()
-    ):
-        more = rest[1:2] if told in _GROUPS else []
-        return (program, told, *more)
-    says = program not in _ORDINARY and program not in EVERYDAY and "." not in program and len(program) >= _SHORTEST
-    return (program,) if says else ()
+    action = rest[0] if rest and program not in _SINGLE_PURPOSE else ""
+    if action and not action.isdecimal() and all(char.isalnum() or char in "-:_" for char in action):
+        return (program, action, *(rest[1:2] if action in _GROUPS else []))
+    common = program in _ORDINARY or program in EVERYDAY or "." in program or len(program) < _SHORTEST
+    return () if common else (program,)
 
 
 # --- errors --------------------------------------------------------------------------------------
 
 
-def _signs(error: str) -> dict[str, int]:
-    """What is special about an error, and how much each sign counts: codes and names most, then quoted things."""
-    quoted = {piece for sign in "'\"`" for piece in error.replace("’", "'").split(sign)[1::2]}
+def _features(error: str) -> dict[str, int]:
+    """What is special about an error, and how much each counts: codes and names most, then quoted words."""
+    quoted = {piece for quote in "'\"`" for piece in error.replace("’", "'").split(quote)[1::2]}
     found: dict[str, int] = {}
     for word in terms.split_words(error):
-        if weight := _sign(word, word in quoted):
+        if weight := _feature_weight(word, word in quoted):
             found[word if weight >= _CODE else terms.fold(word)] = weight
     return found
 
 
-def _sign(word: str, quoted: bool = False) -> int:
+def _feature_weight(word: str, quoted: bool = False) -> int:
     low = terms.fold(word)
     if low in EVERYDAY or low in terms.STOP_WORDS:
         return 0
     if low in _GENERIC or terms.word_terms(low)[0] in _GENERIC:
         return int(low.endswith("error") and low != "error")
     letters = [char for char in word if char.isalpha()]
-    if not letters or any(sign in word for sign in "./:\\@"):
-        return 2 if letters and "." in word and not _is_common(_parts(word)[-1]) else int(len(word) >= _SHORTEST)
+    if not letters or any(char in word for char in "./:\\@"):
+        return 2 if letters and "." in word and not is_common(_parts(word)[-1]) else int(len(word) >= _SHORTEST)
     if terms.is_cjk(word):
         return 1
     capitals = sum(char.isupper() for char in letters)
@@ -257,21 +243,20 @@ def _sign(word: str, quoted: bool = False) -> int:
     return 2 if quoted else int(len(word) >= _SHORTEST or any(char.isdecimal() for char in word))
 
 
-def _weight(signs: "dict[str, int]", lesson: str) -> int:
-    """How much of an error's signs a lesson has; 0 when that is not enough."""
+def _weight(features: "dict[str, int]", lesson: str) -> int:
+    """How much of an error's features a lesson has; 0 when that is not enough."""
     folded = terms.fold(lesson)
-    begun = {sign: weight for sign, weight in signs.items() if terms.fold(sign[:_SHORTEST]) in folded}
-    if sum(begun.values()) < _ENOUGH:
+    likely = {name: weight for name, weight in features.items() if terms.fold(name[:_SHORTEST]) in folded}
+    if sum(likely.values()) < _ENOUGH:
         return 0
-    said = terms.split_words(lesson)
-    exact, low = {*said}, {terms.fold(word) for word in said}
+    words = terms.split_words(lesson)
+    exact, low = {*words}, {terms.fold(word) for word in words}
     stems = {terms.word_terms(word)[0] for word in low if terms.word_terms(word)}
     total = 0
-    for sign, weight in begun.items():
-        here = sign in exact if weight >= _CODE else sign in low or terms.word_terms(sign)[0] in stems
-        if here and weight >= _CODE:
-            return _CODE + sum(signs[each] for each in signs if each in exact)
-        total += weight * here
-    if total < _ENOUGH:
-        return 0
-    return total if total >= _PART * sum(1 for word in low if _sign(word)) else 0
+    for name, weight in likely.items():
+        present = name in exact if weight >= _CODE else name in low or terms.word_terms(name)[0] in stems
+        if present and weight >= _CODE:
+            return _CODE + sum(features[name] for name in features if name in exact)
+        total += weight * present
+    enough = total >= _ENOUGH and total >= _PART * sum(1 for word in low if _feature_weight(word))
+    return total if enough else 0

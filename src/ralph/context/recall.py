@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ralph.search.question import WeightedWord
     from ralph.search.rank import RankedRow
-    from ralph.store.lookup import Filter, Hidden, Row
+    from ralph.store.lookup import Filter, Row
 
 ACTION_CHARACTERS = 600
 """Characters that may be injected before or after an action."""
@@ -32,10 +32,10 @@ HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}")
 """Tokens of the frame around the records."""
 
+# The quick recipe beside other tasks: their records on the same subject must not crowd out all else.
 _CROWDED = ranking.Recipe(
     candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
 )
-"""The quick recipe beside other tasks: their records on the same subject must not crowd out all else."""
 _LESSONS = ("fix", "decision")
 _RANKED = 20
 PER_SESSION = 2
@@ -44,18 +44,16 @@ MOST = 5
 """Records for a prompt."""
 _FOR_ACTION = 2
 _BELOW = "\n  "
-_VERIFIED = 2
-"""So many times the injected records are checked for stale citations: behind these, nothing can move up."""
-_FILES, _ENDING = 8, 5
-"""Files of a prompt that are looked up, and the longest ending."""
-_PROMPT = "prompt"
-"""The title of earlier prompts, which are no answers."""
+_VERIFIED = 2  # times the injected records are checked for stale citations: behind these, nothing can move up
+_FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
+_PROMPT = "prompt"  # the title of earlier prompts, which are no answers
 _COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
-PATH_ONLY_TITLES = ("Read ", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoWrite",
-                  "read_", "search_file", "glob", "list_directory", "google_web", "web_fetch")  # fmt: skip
+PATH_ONLY_TITLES = tuple(
+    "Read |Grep|Glob|LS|NotebookRead|WebFetch|WebSearch|ToolSearch|TodoWrite|read_|search_file|glob|list_directory|"
+    "google_web|web_fetch".split("|")
+)
 """Beginnings of titles of observations that only name a path."""
-_OURS = ("/mem-", "/ralph:", "/ralph ")
-"""Our own commands, which fetch what they need themselves."""
+_OWN_COMMANDS = ("/mem-", "/ralph:", "/ralph ")  # they fetch what they need themselves
 CITATIONS_FILE = "citations"
 """The name of the cache of verified citations."""
 CITATIONS_HEAD = b"ralph citations 2\n"
@@ -71,9 +69,6 @@ _LONGEST_CITATION = 120
 
 class RecallOptions:
     """The settings that count, and what the session has seen already."""
-
-    __slots__ = ("budget", "characters", "enabled", "seen", "session", "since", "stale", "tags", "task", "today",
-                 "types")  # fmt: skip
 
     def __init__(self, today: str, session: str = "", seen: "Collection[str]" = ()) -> None:
         self.today = today
@@ -91,8 +86,6 @@ class RecallOptions:
 
 class Recalled:
     """The text to inject, its records with their tokens and layer, and the ranking behind it."""
-
-    __slots__ = ("judged", "layer", "records", "text", "words")
 
     def __init__(
         self,
@@ -121,40 +114,48 @@ def human_question(prompt: str) -> str:
     """What a person asks, without what a host put before it; "" for our own commands and machine-made prompts."""
     prompt = human_prompt(prompt)
     command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
-    return "" if command or prompt.startswith(_OURS) else prompt
+    return "" if command or prompt.startswith(_OWN_COMMANDS) else prompt
 
 
 def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: RecallOptions) -> Recalled:
     """What relates to a prompt, at the most detail that fits."""
-    narrow = bool(options.types or options.tags or options.since)
     beside = lookup.beside(connection, options.task)
-    keep = _prompt_filter(options, beside, lookup.superseded(connection))
+    keep = (
+        _memory_filter(connection, options, options.types),
+        lookup.observations(not_of=options.session, not_called=PATH_ONLY_TITLES, not_titled=_PROMPT, hidden=beside),
+        lookup.journal(hidden=beside),
+    )
+    crowding = beside is not None and beside.crowding
     ranked = ranking.rank(
-        connection, prompt, today=options.today, keep=keep, limit=_RANKED, hurried=not narrow,
-        recipe=_CROWDED if beside is not None and beside.crowding else ranking.QUICK,
-        crowded=_CROWDED if beside is not None and not beside.crowding else None,
-    )  # fmt: skip
+        connection,
+        prompt,
+        today=options.today,
+        keep=keep,
+        limit=_RANKED,
+        hurried=not (options.types or options.tags or options.since),
+        recipe=_CROWDED if crowding else ranking.QUICK,
+        crowded=_CROWDED if beside is not None and not crowding else None,
+    )
     fitting = _fitting(ranked.best)
-    keys = {each.row.key for each in fitting}
-    by_file = [each for each in _on_files(connection, prompt[:_QUESTION], keep) if each.row.key not in keys]
+    keys = {row.row.key for row in fitting}
+    by_file = [row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys]
     chosen = _lower_stale(_choose([*fitting, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
     if not chosen:
         return NOTHING
-    rows = [each.row for each in chosen]
-    notes = [citation_note(row, options.stale) for row in rows]
+    rows = [ranked_row.row for ranked_row in chosen]
     for layer in (3, 2, 1):
-        recalled = _rendered(rows, notes, layer, options.budget, options.characters)
+        recalled = _render(rows, layer, options, options.characters)
         if layer == 1 or len(recalled.records) == len(rows):
-            recalled.judged, recalled.words = chosen, ranked.words
-            return recalled
-    return NOTHING
+            break
+    recalled.judged, recalled.words = chosen, ranked.words
+    return recalled
 
 
 def before_action(
     connection: "sqlite3.Connection", files: "Sequence[str]", command: str, options: RecallOptions
 ) -> Recalled:
     """Lessons about the files that are about to be touched, or a command that is about to run."""
-    keep = _lesson_filter(options, lookup.superseded(connection))
+    keep = _lesson_filter(connection, options)
     if files:
         return _for_action(lessons.on_files(connection, files, keep), options)
     return _for_action(lessons.on_command(connection, command[:_COMMAND], keep), options)
@@ -164,7 +165,7 @@ def after_failure(
     connection: "sqlite3.Connection", files: "Sequence[str]", command: str, error: str, options: RecallOptions
 ) -> Recalled:
     """Lessons about a failure: those that fit the error, then the file or the command."""
-    keep = _lesson_filter(options, lookup.superseded(connection))
+    keep = _lesson_filter(connection, options)
     rows = {row.key: row for row in lessons.on_error(connection, error[:_ERROR], keep)}
     named = lessons.on_files(connection, files, keep)
     for row in (*named, *lessons.on_command(connection, command[:_COMMAND], keep, least=2)):
@@ -172,30 +173,26 @@ def after_failure(
     return _for_action(list(rows.values()), options)
 
 
-# --- filters ------------------------------------------------------------------------------------
-
-
-def _prompt_filter(options: RecallOptions, beside: "Hidden | None", past: "Collection[str]") -> "Filter":
-    """Everything but this session's own records, mere paths, what is done beside a task, and what is superseded."""
-    return (
-        _memory_filter(options, options.types, past),
-        lookup.observations(not_of=options.session, not_called=PATH_ONLY_TITLES, not_titled=_PROMPT, hidden=beside),
-        lookup.journal(hidden=beside),
-    )
-
-
-def _lesson_filter(options: RecallOptions, past: "Collection[str]") -> "Filter":
+def _lesson_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "Filter":
     kinds = [kind for kind in _LESSONS if not options.types or kind in options.types]
-    return (_memory_filter(options, kinds, past),) if kinds else ()
+    return (_memory_filter(connection, options, kinds),) if kinds else ()
 
 
 def _memory_filter(
-    options: RecallOptions, kinds: "Sequence[str]", past: "Collection[str]"
+    connection: "sqlite3.Connection", options: RecallOptions, kinds: "Sequence[str]"
 ) -> "tuple[int, str, Sequence[object]]":
     return lookup.memories(
-        kinds=kinds, tags=options.tags, since=options.since, knowledge_only=not options.enabled, task=options.task,
-        valid_at=options.today, but=past,
-    )  # fmt: skip
+        kinds=kinds,
+        tags=options.tags,
+        since=options.since,
+        knowledge_only=not options.enabled,
+        task=options.task,
+        valid_at=options.today,
+        but=lookup.superseded(connection),
+    )
+
+
+# --- files in a prompt ---------------------------------------------------------------------------
 
 
 def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[RankedRow]":
@@ -204,23 +201,22 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     if not phrases:
         return []
     match = " OR ".join(phrases.values())
-    found = lookup.matching(connection, match, ranking.STANDARD.fields, _RANKED, keep)
-    rows = list(lookup.judged(connection, [key for key, _ in found]).values())
+    keys = [key for key, _ in lookup.matching(connection, match, ranking.STANDARD.fields, _RANKED, keep)]
+    rows = list(lookup.judged(connection, keys).values())
     touched = [name for name in phrases if any(_names(row.files, name) for row in rows)]
     matching = [row for row in rows if any(_names(f"{row.files} {row.title} {row.text}", name) for name in touched)]
-    judged = [
-        ranking.RankedRow(row) for row in sorted(matching, key=lambda row: (row.created_at, row.key), reverse=True)
-    ]
-    for each in judged:
-        each.matched = dict.fromkeys(touched, 1.0)
+    matching.sort(key=lambda row: (row.created_at, row.key), reverse=True)
+    judged = [ranking.RankedRow(row) for row in matching]
+    for ranked in judged:
+        ranked.matched = dict.fromkeys(touched, 1.0)
     return judged
 
 
 def _file_names(prompt: str) -> list[str]:
     """The words of a prompt that may be files: with a short ending."""
-    words = (word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
-    found = [word for word in words if 0 < len(word.rpartition(".")[2]) <= _ENDING]
-    return list(dict.fromkeys(word for word in found if word.rpartition(".")[0] and word[-1].isalnum()))[:_FILES]
+    words = dict.fromkeys(word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
+    parts = [(word, *word.rpartition(".")[::2]) for word in words]
+    return [word for word, stem, ending in parts if stem and 0 < len(ending) <= _ENDING and word[-1].isalnum()][:_FILES]
 
 
 def _names(text: str, name: str) -> bool:
@@ -240,19 +236,15 @@ def _phrase(path: str) -> str:
     parts = [part for part in path.replace("\\", "/").split("/") if part]
     if not parts:
         return ""
-    stem = parts[-1].strip("._").partition(".")[0].strip("_").lower()
-    used = parts[-2:] if stem in lessons.COMMON_NAMES else parts[-1:]
-    if stem in lessons.COMMON_NAMES and len(used) < 2:
+    common = lessons.is_common(parts[-1])
+    if common and len(parts) < 2:
         return ""
-    found = [term for part in used for term in _single(part)]
-    return f'"{" ".join(found)}"' if len(found) > 1 else ""
-
-
-def _single(part: str) -> list[str]:
-    """The terms of a name without the one for all of it at once."""
-    found = terms.word_terms(part.strip("._-"))
-    joined = "".join(char for char in terms.fold(part) if char.isalnum())
-    return [term for term in found if term != joined or len(found) == 1]
+    phrase: list[str] = []
+    for part in parts[-2:] if common else parts[-1:]:
+        words = terms.word_terms(part.strip("._-"))
+        joined = "".join(char for char in terms.fold(part) if char.isalnum())
+        phrase += [term for term in words if term != joined or len(words) == 1]
+    return f'"{" ".join(phrase)}"' if len(phrase) > 1 else ""
 
 
 # --- choosing and rendering ----------------------------------------------------------------------
@@ -260,12 +252,12 @@ def _single(part: str) -> list[str]:
 
 def _fitting(best: "Sequence[RankedRow]") -> "list[RankedRow]":
     """What passes the gate, by family: a memory comes before a log with more of the words."""
-    found: list[RankedRow] = []
+    fitting: list[RankedRow] = []
     for family in range(len(lookup.TABLES)):
-        rows = [each for each in best if each.row.key % len(lookup.TABLES) == family]
+        rows = [ranked for ranked in best if ranked.row.key % len(lookup.TABLES) == family]
         if rows and ranking.is_answer(rows[0]):
-            found += ranking.gate(rows)
-    return found[:MOST]
+            fitting += ranking.gate(rows)
+    return fitting[:MOST]
 
 
 def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[RankedRow]":
@@ -273,20 +265,19 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
     chosen: list[RankedRow] = []
     sessions: dict[str, int] = {}
     contents: set[str] = set()
-    for each in judged:
-        row = each.row
-        if row.id in options.seen or row.title == _PROMPT or _withheld(row) or (content := _content(row)) in contents:
+    for ranked in judged:
+        row = ranked.row
+        if row.id in options.seen or row.title == _PROMPT or _withheld(row):
+            continue
+        # a page of knowledge, its insight and its pattern have the same letters
+        content = "".join(filter(str.isalnum, f"{row.title}{row.text}".lower().removeprefix("gotcha")))
+        if content in contents:
             continue
         contents.add(content)
         count = sessions[row.session] = sessions.get(row.session, 0) + 1
         if not row.session or count <= PER_SESSION:
-            chosen.append(each)
+            chosen.append(ranked)
     return chosen
-
-
-def _content(row: "Row") -> str:
-    """The letters of a record: a page of knowledge, its insight and its pattern have the same."""
-    return "".join(filter(str.isalnum, f"{row.title}{row.text}".lower().removeprefix("gotcha")))
 
 
 def _withheld(row: "Row") -> bool:
@@ -297,9 +288,8 @@ def _for_action(rows: "Sequence[Row]", options: RecallOptions) -> Recalled:
     """The best of some records, in a few hundred characters."""
     new = [row for row in rows if row.id not in options.seen and not _withheld(row)][: _VERIFIED * _FOR_ACTION]
     new = sorted(new, key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
-    notes = [citation_note(row, options.stale) for row in new]
     for layer in (3, 1):
-        recalled = _rendered(new, notes, layer, options.budget, min(ACTION_CHARACTERS, options.characters))
+        recalled = _render(new, layer, options, min(ACTION_CHARACTERS, options.characters))
         if recalled.records and (layer == 1 or len(recalled.records) == len(new)):
             return recalled
     return NOTHING
@@ -310,39 +300,37 @@ def _lower_stale(judged: "list[RankedRow]", cache: "CitationCache | None") -> "l
     if cache is None:
         return judged
     keyed: list[tuple[int, float, float]] = []
-    for each in judged:
-        share = _share(each.row, cache)
-        family = each.row.key % len(lookup.TABLES) if each.score else len(lookup.TABLES)
-        each.score *= share
-        keyed.append((family, -each.score, -share))
+    for ranked in judged:
+        share = _share(ranked.row, cache)
+        family = ranked.row.key % len(lookup.TABLES) if ranked.score else len(lookup.TABLES)
+        ranked.score *= share
+        keyed.append((family, -ranked.score, -share))
     return [judged[at] for at in sorted(range(len(judged)), key=lambda at: keyed[at])]
 
 
 def citation_note(row: "Row", cache: "CitationCache | None") -> str:
-    """The warning about a record's stale citations; "" for none."""
-    return cache.note(row.id, f"{row.title}\n{row.text}", row.files) if cache is not None and _may_cite(row) else ""
+    """The warning about a record's stale citations; "" for none, and for logs, which are not verified."""
+    if cache is None or row.key % len(lookup.TABLES):
+        return ""
+    return cache.note(row.id, f"{row.title}\n{row.text}", row.files)
 
 
 def _share(row: "Row", cache: "CitationCache | None") -> float:
-    """The factor of a record's score by its citations."""
-    return cache.share(row.id, f"{row.title}\n{row.text}", row.files) if cache is not None and _may_cite(row) else 1.0
+    if cache is None or row.key % len(lookup.TABLES):
+        return 1.0
+    return cache.share(row.id, f"{row.title}\n{row.text}", row.files)
 
 
-def _may_cite(row: "Row") -> bool:
-    """Whether citations are verified: those of memories, not of logs."""
-    return row.key % len(lookup.TABLES) == 0
-
-
-def _rendered(rows: "Sequence[Row]", notes: "Sequence[str]", layer: int, budget: int, characters: int) -> Recalled:
-    """As many records as fit, at one layer, each with its note."""
+def _render(rows: "Sequence[Row]", layer: int, options: RecallOptions, characters: int) -> Recalled:
+    """As many records as fit, at one layer, each with the note about its citations."""
     blocks: list[str] = []
     spent = _FRAME
-    for row, note in zip(rows, notes, strict=True):
+    for row in rows:
         block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
-        if note:
+        if note := citation_note(row, options.stale):
             block += f"{' ' if layer == 1 else _BELOW}({' '.join(note.split())})"
         spent += estimate(block) + 1
-        if budget and spent > budget:
+        if options.budget and spent > options.budget:
             break
         blocks.append(block)
     text, kept = render.within(blocks, len(rows), HOW, characters)
@@ -408,19 +396,15 @@ class CitationCache:
             last = what if kind == "file" else what.replace(".", " ").rpartition(" ")[2]
             if last not in text and what not in listed and kind != "commit":
                 continue  # the record was rewritten since
-            if kind == "file":
-                verdict = self._now(verdict, what, place)
+            if kind == "file" and verdict in ("gone", "moved") and self._exists(what):
+                continue
+            if kind == "file" and place and not self._exists(place):
+                verdict = "gone"
             if verdict == "gone":
                 return verdict, kind, what, place
             if verdict == "moved":
                 worst = verdict, kind, what, place
         return worst
-
-    def _now(self, verdict: str, what: str, place: str) -> str:
-        """The verdict about a file now."""
-        if verdict in ("gone", "moved") and self._exists(what):
-            return "fresh"
-        return "gone" if place and not self._exists(place) else verdict
 
     def _lines(self, record_id: str) -> "Iterator[list[str]]":
         """Kind, verdict, what and place of each citation of a record."""
