@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
+from textwrap import indent
 from types import MappingProxyType
 
 from ralph.context import budget, render
-from ralph.context.render import clean
+from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, UsageError
 from ralph.formats.log import journal_id
@@ -49,10 +50,8 @@ JOURNAL_BUDGET = 3_000
 JOURNAL_HEADING = "## Run Journal"
 
 _MOST_FILES = 20
-_LEAST = 60
-"""The fewest tokens for an entry whose notes are cut."""
-_SEPARATOR = 2
-"""Tokens of the blank line between two entries."""
+_LEAST = 60  # tokens for an entry whose notes are cut
+_SEPARATOR = 2  # tokens of the blank line between two entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +114,16 @@ def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[st
     As `budget.useful_order`, but within a kind those that were used come first and those that were injected in vain
     last; records with stale citations come behind all others.
     """
-    order = _by_use(records, uses)
-    return sorted(order, key=lambda index: records[index].id in stale) if stale else order
-
-
-def _by_use(records: Sequence[Record], uses: Uses) -> list[int]:
     order = budget.useful_order(records)
-    if not uses:
-        return order
-    ranked: dict[str, list[int]] = {}
-    for index in order:
-        ranked.setdefault(records[index].kind, []).append(index)
-    for indices in ranked.values():
-        indices.sort(key=lambda index: -_usefulness(uses.get(records[index].id, (0, 0))))
-    turns = {kind: iter(indices) for kind, indices in ranked.items()}
-    return [next(turns[records[index].kind]) for index in order]
+    if uses:
+        ranked: dict[str, list[int]] = {}
+        for index in order:
+            ranked.setdefault(records[index].kind, []).append(index)
+        for indices in ranked.values():
+            indices.sort(key=lambda index: -_usefulness(uses.get(records[index].id, (0, 0))))
+        turns = {kind: iter(indices) for kind, indices in ranked.items()}
+        order = [next(turns[records[index].kind]) for index in order]
+    return sorted(order, key=lambda index: records[index].id in stale) if stale else order
 
 
 def _usefulness(use: tuple[int, int]) -> int:
@@ -167,7 +161,11 @@ def session_brief(
     pieces += _pieces(_LEARNED, learned, rest) if strategy is None else _trim(learned, rest, strategy, uses, stale)
     pieces += recaps[1:]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
-    page = _BriefPage(_without_skill(caps, added), _lines(_NOTICE, notices), total)
+    size, cost = render.length(added), estimate(added)
+    reserved = caps
+    if 2 * size <= caps.characters and (not caps.tokens or 2 * cost <= caps.tokens):  # else the skill has to fit in
+        reserved = replace(caps, characters=caps.characters - size, tokens=caps.tokens and caps.tokens - cost)
+    page = _BriefPage(reserved, _lines(_NOTICE, notices), total)
     for piece in pieces:
         page.take(piece)
     text = page.settle()
@@ -175,14 +173,6 @@ def session_brief(
     has_skill = bool(added) and page.fits(text + added)
     records = tuple(BriefRecord(piece.id, piece.tokens) for piece in page.pieces if piece.id)
     return Brief(text + added if has_skill else text, records, total - len(records), withheld, has_skill)
-
-
-def _without_skill(caps: BriefCaps, added: str) -> BriefCaps:
-    """The caps beside the skill; where the skill would take most, it has to fit in."""
-    size, cost = render.length(added), estimate(added)
-    if 2 * size > caps.characters or (caps.tokens and 2 * cost > caps.tokens):
-        return caps
-    return replace(caps, characters=caps.characters - size, tokens=caps.tokens and caps.tokens - cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,17 +274,17 @@ def _trim(
     texts = [[_render_record(record, layer) for layer in (1, 2, 3)] for record in last_first]
     items = [
         budget.BudgetItem(
-            budget.ascending_costs([estimate(text) + 1 for text in each]),
+            budget.ascending_costs([estimate(text) + 1 for text in layers]),
             record.created_at,
             _usefulness(uses.get(record.id, (0, 0))) / 2 - (record.id in stale),
             record.kind.value,
         )
-        for record, each in zip(last_first, texts, strict=True)
+        for record, layers in zip(last_first, texts, strict=True)
     ]
     kept = budget.STRATEGIES[strategy](items, most).kept
     pieces = [
-        _BriefPiece(_LEARNED, texts[each.index][each.layer - 1], each.tokens, last_first[each.index].id)
-        for each in kept
+        _BriefPiece(_LEARNED, texts[item.index][item.layer - 1], item.tokens, last_first[item.index].id)
+        for item in kept
     ]
     return sorted(pieces, key=lambda piece: piece.id in stale)
 
@@ -347,18 +337,20 @@ def render_journal(
 
 def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
     """One entry as markdown."""
-    run = f" of {_one_line(entry.run)}" if of_run else ""
+    run = f" of {one_line(entry.run)}" if of_run else ""
     lines = [f"### Iteration {entry.iteration}{run} [{entry.outcome.value}]"]
     price = f" | **Cost**: ${entry.cost:.4f}" if round(entry.cost, 4) else ""
-    for name, words in (
-        ("Task", _one_line(entry.task or entry.title)),
-        ("Model", _one_line(entry.model)),
+    more = len(entry.files) - _MOST_FILES
+    names = [*map(one_line, entry.files[:_MOST_FILES]), *([f"and {more} more"] if more > 0 else [])]
+    for name, value in (
+        ("Task", one_line(entry.task or entry.title)),
+        ("Model", one_line(entry.model)),
         ("Duration", f"{entry.duration:.1f}s{price}"),
-        ("Files", _file_list(entry.files)),
-        ("Notes", _indent(entry.notes)),
+        ("Files", ", ".join(names)),
+        ("Notes", indent(clean(entry.notes).strip(), "  ").strip()),
     ):
-        if words:
-            lines.append(f"- **{name}**: {words}")
+        if value:
+            lines.append(f"- **{name}**: {value}")
     return "\n".join(lines) + "\n"
 
 
@@ -387,19 +379,6 @@ def _fit_entry(entry: JournalEntry, other: bool, room: int) -> str:
     while size > 0 and estimate(cut(size)) > room:  # a mark costs more after some letters than after others
         size -= 1
     return cut(size) if size > 0 and room >= _LEAST else ""
-
-
-def _file_list(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_FILES
-    return ", ".join([*map(_one_line, names[:_MOST_FILES]), *([f"and {more} more"] if more > 0 else [])])
-
-
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).split())
-
-
-def _indent(text: str) -> str:
-    return "\n".join(f"  {line}".rstrip() for line in clean(text).strip().split("\n")).strip()
 
 
 # --- skill and decision tree ---------------------------------------------------------------------
@@ -475,7 +454,7 @@ _ANSWERS = (
     ),
 )
 
-ANSWERS: Mapping[KnowledgeTopic, TopicAnswer] = MappingProxyType({each.topic: each for each in _ANSWERS})
+ANSWERS: Mapping[KnowledgeTopic, TopicAnswer] = MappingProxyType({answer.topic: answer for answer in _ANSWERS})
 """Every topic's answer, in the order in which to ask the questions."""
 
 
