@@ -13,10 +13,9 @@ from ralph.context.budget import (
     STRATEGIES,
     TURNS,
     BudgetItem,
-    Overhead,
     Render,
     Selection,
-    TrimmedItems,
+    ShownItem,
     compression,
     fill,
     fit,
@@ -37,7 +36,7 @@ RECORDS = st.lists(
     st.builds(lambda k, t, d: Record(id="mem-1-a", kind=k, text=t, created_at=d), KINDS, WORDS, DATES),
     max_size=25,
 )
-OVERHEADS = st.builds(Overhead, *[st.integers(0, 12)] * 2)
+OVERHEADS = st.fixed_dictionaries({"title": st.integers(0, 12), "heading": st.integers(0, 12)})
 
 
 def _record(kind: MemoryKind, text: str = "x", created: str = "") -> Record:
@@ -61,9 +60,13 @@ def _renderer(records: Sequence[Record], calls: list[int] | None = None) -> Rend
     return render
 
 
-def _spent(records: Sequence[Record], costs: Sequence[int], kept: Sequence[int], overhead: Overhead) -> int:
+def _spent(records: Sequence[Record], costs: Sequence[int], kept: Sequence[int], overhead: dict[str, int]) -> int:
     kinds = {records[i].kind for i in kept}
-    return overhead.title + overhead.heading * len(kinds) + sum(costs[i] for i in kept)
+    return overhead["title"] + overhead["heading"] * len(kinds) + sum(costs[i] for i in kept)
+
+
+def _fill(records: Sequence[Record], costs: Sequence[int], budget: int, overhead: dict[str, int]) -> Selection:
+    return fill(records, costs, budget, title=overhead["title"], heading=overhead["heading"])
 
 
 class TestOrder:
@@ -94,10 +97,10 @@ class TestFill:
     ) -> None:
         costs = [data.draw(st.integers(1, 60)) for _ in records]
         overhead, budget = data.draw(OVERHEADS), data.draw(st.integers(1, 400))
-        selection = fill(records, costs, budget, overhead)
+        selection = _fill(records, costs, budget, overhead)
         assert sorted(selection.kept + selection.left_out) == list(range(len(records)))
         assert list(selection.kept) == sorted(selection.kept)
-        assert selection == fill(records, costs, budget, overhead)
+        assert selection == _fill(records, costs, budget, overhead)
         if selection.kept:
             assert _spent(records, costs, selection.kept, overhead) <= budget
         for index in selection.left_out:
@@ -112,9 +115,9 @@ class TestFill:
         overhead = data.draw(OVERHEADS)
         kinds = {record.kind for record in records}
         least = sum(min(c for c, r in zip(costs, records, strict=True) if r.kind is kind) for kind in kinds)
-        budget = overhead.title + overhead.heading * len(kinds) + least
+        budget = overhead["title"] + overhead["heading"] * len(kinds) + least
         assume(budget)
-        kept = fill(records, costs, budget + data.draw(st.integers(0, 100)), overhead).kept
+        kept = _fill(records, costs, budget + data.draw(st.integers(0, 100)), overhead).kept
         assert {records[i].kind for i in kept} == kinds
 
     @pytest.mark.parametrize("budget", [0, None])
@@ -128,10 +131,10 @@ class TestFill:
 
     def test_the_title_and_the_headings_count(self) -> None:
         records = [_record(MemoryKind.FIX), _record(MemoryKind.PATTERN)]
-        overhead = Overhead(title=2, heading=3)
-        assert fill(records, [10, 10], 28, overhead).kept == (0, 1)
-        assert fill(records, [10, 10], 27, overhead).kept == (0,)
-        assert fill(records, [10, 10], 14, overhead).kept == ()
+        overhead = {"title": 2, "heading": 3}
+        assert _fill(records, [10, 10], 28, overhead).kept == (0, 1)
+        assert _fill(records, [10, 10], 27, overhead).kept == (0,)
+        assert _fill(records, [10, 10], 14, overhead).kept == ()
 
 
 class TestFit:
@@ -286,7 +289,7 @@ class TestTail:
         assert 10 <= estimate(kept) <= 20
 
 
-Trim = Callable[[Sequence[BudgetItem], int], TrimmedItems]
+Trim = Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]
 
 COSTS = st.lists(st.integers(1, 60), min_size=1, max_size=3).map(lambda costs: tuple(sorted(costs)))
 ITEM_DATES = st.sampled_from(["", "2025-01-20", "2025-01-21", "2026-02-03T08:15:00Z"])
@@ -303,16 +306,17 @@ class TestEveryStrategy:
         self, strategy: Trim, items: list[BudgetItem], budget: int
     ) -> None:
         done = strategy(items, budget)
-        assert done.tokens <= budget
-        assert all(each.tokens == items[each.index].costs[each.layer - 1] for each in done.kept)
-        assert sorted([*(each.index for each in done.kept), *done.left_out]) == list(range(len(items)))
+        assert sum(item.tokens for item in done) <= budget
+        assert all(each.tokens == items[each.index].costs[each.layer - 1] for each in done)
+        assert len({each.index for each in done}) == len(done)
 
     @ALL
     @given(items=ITEMS, budget=BUDGETS, more=st.integers(1, 200))
     def test_a_larger_budget_never_keeps_fewer_tokens(
         self, strategy: Trim, items: list[BudgetItem], budget: int, more: int
     ) -> None:
-        assert strategy(items, budget + more).tokens >= strategy(items, budget).tokens
+        kept, fewer = (sum(item.tokens for item in strategy(items, size)) for size in (budget + more, budget))
+        assert kept >= fewer
 
     @ALL
     @given(items=ITEMS)
@@ -321,15 +325,15 @@ class TestEveryStrategy:
 
     @ALL
     def test_nothing_gives_nothing(self, strategy: Trim) -> None:
-        assert strategy([], 10) == TrimmedItems((), ())
+        assert strategy([], 10) == ()
 
 
 class TestRecency:
     @given(ITEMS, BUDGETS)
     def test_what_is_left_out_would_not_fit_beside_what_is_newer(self, items: list[BudgetItem], budget: int) -> None:
         done = recency(items, budget)
-        for index in done.left_out:
-            newer = [e.tokens for e in done.kept if (items[e.index].date, e.index) > (items[index].date, index)]
+        for index in {*range(len(items))} - {item.index for item in done}:
+            newer = [e.tokens for e in done if (items[e.index].date, e.index) > (items[index].date, index)]
             assert sum(newer) + items[index].costs[-1] > budget
 
     def test_the_newest_comes_first_and_the_unknown_date_last(self) -> None:
@@ -339,7 +343,7 @@ class TestRecency:
             BudgetItem((1,), "2026-01-01"),
             BudgetItem((1,), "2026-01-01"),
         ]
-        assert [each.index for each in recency(items, 10).kept] == [3, 2, 1, 0]
+        assert [each.index for each in recency(items, 10)] == [3, 2, 1, 0]
 
 
 class TestRelevance:
@@ -347,23 +351,23 @@ class TestRelevance:
     def test_what_hardly_relates_is_never_shown_and_the_best_comes_first(
         self, items: list[BudgetItem], budget: int
     ) -> None:
-        scores = [items[each.index].score for each in relevance(items, budget).kept]
+        scores = [items[each.index].score for each in relevance(items, budget)]
         best = max((item.score for item in items), default=0)
         assert scores == sorted(scores, reverse=True)
         assert all(score > 0 and score >= RELATED * best for score in scores)
 
     def test_detail_is_given_to_the_best_first_and_lines_to_all(self) -> None:
         items = [BudgetItem((10, 50, 90), score=0.5), BudgetItem((10, 50, 90), score=0.9), BudgetItem((10,), score=0.8)]
-        assert [(each.index, each.layer) for each in relevance(items, 150).kept] == [(1, 3), (2, 1), (0, 2)]
-        assert [each.layer for each in relevance(items, 30).kept] == [1, 1, 1]
+        assert [(each.index, each.layer) for each in relevance(items, 150)] == [(1, 3), (2, 1), (0, 2)]
+        assert [each.layer for each in relevance(items, 30)] == [1, 1, 1]
 
 
 class TestCompression:
     @given(ITEMS, BUDGETS)
     def test_an_item_goes_only_when_all_that_stay_are_on_one_line(self, items: list[BudgetItem], budget: int) -> None:
         done = compression(items, budget)
-        if done.left_out:
-            assert all(each.layer == 1 for each in done.kept)
+        if len(done) < len(items):
+            assert all(each.layer == 1 for each in done)
 
     def test_the_oldest_is_shortened_first(self) -> None:
         items = [
@@ -371,13 +375,13 @@ class TestCompression:
             BudgetItem((5, 20), "2024-01-01"),
             BudgetItem((5, 20), "2025-01-01"),
         ]
-        assert [(each.index, each.layer) for each in compression(items, 45).kept] == [(0, 2), (2, 2), (1, 1)]
-        assert [(each.index, each.layer) for each in compression(items, 10).kept] == [(0, 1), (2, 1)]
+        assert [(each.index, each.layer) for each in compression(items, 45)] == [(0, 2), (2, 2), (1, 1)]
+        assert [(each.index, each.layer) for each in compression(items, 10)] == [(0, 1), (2, 1)]
 
 
 class TestSelective:
     @given(ITEMS, BUDGETS)
     def test_only_how_things_ended_is_kept_and_in_short(self, items: list[BudgetItem], budget: int) -> None:
         done = selective(items, budget)
-        assert all(items[each.index].kind in KEY_POINTS for each in done.kept)
-        assert all(each.layer <= 2 for each in done.kept)
+        assert all(items[each.index].kind in KEY_POINTS for each in done)
+        assert all(each.layer <= 2 for each in done)

@@ -351,7 +351,7 @@ def _trim_session(records: Sequence[Record]) -> list[str]:
         budget.BudgetItem(budget.ascending_costs([estimate(text) + 1 for text in each]), f"{number:09}")
         for number, each in enumerate(texts)
     ]
-    kept = budget.compression(items, COMMAND_TOKENS).kept
+    kept = budget.compression(items, COMMAND_TOKENS)
     return [texts[each.index][each.layer - 1] for each in sorted(kept, key=lambda each: each.index)]
 
 

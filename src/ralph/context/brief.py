@@ -281,7 +281,7 @@ def _trim(
         )
         for record, layers in zip(last_first, texts, strict=True)
     ]
-    kept = budget.STRATEGIES[strategy](items, most).kept
+    kept = budget.STRATEGIES[strategy](items, most)
     pieces = [
         _BriefPiece(_LEARNED, texts[item.index][item.layer - 1], item.tokens, last_first[item.index].id)
         for item in kept

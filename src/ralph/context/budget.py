@@ -34,11 +34,9 @@ _ROUNDS = 4  # how often `fit` corrects its costs by what the renderer made of t
 
 RELATED = 0.25
 """An item with less than this part of the best score is dropped."""
-
 KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS, MemoryKind.FIX))
 """The kinds that say how something ended."""
-
-_MOST_OF_A_KEY_POINT = 2  # layers
+_KEY_POINT_LAYER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +45,6 @@ class Selection:
 
     kept: tuple[int, ...]
     left_out: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Overhead:
-    """What a text costs beside its entries: always, and once for each kind shown."""
-
-    title: int = 0
-    heading: int = 0
-
-
-NO_OVERHEAD = Overhead()
 
 
 def useful_order(records: Sequence[Record]) -> list[int]:
@@ -75,22 +62,24 @@ def fill(
     records: Sequence[Record],
     costs: Sequence[int],
     budget: int | None,
-    overhead: Overhead = NO_OVERHEAD,
     order: Sequence[int] | None = None,
+    *,
+    title: int = 0,
+    heading: int = 0,
 ) -> Selection:
-    """The most useful records whose costs and headings stay within the budget."""
+    """The most useful records whose costs, title and a heading for each kind stay within the budget."""
     kinds = [record.kind.value for record in records]
-    total = overhead.title + overhead.heading * len(set(kinds)) + sum(costs)
+    total = title + heading * len(set(kinds)) + sum(costs)
     if not budget or total <= budget:
         return _selection(len(records), range(len(records)))
-    room = budget - overhead.title
-    reserved = _reserve(kinds, costs, overhead.heading, room)
+    room = budget - title
+    reserved = _reserve(kinds, costs, heading, room)
     room -= sum(reserved.values())
     present: set[str] = set()
     kept: list[int] = []
     for index in useful_order(records) if order is None else order:
         kind = kinds[index]
-        price = costs[index] + (0 if kind in present else overhead.heading)
+        price = costs[index] + (0 if kind in present else heading)
         if price <= room + reserved.get(kind, 0):
             room += reserved.pop(kind, 0) - price
             present.add(kind)
@@ -167,22 +156,22 @@ def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
         return text, ()
     lines = _LINE_START.split(text)
     fences = _fences(lines)
-    start = _good_start(lines, fences, _first_that_fits(lines, budget))
+    start = _first_that_fits(lines, budget)
+    half = (estimate("".join(lines[start:])) + 1) // 2
+    outside = [index for index in range(start, _first_that_fits(lines, half - 1)) if not fences[index]]
+    headings = (index for index in outside if _HEADING.match(lines[index]))
+    paragraphs = (index for index in outside if index and not lines[index - 1].strip() and lines[index].strip())
+    start = next(headings, next(paragraphs, next(iter(outside), start)))
     while start < len(lines) and estimate(fences[start] + "".join(lines[start:])) > budget:
         start += 1  # a fence that is opened again costs a line
     kept = (fences[start] if start < len(lines) else "") + "".join(lines[start:])
-    if not kept.strip():
-        kept, start = _end_of_line(text.rstrip(), budget), len(lines)
+    if not kept.strip():  # the last words of the last line, which does not fit alone
+        line = text.rstrip().rpartition("\n")[2]
+        first = bisect_left(range(len(line)), -budget, key=lambda at: -estimate(line[at:]))
+        space = line.find(" ", first) if first else -1
+        kept, start = line[space + 1 if 0 <= space < len(line) - 1 else first :], len(lines)
     titles = (_title(lines[index]) for index in range(start) if not fences[index])
     return kept, tuple(title for title in titles if title)
-
-
-def _end_of_line(text: str, budget: int) -> str:
-    """The last words of a text whose last line does not fit whole."""
-    line = text[text.rfind("\n") + 1 :]
-    start = bisect_left(range(len(line)), -budget, key=lambda at: -estimate(line[at:]))
-    space = line.find(" ", start) if start else -1
-    return line[space + 1 if 0 <= space < len(line) - 1 else start :]
 
 
 def _title(line: str) -> str:
@@ -215,25 +204,21 @@ def _first_that_fits(lines: Sequence[str], budget: int) -> int:
     return bisect_left(range(len(lines)), -budget, key=lambda start: -estimate("".join(lines[start:])))
 
 
-def _good_start(lines: Sequence[str], fences: Sequence[str], first: int) -> int:
-    """A heading, else a line after a blank one, else one outside fences, that keeps half of the rest."""
-    half = (estimate("".join(lines[first:])) + 1) // 2
-    outside = [index for index in range(first, _first_that_fits(lines, half - 1)) if not fences[index]]
-    headings = (index for index in outside if _HEADING.match(lines[index]))
-    paragraphs = (index for index in outside if index and not lines[index - 1].strip() and lines[index].strip())
-    return next(headings, next(paragraphs, next(iter(outside), first)))
-
-
 def _closest(
     records: Sequence[Record], prices: Sequence[int], budget: int, render: Render, empty: str
 ) -> tuple[str, Selection]:
     """Fill, render, and correct the aim by what the text really costs; drop entries if it never fits."""
     order = useful_order(records)
-    overhead = Overhead(title=estimate(empty), heading=_heading(records, prices, order, render, estimate(empty)))
+    base = estimate(empty)
+    first: dict[str, int] = {}
+    for index in order:
+        first.setdefault(records[index].kind.value, index)
+    alone = {index: estimate(render((index,), len(records) - 1)) for index in first.values()}
+    heading = max(0, *(cost - base - prices[index] for index, cost in alone.items()))
     best: tuple[str, Selection] | None = None
     aim = budget
     for _ in range(_ROUNDS):
-        selection = fill(records, prices, aim, overhead, order)
+        selection = fill(records, prices, aim, order, title=base, heading=heading)
         if best is not None and selection == best[1]:
             break
         text = render(selection.kept, len(selection.left_out))
@@ -267,15 +252,6 @@ def _fewer(
         else:
             too_many = middle
     return best
-
-
-def _heading(records: Sequence[Record], prices: Sequence[int], order: Sequence[int], render: Render, base: int) -> int:
-    """The cost of a heading: the most that the first entry of a kind costs beyond its price."""
-    first: dict[str, int] = {}
-    for index in order:
-        first.setdefault(records[index].kind.value, index)
-    alone = ((index, estimate(render((index,), len(records) - 1))) for index in first.values())
-    return max(0, *(text - base - prices[index] for index, text in alone))
 
 
 def _reserve(kinds: Sequence[str], costs: Sequence[int], heading: int, room: int) -> dict[str, int]:
@@ -335,47 +311,34 @@ class ShownItem:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class TrimmedItems:
-    """The items that are shown, in order, and the indices of the others."""
-
-    kept: tuple[ShownItem, ...]
-    left_out: tuple[int, ...]
-
-    @property
-    def tokens(self) -> int:
-        """The cost of what is shown."""
-        return sum(each.tokens for each in self.kept)
-
-
 def ascending_costs(costs: Sequence[int]) -> tuple[int, ...]:
     """Raise each cost to the one before: a short text may cost more cut and marked than complete."""
     return tuple(max(costs[: number + 1]) for number in range(len(costs)))
 
 
-def recency(items: Sequence[BudgetItem], budget: int) -> TrimmedItems:
-    """The newest items in full; older ones go first, though a short old one may stand where a long newer one cannot."""
+def recency(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
+    """The newest items in full; older ones go first, though a short old one may fit where a long newer one does not."""
     return _take(items, ((index, len(items[index].costs)) for index in _newest(items)), budget)
 
 
-def relevance(items: Sequence[BudgetItem], budget: int, *, least: float = RELATED) -> TrimmedItems:
+def relevance(items: Sequence[BudgetItem], budget: int, *, least: float = RELATED) -> tuple[ShownItem, ...]:
     """What relates, the best first: each on its line, then in more detail, best first, as far as the budget goes."""
     best = max((item.score for item in items), default=0.0)
     ranked = [index for index in _newest(items) if items[index].score > 0 and items[index].score >= least * best]
     ranked.sort(key=lambda index: -items[index].score)
     lines = _take(items, ((index, 1) for index in ranked), budget)
-    room = budget - lines.tokens if budget > 0 else None
+    room = budget - sum(line.tokens for line in lines) if budget > 0 else None
     kept = []
-    for line in lines.kept:
+    for line in lines:
         costs = items[line.index].costs
         layers = range(len(costs), 1, -1)
         layer = next((at for at in layers if room is None or costs[at - 1] - line.tokens <= room), 1)
         room = None if room is None else room - (costs[layer - 1] - line.tokens)
         kept.append(ShownItem(line.index, layer, costs[layer - 1]))
-    return TrimmedItems(tuple(kept), lines.left_out)
+    return tuple(kept)
 
 
-def compression(items: Sequence[BudgetItem], budget: int) -> TrimmedItems:
+def compression(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
     """All items, the oldest at less and less detail until everything fits; only then the oldest go."""
     order = _newest(items)
     layers = {index: len(items[index].costs) for index in order}
@@ -390,16 +353,16 @@ def compression(items: Sequence[BudgetItem], budget: int) -> TrimmedItems:
             total += shorter - costs[layer - 1]
             layers[index] = layer - 1
     shown = ((index, layers[index]) for index in order if layers[index])
-    return _split(items, tuple(ShownItem(index, layer, items[index].costs[layer - 1]) for index, layer in shown))
+    return tuple(ShownItem(index, layer, items[index].costs[layer - 1]) for index, layer in shown)
 
 
-def selective(items: Sequence[BudgetItem], budget: int) -> TrimmedItems:
+def selective(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
     """How things ended, and nothing else: successes and failures in short, the newest first."""
     points = (index for index in _newest(items) if items[index].kind in KEY_POINTS)
-    return _take(items, ((index, min(_MOST_OF_A_KEY_POINT, len(items[index].costs))) for index in points), budget)
+    return _take(items, ((index, min(_KEY_POINT_LAYER, len(items[index].costs))) for index in points), budget)
 
 
-STRATEGIES: Mapping[Strategy, Callable[[Sequence[BudgetItem], int], TrimmedItems]] = MappingProxyType(
+STRATEGIES: Mapping[Strategy, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = MappingProxyType(
     {
         Strategy.RECENCY: recency,
         Strategy.RELEVANCE: relevance,
@@ -410,11 +373,11 @@ STRATEGIES: Mapping[Strategy, Callable[[Sequence[BudgetItem], int], TrimmedItems
 
 
 def _newest(items: Sequence[BudgetItem]) -> list[int]:
-    """The places of the items, the newest first: the unknown date is oldest, of one date the last comes first."""
+    """The indices of the items, the newest first: the unknown date is oldest, of one date the last comes first."""
     return sorted(range(len(items) - 1, -1, -1), key=lambda index: items[index].date, reverse=True)
 
 
-def _take(items: Sequence[BudgetItem], order: Iterable[tuple[int, int]], budget: int) -> TrimmedItems:
+def _take(items: Sequence[BudgetItem], order: Iterable[tuple[int, int]], budget: int) -> tuple[ShownItem, ...]:
     """The items that fit one after the other, each at its layer; one that does not fit ends nothing."""
     kept: list[ShownItem] = []
     room = budget
@@ -423,9 +386,4 @@ def _take(items: Sequence[BudgetItem], order: Iterable[tuple[int, int]], budget:
         if budget <= 0 or cost <= room:
             kept.append(ShownItem(index, layer, cost))
             room -= cost
-    return _split(items, tuple(kept))
-
-
-def _split(items: Sequence[BudgetItem], kept: tuple[ShownItem, ...]) -> TrimmedItems:
-    shown = {each.index for each in kept}
-    return TrimmedItems(kept, tuple(index for index in range(len(items)) if index not in shown))
+    return tuple(kept)

@@ -1,20 +1,17 @@
-"""Which knowledge belongs to a piece of work, and how it is handed over: pure functions over records.
+"""Which knowledge belongs to a piece of work, and its section in a prompt.
 
-An entry is matched by its tags: +2 for a tag that stands in the task's words, +2 for one that is the feature's
-name, +1 for one in the paths of the files that were changed last. Words are compared as search compares them
-(`search/terms.py`): punctuation, case and endings do not count, a tag of several words must stand there as a
-phrase (`error-handling` is also `error handling` and `errorHandling`), and a Korean, Chinese or Japanese tag may
-be part of a word, since particles and compounds are written without a space. What a matched entry links to comes
-after all that matched, with half of the score a hop and two hops at most. Entries are handed over whole, as many
-as fit. The same records in the same order give the same bytes. `tests/context/test_knowledge.py` proves it.
+An entry is matched by its tags: +2 for a tag in the words of the task, +2 for the name of the feature, +1 for a tag in
+the paths of changed files. Words are compared as search compares them; a tag of several words must occur as a phrase
+(`error-handling` is also `errorHandling`), and a Korean, Chinese or Japanese tag may be part of a word. Linked entries
+follow with half of the score for each hop. Entries are complete, as many as fit.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ralph.context.render import clean
+from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
 from ralph.formats.text import LineRole, fence_mark, parse_heading, scan_lines
 from ralph.model.record import Record
@@ -25,10 +22,10 @@ BUDGET = 2000
 """Tokens for the section."""
 HOPS = 2
 _TASK, _FEATURE, _FILES, _DECAY = 2.0, 2.0, 1.0, 0.5
-_SHORT = 2  # a word of a path says something when it is longer
+_SHORT = 2  # shorter words of a path say nothing
 _JOINTS = re.compile(r"[_\-./:@\\]+")
 _PARTICLES = frozenset("은는이가을를의에로와과도만")
-_PATH_END = " | "  # no term has this sign, so that no phrase spans two paths
+_PATH_END = " | "  # no term has this character, so no phrase spans two paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +57,51 @@ class Rendered:
 
 
 def match(entries: Sequence[Record], work: Work) -> list[Match]:
-    """The entries whose tags belong to the work, the best first; equal ones in the order in which they are given."""
-    said, touched = _Words([work.words]), _Words(work.files)
+    """The entries whose tags belong to the work, the best first; equal ones in their order."""
+    task, paths = _TagFinder([work.words]), _TagFinder(work.files)
     features = {_slug(name) for name in work.features} - {""}
-    found = []
+    matches = []
     for record in entries:
         score, why = 0.0, []
         for tag in record.tags:
-            for worth, holds, what in (
-                (_TASK, said.hold(tag), "in the task"),
+            for points, matched, reason in (
+                (_TASK, task.contains(tag), "in the task"),
                 (_FEATURE, _slug(tag) in features, "is the feature"),
-                (_FILES, touched.hold(tag, longer_than=_SHORT), "in a changed file's path"),
+                (_FILES, paths.contains(tag, longer_than=_SHORT), "in a changed file's path"),
             ):
-                if holds:
-                    score += worth
-                    why.append(f"{tag} {what} +{worth:g}")
+                if matched:
+                    score += points
+                    why.append(f"{tag} {reason} +{points:g}")
         if score:
-            found.append(Match(record, score, tuple(why)))
-    return sorted(found, key=lambda each: -each.score)
+            matches.append(Match(record, score, tuple(why)))
+    return sorted(matches, key=lambda match: -match.score)
 
 
 def expand(matches: Sequence[Match], entries: Sequence[Record], hops: int = HOPS) -> list[Match]:
     """The matches, and behind them what they link to, and what that links to; each entry once, by its best way."""
     titles = Titles(entries)
-    reached = {each.record.id for each in matches}
+    reached = {match.record.id for match in matches}
     linked: list[Match] = []
     edge = list(matches)
     for hop in range(1, hops + 1):
         nearest: dict[str, Match] = {}
-        for each in edge:
-            for target in titles.targets(each.record):
-                score = each.score * _DECAY
+        for source in edge:
+            score = source.score * _DECAY
+            for target in titles.targets(source.record):
                 if target.id not in reached and score > getattr(nearest.get(target.id), "score", 0.0):
-                    nearest[target.id] = Match(target, score, (f"linked from {each.record.title}",), hop)
+                    nearest[target.id] = Match(target, score, (f"linked from {source.record.title}",), hop)
         reached |= nearest.keys()
         edge = list(nearest.values())
         linked += edge
-    return [*matches, *sorted(linked, key=lambda each: -each.score)]
+    return [*matches, *sorted(linked, key=lambda match: -match.score)]
 
 
 def render(records: Sequence[Record], budget: int = BUDGET) -> Rendered:
-    """The section with as many whole entries as fit, in their order (0: all of them); "" when none does."""
+    """The section with as many entries as fit, in their order (0: all of them); "" when none does."""
     blocks = [_block(record) for record in records]
-    whole = _section(blocks, 0)
-    if not budget or estimate(whole) <= budget:
-        return Rendered(whole, len(blocks), 0)
+    text = _section(blocks, 0)
+    if not budget or estimate(text) <= budget:
+        return Rendered(text, len(blocks), 0)
     kept: list[str] = []
     for block in blocks:
         if estimate(_section([*kept, block], len(blocks))) <= budget:
@@ -124,55 +121,48 @@ def _section(blocks: Sequence[str], left_out: int) -> str:
 
 
 def _block(record: Record) -> str:
-    title = " ".join(clean(record.title).split())
-    tags = ", ".join(" ".join(clean(tag).split()) for tag in record.tags)
-    return f"### {title}\n_Tags: {tags}_\n\n{_contained(clean(record.text).strip())}\n"
-
-
-def _contained(body: str) -> str:
-    """A body that stays below its title: headings three levels down, and a fence that is open at its end closed."""
-    if "#" not in body and "```" not in body and "~~~" not in body:
-        return body
-    out, closer = [], ""
-    for line in scan_lines(body):
-        found = parse_heading(line)
-        lower = "#" * min(3, 6 - found[0]) if found is not None else ""
-        out.append(lower + line.text)
-        if line.role is LineRole.UNCLOSED:
-            closer = closer or fence_mark(line.text.lstrip())
-    return "\n".join([*out, *filter(None, [closer])])
+    """An entry whose body stays below its title: headings three levels down, and an open fence closed."""
+    body = clean(record.text).strip()
+    if any(mark in body for mark in ("#", "```", "~~~")):
+        lines, closer = [], ""
+        for line in scan_lines(body):
+            heading = parse_heading(line)
+            lines.append(("#" * min(3, 6 - heading[0]) if heading is not None else "") + line.text)
+            if line.role is LineRole.UNCLOSED:
+                closer = closer or fence_mark(line.text.lstrip())
+        body = "\n".join([*lines, *filter(None, [closer])])
+    return f"### {one_line(record.title)}\n_Tags: {', '.join(map(one_line, record.tags))}_\n\n{body}\n"
 
 
 # --- tags and words ----------------------------------------------------------------------------
 
 
-class _Words:
+class _TagFinder:
     """The words of some texts, in which tags are looked for."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        found = list(texts)
-        rows = [" ".join(_pieces(text, parts=parts)) for text in found for parts in (False, True)]
+        texts = list(texts)
+        rows = [" ".join(_pieces(text, parts=parts)) for text in texts for parts in (False, True)]
         self._phrases = f" {_PATH_END.join(rows)} "
-        self._terms = {
-            term for text in found for word in terms.split_words(_plain(text)) for term in terms.word_terms(word)
-        }
-        self._low = "\n".join(terms.fold(text) for text in found)
+        words = {word for text in texts for word in terms.split_words(_normalized(text))}
+        self._terms = {term for word in words for term in terms.word_terms(word)}
+        self._low = "\n".join(terms.fold(text) for text in texts)
 
-    def hold(self, tag: str, longer_than: int = 0) -> bool:
-        """Whether a tag stands here; of a single word, only when it is longer than that."""
-        bare = terms.fold(_plain(tag))
-        if terms.is_cjk(bare):
-            return self._holds_part(bare)
-        pieces = list(_pieces(bare))
-        joined = "".join(_JOINTS.sub(" ", bare).split())
+    def contains(self, tag: str, longer_than: int = 0) -> bool:
+        """Whether a tag occurs; of a single word, only when it is longer than that."""
+        folded = terms.fold(_normalized(tag))
+        if terms.is_cjk(folded):
+            return self._contains_cjk(folded)
+        pieces = list(_pieces(folded))
+        joined = "".join(_JOINTS.sub(" ", folded).split())
         if not pieces or (len(pieces) == 1 and len(joined) <= longer_than):
             return False
         if f" {' '.join(pieces)} " in self._phrases:
             return True
         return len(joined) > 3 and not self._terms.isdisjoint((joined, *terms.word_terms(joined)[:1]))
 
-    def _holds_part(self, tag: str) -> bool:
-        """Whether a tag in Chinese, Japanese or Korean is part of a word here; a single sign only with a particle."""
+    def _contains_cjk(self, tag: str) -> bool:
+        """Whether the tag is part of a word; a single character only alone or with a particle."""
         parts = re.findall(r"[^\W_]+", tag)
         if not parts:
             return False
@@ -183,20 +173,19 @@ class _Words:
 
 
 def _pieces(text: str, *, parts: bool = False) -> Iterator[str]:
-    """A text's words as terms, in order; with `parts`, those of `camelCase` instead of the whole."""
-    for word in terms.split_words(_plain(text)):
+    """A text's words as terms, in order; with `parts`, those of `camelCase` instead."""
+    for word in terms.split_words(_normalized(text)):
         for piece in filter(None, _JOINTS.split(word) if word[-1].isalnum() else [word]):
             found = terms.word_terms(piece)
             yield from found if terms.is_cjk(piece) else found[1:] if parts and len(found) > 1 else found[:1]
 
 
-def _plain(text: str) -> str:
-    """A text with one form for each letter, and nothing that cannot be printed."""
+def _normalized(text: str) -> str:
     return terms.unaccented(text.encode("utf-8", "ignore").decode("utf-8"))
 
 
 def _slug(name: str) -> str:
-    return " ".join(_pieces(terms.fold(_plain(name))))
+    return " ".join(_pieces(terms.fold(_normalized(name))))
 
 
 # --- links -------------------------------------------------------------------------------------
@@ -207,25 +196,24 @@ class Titles:
 
     def __init__(self, entries: Iterable[Record]) -> None:
         self._by_title: dict[str, Record] = {}
-        by_name: dict[str, Record] = {}
+        self._by_name: dict[str, Record] = {}
         for record in entries:
             self._by_title.setdefault(_folded(record.title), record)
             for name in (record.id, record.id.removeprefix("know-")):
-                by_name.setdefault(_folded(name), record)
-        self._by_name: Mapping[str, Record] = by_name
+                self._by_name.setdefault(_folded(name), record)
 
     def find(self, name: str) -> Record | None:
         """The entry that a link or a person means; `Title#part` and `Title|other words` mean the title."""
         for spelling in (name, name.partition("|")[0], name.partition("|")[0].partition("#")[0]):
-            found = self._by_title.get(_folded(spelling)) or self._by_name.get(_folded(spelling))
-            if found is not None:
-                return found
+            folded = _folded(spelling)
+            if record := self._by_title.get(folded) or self._by_name.get(folded):
+                return record
         return None
 
     def targets(self, record: Record) -> list[Record]:
         """The other entries that one links to, each once, in order."""
-        named = (self.find(link.target) for link in record.links if link.relation == "links_to")
-        return list({each.id: each for each in named if each is not None and each.id != record.id}.values())
+        linked = (self.find(link.target) for link in record.links if link.relation == "links_to")
+        return list({entry.id: entry for entry in linked if entry is not None and entry.id != record.id}.values())
 
 
 def _folded(title: str) -> str:
