@@ -20,8 +20,8 @@ from ralph.errors import RalphError, UsageError
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("project:init", "Create Ralph's files in a project"),
-        "install": ("hosts:install", "Add Ralph to Claude Code, Codex or another agent"),
-        "uninstall": ("hosts:uninstall", "Remove Ralph from an agent; memories stay"),
+        "install": ("project:install", "Add Ralph to Claude Code, Codex or Gemini"),
+        "uninstall": ("project:uninstall", "Remove Ralph from an agent; memories stay"),
         "demo": ("demo:cli", "Show Ralph's main job on a sample project"),
         "status": ("status:cli", "Show what is remembered here and whether it works"),
         "doctor": ("doctor:cli", "Find problems and repair them"),
@@ -46,11 +46,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "More": {
         "capture": ("project:capture", "Turn recording and injecting on or off"),
-        "trust": ("trust:cli", "Approve commands that a project's config names"),
+        "trust": ("project:trust", "Approve commands that a project's config names"),
         "index": ("index:cli", "Update, rebuild, verify or prune the search index"),
         "mcp": ("servers:mcp", "Serve the memory over MCP; check MCP servers"),
         "skill": ("injection:skill", "Print the text that teaches an agent its memory"),
-        "scratchpad": ("scratchpad:cli", "Keep notes for the next iteration"),
+        "scratchpad": ("project:scratchpad", "Keep notes for the next iteration"),
     },
 }
 """Every command by group: the module in this package, its attribute there, and one line of help."""
