@@ -6,10 +6,11 @@ Everything that an agent said is redacted before it is written.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ralph.agents import process
 from ralph.app import insights, journal, knowledge, loop_prompt, runs
@@ -18,20 +19,21 @@ from ralph.app.tasks.task import LEASE
 from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
-from ralph.formats.sigils import Sigils, read_sigils
+from ralph.formats.sigils import read_sigils
 from ralph.loop import changes, criteria, prompt
 from ralph.loop.criteria import CriteriaVerdict, Criterion
 from ralph.loop.parts import AgentWork, Judgement, Parts
 from ralph.loop.state import EndReason, Limits, Run
 from ralph.model import ids
 from ralph.model.record import Outcome
-from ralph.model.work import Agent, Ask, JournalEntry, Reply, RunStatus, StopReason, Task, TaskStatus
+from ralph.model.work import Agent, Ask, JournalEntry, RunStatus, StopReason, Task, TaskStatus
 from ralph.settings import Config
 
 BEAT = 10.0  # seconds between two heartbeats
 _PAUSE_STEP = 0.2
 CHECKS = "checks"  # the member of a journal entry with the results of checks: name, passed, output
 _OUTPUT_LENGTH = 2_000
+_TEXTS = ("failure", "feedback", "words", "next_model")  # of a run, which agents and people wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class LoopPrinter:
     tell: Callable[[str], None]
     show: Callable[[str], None]
     interrupted: Callable[[], bool]
-    feedback: Callable[[], str]  # A person's text after Ctrl-C; "" to end here
+    feedback: Callable[[], str]  # a person's text after Ctrl-C; "" to end here
     calm: Callable[[], None]  # clear the interruption, since a person wants to go on
 
 
@@ -65,8 +67,7 @@ class Workbench:
         self.config, self.agent, self.plan, self.printer = config, agent, plan, printer
         self.saved: Run | None = None
         self.run = run
-        self._beaten = 0.0
-        self._renewed = 0.0
+        self._beaten = self._renewed = 0.0
         self.disk = changes.ChangeTracker(root, process.run, run.base)
         self._prompt = self._story = self._head = ""
         self._known: list[progress.GivenKnowledge] = []
@@ -104,28 +105,20 @@ class Workbench:
             self.printer.tell(f"works in {at}")
 
     def assign(self, run: Run) -> Task | None:
-        """Return the current task, else the next one that can be claimed."""
+        """Claim and return the current task, else the next one that is free."""
         ended = {*run.done, *run.failed}
-        if run.only:
-            candidates = [board.find(self.root, name).task for name in run.only if name not in ended]
-        elif run.task and run.task not in ended:
-            candidates = [board.find(self.root, run.task).task]
-        else:
-            candidates = []
-        current = self._claim_first(run, candidates)
-        return current if current or run.only else self._claim_first(run, self._ready(run, ended))
-
-    def _ready(self, run: Run, ended: set[str]) -> list[Task]:
-        ready = task.ready(self.root)
-        candidates = [each for each in ready if run.feature in ("", each.feature or "") and each.id not in ended]
-        return [each for each in candidates if worktree.problem_of(self.home, each, quick=True) is None]
-
-    def _claim_first(self, run: Run, candidates: Sequence[Task]) -> Task | None:
-        for each in candidates:
-            claimed = task.claim(self.root, each.id, task.claim_of(run.id), named=each.id in run.only)
-            if claimed is not None:
+        for name in run.only or ((run.task,) if run.task else ()):
+            if name not in ended and (claimed := self._claim(run, name)):
                 return claimed
+        for work in task.ready(self.root) if not run.only else ():
+            if run.feature in ("", work.feature or "") and work.id not in ended:
+                usable = worktree.problem_of(self.home, work, quick=True) is None
+                if usable and (claimed := self._claim(run, work.id)):
+                    return claimed
         return None
+
+    def _claim(self, run: Run, name: str) -> Task | None:
+        return task.claim(self.root, name, task.claim_of(run.id), named=name in run.only)
 
     def before(self) -> CriteriaVerdict:
         """Check the criteria before the first iteration; a marker cannot be there yet."""
@@ -148,7 +141,12 @@ class Workbench:
         if judgement.outcome is Outcome.DONE:
             after = task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
             if after.status == TaskStatus.DONE.value:
-                self._promote(after)
+                promotion, why = progress.promote_insights(self.home, after, patterns=self._patterns)
+                if promotion is not None and promotion.added:
+                    count = count_noun(len(promotion.added), "insight")
+                    self.printer.tell(f"promoted {count} of {work.id} to {promotion.path.name}")
+                if why:
+                    self.printer.tell(f"warning: {why}")
             return replace(run, done=(*run.done, work.id), task="")
         if not judgement.uses_retry:
             return run
@@ -161,15 +159,6 @@ class Workbench:
         self.printer.tell(f"task {work.id} failed after {count_noun(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
-    def _promote(self, work: Task) -> None:
-        promotion, why = progress.promote_insights(self.home, work, patterns=self._patterns)
-        if promotion is not None and promotion.added:
-            self.printer.tell(
-                f"promoted {count_noun(len(promotion.added), 'insight')} of {work.id} to {promotion.path.name}"
-            )
-        if why:
-            self.printer.tell(f"warning: {why}")
-
     def ask(self, run: Run, work: Task) -> Ask:
         """Return the prompt of the next iteration and store its snapshot."""
         iteration = run.iterations + 1
@@ -180,24 +169,19 @@ class Workbench:
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
         self.printer.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
-        environment = {"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id}
+        limit = self.config.loop.iteration_minutes * 60.0  # 0 is none
+        if self.plan.limits.seconds > 0:  # at most the rest of the run's time
+            rest = max(self.plan.limits.seconds - run.seconds, 1.0)
+            limit = min(limit or rest, rest)
         return Ask(
             text,
             self.root,
             model,
-            timeout=self._timeout(run),
-            environment=environment,
+            timeout=limit,
+            environment={"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id},
             show=self.printer.show,
             stopped=self.must_stop_now,
         )
-
-    def _timeout(self, run: Run) -> float:
-        """Return the time for an iteration, at most the rest of the run's; 0 is no limit."""
-        run_limit, iteration_limit = self.plan.limits.seconds, self.config.loop.iteration_minutes * 60.0
-        if run_limit <= 0:
-            return iteration_limit
-        rest = max(run_limit - run.seconds, 1.0)
-        return min(iteration_limit, rest) if iteration_limit > 0 else rest
 
     def work(self, ask: Ask) -> AgentWork:
         """Run the agent, and compare the disk before and after."""
@@ -205,9 +189,8 @@ class Workbench:
         started = time.monotonic()
         reply = self.agent.run(ask)
         if reply.stop in (StopReason.CANCELLED, StopReason.TIMEOUT):
-            process.end_processes(
-                process.find_by_variable("RALPH_RUN", self.run.id)
-            )  # what the agent put into the background, too
+            # what the agent put into the background, too
+            process.end_processes(process.find_by_variable("RALPH_RUN", self.run.id))
         seconds = time.monotonic() - started
         after = self.disk.snapshot()
         self._head = after.head
@@ -220,11 +203,14 @@ class Workbench:
         learned = knowledge.learn(
             self.root, worked.sigils.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
         )
-        both = zip(worked.sigils.knowledge, learned, strict=True)
-        self._known = [progress.GivenKnowledge(each.title, each.text, done.slug) for each, done in both if done.slug]
-        self._learned = insights.knowledge_members([(each.slug, each.change) for each in learned])
-        for each in learned:
-            self.printer.tell(f"knowledge {each.change.value}: {each.title}{f' ({each.why})' if each.why else ''}")
+        self._known = [
+            progress.GivenKnowledge(sigil.title, sigil.text, entry.slug)
+            for sigil, entry in zip(worked.sigils.knowledge, learned, strict=True)
+            if entry.slug
+        ]
+        self._learned = insights.knowledge_members([(entry.slug, entry.change) for entry in learned])
+        for entry in learned:
+            self.printer.tell(f"knowledge {entry.change.value}: {entry.title}{f' ({entry.why})' if entry.why else ''}")
         for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
                 self.printer.tell(f"warning: the agent speaks of {name}, which is not the assigned task")
@@ -233,10 +219,10 @@ class Workbench:
         """Check the criteria and print a line for each."""
         verdict = self._check_criteria(worked.reply.text)
         self._checks = []
-        for each in verdict.checks:
-            label = each.criterion.label
-            self._checks.append(_check_json(label, each.passed, each.message, each.tail))
-            self.printer.tell(f"  {'ok' if each.passed else 'no'}  {label}: {each.message}")
+        for result in verdict.checks:
+            label = result.criterion.label
+            self._checks.append(_check_json(label, result.passed, result.message, result.tail))
+            self.printer.tell(f"  {'ok' if result.passed else 'no'}  {label}: {result.message}")
         return verdict
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> str | None:
@@ -260,7 +246,11 @@ class Workbench:
             self.printer.tell("warning: files changed while the work was being verified")
         if reply.stop is StopReason.CANCELLED:
             return None
-        doubt = _doubt(reply, read_sigils(reply.text))
+        sigils, doubt = read_sigils(reply.text), ""  # only its verify sigils count
+        if sigils.verified is None:
+            doubt = f"it gave no verdict{f' ({reply.error})' if reply.error else ''}"
+        elif not sigils.verified:
+            doubt = sigils.reason or "it gave no reason"
         self.printer.tell(f"  no  verification: {doubt}" if doubt else "  ok  verification")
         self._checks.append(_check_json("verification", not doubt, doubt))
         return f"The verification did not agree: {doubt}" if doubt else ""
@@ -270,48 +260,29 @@ class Workbench:
         members, self._checks = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: self._learned}, []
         entry = replace(entry, extra={**entry.extra, **{name: value for name, value in members.items() if value}})
         journal.append(self.root, entry, self._patterns)
-        self._update_memory(entry)
+        try:  # that the task's memory fails is no reason to end the run
+            new = progress.append_iteration(self.root, entry, self._known, story=self._story, patterns=self._patterns)
+            if self.root != self.home:
+                worktree.record_learnings(self.root, new)
+                worktree.note_commit(self.root, board.find(self.root, entry.task).task, self._head)
+            insights.extract(self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns)
+        except RalphError as error:
+            self.printer.tell(f"warning: the memory of {entry.task} is not complete: {error.message}")
         cost = f", ${entry.cost:.4f}" if entry.cost else ""
         files = f", {count_noun(len(entry.files), 'file')}" if entry.files else ""
         self.printer.tell(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
 
-    def _update_memory(self, entry: JournalEntry) -> None:
-        """The task's progress, insights and (in a worktree) AGENTS.md; that failing is no reason to end the run."""
-        try:
-            new = progress.append_iteration(
-                self.root, entry, self._known, story=self._story, patterns=self._patterns
-            )  # fmt: skip
-            if self.root != self.home:
-                worktree.record_learnings(self.root, new)
-                worktree.note_commit(self.root, board.find(self.root, entry.task).task, self._head)
-            insights.extract(
-                self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns
-            )  # fmt: skip
-        except RalphError as error:
-            self.printer.tell(f"warning: the memory of {entry.task} is not complete: {error.message}")
-
     def save(self, run: Run) -> Run:
         """Save the redacted state after a step, and at the end the run record."""
-        run = self._redact(run)
+        redacted: dict[str, Any] = {
+            name: redact(text, self._patterns).text for name in _TEXTS if (text := getattr(run, name))
+        }
+        run = replace(run, **redacted)
         if run.status is not RunStatus.RUNNING:
             runs.conclude(self.root, run)  # first: a run that is killed here is not ended yet, and will be concluded
         self.saved = self.run = runs.save(self.root, self.saved, run, durable=not run.step)
         self.beat()
         return run
-
-    def _redact(self, run: Run) -> Run:
-        redacted = {self.run.failure, self.run.feedback, self.run.words, self.run.next_model}
-
-        def clean(text: str) -> str:
-            return text if text in redacted else redact(text, self._patterns).text
-
-        return replace(
-            run,
-            failure=clean(run.failure),
-            feedback=clean(run.feedback),
-            words=clean(run.words),
-            next_model=clean(run.next_model),
-        )
 
     def stop(self) -> EndReason | None:
         """Return why a person wants the run to end, if so."""
@@ -326,9 +297,7 @@ class Workbench:
 
     def feedback(self, run: Run) -> Run | None:
         """Return the run with a person's feedback after Ctrl-C; None to end here."""
-        if not self.printer.interrupted():
-            return None
-        feedback = self.printer.feedback().strip()
+        feedback = self.printer.feedback().strip() if self.printer.interrupted() else ""
         if not feedback:
             return None
         self.printer.calm()
@@ -372,15 +341,6 @@ class Workbench:
 def _check_json(name: str, passed: bool, message: str, tail: str = "") -> dict[str, object]:
     output = message if passed or not tail else f"{message}\n{tail[-_OUTPUT_LENGTH:]}"
     return {"name": name, "passed": passed, "output": output}
-
-
-def _doubt(reply: Reply, sigils: Sigils) -> str:
-    """Return why a verifier does not agree; only its verify sigils count."""
-    if sigils.verified is True:
-        return ""
-    if sigils.verified is False:
-        return sigils.reason or "it gave no reason"
-    return f"it gave no verdict{f' ({reply.error})' if reply.error else ''}"
 
 
 def count_noun(number: int, noun: str) -> str:

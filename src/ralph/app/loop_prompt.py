@@ -12,7 +12,6 @@ from ralph import paths
 from ralph.app import feature, index, journal, knowledge, memory, outdated, scratchpad
 from ralph.app.tasks import progress, task
 from ralph.context import brief, render
-from ralph.context import brief as rendering
 from ralph.context.budget import useful_order
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
@@ -31,9 +30,8 @@ GUARDRAILS, JOURNAL, KNOWLEDGE, SCRATCHPAD, PATTERNS = 2_000, 3_000, 2_000, 1_00
 """Tokens of these sections; memories have `memories.budget`."""
 
 _RELATED = 30
-_OPTIONAL = (
-    "spec", "guardrails", "journal", "progress", "plan", "knowledge", "memories", "scratchpad", "patterns", "skill",
-)  # fmt: skip
+_NOTE = 40  # tokens for the note about entries that are left out
+_OPTIONAL = "spec guardrails journal progress plan knowledge memories scratchpad patterns skill".split()
 """Sections that may be left out, the most important first."""
 
 
@@ -43,6 +41,9 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
     recent = journal.recent(root, run.id, task=work.id)
     last_files = recent[-1].files if recent else ()
     retry = prompt.render_retry(work.attempts, config.execution.max_retries, run.failure, run.feedback)
+    settings = config.memories
+    has_skill = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
+    skill = brief.skill_text("memories") if has_skill else ""
     texts = {
         "rules": prompt.render_rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
         "task": prompt.render_task(work, task.prerequisites(root, work)),
@@ -51,7 +52,7 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "plan": prompt.render_section("Plan", feature.plan(root, work.feature)) if work.feature else "",
         "retry": retry,
         "guardrails": _guardrails(root, config),
-        "journal": rendering.render_journal(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
+        "journal": brief.render_journal(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
         "progress": prompt.render_section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id))),
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last_files, budget=KNOWLEDGE
@@ -59,14 +60,20 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "memories": _memories(root, config, words, work.id),
         "scratchpad": prompt.render_section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
         "patterns": prompt.render_section("Global Patterns", _patterns(root)),
-        "skill": _skill(config),
+        "skill": skill,
         "memory": prompt.MEMORY,
     }
     limits = {
-        "guardrails": GUARDRAILS, "journal": JOURNAL + 50, "progress": progress.BUDGET + 50,
-        "knowledge": KNOWLEDGE + 50, "patterns": PATTERNS,
-    }  # fmt: skip
-    sections = [PromptSection(name, section, _rank(name), limits.get(name, 0)) for name, section in texts.items()]
+        "guardrails": GUARDRAILS,
+        "journal": JOURNAL + 50,
+        "progress": progress.BUDGET + 50,
+        "knowledge": KNOWLEDGE + 50,
+        "patterns": PATTERNS,
+    }
+    ranks = {name: rank for rank, name in enumerate(_OPTIONAL, 1)}
+    sections = [
+        PromptSection(name, text, ranks.get(name, prompt.ALWAYS), limits.get(name, 0)) for name, text in texts.items()
+    ]
     return prompt.build_prompt(sections, int(config.context.window * config.loop.context_budget), estimate)
 
 
@@ -75,10 +82,6 @@ def _or_empty(read: Callable[[], str]) -> str:
     with suppress(NotFound):
         return read()
     return ""
-
-
-def _rank(name: str) -> int:
-    return _OPTIONAL.index(name) + 1 if name in _OPTIONAL else prompt.ALWAYS
 
 
 def _guardrails(root: Path, config: Config) -> str:
@@ -99,35 +102,28 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     records = brief.filter_memories(
         records, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
     )
-    places = {record.id: place for place, record in enumerate(records)}
-    related = [places[name] for name in _related(root, words, task_id) if name in places]
-    order = [*related, *(place for place in useful_order(records) if place not in set(related))]
+    positions = {record.id: position for position, record in enumerate(records)}
+    query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
+    result = index.ask(root, lambda connection: engine.search(connection, query, today=ids.now().date()))
+    related = [positions[hit.record.id] for hit in result.hits if hit.record.id in positions]
+    order = [*related, *(position for position in useful_order(records) if position not in set(related))]
     return prompt.render_section("Memories", _within(records, order, settings.budget))
 
 
-def _related(root: Path, words: str, task_id: str) -> list[str]:
-    query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
-    found = index.ask(root, lambda connection: engine.search(connection, query, today=ids.now().date()))
-    return [hit.record.id for hit in found.hits]
-
-
 def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str:
-    shown: list[str] = []
+    blocks: list[str] = []
     used = 0
-    kept = [place for place in order if not render.withheld(records[place].origin.by, records[place].text)]
-    for place in kept:
-        record = records[place]
+    safe = [records[position] for position in order]
+    safe = [record for record in safe if not render.withheld(record.origin.by, record.text)]
+    for record in safe:
         block = render.entry(3, record.id, record.kind.value, record.title, record.text, record.created_at, record.tags)
         cost = estimate(block) + 1
         if budget <= 0 or used + cost <= budget - _NOTE:
-            shown.append(block)
+            blocks.append(block)
             used += cost
-    if len(shown) < len(kept):
-        shown.append(render.shown_note(len(shown), len(kept), brief.ALL_OF_IT))
-    return "\n".join(shown)
-
-
-_NOTE = 40
+    if len(blocks) < len(safe):
+        blocks.append(render.shown_note(len(blocks), len(safe), brief.ALL_OF_IT))
+    return "\n".join(blocks)
 
 
 def _patterns(root: Path) -> str:
@@ -136,9 +132,3 @@ def _patterns(root: Path) -> str:
     body = "\n".join(lines).strip()
     has_some = any(line.strip() and not line.startswith("#") for line in lines)
     return f"\n{body}".replace("\n## ", "\n### ").lstrip("\n") if has_some else ""
-
-
-def _skill(config: Config) -> str:
-    settings = config.memories
-    injected = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
-    return brief.skill_text("memories") if injected else ""
