@@ -9,12 +9,11 @@ reads it, which journals the unfinished iteration and releases the claims.
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.agents import process
@@ -26,13 +25,17 @@ from ralph.model.record import Family, Origin, Outcome, Record, Scope
 from ralph.model.work import JournalEntry, RunStatus, TaskStatus
 from ralph.store import files
 
-if TYPE_CHECKING:
-    from ralph.formats.sigils import Sigils
-
 SILENCE = 600  # seconds without a heartbeat after which a run on another machine is dead
 _LISTED_ITERATIONS = 20  # the last iterations that a run record lists
+_LOST_GOAL = "(the beginning of its log is gone)"
 _ID = re.compile(r"run-[0-9a-f]{8}")
-_NAMES = tuple(field.name for field in fields(Run))
+_DEFAULTS = {field.name: field.default for field in fields(Run)}
+DOING = {  # descriptions of a run's step
+    "beginning": "looking at what holds already",
+    "agent": "waiting for the agent",
+    "checking": "checking the work",
+    "verifying": "having the work verified",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
     """Append what changed of a run."""
     changed = {
         name: value
-        for name in _NAMES
+        for name in _DEFAULTS
         if name != "id" and (value := getattr(run, name)) != (getattr(before, name) if before else _DEFAULTS[name])
     }
     if changed:
@@ -65,31 +68,25 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
     return run
 
 
-_DEFAULTS = {field.name: field.default for field in fields(Run)}
-
-
 def read(root: Path, run_id: str) -> Run:
     """Read a run; the beginning of its id is enough if it is unique."""
-    name = _find_id(root, run_id)
-    text = files.read(paths.run_log(root, name)) or ""
+    names = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
+    prefix = run_id if run_id.startswith("run-") else f"run-{run_id}"
+    matches = [prefix] if prefix in names else sorted(name for name in names if name.startswith(prefix))
+    if len(matches) > 1:
+        raise Refused(f"{run_id} may mean {', '.join(matches[:5])}", hint="give more of the id")
     members: dict[str, object] = {}
-    for line in parse_log(text).lines:
-        if line.type == "run" and line.value.get("id") == name:
-            members.update(line.value)
+    for name in matches:
+        for line in parse_log(files.read(paths.run_log(root, name)) or "").lines:
+            if line.type == "run" and line.value.get("id") == name:
+                members.update(line.value)
     if not members:
         raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
-    return _parse_run({"goal": "(the beginning of its log is gone)", **members})
-
-
-def _parse_run(members: Mapping[str, object]) -> Run:
-    """Return a run from its members; one of the wrong type is ignored."""
-    values: dict[str, object] = {}
-    for name in _NAMES:
-        value, default = members.get(name), _DEFAULTS[name]
-        if name in ("id", "goal"):
-            values[name] = str(value)
-        elif isinstance(default, tuple) and isinstance(value, list):
-            values[name] = tuple(str(each) for each in value)
+    values: dict[str, object] = {"id": members["id"], "goal": str(members.get("goal", _LOST_GOAL))}
+    for name, default in _DEFAULTS.items():  # a member of the wrong type is ignored
+        value = members.get(name)
+        if isinstance(default, tuple) and isinstance(value, list):
+            values[name] = tuple(map(str, value))
         elif name == "status" and value in set(RunStatus):
             values[name] = RunStatus(str(value))
         elif isinstance(default, float) and isinstance(value, int | float):
@@ -97,19 +94,6 @@ def _parse_run(members: Mapping[str, object]) -> Run:
         elif type(value) is type(default) and name != "status":
             values[name] = value
     return Run(**values)  # type: ignore[arg-type]  # each was compared with the type of its default
-
-
-def _find_id(root: Path, run_id: str) -> str:
-    names = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
-    prefix = run_id if run_id.startswith("run-") else f"run-{run_id}"
-    if prefix in names:
-        return prefix
-    matches = [name for name in names if name.startswith(prefix)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise Refused(f"{run_id} may mean {', '.join(sorted(matches)[:5])}", hint="give more of the id")
-    raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
 
 
 def newest(root: Path, limit: int = 20, offset: int = 0) -> tuple[list[Run], int]:
@@ -210,83 +194,57 @@ def take(root: Path, run: Run) -> Run:
 
 def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
     """Mark the runs whose process is gone, journal their step, and release their claims."""
-    recovered: list[Run] = []
-    for run in running(root):
-        try:
-            dead = None if lives(root, run) else _mark_dead(root, run.id, patterns)
-        except WriteFailed:
-            continue  # left to a process that can write here
-        if dead is not None:
-            recovered.append(dead)
-    return recovered
-
-
-def _mark_dead(root: Path, run_id: str, patterns: Sequence[str] = ()) -> Run | None:
-    """Mark a dead run as died; None when it is alive or marked already."""
     from ralph.app.tasks import task  # noqa: PLC0415  (looking at runs does without it)
 
-    with _ownership_lock(root, run_id):
-        before = read(root, run_id)
-        if before.status is not RunStatus.RUNNING or lives(root, before):
-            return None
-        if before.host == process.process_host():
-            process.end_processes(process.find_by_variable("RALPH_RUN", run_id))
-        at = last_beat(root, run_id) or ids.timestamp()
-        run = cut_short(root, before, "The loop's process was killed while it was", at, patterns)
-        with suppress(NotFound, Unreadable):  # a deleted or broken task stays as it is
-            task.release_run(root, run_id)
-        dead = end_run(run, EndReason.DIED, "its process was killed; `ralph loop resume` goes on", at)
-        conclude(root, dead)
-        save(root, before, dead, durable=True)
-        forget_signals(root, run_id)
-        return dead
+    recovered: list[Run] = []
+    for run in running(root):
+        if lives(root, run):
+            continue
+        with suppress(WriteFailed), _ownership_lock(root, run.id):  # else left to a process that can write here
+            before = read(root, run.id)
+            if before.status is not RunStatus.RUNNING or lives(root, before):
+                continue
+            if before.host == process.process_host():
+                process.end_processes(process.find_by_variable("RALPH_RUN", run.id))
+            at = last_beat(root, run.id) or ids.timestamp()
+            dead = cut_short(root, before, "The loop's process was killed while it was", at, patterns)
+            with suppress(NotFound, Unreadable):  # a deleted or broken task stays as it is
+                task.release_run(root, run.id)
+            dead = end_run(dead, EndReason.DIED, "its process was killed; `ralph loop resume` goes on", at)
+            conclude(root, dead)
+            save(root, before, dead, durable=True)
+            forget_signals(root, run.id)
+            recovered.append(dead)
+    return recovered
 
 
 def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] = ()) -> Run:
     """Journal the step in which a run was ended, unless that was done already."""
     from ralph.app import journal, knowledge  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.formats.sigils import Sigils, read_sigils  # noqa: PLC0415  (the same)
 
     run = _reconcile(root, run)
     if not (run.step and run.task):
         return run
-    sigils = _last_sigils(root, run)
+    iteration = run.iterations + 1
+    # the sigils of the interrupted iteration, as far as its output was printed
+    output = files.read(paths.run_output(root, run.id)) or ""
+    _, heading, text = output.rpartition(f"ralph: iteration {iteration}: ")
+    prompt = files.read(_prompt_file(root, run.id, iteration)) or ""
+    sigils = read_sigils(text, echo=prompt) if heading else Sigils()
     knowledge.learn(root, sigils.knowledge, run=run.id, patterns=patterns)
-    notes = "\n\n".join(part for part in (sigils.journal, f"{what} {DOING.get(run.step, run.step)}.") if part)
     entry = JournalEntry(
         run.id,
-        run.iterations + 1,
+        iteration,
         Outcome.INTERRUPTED,
         task=run.task,
         title=run.goal,
         agent=run.agent,
-        notes=notes,
+        notes="\n\n".join(filter(None, (sigils.journal, f"{what} {DOING.get(run.step, run.step)}."))),
         created_at=at,
     )
     journal.append(root, entry, patterns)
-    return replace(run, iterations=run.iterations + 1, step="")
-
-
-def _last_sigils(root: Path, run: Run) -> "Sigils":
-    from ralph.formats.sigils import Sigils, read_sigils  # noqa: PLC0415  (looking at runs does without it)
-
-    iteration = run.iterations + 1
-    output = files.read(paths.run_output(root, run.id)) or ""
-    _, heading, text = output.rpartition(f"ralph: iteration {iteration}: ")
-    return read_sigils(text, echo=snapshot_or_nothing(root, run.id, iteration)) if heading else Sigils()
-
-
-def snapshot_or_nothing(root: Path, run_id: str, iteration: int) -> str:
-    """Return the prompt of an iteration; "" when it was not stored."""
-    return files.read(paths.run_folder(root, run_id) / f"{iteration:04}.md") or ""
-
-
-DOING = {
-    "beginning": "looking at what holds already",
-    "agent": "waiting for the agent",
-    "checking": "checking the work",
-    "verifying": "having the work verified",
-}
-"""Descriptions of a run's step."""
+    return replace(run, iterations=iteration, step="")
 
 
 def _reconcile(root: Path, run: Run) -> Run:
@@ -337,9 +295,13 @@ def forget_signals(root: Path, run_id: str) -> None:
     files.delete(paths.heartbeat(root, run_id))
 
 
+def _prompt_file(root: Path, run_id: str, iteration: int) -> Path:
+    return paths.run_folder(root, run_id) / f"{iteration:04}.md"
+
+
 def keep_snapshot(root: Path, run_id: str, iteration: int, prompt: str) -> None:
     """Store the prompt of an iteration."""
-    path = paths.run_folder(root, run_id) / f"{iteration:04}.md"
+    path = _prompt_file(root, run_id, iteration)
     files.write(path, prompt, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
@@ -351,10 +313,10 @@ def snapshots(root: Path, run_id: str) -> list[Snapshot]:
 
 def snapshot(root: Path, run_id: str, iteration: int) -> str:
     """Return the prompt of an iteration; NotFound when it was not stored."""
-    text = files.read(paths.run_folder(root, run_id) / f"{iteration:04}.md")
+    text = files.read(_prompt_file(root, run_id, iteration))
     if text is None:
-        there = ", ".join(str(each.iteration) for each in snapshots(root, run_id)) or "none"
-        raise NotFound(f"{run_id} has no snapshot of iteration {iteration}", hint=f"it has: {there}")
+        numbers = ", ".join(str(prompt.iteration) for prompt in snapshots(root, run_id)) or "none"
+        raise NotFound(f"{run_id} has no snapshot of iteration {iteration}", hint=f"it has: {numbers}")
     return text
 
 
