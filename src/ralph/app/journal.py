@@ -8,7 +8,7 @@ the same section. A task sees nothing of other unfinished tasks.
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from ralph.model import ids
 from ralph.model.record import Family, Outcome, Record
 from ralph.model.work import JournalEntry
 from ralph.search import rank as ranking
-from ralph.search.question import WeightedWord
 from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
 from ralph.store import files, lookup, rows, sessions
 
@@ -64,8 +63,8 @@ class JournalFilter:
 
 def _visible_to(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
     test, values = condition
-    seen, more = lookup.seen_by(rows.safe(task), rows.FAMILIES.index(Family.JOURNAL))
-    return (f"{test} AND {seen}", [*values, *more]) if seen else condition
+    visible, more = lookup.seen_by(rows.safe(task), rows.FAMILIES.index(Family.JOURNAL))
+    return (f"{test} AND {visible}", [*values, *more]) if visible else condition
 
 
 EVERY = JournalFilter()
@@ -91,7 +90,11 @@ def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> boo
     """Append an entry, redacted; False when it is in the log already."""
     path = run_file(root, entry.run)
     line = encode_record(journal_record(_clean(entry, patterns)))
-    exists = _is_written(path, entry)
+    exists = False
+    for entries in _read_from_end(path, entry.run):
+        exists = any(written.iteration == entry.iteration for written in entries)
+        if exists or any(written.iteration < entry.iteration for written in entries):  # iterations are in order
+            break
     # An empty append completes the line that a killed writer left and syncs it.
     files.append(path, "" if exists else line, root=paths.state_boundary(root), durable=True)
     return not exists
@@ -120,37 +123,23 @@ def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     )
 
 
-def _is_written(path: Path, entry: JournalEntry) -> bool:
-    """Whether the entry is in the log; iterations are in order, so an earlier one ends the search."""
-    size = _PIECE
-    while True:
-        text, is_all = _read_end(path, size)
-        entries = _parse_entries(text, entry.run)
-        if any(each.iteration == entry.iteration for each in entries):
-            return True
-        if is_all or any(each.iteration < entry.iteration for each in entries):
-            return False
+def _read_from_end(path: Path, run: str) -> Iterator[list[JournalEntry]]:
+    """Yield the entries in longer and longer parts of a log's end, at last those of all of it, by iteration."""
+    size, start = _PIECE, 1
+    while start > 0:
+        try:
+            if not path.is_file():
+                return
+            start = path.stat().st_size - size
+            with path.open("rb") as file:
+                file.seek(max(0, start))
+                text = file.read().decode("utf-8", "surrogateescape")
+        except OSError as error:
+            raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
+        document = parse_log(text.partition("\n")[2] if start > 0 else text)
+        entries = _unique_entries(entry.record for entry in document.entries if entry.record.origin.run == run)
+        yield sorted(entries, key=lambda entry: entry.iteration)
         size *= 4
-
-
-def _read_end(path: Path, most: int) -> tuple[str, bool]:
-    """Return about `most` bytes of the end of a log, from the start of a line, and whether that is all."""
-    try:
-        if not path.is_file():
-            return "", True
-        with path.open("rb") as file:
-            over = max(0, path.stat().st_size - most)
-            file.seek(over)
-            text = file.read().decode("utf-8", "surrogateescape")
-    except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
-    return (text.partition("\n")[2], False) if over else (text, True)
-
-
-def _parse_entries(log: str, run: str) -> list[JournalEntry]:
-    records = (entry.record for entry in parse_log(log).entries)
-    entries = _unique_entries(record for record in records if record.origin.run == run)
-    return sorted(entries, key=lambda entry: entry.iteration)
 
 
 def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
@@ -169,22 +158,14 @@ def section(root: Path, run: str, words: str, budget: int = rendering.JOURNAL_BU
 
 def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple[JournalEntry, ...]:
     """Return the newest entries of a run that a task may see, the oldest of them first."""
-    path = run_file(root, run)
-    size = _PIECE
-    while True:
-        text, is_all = _read_end(path, size)
-        entries = _visible_entries(root, _parse_entries(text, run), task)
-        if is_all or len(entries) >= most:
-            return tuple(entries[-most:])
-        size *= 4
-
-
-def _visible_entries(root: Path, entries: list[JournalEntry], task: str) -> list[JournalEntry]:
-    """Remove entries of other unfinished tasks; the index is read only if there are other tasks."""
-    if not task or all(entry.task in ("", task) for entry in entries):
-        return entries
-    hidden = index.ask(root, lambda connection: rows.unfinished(connection, task))
-    return [entry for entry in entries if entry.task not in hidden]
+    entries: list[JournalEntry] = []
+    for entries in _read_from_end(run_file(root, run), run):
+        if task and any(entry.task not in ("", task) for entry in entries):  # only then the index is read
+            hidden = index.ask(root, lambda connection: rows.unfinished(connection, task))
+            entries = [entry for entry in entries if entry.task not in hidden]
+        if len(entries) >= most:
+            break
+    return tuple(entries[-most:])
 
 
 def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str = "") -> tuple[JournalEntry, ...]:
@@ -192,21 +173,20 @@ def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str 
     condition = _visible_to(task, rows.iterations(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
+        day = sessions.newest_journal_day(connection)  # ages are counted from it, not from the clock
         limit = _DUPLICATE_FACTOR * most
-        ranked, ranked_entries = _rank_entries(
-            connection, words[:_QUERY_LENGTH], condition, _newest_day(connection), limit, _UNGATED
-        )
+        ranked, entries = _rank_entries(connection, words[:_QUERY_LENGTH], condition, day, limit, _UNGATED)
+        certain = [word for word in ranked.words if word.counts and word.certain and word.word.lower() not in EVERYDAY]
+        total = sum(word.weight for word in certain)
         by_notes: dict[str, JournalEntry] = {}
-        for row, entry in ranked_entries:
-            if _is_relevant(row, ranked.words):
+        for row, entry in entries:
+            # a result of a search, or with most of the words that occur anywhere: a title's other words are new work
+            weight = sum(word.weight * row.matched.get(word.word, 0.0) for word in certain)
+            if ranking.is_answer(row) or (total > 0 and weight / total >= ranking.STANDARD.floor):
                 by_notes.setdefault(entry.notes.strip(), entry)
         return tuple(entry for notes, entry in by_notes.items() if notes)[:most]
 
     return index.ask(root, question) if words.strip() else ()
-
-
-def _newest_day(connection: sqlite3.Connection) -> str:
-    return sessions.newest_journal_day(connection)
 
 
 def _rank_entries(
@@ -220,24 +200,13 @@ def _rank_entries(
     """Rank entries by a text; return the ranking and the entries, best first, each once."""
     keep = [(rows.FAMILIES.index(Family.JOURNAL), *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
-    records = rows.records(connection, [each.row.key for each in ranked.best])
+    records = rows.records(connection, [row.row.key for row in ranked.best])
     entries: dict[str, tuple[ranking.RankedRow, JournalEntry]] = {}
-    for each in ranked.best:
-        record = records.get(each.row.key)
+    for row in ranked.best:
+        record = records.get(row.row.key)
         if record is not None and is_journal_entry(record):
-            entries.setdefault(record.id, (each, journal_entry(record)))
+            entries.setdefault(record.id, (row, journal_entry(record)))
     return ranked, list(entries.values())
-
-
-def _is_relevant(row: ranking.RankedRow, words: Sequence[WeightedWord]) -> bool:
-    """Whether an entry matches as a search result, or has most of the words that occur anywhere.
-
-    A task's title is no question: its other words are new work.
-    """
-    certain = [each for each in words if each.counts and each.certain and each.word.lower() not in EVERYDAY]
-    total = sum(each.weight for each in certain)
-    matched = sum(each.weight * row.matched.get(each.word, 0.0) for each in certain)
-    return ranking.is_answer(row) or (total > 0 and matched / total >= ranking.STANDARD.floor)
 
 
 def list_(
@@ -298,15 +267,14 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
             raise NotFound(f"there is no entry {name}", hint="`ralph loop journal` shows runs and iterations")
         name, iteration = run, int(number)
     entries = show(root, name, within=within)
-    found = next((entry for entry in entries if entry.iteration == iteration), None)
-    if found is None and within:
-        theirs = next((entry for entry in show(root, entries[0].run) if entry.iteration == iteration), None)
-        if theirs is not None:
-            raise visibility.hidden_error(f"iteration {iteration} of {theirs.run}", filter(None, [theirs.task]))
-    if found is None:
-        there = f"{entries[0].iteration} to {entries[-1].iteration}"
-        raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {there}")
-    return found
+    for entry in entries:
+        if entry.iteration == iteration:
+            return entry
+    for entry in show(root, entries[0].run) if within else ():
+        if entry.iteration == iteration:
+            raise visibility.hidden_error(f"iteration {iteration} of {entry.run}", filter(None, [entry.task]))
+    span = f"{entries[0].iteration} to {entries[-1].iteration}"
+    raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {span}")
 
 
 def is_entry_id(name: str) -> bool:

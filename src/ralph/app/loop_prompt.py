@@ -52,7 +52,7 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "plan": prompt.render_section("Plan", feature.plan(root, work.feature)) if work.feature else "",
         "retry": retry,
         "guardrails": _guardrails(root, config),
-        "journal": brief.render_journal(recent, journal.matches(root, run.id, words, task=work.id), JOURNAL),
+        "journal": journal.section(root, run.id, words, JOURNAL, task=work.id),
         "progress": prompt.render_section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id))),
         "knowledge": knowledge.section(
             root, task=work, words=words, feature=work.feature or "", files=last_files, budget=KNOWLEDGE
