@@ -33,10 +33,10 @@ _TOML_LINE = re.compile(r"[ \t]*(?:\[\[?[ \t]*([\w.-]+)[ \t]*\]|([\w.-]+)[ \t]*=
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A value and where it stands: `text[start:end]`, under the key at `text[key_start:key_end]`.
+    """A value at `text[start:end]`, under the key at `text[key_start:key_end]`.
 
     `source` is a YAML scalar as written; `style` is plain, quoted, literal, flow or block;
-    `shared` says that an anchor, alias, tag or merge is involved, so it must not be edited.
+    `shared` values (with an anchor, alias, tag or merge) must not be edited.
     """
 
     value: Value
@@ -52,14 +52,14 @@ class ConfigNode:
 
 @dataclass(frozen=True, slots=True)
 class ParsedConfig:
-    """A file's root mapping and what is odd in it."""
+    """A file's root mapping and its problems."""
 
     entries: Mapping[str, ConfigNode]
     problems: tuple[Problem, ...] = ()
 
 
 def config_node(value: object, line: int = 0) -> ConfigNode:
-    """A plain Python value as a tree; what has no place in settings becomes its text."""
+    """A Python value as a tree; a type that settings do not have becomes its text."""
     if isinstance(value, Mapping):
         return ConfigNode({str(name): config_node(item, line) for name, item in value.items()}, line)
     if isinstance(value, list | tuple):
@@ -71,11 +71,11 @@ def config_node(value: object, line: int = 0) -> ConfigNode:
 
 def parse_yaml(text: str, where: str) -> ParsedConfig:
     """The settings of a YAML text; ConfigError with `where:line` when it is not YAML."""
-    return _Builder(text.removeprefix(BOM), where).build()
+    return _YamlReader(text.removeprefix(BOM), where).read()
 
 
-class _Builder:
-    """Takes events one by one; an open mapping's items are key, value, key, value."""
+class _YamlReader:
+    """Takes the events of a YAML text; an open mapping's items are key, value, key, value."""
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
@@ -88,14 +88,14 @@ class _Builder:
     def line(self, index: int) -> int:
         return bisect_left(self.breaks, index) + 1
 
-    def wrong(self, index: int, what: str) -> ConfigError:
+    def error(self, index: int, what: str) -> ConfigError:
         message = f"{self.where}:{self.line(index)}: not valid YAML: {' '.join(what.split())}"
         return ConfigError(message, hint="mend this line, or quote a value that has special characters")
 
-    def build(self) -> ParsedConfig:
-        bad = _UNPRINTABLE.search(self.text)
-        if bad is not None:
-            raise self.wrong(bad.start(), f"the character U+{ord(bad[0]):04X} may not stand in it")
+    def read(self) -> ParsedConfig:
+        forbidden = _UNPRINTABLE.search(self.text)
+        if forbidden is not None:
+            raise self.error(forbidden.start(), f"the character U+{ord(forbidden[0]):04X} is not allowed in it")
         for event in self.events():
             self.take(event)
         root = self.roots[0] if self.roots else ConfigNode(None)
@@ -113,91 +113,83 @@ class _Builder:
             return  # a file as `ralph init` makes it, in which nobody has set anything yet
         import yaml  # noqa: PLC0415 - 15 ms that only a project with a YAML file should pay
 
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            yield from yaml.parse(self.text, Loader=loader)
+            yield from yaml.parse(self.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            raise self.wrong(mark.index if mark else 0, error.problem or error.context or "") from error
+            raise self.error(mark.index if mark else 0, error.problem or error.context or "") from error
         except (yaml.YAMLError, ValueError, OverflowError) as error:
-            raise self.wrong(0, str(error)) from error
+            raise self.error(0, str(error)) from error
 
     def take(self, event: "Event") -> None:
         kind = type(event).__name__
-        start, end = _span(event)
+        start, end = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
+        anchor = getattr(event, "anchor", None)
         if kind == "DocumentStartEvent" and self.roots:
-            raise self.wrong(start, "a second document begins here; one file holds one document")
+            raise self.error(start, "a second document begins here; one file holds one document")
         if kind in ("MappingStartEvent", "SequenceStartEvent"):
             self.stack.append((event, []))
             if len(self.stack) > _DEPTH:
-                raise self.wrong(start, f"nested deeper than {_DEPTH} levels")
-        elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-            opened, items = self.stack.pop()
-            self.put(self.closed(opened, items, end), getattr(opened, "anchor", None))
+                raise self.error(start, f"nested deeper than {_DEPTH} levels")
+            return
+        if kind in ("MappingEndEvent", "SequenceEndEvent"):
+            opening, items = self.stack.pop()
+            anchor = getattr(opening, "anchor", None)
+            node = self.container(opening, items, end)
         elif kind == "ScalarEvent":
-            self.put(self.scalar(cast("ScalarEvent", event), start, end), getattr(event, "anchor", None))
+            scalar = cast("ScalarEvent", event)
+            style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(scalar.style, "quoted")
+            is_tagged = scalar.tag is not None
+            value = parse_scalar(scalar.value) if style == "plain" and not is_tagged else scalar.value
+            node = ConfigNode(value, self.line(start), scalar.value, start, end, style=style, shared=is_tagged)
         elif kind == "AliasEvent":
-            name = str(getattr(event, "anchor", ""))
-            if name not in self.anchors:
-                raise self.wrong(start, f"*{name} stands for nothing above it")
-            known = self.anchors[name]
-            self.put(replace(known, line=self.line(start), start=start, end=end, shared=True), None)
-
-    def put(self, node: ConfigNode, anchor: str | None) -> None:
+            if anchor not in self.anchors:
+                raise self.error(start, f"*{anchor} has no anchor above it")
+            node = replace(self.anchors[anchor], line=self.line(start), start=start, end=end, shared=True)
+            anchor = None
+        else:
+            return
         if anchor is not None:
             self.anchors[anchor] = node = replace(node, shared=True)
         (self.stack[-1][1] if self.stack else self.roots).append(node)
 
-    def scalar(self, event: "ScalarEvent", start: int, end: int) -> ConfigNode:
-        style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(event.style, "quoted")
-        tagged = event.tag is not None
-        value = parse_scalar(event.value) if style == "plain" and not tagged else event.value
-        return ConfigNode(value, self.line(start), event.value, start, end, style=style, shared=tagged)
-
-    def closed(self, event: "Event", items: list[ConfigNode], end: int) -> ConfigNode:
-        start, _ = _span(event)
-        flow = bool(getattr(event, "flow_style", False))
+    def container(self, event: "Event", items: list[ConfigNode], end: int) -> ConfigNode:
+        start = event.start_mark.index if event.start_mark else 0
+        is_flow = bool(getattr(event, "flow_style", False))
         return ConfigNode(
             self.mapping(items) if "Mapping" in type(event).__name__ else tuple(items),
             self.line(start),
             start=start,
-            end=items[-1].end if items and not flow else end,
-            style="flow" if flow else "block",
+            end=items[-1].end if items and not is_flow else end,
+            style="flow" if is_flow else "block",
             shared=getattr(event, "tag", None) is not None,
         )
 
     def mapping(self, items: list[ConfigNode]) -> Mapping[str, ConfigNode]:
-        found: dict[str, ConfigNode] = {}
+        entries: dict[str, ConfigNode] = {}
         merged: list[ConfigNode] = []
         for key, item in zip(items[::2], items[1::2], strict=True):
             if isinstance(key.value, tuple | Mapping):
-                raise self.wrong(key.start, "a key must be a word, not a list or mapping")
+                raise self.error(key.start, "a key must be a word, not a list or mapping")
             if key.source == "<<" and key.style == "plain":
                 merged.append(item)
                 continue
-            if key.source in found:
-                what = f"{key.source}: also at line {found[key.source].line}; the last one counts"
+            if key.source in entries:
+                what = f"{key.source}: also at line {entries[key.source].line}; the last one counts"
                 self.problems.append(Problem(key.line, what, "remove one of them", code="duplicate-key"))
-            spot = replace(item, line=key.line, key_start=key.start, key_end=key.end)
-            found[key.source] = replace(spot, shared=True) if key.shared else spot
+            shared = item.shared or key.shared
+            entries[key.source] = replace(item, line=key.line, key_start=key.start, key_end=key.end, shared=shared)
         for item in merged:
-            self.merge(found, item)
-        return found
-
-    def merge(self, found: dict[str, ConfigNode], item: ConfigNode) -> None:
-        for source in item.value if isinstance(item.value, tuple) else (item,):
-            if not isinstance(source.value, Mapping):
-                raise self.wrong(item.start, "`<<` takes a mapping or a list of mappings")
-            for name, node in source.value.items():
-                found.setdefault(name, replace(node, shared=True))
-
-
-def _span(event: "Event") -> tuple[int, int]:
-    return (event.start_mark.index if event.start_mark else 0, event.end_mark.index if event.end_mark else 0)
+            for source in item.value if isinstance(item.value, tuple) else (item,):
+                if not isinstance(source.value, Mapping):
+                    raise self.error(item.start, "`<<` takes a mapping or a list of mappings")
+                for name, node in source.value.items():
+                    entries.setdefault(name, replace(node, shared=True))
+        return entries
 
 
 def parse_scalar(text: str) -> str | int | float | bool | None:
-    """What a word means when nothing says that it is text."""
+    """The value of an unquoted word."""
     if (word := text.lower()) in _NULL:
         return None
     if word in _TRUE or word in _FALSE:
@@ -217,8 +209,8 @@ def describe_value(node: ConfigNode) -> str:
         return "nothing"
     if isinstance(node.value, bool) and not node.source:
         return "true" if node.value else "false"
-    shown = repr(node.source or node.value)
-    return shown if len(shown) <= 40 else shown[:37] + "..."
+    text = repr(node.source or node.value)
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def parse_toml(text: str, where: str) -> ParsedConfig:
@@ -229,8 +221,8 @@ def parse_toml(text: str, where: str) -> ParsedConfig:
     try:
         entries = _toml_nodes(tomllib.loads(body), "", _toml_lines(body))
     except (ValueError, RecursionError) as error:
-        found = re.search(r"\(at line (\d+)", str(error))
-        line = int(found[1]) if found else body.count("\n") + 1
+        match = re.search(r"\(at line (\d+)", str(error))
+        line = int(match[1]) if match else body.count("\n") + 1
         what = " ".join(str(error).partition(" (at ")[0].split()) or "nested too deep"
         hint = "mend this line, or quote the value"
         raise ConfigError(f"{where}:{line}: not valid TOML: {what}", hint=hint) from error
@@ -240,15 +232,15 @@ def parse_toml(text: str, where: str) -> ParsedConfig:
 def _toml_nodes(table: Mapping[str, object], prefix: str, lines: Mapping[str, int]) -> dict[str, ConfigNode]:
     nodes = {}
     for name, value in table.items():
-        here = f"{prefix}.{name}" if prefix else name
-        line = lines.get(here, lines.get(prefix, 1))
-        inner = _toml_nodes(value, here, lines) if isinstance(value, Mapping) else None
+        path = f"{prefix}.{name}" if prefix else name
+        line = lines.get(path, lines.get(prefix, 1))
+        inner = _toml_nodes(value, path, lines) if isinstance(value, Mapping) else None
         nodes[name] = config_node(value, line) if inner is None else ConfigNode(inner, line)
     return nodes
 
 
 def _toml_lines(text: str) -> dict[str, int]:
-    """The line of every bare key (tomllib does not tell); what it misses gets its section's line."""
+    """The line of every unquoted key, which tomllib does not report; other keys get their section's line."""
     lines: dict[str, int] = {}
     header = ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -259,25 +251,19 @@ def _toml_lines(text: str) -> dict[str, int]:
 
 
 def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
-    """The assignments of a shell file, in order; the value is None where it is not a literal."""
-    found, position, line, counted = [], 0, 1, 0
+    """The assignments of a shell file, in order; the value is None where a shell would have to expand it."""
+    assignments, position, line, counted = [], 0, 1, 0
     while (match := _ASSIGNMENT.search(text, position)) is not None:
         line, counted = line + text.count("\n", counted, match.start(1)), match.start(1)
-        value, position = _shell_word(text, match.end())
-        found.append((match[1], ConfigNode(value, line)))
-    return tuple(found)
-
-
-def _shell_word(text: str, start: int) -> tuple[str | None, int]:
-    """The literal word at `start` and where it ends; None when a shell would have to work it out."""
-    word, position, literal = "", start, True
-    while (piece := _SHELL_PIECE.match(text, position)) is not None:
-        single, double, escaped, bare = piece.groups()
-        literal &= not re.search(r"[$`]", double or bare or "")
-        word += single or re.sub(r'\\([\\"$`\n])', r"\1", double or "") or escaped or bare or ""
-        position = piece.end()
-    ends_well = position == len(text) or text[position] in " \t\r\n;&|"
-    return (word if literal and ends_well else None), position
+        word, position, is_literal = "", match.end(), True
+        while (piece := _SHELL_PIECE.match(text, position)) is not None:
+            single, double, escaped, unquoted = piece.groups()
+            is_literal &= not re.search(r"[$`]", double or unquoted or "")
+            word += single or re.sub(r'\\([\\"$`\n])', r"\1", double or "") or escaped or unquoted or ""
+            position = piece.end()
+        is_literal &= position == len(text) or text[position] in " \t\r\n;&|"
+        assignments.append((match[1], ConfigNode(word if is_literal else None, line)))
+    return tuple(assignments)
 
 
 class ValueType(StrEnum):
@@ -335,41 +321,40 @@ class ValueMismatch(Exception):
 
 
 def check_value(key: ConfigKey, node: ConfigNode) -> object:
-    """The value for this key; Mismatch when the node is not what it expects."""
-    value, many = node.value, _EACH.get(key.kind)
-    if many is not None and isinstance(value, tuple):
-        return tuple(many(key, item) for item in value)
+    """The value for this key; ValueMismatch when the node is not what it expects."""
+    value, check_item = node.value, _ITEM_CHECKS.get(key.kind)
+    if check_item is not None and isinstance(value, tuple):
+        return tuple(check_item(key, item) for item in value)
     if key.kind is ValueType.TEXT:
-        return _text(key, node)
+        return _check_text(key, node)
     if key.kind is ValueType.CHOICE:
-        return _choice(key, node)
+        return _check_choice(key, node)
     if key.kind is ValueType.FLAG and isinstance(value, bool):
         return value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if key.kind is ValueType.NUMBER and number and isinstance(value, int) and key.lowest <= value <= key.highest:
-        return value
-    if key.kind is ValueType.FRACTION and number and key.lowest <= cast("float", value) <= key.highest:
+    types = {ValueType.NUMBER: int, ValueType.FRACTION: int | float}.get(key.kind)
+    is_number = types is not None and isinstance(value, types) and not isinstance(value, bool)
+    if is_number and key.lowest <= cast("float", value) <= key.highest:
         return value
     raise ValueMismatch(key.expected, node)
 
 
-def _text(key: ConfigKey, node: ConfigNode) -> str:
+def _check_text(key: ConfigKey, node: ConfigNode) -> str:
     """Text as written: in YAML, `1.10` and `yes` are what their author typed."""
     if isinstance(node.value, str) or (node.source and isinstance(node.value, int | float)):
         return node.source or str(node.value)
     raise ValueMismatch(key.expected, node)
 
 
-def _choice(key: ConfigKey, node: ConfigNode) -> StrEnum:
+def _check_choice(key: ConfigKey, node: ConfigNode) -> StrEnum:
     word = (node.source or str(node.value)).strip().lower()
-    found = [choice for choice in key.choices if choice.value == word]
-    if not found:
-        raise ValueMismatch(key.expected, node)
-    return found[0]
+    for choice in key.choices:
+        if choice.value == word:
+            return choice
+    raise ValueMismatch(key.expected, node)
 
 
-def _pattern(key: ConfigKey, node: ConfigNode) -> str:
-    text = _text(key, node)
+def _check_pattern(key: ConfigKey, node: ConfigNode) -> str:
+    text = _check_text(key, node)
     try:
         with warnings.catch_warnings(action="ignore"):
             re.compile(text)
@@ -378,19 +363,22 @@ def _pattern(key: ConfigKey, node: ConfigNode) -> str:
     return text
 
 
-def _table(key: ConfigKey, node: ConfigNode) -> object:
-    """One mapping of a list; a bare word is its first part."""
-    known = {part.name: part for part in key.parts}
+def _check_table(key: ConfigKey, node: ConfigNode) -> object:
+    """One mapping of a list; a single word is its first part."""
+    parts = {part.name: part for part in key.parts}
     first = key.parts[0].name
-    given = node.value if isinstance(node.value, Mapping) else {first: node}
-    unknown = [ConfigNode(name, item.line) for name, item in given.items() if name not in known]
-    if unknown:
-        raise ValueMismatch(f"one of the keys {', '.join(known)}", unknown[0])
-    if first not in given:
+    members = node.value if isinstance(node.value, Mapping) else {first: node}
+    for name, item in members.items():
+        if name not in parts:
+            raise ValueMismatch(f"one of the keys {', '.join(parts)}", ConfigNode(name, item.line))
+    if first not in members:
         raise ValueMismatch(f"a mapping with {first}", node)
-    return key.make(**{name: check_value(known[name], item) for name, item in given.items()})
+    return key.make(**{name: check_value(parts[name], item) for name, item in members.items()})
 
 
-_EACH: Mapping[ValueType, Callable[[ConfigKey, ConfigNode], object]] = {
-    ValueType.TEXTS: _text, ValueType.CHOICES: _choice, ValueType.PATTERNS: _pattern, ValueType.TABLES: _table,
-}  # fmt: skip
+_ITEM_CHECKS: Mapping[ValueType, Callable[[ConfigKey, ConfigNode], object]] = {
+    ValueType.TEXTS: _check_text,
+    ValueType.CHOICES: _check_choice,
+    ValueType.PATTERNS: _check_pattern,
+    ValueType.TABLES: _check_table,
+}

@@ -100,17 +100,13 @@ _PROBLEMS = {
     "bad-date": ("warning", "`created: {}` is not a date", "write it as YYYY-MM-DD"),
     "conflict": ("error", "git conflict markers: both sides are read", "resolve the merge in this file"),
     "double-section": ("note", "the section `## {}` is already at line {}", "move its entries there"),
-    "duplicate-id": ("error", "the id {} is already used at line {}", "{}run `ralph doctor --fix` for a new one"),
-    "entries-in-comment": (
-        "note",
-        "{} entry heading(s) inside this comment are not read",
-        "leave them if they are examples",
+    "duplicate-id": (
+        "error",
+        "the id {} is already used at line {}",
+        "{}run `ralph doctor --fix` to give it a new one",
     ),
-    "entries-in-fence": (
-        "note",
-        "{} entry heading(s) inside this fence are not read",
-        "leave them if they are examples",
-    ),
+    "entries-in-comment": ("note", "{} entry heading(s) in this comment are not read", "leave examples as they are"),
+    "entries-in-fence": ("note", "{} entry heading(s) in this fence are not read", "leave examples as they are"),
     "foreign-section": ("note", "`## {}` is not one of our sections: it becomes a label", "nothing needs doing"),
     "lazy-quote": ("warning", "a line without `>` follows the quote and is read as part of it", "begin it with `> `"),
     "loose-bullets": (
