@@ -1,15 +1,14 @@
 """Hooks and MCP servers in the settings files of Claude Code, Codex and Gemini.
 
-Putting something in only inserts, and taking it out restores the old bytes. A container that we
-create has white space behind its opening bracket, one that was there and empty has our entry right
-behind it: so nothing needs to be recorded elsewhere. Comments are blanked for reading only.
+An edit only inserts, and removing the entry restores the old bytes. A container that we create has
+white space behind its opening bracket, one that was there and empty has our entry right behind it:
+so nothing needs to be recorded elsewhere. Comments are blanked for reading only.
 """
 
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Unreadable
 from ralph.formats.json_text import (
@@ -24,16 +23,15 @@ from ralph.formats.json_text import (
 )
 from ralph.formats.text import BOM, Problem, newline_of
 
+SERVER_NAME = "ralph"
+_TABLE = "mcp_servers"
+_RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\]hooks[/\\]run\.py(?=$|[\s'\"])")
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
-_INDENT = re.compile(r"[ \t]*")
-_VISIBLE = re.compile(r"[^\r\n]")
 _BLANKS = " \t\r\n"
-BLANK_FILE_MARK = "  "
-"""What stands behind the bracket when the file was there but held nothing."""
+_BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty
 
 
-@dataclass(frozen=True, slots=True)
-class JsonStyle:
+class JsonStyle(NamedTuple):
     """How a text is laid out: line end, one step of indentation, and what follows a key or a comma."""
 
     newline: str = "\n"
@@ -43,324 +41,274 @@ class JsonStyle:
 
     @property
     def comma(self) -> str:
-        """What stands between two values on one line."""
+        """The separator of two values on one line."""
         return "," if self.colon == ":" else ", "
 
-    def render(self, value: object, pad: str, spread: bool) -> str:
-        """A value as it stands after `pad`, over several lines or on one."""
-        if not spread:
+    def render(self, value: object, pad: str | None) -> str:
+        """A value indented by `pad`, or on one line when that is None."""
+        if pad is None:
             return dump_json(value, separators=(self.comma, self.colon))
         text = dump_json(value, indent=self.unit, separators=(",", self.colon))
         return text.replace("\n", self.newline + pad)
 
 
-def style_of(text: str, root: JsonNode) -> JsonStyle:
+def _style_of(text: str, root: JsonNode) -> JsonStyle:
     """The layout of a text, taken from its outermost value."""
-    colon = ": "
+    colon, unit, spread = ": ", "", True
     inner = next((node for node in (root, *root.items) if node.members), None)
     if inner is not None:
         first = inner.members[0]
         colon = ":" if text[first.key_end : first.node.start] == ":" else ": "
-    if not root.children:
-        return JsonStyle(newline_of(text), colon=colon)
-    first_child = root.children[0].start
-    spread = "\n" in text[root.start : first_child]
-    return JsonStyle(newline_of(text), (_pad_at(text, first_child) if spread else "") or "  ", spread, colon)
+    if root.children:
+        start = root.children[0].start
+        spread = "\n" in text[root.start : start]
+        line = text[text.rfind("\n", 0, start) + 1 :]
+        unit = line[: len(line) - len(line.lstrip(" \t"))] if spread else ""
+    return JsonStyle(newline_of(text), unit or "  ", spread, colon)
 
 
-def _pad_at(text: str, place: int) -> str:
-    """The indentation of the line on which a place stands."""
-    match = _INDENT.match(text, text.rfind("\n", 0, place) + 1)
-    return match[0] if match else ""
-
-
-def is_empty_file(text: str, *, comments: bool) -> bool:
-    """Whether a file holds nothing but white space, and comments where they are allowed."""
+def _is_empty_file(text: str, *, comments: bool) -> bool:
     return is_blank(_without_comments(text, comments=comments))
 
 
 def _without_comments(text: str, *, comments: bool) -> str:
-    """The text as JSON: comments as spaces where they are allowed, so that every place stays."""
+    """The text as JSON: comments as spaces where they are allowed, so that every position stays."""
     if not comments:
         return text
-    return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else _VISIBLE.sub(" ", found[0]), text)
+    return _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text)
 
 
 class HostFile:
-    """A settings file with its places."""
+    """A settings file with the positions of its values."""
 
     def __init__(self, text: str, *, comments: bool) -> None:
         self.text = text
-        self.seen = _without_comments(text, comments=comments)
-        root = read_json(self.seen)
+        self.json = _without_comments(text, comments=comments)
+        root = read_json(self.json)
         if isinstance(root, Problem):
             raise Unreadable(f"line {root.line}: {root.what}", hint="mend the file by hand; nothing was written")
-        self.root = self.checked(root, dict, "the file")
-        self.style = style_of(self.seen, root)
+        self.root = self.check_type(root, dict, "the file")
+        self.style = _style_of(self.json, root)
 
-    def checked(self, node: JsonNode, kind: type, name: str) -> JsonNode:
-        """The node, if it is what it should be."""
+    def check_type(self, node: JsonNode, kind: type, name: str) -> JsonNode:
+        """Return the node; Unreadable when it has another type."""
         if not isinstance(node.value, kind):
-            wanted = "an object" if kind is dict else "a list"
+            expected = "an object" if kind is dict else "a list"
             line = LineNumbers(self.text)(node.start)
-            raise Unreadable(f"line {line}: {name} should be {wanted}", hint="mend it by hand; nothing was written")
+            raise Unreadable(f"line {line}: {name} should be {expected}", hint="mend it by hand; nothing was written")
         return node
 
-    # --- taking out ----------------------------------------------------------------------------
+    def find_nodes(self, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
+        """The nodes along a path of keys as far as there are any, the root first, and their positions."""
+        nodes, positions = [self.root], []
+        for depth, key in enumerate(path):
+            self.check_type(nodes[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
+            matches = [position for position, member in enumerate(nodes[-1].members) if member.key == key]
+            if not matches:
+                break
+            positions.append(matches[-1])
+            nodes.append(nodes[-1].members[matches[-1]].node)
+        return nodes, positions
+
+    def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], "HookEntry"]]:
+        """Each hook of ours, and its path of positions from the root.
+
+        The path ends at the group when it holds only hooks of ours, else at the hook.
+        """
+        nodes, positions = self.find_nodes(["hooks"])
+        hooks = self.check_type(nodes[-1], dict, "`hooks`").members if positions else ()
+        for event, member in enumerate(hooks):
+            for number, group in enumerate(member.node.items):
+                at = next((n for n, inner in reversed(list(enumerate(group.members))) if inner.key == "hooks"), 0)
+                items = group.members[at].node.items if group.members and group.members[at].key == "hooks" else ()
+                alone = all(is_ralph_hook(item.value) for item in items)
+                for position, item in enumerate(items):
+                    if is_ralph_hook(item.value):
+                        path = (positions[0], event, number)
+                        yield path if alone else (*path, at, position), HookEntry(member.key, group.value)
 
     def without(self, path: Sequence[int]) -> str | None:
-        """The text without the node at a path; what was made to hold it goes with it."""
+        """The text without the node at a path; containers that were made to hold it go with it."""
         containers = [self.root]
         for position in path[:-1]:
             child = containers[-1].children[position]
             containers.append(child.node if isinstance(child, JsonMember) else child)
         for container, position in reversed(list(zip(containers, path, strict=True))):
-            if len(container.children) > 1:
-                return self._without_one(container, position)
-            child = container.children[position]
+            children, child = container.children, container.children[position]
+            if len(children) > 1:
+                return self._without_one(children, position)
             before = self.text[container.start + 1 : child.start]
             if not before or before.strip(_BLANKS):  # it was there and empty, or somebody's comment is in it
                 return self.text[: child.start] + self.text[child.end :]
-        return self._without_root(before)
+        head, tail = self.text[: self.root.start], self.text[self.root.end :]
+        if before == _BLANK_FILE_MARK:
+            return head + tail
+        return None if is_blank(head + tail) else f"{head}{{}}{tail}"
 
-    def _without_one(self, container: JsonNode, position: int) -> str:
-        """A child goes with the comma that it brought; a comment that stands between stays."""
-        children, child = container.children, container.children[position]
-        start, end = (
-            (children[position - 1].end, child.end) if position else (child.start, children[position + 1].start)
-        )
+    def _without_one(self, children: Sequence[JsonMember | JsonNode], position: int) -> str:
+        """The text without a child and the comma that it brought; a comment between them stays."""
+        child = children[position]
+        start = children[position - 1].end if position else child.start
+        end = child.end if position else children[position + 1].start
         around = self.text[start : child.start] + self.text[child.end : end]
         if around.strip(_BLANKS) == ",":
             return self.text[:start] + self.text[end:]
-        comma = self.seen.index(",", start if position else child.end)
+        comma = self.json.index(",", start if position else child.end)
         first, second = sorted([(comma, comma + 1), (child.start, child.end)])
         return self.text[: first[0]] + self.text[first[1] : second[0]] + self.text[second[1] :]
 
-    def _without_root(self, before: str) -> str | None:
-        outside = self.text[: self.root.start] + self.text[self.root.end :]
-        if before == BLANK_FILE_MARK:
-            return outside
-        if is_blank(outside):
-            return None
-        return self.text[: self.root.start] + "{}" + self.text[self.root.end :]
-
-
-# --- putting in --------------------------------------------------------------------------------
+    def insertion_point(self, container: JsonNode, depth: int) -> tuple[int, str, str | None]:
+        """Where a new child goes, what separates it, and its indentation (None: all on one line)."""
+        style = self.style
+        pad = style.unit * depth if style.spread else None
+        if not container.children:
+            return container.start + 1, "", pad
+        last = container.children[-1]
+        gap = self.text[len(self.text[: last.start].rstrip(_BLANKS)) : last.start]
+        if "\n" in gap:
+            pad = gap.rpartition("\n")[2].lstrip("\r")
+        elif gap or pad is None:
+            pad, gap = None, gap or style.comma[1:]
+        else:
+            gap = style.newline + pad
+        return last.end, "," + gap, pad
 
 
 def _insert_value(
     text: str | None, path: Sequence[str], value: object, *, comments: bool, in_list: bool = False
 ) -> str:
-    """The text with a value at a path of keys, or appended to the list there; missing containers are created.
-
-    None is a missing file.
-    """
-    if text is None or is_empty_file(text, comments=comments):
+    """The text with a value at a path of keys, or appended to the list there; None is a missing file."""
+    if text is None or _is_empty_file(text, comments=comments):
         style = JsonStyle()
         member = _nest_value(style, style.unit, path, value, in_list=in_list)
-        return f"{{\n{style.unit}{member}\n}}\n" if text is None else f"{text}{{{BLANK_FILE_MARK}{member}\n}}"
+        return f"{{\n{style.unit}{member}\n}}\n" if text is None else f"{text}{{{_BLANK_FILE_MARK}{member}\n}}"
     page = HostFile(text, comments=comments)
-    nodes, _ = _nodes_along(page, path)
+    nodes, _ = page.find_nodes(path)
     depth = len(nodes)
     if depth <= len(path):
-        position, gap, pad = insertion_point(page, nodes[-1], depth)
+        position, gap, pad = page.insertion_point(nodes[-1], depth)
         new = _nest_value(page.style, pad, path[depth - 1 :], value, in_list=in_list)
     elif in_list:
-        container = page.checked(nodes[-1], list, f"`{'.'.join(path)}`")
-        position, gap, pad = insertion_point(page, container, depth)
-        new = page.style.render(value, pad or "", pad is not None)
+        container = page.check_type(nodes[-1], list, f"`{'.'.join(path)}`")
+        position, gap, pad = page.insertion_point(container, depth)
+        new = page.style.render(value, pad)
     else:
         raise Conflict(f"there is a member `{'.'.join(path)}` already", hint="take it out first; nothing was written")
     return text[:position] + gap + new + text[position:]
 
 
-def _nodes_along(page: HostFile, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
-    """The nodes along a path of keys as far as there are any, the root first, and their positions in each other."""
-    nodes, positions = [page.root], []
-    for depth, key in enumerate(path):
-        page.checked(nodes[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
-        matches = [position for position, member in enumerate(nodes[-1].members) if member.key == key]
-        if not matches:
-            break
-        positions.append(matches[-1])
-        nodes.append(nodes[-1].members[matches[-1]].node)
-    return nodes, positions
-
-
 def _nest_value(style: JsonStyle, pad: str | None, path: Sequence[str], value: object, *, in_list: bool) -> str:
-    """A member with the members and the list around it that have to be created."""
+    """A member with the objects and the list around it that have to be created.
+
+    They get white space behind their opening bracket, by which `without` recognises them.
+    """
+    key = dump_json(path[0]) + style.colon
+    if len(path) == 1 and not in_list:
+        return key + style.render(value, pad)
     inside = None if pad is None else pad + style.unit
-    key = dump_json(path[0])
+    before, after = (" ", " ") if pad is None else (f"{style.newline}{inside}", style.newline + pad)
     if len(path) > 1:
-        return new_member(style, pad, key, "{}", _nest_value(style, inside, path[1:], value, in_list=in_list))
-    if in_list:
-        return new_member(style, pad, key, "[]", style.render(value, inside or "", pad is not None))
-    return f"{key}{style.colon}{style.render(value, pad or '', pad is not None)}"
+        return f"{key}{{{before}{_nest_value(style, inside, path[1:], value, in_list=in_list)}{after}}}"
+    return f"{key}[{before}{style.render(value, inside)}{after}]"
 
 
-def insertion_point(page: HostFile, container: JsonNode, depth: int) -> tuple[int, str, str | None]:
-    """Where a new child goes, what stands before it, and its indentation (None: all on one line)."""
-    style = page.style
-    pad = style.unit * depth if style.spread else None
-    if not container.children:
-        return container.start + 1, "", pad
-    last = container.children[-1]
-    start = last.start
-    while page.text[start - 1] in _BLANKS:
-        start -= 1
-    gap = page.text[start : last.start]
-    if "\n" in gap:
-        pad = gap.rpartition("\n")[2].lstrip("\r")
-    elif gap or pad is None:
-        pad, gap = None, gap or style.comma[1:]
-    else:
-        gap = style.newline + pad
-    return last.end, "," + gap, pad
+# --- hooks ---------------------------------------------------------------------------------------
 
 
-def new_member(style: JsonStyle, pad: str | None, key: str, brackets: str, inner: str) -> str:
-    """A member that we make: white space behind its opening bracket says so later."""
-    before = " " if pad is None else style.newline + pad + style.unit
-    after = " " if pad is None else style.newline + pad
-    return f"{key}{style.colon}{brackets[0]}{before}{inner}{after}{brackets[1]}"
-
-
-_RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\]hooks[/\\]run\.py(?=$|[\s'\"])")
-
-
-@dataclass(frozen=True, slots=True)
-class HookEntry:
-    """One of our hooks as it stands in a file: for which event, and the whole group around it."""
+class HookEntry(NamedTuple):
+    """One of our hooks in a file: its event, and the group around it."""
 
     event: str
     group: object
 
 
+def _command_words(entry: object) -> list[object]:
+    """The command and the arguments of a hook or server."""
+    if not isinstance(entry, Mapping):
+        return []
+    arguments = entry.get("args")
+    return [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]
+
+
 def is_ralph_hook(hook: object) -> bool:
     """Whether a hook's command or arguments start Ralph."""
-    if not isinstance(hook, Mapping):
-        return False
-    arguments = hook.get("args")
-    words = [hook.get("command"), *(arguments if isinstance(arguments, list) else [])]
-    return any(isinstance(word, str) and _RALPH_HOOK.search(word) for word in words)
+    return any(isinstance(word, str) and _RALPH_HOOK.search(word) for word in _command_words(hook))
 
 
 def ralph_hooks(text: str | None, *, comments: bool = False) -> tuple[HookEntry, ...]:
     """Our hooks in a file, in its order."""
-    if text is None or is_empty_file(text, comments=comments):
+    if text is None or _is_empty_file(text, comments=comments):
         return ()
-    page = _HookFile(text, comments=comments)
-    return tuple(HookEntry(page.hooks().members[at[1]].key, group.value) for at, group, _ in page.ralph_hooks())
+    return tuple(entry for _, entry in HostFile(text, comments=comments).ralph_hooks())
 
 
 def has_current_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> bool:
-    """Whether a file holds exactly these groups of ours, each once, wherever they stand."""
-    there = ralph_hooks(text, comments=comments)
-    return len(there) == len(groups) and all(
-        any(entry.event == event and same_json(entry.group, check_json(group)) for entry in there)
+    """Whether a file holds exactly these groups of ours, each once, in any order."""
+    entries = ralph_hooks(text, comments=comments)
+    return len(entries) == len(groups) and all(
+        any(entry.event == event and same_json(entry.group, check_json(group)) for entry in entries)
         for event, group in groups.items()
     )
 
 
 def with_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> str:
-    """The text with one group for each event put in; None is a file that is not there."""
+    """The text with one group for each event; None is a missing file."""
     for event, group in groups.items():
         text = _insert_value(text, ["hooks", event], check_json(group), comments=comments, in_list=True)
     return text or ""
 
 
 def without_hooks(text: str, *, comments: bool = False) -> str | None:
-    """The text with our hooks taken out; None when the file was made for them alone."""
-    left: str | None = text
-    while left is not None and not is_empty_file(left, comments=comments):
-        page = _HookFile(left, comments=comments)
-        cut = next(page.ralph_hooks(), None)
-        if cut is None:
-            return left
-        left = page.without(cut[0])
-    return left
+    """The text without our hooks; None when the file was made for them alone."""
+    rest: str | None = text
+    while rest is not None and not _is_empty_file(rest, comments=comments):
+        page = HostFile(rest, comments=comments)
+        path = next((path for path, _ in page.ralph_hooks()), None)
+        if path is None:
+            return rest
+        rest = page.without(path)
+    return rest
 
 
-# --- reading -----------------------------------------------------------------------------------
-
-
-class _HookFile(HostFile):
-    """A settings file with its hooks."""
-
-    def hooks(self) -> JsonNode:
-        """The object that holds the hooks, or an empty one."""
-        found = self.root.get("hooks")
-        return JsonNode(0, 0, {}) if found is None else self.checked(found, dict, "`hooks`")
-
-    def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], JsonNode, JsonNode]]:
-        """Each hook of ours: its path of positions from the root, its group and itself.
-
-        The path ends at the group when nobody else's hook stands in it, else at the hook.
-        """
-        hooks = self.hooks()
-        at = next((n for n, member in reversed(list(enumerate(self.root.members))) if member.node is hooks), 0)
-        for event, member in enumerate(hooks.members):
-            for number, group in enumerate(member.node.items):
-                inner = group.get("hooks")
-                for place, hook in enumerate(inner.items if inner is not None else ()):
-                    if inner is not None and is_ralph_hook(hook.value):
-                        path = (at, event, number)
-                        alone = all(is_ralph_hook(each.value) for each in inner.items)
-                        yield (path if alone else (*path, _position(group, inner), place)), group, hook
-
-
-def _position(container: JsonNode, node: JsonNode) -> int:
-    return next(n for n, member in enumerate(container.members) if member.node is node)
-
-
-SERVER_NAME = "ralph"
-"""What our server is called everywhere."""
-
-_TABLE = "mcp_servers"
+# --- MCP servers in JSON -------------------------------------------------------------------------
 
 
 def is_ralph_server(entry: object) -> bool:
-    """Whether what stands in a file starts our server."""
-    if not isinstance(entry, Mapping):
-        return False
-    arguments = entry.get("args")
-    words = [str(word) for word in [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]]
+    """Whether an entry starts our server."""
+    words = [str(word) for word in _command_words(entry)]
     return any(
         re.split(r"[/\\]", first)[-1] == "ralph" and (second, third) == ("mcp", "serve")
         for first, second, third in zip(words, words[1:], words[2:], strict=False)
     )
 
 
-# --- JSON ----------------------------------------------------------------------------------------
-
-
 def json_server(text: str | None, keys: Sequence[str], *, comments: bool = False) -> object | None:
     """The entry with our name below these keys, whoever wrote it."""
-    if text is None or is_empty_file(text, comments=comments):
+    if text is None or _is_empty_file(text, comments=comments):
         return None
-    nodes, _ = _nodes_along(HostFile(text, comments=comments), [*keys, SERVER_NAME])
+    nodes, _ = HostFile(text, comments=comments).find_nodes([*keys, SERVER_NAME])
     return nodes[-1].value if len(nodes) == len(keys) + 2 else None
 
 
 def with_json_server(
     text: str | None, keys: Sequence[str], entry: Mapping[str, object], *, comments: bool = False
 ) -> str:
-    """The text with our entry put in below these keys; None is a file that is not there."""
+    """The text with our entry below these keys; None is a missing file."""
     return _insert_value(text, [*keys, SERVER_NAME], check_json(entry), comments=comments)
 
 
 def without_json_server(text: str, keys: Sequence[str], *, comments: bool = False) -> str | None:
-    """The text without our entry, and without what was made to hold it; None when the file was made for it alone."""
-    if is_empty_file(text, comments=comments):
+    """The text without our entry and containers made for it; None when the file was made for it alone."""
+    if _is_empty_file(text, comments=comments):
         return text
     page = HostFile(text, comments=comments)
-    nodes, positions = _nodes_along(page, [*keys, SERVER_NAME])
+    nodes, positions = page.find_nodes([*keys, SERVER_NAME])
     if len(nodes) < len(keys) + 2 or not is_ralph_server(nodes[-1].value):
         return text
     return page.without(positions)
 
 
-# --- TOML ----------------------------------------------------------------------------------------
+# --- MCP servers in TOML -------------------------------------------------------------------------
 
 
 def toml_server(text: str | None) -> object | None:
