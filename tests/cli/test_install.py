@@ -18,6 +18,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def files(home: Path) -> list[Path]:
+    """Return the files that an installation wrote; every command makes the machine id."""
+    return sorted(path for path in home.rglob("*") if path.is_file() and path.name != "machine-id")
+
+
 def test_install_says_what_it_changed_and_a_second_run_that_there_is_nothing_to_do(ralph: Project, home: Path) -> None:
     first = ralph("install", "claude")
     assert (first.code, first.out.splitlines()[0]) == (0, "Installed for claude (user):")
@@ -37,7 +42,7 @@ def test_uninstall_says_what_it_took_out_and_a_second_run_that_there_is_nothing_
         "Removed for claude (local):",
         f"  {ralph.root}/.claude/settings.local.json: removed",
     ]
-    assert [*home.iterdir(), *ralph.files()] == []
+    assert [*files(home), *ralph.files()] == []
     assert not ralph.file(".claude").exists()
     assert ralph("uninstall", "claude", "--scope", "local").out.startswith("Nothing to do for claude (local)")
 
@@ -45,11 +50,11 @@ def test_uninstall_says_what_it_took_out_and_a_second_run_that_there_is_nothing_
 def test_a_dry_run_says_the_same_and_changes_nothing(ralph: Project, home: Path) -> None:
     dry = ralph("install", "codex", "--dry-run")
     assert "dry run" in dry.out
-    assert list(home.iterdir()) == []
+    assert files(home) == []
     assert dry.out.splitlines()[1:] == ralph("install", "codex").out.splitlines()[1:]
-    before = [path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()]
+    before = [path.read_bytes() for path in files(home)]
     ralph("uninstall", "codex", "--dry-run")
-    assert [path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()] == before
+    assert [path.read_bytes() for path in files(home)] == before
 
 
 def test_json_is_for_programs_also_when_nothing_changes(ralph: Project, home: Path) -> None:
@@ -76,13 +81,28 @@ def test_a_broken_settings_file_is_named_with_its_line_and_stays(ralph: Project,
         assert f"{path}: line 3: this is not JSON" in said.err
         assert "nothing was written" in said.err
     assert path.read_bytes() == b'{\n  "a": 1,\n}\n'
-    assert not (home / ".local").exists()
+    assert files(home) == [path]
+
+
+def test_several_agents_are_installed_at_once(ralph: Project, home: Path) -> None:
+    one = ralph("install", "claude", "codex", "--format", "json").json
+    assert [each["host"] for each in one] == ["claude", "codex"]
+    assert [each["host"] for each in ralph("install", "--all", "--format", "json").json] == ["claude", "codex"]
+    assert ralph("uninstall", "--all").code == 0
+    assert files(home) == []
+
+
+def test_all_needs_an_agent_in_the_home(ralph: Project) -> None:
+    said = ralph("install", "--all")
+    assert (said.code, said.out) == (2, "")
+    assert "no agent was found" in said.err
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ("install",),
+        ("install", "codex", "--all"),
         ("install", "emacs"),
         ("install", "codex", "--scope", "local"),
         ("uninstall", "gemini", "--plugin"),
