@@ -21,7 +21,7 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.model.query import Query
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Record, Status
 from ralph.search import terms
-from ralph.store import rows
+from ralph.store import queries
 from ralph.store.index import Index
 from ralph.store.vectors import VectorCache
 
@@ -326,13 +326,13 @@ class TestDerived:
 
     def test_vectors_go_when_no_record_has_them_any_more(self, tmp_path: Path) -> None:
         put(tmp_path, S1, seen(1, "said twice") + seen(2, "said twice") + seen(3, SECRET) + seen(4, "kept"))
-        held = index.ask(tmp_path, rows.digests)
+        held = index.ask(tmp_path, queries.digests)
         cache = paths.cache_folder(tmp_path) / "vectors.db"
         with VectorCache(cache) as vectors:
             vectors.put("model", {digest: b"marked" + digest.encode() for digest in held.values()})
             assert vectors.count("model") == 3
         packed = put(tmp_path, "cache/vectors.packed", "all of them in one piece")
-        texts = index.ask(tmp_path, lambda connection: rows.records(connection, list(held)))
+        texts = index.ask(tmp_path, lambda connection: queries.records(connection, list(held)))
         secret = next(held[key] for key, record in texts.items() if record.text == SECRET)
         forgotten(tmp_path, ids=("obs-1", "obs-3"))
         with VectorCache(cache) as vectors:

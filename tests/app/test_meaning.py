@@ -20,7 +20,7 @@ from ralph.search import embeddings
 from ralph.search.embeddings import LocalEmbedder, ProviderFailed
 from ralph.search.vectors import Matrix
 from ralph.settings import Embedding, Provider
-from ralph.store import rows
+from ralph.store import queries
 from ralph.store.vectors import VectorCache
 from ralph.testing import HashEmbedder
 
@@ -60,8 +60,8 @@ def near(
 
     def question(connection: sqlite3.Connection) -> list[tuple[str, float]]:
         ask = meaning.nearness(root, embedder, connection, query or Query(limit=None), pytest.fail)
-        found = ask(text, list(rows.digests(connection)) if candidates else [])
-        records = rows.records(connection, list(found))
+        found = ask(text, list(queries.digests(connection)) if candidates else [])
+        records = queries.records(connection, list(found))
         return sorted(((records[key].text, value) for key, value in found.items()), key=lambda each: -each[1])
 
     return index.ask(root, question)
@@ -249,7 +249,7 @@ class TestNearness:
 
         def question(connection: sqlite3.Connection) -> tuple[int, int]:
             ask = meaning.nearness(tmp_path, embedder, connection)
-            keys = list(rows.digests(connection))
+            keys = list(queries.digests(connection))
             return len(ask("shared", [])), len(ask("shared", keys))
 
         nearest, everything = index.ask(tmp_path, question)

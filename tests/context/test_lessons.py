@@ -63,7 +63,7 @@ def _named(texts: dict[str, str]) -> list[tuple[str, str]]:
 KEEP = (lookup.memories(kinds=("fix", "decision")),)
 
 
-def names(rows: list[lookup.Row]) -> list[str]:
+def names(rows: list[lookup.RecordRow]) -> list[str]:
     return [row.id.rpartition("-")[2] for row in rows]
 
 

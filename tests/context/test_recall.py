@@ -21,7 +21,7 @@ from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.search import terms
 from ralph.store import hook_files
 from ralph.store.index import Index
-from ralph.store.lookup import Row
+from ralph.store.lookup import RecordRow
 
 TODAY = "2026-11-15"
 JWT = "mem-1705751401-a001"
@@ -285,8 +285,8 @@ def test_at_a_place_the_limit_holds_for_any_text(texts: list[str], budget: int) 
     assert bool(told.text) == bool(told.records)
 
 
-def _row(name: str, text: str) -> Row:
-    return Row(0, name, "fix", "", "", text, "", TODAY, "", "")
+def _row(name: str, text: str) -> RecordRow:
+    return RecordRow(0, name, "fix", "", "", text, "", TODAY, "", "")
 
 
 def test_a_lesson_is_told_once(lessons: Path) -> None:

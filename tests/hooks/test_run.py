@@ -15,7 +15,7 @@ from ralph import config, paths
 from ralph.app import hook_state
 from ralph.capture.pipeline import interpret
 from ralph.hooks.handler import HANDLED, RECORDED
-from ralph.store.sources import Format, Source, told
+from ralph.store.sources import Format, Source, read_source
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World
         (line,) = here.log.read_text(encoding="utf-8").splitlines()
         said = f'"event": "{event}", "run": "run-20261116-a1", "iteration": 7, "task": "task-3", "payload": '
         assert said in line
-    contents = told(Source(here.log, here.log.name, Format.LOG), interpret)
+    contents = read_source(Source(here.log, here.log.name, Format.LOG), interpret)
     (record,) = (placed.record for placed in contents.records)
     assert (record.origin.run, record.origin.iteration, record.origin.task) == ("run-20261116-a1", 7, "task-3")
 

@@ -26,8 +26,8 @@ from ralph.search import terms
 from ralph.search.rank import STANDARD, RankedRow, Ranking, Recipe, explain, gate, rank
 from ralph.store import lookup
 from ralph.store.index import in_memory
-from ralph.store.lookup import Row
-from ralph.store.rows import filter_of
+from ralph.store.lookup import RecordRow
+from ralph.store.queries import filter_of
 from ralph.store.sources import Contents, Placed
 
 TODAY = "2025-06-01"
@@ -128,7 +128,7 @@ def test_an_identifier_that_few_have_answers_although_the_rest_is_unknown() -> N
 def judged(
     score: float, *, subject: float = 0.0, close: float = 0.0, link: str = "", matched: bool = True
 ) -> RankedRow:
-    each = RankedRow(Row(1, *("",) * 9), score)
+    each = RankedRow(RecordRow(1, *("",) * 9), score)
     each.subject, each.close, each.link = subject, close, link
     each.matched = {"word": 1.0} if matched else {}
     return each
@@ -302,7 +302,7 @@ def test_a_time_that_is_none_is_never_fresh_and_never_an_error(when: str) -> Non
 def test_the_ranking_loads_next_to_nothing() -> None:
     heavy = (
         "dataclasses typing json inspect pathlib contextlib re enum functools datetime sqlite3 "
-        "ralph.model.record ralph.model.query ralph.store.rows"
+        "ralph.model.record ralph.model.query ralph.store.queries"
     )
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import ralph.search.rank;"

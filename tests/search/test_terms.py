@@ -22,7 +22,7 @@ from ralph.model.record import MemoryKind, Record
 from ralph.search import engine, terms
 from ralph.search.terms import stem
 from ralph.store.index import in_memory
-from ralph.store.rows import safe
+from ralph.store.queries import safe
 from ralph.store.sources import Contents, Placed
 
 LETTERS = st.text(string.ascii_lowercase, min_size=5, max_size=12)

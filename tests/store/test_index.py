@@ -24,9 +24,9 @@ from ralph import paths
 from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record
 from ralph.search import terms
-from ralph.store import db, lookup, rows
+from ralph.store import db, lookup, queries
 from ralph.store.index import Index, in_memory
-from ralph.store.sources import sources, told
+from ralph.store.sources import read_source, sources
 
 LOG = "log/sessions/s1.jsonl"
 
@@ -62,10 +62,10 @@ def index_of(root: Path) -> Index:
 
 def dump(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
     """Every row and every word, whatever the keys are."""
-    words = rows.fingerprints(connection)
+    words = queries.fingerprints(connection)
     told: list[tuple[object, ...]] = []
     for source in connection.execute("SELECT key, path, offset FROM sources"):
-        for key, name, said in rows.rows_of(connection, source["key"]):
+        for key, name, said in queries.rows_of(connection, source["key"]):
             told.append((source["path"], name, said, words.pop(key, 0)))
     assert words == {}
     for table in ("sessions", "loop_runs", "tasks"):
@@ -85,7 +85,7 @@ def held(root: Path) -> list[tuple[object, ...]]:
 def made_new(root: Path) -> list[tuple[object, ...]]:
     """What an index made anew from the same files holds."""
     found = list(sources(root))
-    with closing(in_memory(map(told, found), terms.index_terms, [each.name for each in found])) as connection:
+    with closing(in_memory(map(read_source, found), terms.index_terms, [each.name for each in found])) as connection:
         return dump(connection)
 
 
@@ -222,14 +222,14 @@ def test_two_records_with_one_id_are_both_there_and_either_may_go(root: Path) ->
     put(root, ".ralph/guardrails.md", page(Block("twin", numbered(1)), Block("twins", numbered(1))))
     index.sync()
     with closing(index.connect()) as connection:
-        keys = rows.keys_of(connection, numbered(1))
-        assert [record.text for record in rows.records(connection, keys).values()] == ["alpha", "twin", "twins"]
+        keys = queries.keys_of(connection, numbered(1))
+        assert [record.text for record in queries.records(connection, keys).values()] == ["alpha", "twin", "twins"]
     (root / ".agent/memories.md").unlink()
     index.sync()
     with closing(index.connect()) as connection:
-        key = rows.key_of(connection, numbered(1))
+        key = queries.key_of(connection, numbered(1))
         assert key is not None
-        assert rows.records(connection, [key])[key].text == "twin"
+        assert queries.records(connection, [key])[key].text == "twin"
     same_as_new(root)
 
 

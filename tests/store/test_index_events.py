@@ -14,10 +14,10 @@ from tests.store.test_index import LOG, dump, put, seen
 from ralph.formats.log import encode_line
 from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.search import terms
-from ralph.store import lookup, rows
+from ralph.store import lookup, queries
 from ralph.store.index import Index, in_memory
-from ralph.store.sources import contents, sources, told
-from ralph.store.writer import Writer
+from ralph.store.index_writer import IndexWriter
+from ralph.store.sources import contents, read_source, sources
 
 
 def interpret(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
@@ -57,7 +57,7 @@ def held(root: Path) -> list[tuple[object, ...]]:
 
 def made_new(root: Path) -> list[tuple[object, ...]]:
     found = list(sources(root))
-    read = (told(source, interpret) for source in found)
+    read = (read_source(source, interpret) for source in found)
     with closing(in_memory(read, terms.index_terms, [each.name for each in found])) as connection:
         return dump(connection)
 
@@ -83,9 +83,9 @@ def test_without_somebody_who_knows_what_they_mean_raw_lines_say_nothing(tmp_pat
     Index(tmp_path, terms.index_terms).sync()
     with closing(index_of(tmp_path).connect()) as connection:
         assert [row["content"] for row in connection.execute("SELECT content FROM observations")] == ["between"]
-        assert rows.counts(connection)["sessions"] == 0
+        assert queries.count_rows(connection)["sessions"] == 0
     (source,) = sources(tmp_path)
-    assert [line_type for line_type, _ in told(source).lines] == ["event"]
+    assert [line_type for line_type, _ in read_source(source).lines] == ["event"]
 
 
 def test_a_session_starts_with_its_first_event_and_changed_with_its_last_in_whatever_order(tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ def test_thousands_of_events_of_one_session_are_merged_into_it_once(tmp_path: Pa
     (source,) = sources(tmp_path)
     statements: list[str] = []
     with closing(in_memory([], terms.index_terms)) as connection:
-        writer = Writer(connection, terms.index_terms)
+        writer = IndexWriter(connection, terms.index_terms)
         key = writer.add_source(source.name, source.format, (0, 0, 0, "", 0))
         connection.set_trace_callback(statements.append)
-        writer.put(key, told(source, interpret))
+        writer.put(key, read_source(source, interpret))
     assert sum("sessions" in each for each in statements) == 2  # is it there, and the row
 
 

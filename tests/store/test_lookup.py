@@ -56,7 +56,7 @@ def key(connection: sqlite3.Connection, name: str) -> int:
 
 
 def ids(connection: sqlite3.Connection, keys: set[int] | list[int]) -> list[str]:
-    return sorted(row.id for row in lookup.judged(connection, list(keys)).values())
+    return sorted(row.id for row in lookup.fetch_rows(connection, list(keys)).values())
 
 
 # --- the vocabulary ----------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_a_filter_narrows_down_matches_counts_and_keys_alike(connection: sqlite3
         found = lookup.matching(connection, '"alpha"', FIELDS, -1, families)
         assert len(found) == lookup.count_matching(connection, '"alpha"', families) == wanted
         every = [each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1, lookup.EVERYTHING)]
-        assert lookup.passing(connection, every, families) == {each for each, _ in found}
+        assert lookup.filter_keys(connection, every, families) == {each for each, _ in found}
 
 
 def test_matches_come_best_first_and_as_many_as_wanted(connection: sqlite3.Connection) -> None:
@@ -121,24 +121,24 @@ def test_memories_may_be_asked_for_by_kind_tag_and_time(connection: sqlite3.Conn
         (lookup.memories(since="2025-05-02"), [2, 4]),
         (lookup.memories(knowledge_only=True), []),
     ):
-        assert ids(connection, lookup.passing(connection, every, (part,))) == [RECORDS[n - 1].id for n in wanted]
+        assert ids(connection, lookup.filter_keys(connection, every, (part,))) == [RECORDS[n - 1].id for n in wanted]
 
 
 def test_observations_of_one_session_or_called_so_may_be_left_out(connection: sqlite3.Connection) -> None:
     every = [each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1)]
-    kept = lookup.passing(connection, every, (lookup.observations(not_of="s1"),))
+    kept = lookup.filter_keys(connection, every, (lookup.observations(not_of="s1"),))
     assert ids(connection, kept) == ["obs-10", "obs-11", "obs-9"]
     connection.execute("UPDATE observations SET title = 'Read: x' WHERE id = 'obs-9'")
-    kept = lookup.passing(connection, every, (lookup.observations(not_of="s1", not_called=("Read", "Glob")),))
+    kept = lookup.filter_keys(connection, every, (lookup.observations(not_of="s1", not_called=("Read", "Glob")),))
     assert ids(connection, kept) == ["obs-10", "obs-11"]
 
 
 def test_more_keys_than_one_statement_takes_are_no_problem(connection: sqlite3.Connection) -> None:
     many = list(range(3000))
     known = {each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1)}
-    assert known <= lookup.passing(connection, many, lookup.EVERYTHING)
-    assert known <= lookup.judged(connection, many).keys()
-    assert known <= lookup.standing(connection, many).keys()
+    assert known <= lookup.filter_keys(connection, many, lookup.EVERYTHING)
+    assert known <= lookup.fetch_rows(connection, many).keys()
+    assert known <= lookup.sort_values(connection, many).keys()
 
 
 # --- what stands around ------------------------------------------------------------------------
@@ -165,11 +165,11 @@ def test_metadata_of_any_shape_is_no_error(connection: sqlite3.Connection, metad
     naming = key(connection, RECORDS[1].id)
     connection.execute("UPDATE records SET metadata = ? WHERE key = ?", (metadata, naming))
     assert lookup.linked(connection, [naming]) == []
-    assert lookup.judged(connection, [naming])[naming].by == ""
+    assert lookup.fetch_rows(connection, [naming])[naming].by == ""
 
 
 def test_equal_ones_stand_by_time_file_and_place(connection: sqlite3.Connection) -> None:
-    found = lookup.standing(connection, [key(connection, record.id) for record in RECORDS])
+    found = lookup.sort_values(connection, [key(connection, record.id) for record in RECORDS])
     times = [when for when, _, _ in sorted(found.values())]
     assert len(found) == len(RECORDS)
     assert times == sorted(times)
@@ -180,7 +180,7 @@ def test_equal_ones_stand_by_time_file_and_place(connection: sqlite3.Connection)
 
 def test_a_row_has_what_is_judged_and_shown_in_every_family(connection: sqlite3.Connection) -> None:
     keys = {record.id: key(connection, record.id) for record in RECORDS}
-    found = lookup.judged(connection, [*keys.values(), 999_999])
+    found = lookup.fetch_rows(connection, [*keys.values(), 999_999])
     assert len(found) == len(RECORDS)
     for record in RECORDS:
         row = found[keys[record.id]]

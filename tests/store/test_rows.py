@@ -15,7 +15,7 @@ from ralph.errors import Unreadable
 from ralph.model.query import Query
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.search import terms
-from ralph.store import lookup, rows
+from ralph.store import lookup, queries
 from ralph.store.index import in_memory
 from ralph.store.sources import Contents, Placed
 
@@ -33,26 +33,26 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 
 
 def test_any_number_of_keys_may_be_asked_for_at_once(connection: sqlite3.Connection) -> None:
-    keys = rows.newest(connection, Query(), None)
-    assert len(keys) == MANY + 2 == len(rows.records(connection, keys)) == len(rows.places(connection, keys))
-    assert len(rows.digests(connection, keys)) == len(lookup.standing(connection, keys)) == MANY + 2
-    assert rows.digests(connection, keys) == rows.digests(connection)
-    assert lookup.passing(connection, keys, rows.filter_of(Query(families=(Family.MEMORY,)))) == {
+    keys = queries.newest_keys(connection, Query(), None)
+    assert len(keys) == MANY + 2 == len(queries.records(connection, keys)) == len(queries.locations(connection, keys))
+    assert len(queries.digests(connection, keys)) == len(lookup.sort_values(connection, keys)) == MANY + 2
+    assert queries.digests(connection, keys) == queries.digests(connection)
+    assert lookup.filter_keys(connection, keys, queries.filter_of(Query(families=(Family.MEMORY,)))) == {
         key for key in keys if key % 3 == 0
     }
-    assert rows.records(connection, []) == {}
-    assert rows.places(connection, []) == {}
+    assert queries.records(connection, []) == {}
+    assert queries.locations(connection, []) == {}
 
 
 def test_counts_agree_with_each_other(connection: sqlite3.Connection) -> None:
-    assert lookup.size(connection) == MANY + 2 == rows.count(connection, Query())
+    assert lookup.size(connection) == MANY + 2 == queries.count(connection, Query())
     assert (
-        lookup.count_matching(connection, '"common"', rows.filter_of(Query()))
+        lookup.count_matching(connection, '"common"', queries.filter_of(Query()))
         == MANY + 1
         == lookup.frequencies(connection, ["common"])["common"]
     )
-    assert lookup.count_matching(connection, '"common"', rows.filter_of(Query(families=(Family.MEMORY,)))) == 1
-    assert len(lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, rows.filter_of(Query()))) == MANY + 1
+    assert lookup.count_matching(connection, '"common"', queries.filter_of(Query(families=(Family.MEMORY,)))) == 1
+    assert len(lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, queries.filter_of(Query()))) == MANY + 1
 
 
 def test_the_size_is_exact_after_edits(tmp_path: Path) -> None:
@@ -60,25 +60,25 @@ def test_the_size_is_exact_after_edits(tmp_path: Path) -> None:
         put(tmp_path, ".agent/memories.md", page(*(Block(f"n{number}", numbered(n)) for n in range(3 + number % 2))))
         index_of(tmp_path).sync()
     with closing(index_of(tmp_path).connect()) as found:
-        assert lookup.size(found) == 4 == rows.counts(found)["records"]
+        assert lookup.size(found) == 4 == queries.count_rows(found)["records"]
 
 
 def test_neighbours_are_those_of_the_session_within_reach(connection: sqlite3.Connection) -> None:
-    key = rows.key_of(connection, f"obs-{1_700_000_010}-{10:04x}")
+    key = queries.key_of(connection, f"obs-{1_700_000_010}-{10:04x}")
     assert key is not None
     found = {step: other for _, other, step in lookup.neighbours(connection, [key], 2)}
-    texts = {step: rows.records(connection, [other])[other].text for step, other in found.items()}
+    texts = {step: queries.records(connection, [other])[other].text for step, other in found.items()}
     assert texts == {step: f"word{10 + step} common" for step in (-2, -1, 1, 2)}
 
 
 @pytest.mark.parametrize("name", ["", "~", "mem-1-a~2", "\x00", "\ud800", "' OR 1=1", "%", "mem-1-"])
 def test_an_id_that_nobody_has_has_no_key(connection: sqlite3.Connection, name: str) -> None:
-    assert rows.key_of(connection, name) is None
+    assert queries.key_of(connection, name) is None
 
 
 def test_an_id_has_one_key_in_each_family_asked_for(connection: sqlite3.Connection) -> None:
-    assert len(rows.keys_of(connection, "mem-1-a")) == 1
-    assert rows.keys_of(connection, "mem-1-a", Query(families=(Family.JOURNAL,))) == []
+    assert len(queries.keys_of(connection, "mem-1-a")) == 1
+    assert queries.keys_of(connection, "mem-1-a", Query(families=(Family.JOURNAL,))) == []
 
 
 FULL = Origin("human", "s9", "r9", 7, "t-9", "a9", ("src/a.py", "naïve/b.py"), "abc123")
@@ -109,10 +109,10 @@ def indexed(records: Sequence[Record]) -> sqlite3.Connection:
 
 def test_a_record_is_read_back_from_its_row_as_it_was() -> None:
     with closing(indexed(SHAPES)) as found:
-        keys = [row[0] for family in rows.FAMILIES for row in rows.stored(found, family, "1", ())]
-        assert list(rows.records(found, keys).values()) == SHAPES
-        assert [name for _, name, _ in rows.rows_of(found, 1)] == [record.id for record in SHAPES]
-        assert [rows.records(found, [key])[key].text for key in rows.keys_of(found, "m-1")] == [
+        keys = [row[0] for family in queries.FAMILIES for row in queries.select_records(found, family, "1", ())]
+        assert list(queries.records(found, keys).values()) == SHAPES
+        assert [name for _, name, _ in queries.rows_of(found, 1)] == [record.id for record in SHAPES]
+        assert [queries.records(found, [key])[key].text for key in queries.keys_of(found, "m-1")] == [
             "text",
             "a second bearer of the id",
         ]
@@ -130,13 +130,13 @@ def test_what_columns_hold_is_not_held_twice() -> None:
     assert [tuple(row) for row in listed] == [("", ""), ('["t"]', '["src/a.py","naïve/b.py"]')]
 
 
-@pytest.mark.parametrize("family", rows.FAMILIES)
+@pytest.mark.parametrize("family", queries.FAMILIES)
 @pytest.mark.parametrize("asked", [{"tags": ("T", "a")}, {"scope": Scope.PROJECT}, {"scope": Scope.RUN}])
 def test_tags_and_scopes_filter_every_family(family: Family, asked: dict[str, object]) -> None:
     query = Query(families=(family,), **asked)  # type: ignore[arg-type]  # any filter
     wanted = {record.id for record in SHAPES if query.accepts(replace(record, status=Status.ACCEPTED))}
     with closing(indexed(SHAPES)) as found:
-        passing = rows.records(found, rows.newest(found, query, None)).values()
+        passing = queries.records(found, queries.newest_keys(found, query, None)).values()
     assert {record.id for record in passing} == wanted
 
 
@@ -148,7 +148,7 @@ def test_a_damaged_row_is_unreadable_and_nothing_worse(damage: str) -> None:
     with closing(indexed(SHAPES)) as found:
         found.execute(f"UPDATE observations SET {damage} WHERE id = 'o-2'")
         with pytest.raises(Unreadable):
-            list(rows.stored(found, Family.OBSERVATION, "1", ()))
+            list(queries.select_records(found, Family.OBSERVATION, "1", ()))
 
 
 def nested(depth: int) -> object:
@@ -161,6 +161,6 @@ def nested(depth: int) -> object:
 @pytest.mark.parametrize("value", [nested(100_000), float("inf"), [float("nan")]], ids=["deep", "infinite", "nan"])
 def test_a_value_that_sqlite_cannot_read_is_left_to_the_file(value: object) -> None:
     with closing(indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"odd": value})])) as found:
-        (record,) = (record for _, record in rows.stored(found, Family.MEMORY, "1", ()))
+        (record,) = (record for _, record in queries.select_records(found, Family.MEMORY, "1", ()))
         assert found.execute("SELECT json_extract(metadata, '$.label') FROM records").fetchone()[0] == "Fix"
     assert (record.text, record.label, dict(record.extra)) == ("text", "Fix", {})

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runner import Block, numbered, page
 from tests.store.test_index import LOG, put, seen
 
-from ralph.store.sources import Format, sources, told
+from ralph.store.sources import Format, read_source, sources
 
 NAMES = {
     ".agent/memories.md": Format.MEMORIES,
@@ -33,7 +33,7 @@ def test_every_kind_of_file_is_found_in_a_fixed_order(tmp_path: Path) -> None:
         put(tmp_path, name, "not a source")
     assert {source.name: source.format for source in sources(tmp_path)} == NAMES
     assert [source.name for source in sources(tmp_path)] == list(NAMES)
-    assert all(told(source).records == () for source in sources(tmp_path))
+    assert all(read_source(source).records == () for source in sources(tmp_path))
 
 
 def test_a_project_without_anything_has_no_sources(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_project_without_anything_has_no_sources(tmp_path: Path) -> None:
 def test_records_come_with_their_lines(tmp_path: Path) -> None:
     put(tmp_path, ".agent/memories.md", page(Block("one", numbered(1)), Block("two", numbered(2))))
     put(tmp_path, LOG, seen("first") + "\n" + seen("second") + seen("third").rstrip("\n"))
-    memories, log = (told(source) for source in sources(tmp_path))
+    memories, log = (read_source(source) for source in sources(tmp_path))
     assert [(placed.record.text, placed.line) for placed in memories.records] == [("one", 5), ("two", 9)]
     assert [(placed.record.text, placed.line) for placed in log.records] == [("first", 1), ("second", 3)]
 
@@ -54,4 +54,4 @@ def test_garbage_in_any_file_is_no_error(tmp_path: Path, name: str) -> None:
     for garbage in (b"\xff\xfe\x00", b"{", b"---\n---\n", b"[" * 5000, b"### mem-1-a\n> ", b"\r\n\r"):
         put(tmp_path, name, garbage)
         for source in sources(tmp_path):
-            told(source)
+            read_source(source)

@@ -22,7 +22,7 @@ from ralph.model.query import Query
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import Task, TaskStatus
 from ralph.search import terms
-from ralph.store import lookup, rows
+from ralph.store import lookup, queries
 from ralph.store.index import in_memory
 from ralph.store.sources import Contents, Placed
 
@@ -125,7 +125,7 @@ WORLDS = st.builds(
 
 
 def names(connection: sqlite3.Connection, keys: Sequence[int]) -> set[str]:
-    return {record.id for record in rows.records(connection, keys).values()}
+    return {record.id for record in queries.records(connection, keys).values()}
 
 
 @settings(max_examples=150)
@@ -133,27 +133,27 @@ def names(connection: sqlite3.Connection, keys: Sequence[int]) -> set[str]:
 def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, task: str) -> None:
     wanted = {each.record.id for each in world.kept if world.sees(task, each)}
     with closing(world.index()) as connection:
-        keys = rows.newest(connection, Query(), None)
+        keys = queries.newest_keys(connection, Query(), None)
         assert names(connection, keys) == {each.record.id for each in world.kept}
-        assert names(connection, rows.newest(connection, Query(task=task), None)) == wanted
-        assert names(connection, sorted(lookup.passing(connection, keys, lookup.sight(task)))) == wanted
-        keep = rows.filter_of(Query(task=task))
+        assert names(connection, queries.newest_keys(connection, Query(task=task), None)) == wanted
+        assert names(connection, sorted(lookup.filter_keys(connection, keys, lookup.visible_to(task)))) == wanted
+        keep = queries.filter_of(Query(task=task))
         assert (
             names(connection, [key for key, _ in lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, keep)])
             == wanted
         )
         assert (
             lookup.count_matching(connection, '"common"', keep)
-            == rows.count(connection, Query(task=task))
+            == queries.count(connection, Query(task=task))
             == len(wanted)
         )
-        assert rows.unfinished(connection, task) == world.open_beside(task)
-        hidden = lookup.beside(connection, task)
+        assert queries.unfinished_tasks(connection, task) == world.open_beside(task)
+        hidden = lookup.find_hidden(connection, task)
         assert (hidden is not None) == bool(world.open_beside(task))
         own = lookup.memories(task=task), lookup.observations(hidden=hidden), lookup.journal(hidden=hidden)
-        assert names(connection, sorted(lookup.passing(connection, keys, own))) == wanted, "found once, the same"
+        assert names(connection, sorted(lookup.filter_keys(connection, keys, own))) == wanted, "found once, the same"
         for each in world.kept:
-            seen = bool(rows.keys_of(connection, each.record.id, Query(task=task)))
+            seen = bool(queries.keys_of(connection, each.record.id, Query(task=task)))
             assert seen == (each.record.id in wanted), "an id opens nothing"
 
 
@@ -165,14 +165,14 @@ def test_a_session_is_seen_when_nothing_in_it_is_of_another_open_task(world: Wor
             theirs = {name for own, name, host in world.sessions if session in (own, host)}
             held = [each.record.origin for each in world.kept if each.record.family is Family.OBSERVATION]
             theirs |= {origin.task for origin in held if origin.session == session}
-            assert rows.sees_session(connection, session, task) == (not theirs & hidden)
-            assert (session in rows.hidden_sessions(connection, task)) == bool(theirs & hidden)
-            assert rows.sees_session(connection, session, "")
+            assert queries.sees_session(connection, session, task) == (not theirs & hidden)
+            assert (session in queries.hidden_sessions(connection, task)) == bool(theirs & hidden)
+            assert queries.sees_session(connection, session, "")
 
 
 def test_who_has_no_task_asks_as_before() -> None:
-    assert [lookup.seen_by("", place) for place in range(3)] == [("", ())] * 3
-    assert rows.filter_of(Query()) == [(0, "status <> ?", ["retired"]), (1, "", []), (2, "", [])]
+    assert [lookup.visibility_test("", place) for place in range(3)] == [("", ())] * 3
+    assert queries.filter_of(Query()) == [(0, "status <> ?", ["retired"]), (1, "", []), (2, "", [])]
     assert lookup.journal() == (2, "", ())
     assert lookup.memories() == (0, "status <> 'retired'", [])
 
@@ -188,7 +188,7 @@ def test_an_odd_task_is_one_that_has_nothing(task: str) -> None:
     insight = made(2, Family.MEMORY, "", "", "", Scope.TASK, "")
     world = World({"t-1": "pending"}, (), (Kept(theirs, "log"), Kept(insight, ".ralph/tasks/t-1/progress.txt")))
     with closing(world.index()) as connection:
-        assert rows.newest(connection, Query(task=task), None) == []
+        assert queries.newest_keys(connection, Query(task=task), None) == []
 
 
 def test_whose_a_record_is_can_be_told() -> None:
@@ -203,8 +203,10 @@ def test_whose_a_record_is_can_be_told() -> None:
     )
     world = World({"t-1": "pending", "t-2": "done", "t-3": "pending"}, (("c-1", "t-2", "s-2"),), records)
     with closing(world.index()) as connection:
-        keys = {rows.records(connection, [key])[key].id: key for key in rows.newest(connection, Query(), None)}
-        found = rows.tasks_of(connection, list(keys.values()))
+        keys = {
+            queries.records(connection, [key])[key].id: key for key in queries.newest_keys(connection, Query(), None)
+        }
+        found = queries.tasks_of(connection, list(keys.values()))
     assert {name: found[key] for name, key in keys.items() if key in found} == {
         "r-1": "t-1", "r-2": "t-2", "r-4": "t-3", "r-5": "t-2", "r-6": "t-1",
     }  # fmt: skip
@@ -217,7 +219,10 @@ def test_an_index_that_grew_and_one_made_anew_let_a_task_see_the_same(tmp_path: 
 
     def sights() -> dict[str, set[str]]:
         with closing(index_of(tmp_path).connect()) as connection:
-            return {task: names(connection, rows.newest(connection, Query(task=task), None)) for task in (*NAMES, "")}
+            return {
+                task: names(connection, queries.newest_keys(connection, Query(task=task), None))
+                for task in (*NAMES, "")
+            }
 
     observed = made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, "")
     put(tmp_path, "log/sessions/s-1.jsonl", encode_record(observed))

@@ -26,7 +26,7 @@ from ralph.model.record import Record
 from ralph.model.work import Reply
 from ralph.settings import Privacy
 from ralph.store import files
-from ralph.store.sources import Format, Source, told
+from ralph.store.sources import Format, Source, read_source
 
 _LINE, _MEMBER = '"session"', '"chat"'
 NAMELESS = ("command", "scripted")  # agents that give a conversation no id
@@ -182,7 +182,7 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequ
     Tools are added only where no hook has recorded anything of the turn.
     """
     path = log_file(root, chat.id)
-    parsed = told(Source(path, path.name, Format.LOG), index.by_todays_rules(root))
+    parsed = read_source(Source(path, path.name, Format.LOG), index.by_todays_rules(root))
     recorded = [placed.record for placed in parsed.records if placed.record.origin.session == chat.id]
     start = moment(began)
     since = [each for each in recorded if start and (at := moment(each.created_at)) is not None and at >= start]

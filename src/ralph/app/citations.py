@@ -25,7 +25,7 @@ from ralph.model.record import Record, Status
 from ralph.search import citations
 from ralph.search.citations import STALE, CheckedCitation, Citation, CitationKind, CitationState
 from ralph.store import files
-from ralph.store.sources import sources, told
+from ralph.store.sources import read_source, sources
 
 _MAX_RENAMES = 8
 _MAX_SYMBOLS = 40
@@ -425,7 +425,7 @@ def _curated_records(root: Path) -> Iterator[CitationReport]:
     for source in sources(root):
         if source.format in outdated.FORMATS:
             with suppress(Unreadable):
-                for placed in told(source).records:
+                for placed in read_source(source).records:
                     if placed.record.status is not Status.RETIRED:
                         yield CitationReport(placed.record, source.name, placed.line, ())
 

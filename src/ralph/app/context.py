@@ -29,11 +29,11 @@ from ralph.model.record import Family, Record
 from ralph.search import rank
 from ralph.search.rank import RankedRow
 from ralph.settings import Config, Inject, Trimming
-from ralph.store import lookup, rows, sessions
+from ralph.store import lookup, queries, sessions
 from ralph.store.sources import sources
 
 if TYPE_CHECKING:
-    from ralph.store.lookup import Filter, Row
+    from ralph.store.lookup import Filter, RecordRow
 
 SKILL = "skill"
 """The mark of the skill in the list of what a session has seen."""
@@ -245,13 +245,15 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
     """What the last sessions were about, the newest first; one that was cut off is summarised now."""
     recaps: list[SessionRecap] = []
     recent = sessions.recent_sessions(connection, session, -1 if task else _SESSIONS_READ)
-    visible = (row for row in recent if rows.sees_session(connection, row[0], task))
+    visible = (row for row in recent if queries.sees_session(connection, row[0], task))
     for name, stored, at in islice(visible, _SESSIONS_READ):
-        last = rows.stored(connection, Family.OBSERVATION, "session_id = ? ORDER BY seq DESC LIMIT 1", (name,))
+        last = queries.select_records(
+            connection, Family.OBSERVATION, "session_id = ? ORDER BY seq DESC LIMIT 1", (name,)
+        )
         ended = all(summaries.is_message(record) for _, record in last)
         text = stored
         if not stored or not (ended or logs.summary_is_last(logs.log_file(root, name))):
-            observations = rows.of_session(connection, name, most=_MOST_OBSERVATIONS)
+            observations = queries.session_records(connection, name, most=_MOST_OBSERVATIONS)
             text = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate) or stored
         lines = [
             line for line in text.split("\n") if line.startswith(_GOAL) or not render.looks_like_instructions(line)
@@ -277,7 +279,7 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
     options.enabled = config.memories.enabled
     options.types, options.tags = tuple(kind.value for kind in choice.types), choice.tags
     options.since = _first_day(today, choice.recent)
-    options.task = rows.safe(task)
+    options.task = queries.safe(task)
     options.budget = _budget(config)
     options.stale = outdated.load_citations(root)
 
@@ -348,16 +350,16 @@ def title_line(title: str, text: str) -> str:
 def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> Preview:
     answer = answer_prompt(root, config, prompt, session=session, task=task)
     question = recall.human_question(prompt)
-    by_id: dict[str, Row] = {}
+    by_id: dict[str, RecordRow] = {}
     left_out: list[OmittedRecord] = []
     if question:
         seen = usage.seen_records(root, session) if session else set[str]()
 
-        def ask(connection: sqlite3.Connection) -> tuple[list["Row"], list[OmittedRecord]]:
-            keys = [key for reason in answer.reasons if (key := rows.key_of(connection, reason.id)) is not None]
-            shown = lookup.judged(connection, keys)
+        def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[OmittedRecord]]:
+            keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason.id)) is not None]
+            shown = lookup.fetch_rows(connection, keys)
             keep = _settings_filter(config, session)
-            omitted = _omitted_by_prompt(connection, question, {*shown}, rows.safe(task), seen, keep)
+            omitted = _omitted_by_prompt(connection, question, {*shown}, queries.safe(task), seen, keep)
             return list(shown.values()), omitted
 
         shown, left_out = index.ask(root, ask)
@@ -374,7 +376,7 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
     return Preview(_budget(config), _cap(config), tuple(items), tuple(left_out), answer.text, tuple(notes))
 
 
-def _area(row: "Row") -> str:
+def _area(row: "RecordRow") -> str:
     return ("memory", "observation", "journal")[row.key % len(lookup.TABLES)]
 
 
@@ -409,11 +411,11 @@ def _omitted_by_prompt(
         of_family = [ranked for ranked in best if ranked.row.key % len(lookup.TABLES) == family]
         if of_family and rank.is_answer(of_family[0]):
             fitting.update(ranked.row.key for ranked in rank.gate(of_family, _ANY_NUMBER))
-    visible = lookup.passing(connection, keys, lookup.sight(task)) if task else {*keys}
-    allowed = lookup.passing(connection, keys, keep)
+    visible = lookup.filter_keys(connection, keys, lookup.visible_to(task)) if task else {*keys}
+    allowed = lookup.filter_keys(connection, keys, keep)
     shown_sessions = [ranked.row.session for ranked in best if ranked.row.key in shown and ranked.row.session]
 
-    def why_not(row: "Row") -> str:
+    def why_not(row: "RecordRow") -> str:
         memory_row = _area(row) == "memory"
         if row.id in seen:
             return _SEEN

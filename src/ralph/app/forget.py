@@ -25,10 +25,10 @@ from ralph.formats.progress import JOURNAL_KEY, parse_progress
 from ralph.formats.text import Document
 from ralph.formats.work import parse_insights
 from ralph.model.record import Family, Record
-from ralph.store import db, files, rows
+from ralph.store import db, files, queries
 from ralph.store import sessions as stored_sessions
 from ralph.store.index import PATIENCE, Progress
-from ralph.store.sources import EVENT, Format, Source, name_of, sources
+from ralph.store.sources import EVENT, Format, Source, source_name, sources
 from ralph.store.vectors import VectorCache
 
 Test = Callable[[Mapping[str, object], str], bool]
@@ -233,12 +233,12 @@ class ForgetLogs:
 
     def _retired(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the ids of the earlier versions of these records."""
-        for record in rows.records(self.connection, rows.retired_keys(self.connection)).values():
+        for record in queries.records(self.connection, queries.retired_keys(self.connection)).values():
             if any(link.relation == "superseded_by" and link.target in names for link in record.links):
                 yield record.id
 
     def _look_up(self, name: str) -> None:
-        for place, number in rows.places(self.connection, rows.keys_of(self.connection, name)).values():
+        for place, number in queries.locations(self.connection, queries.keys_of(self.connection, name)).values():
             self.found.add(name)
             if place in self.sources:
                 self.lines[self.sources[place]].add(number)
@@ -294,10 +294,10 @@ class ForgetLogs:
             yield ForgottenRecord(path, line, "", "half a line", "")
 
     def _records(self, path: Path, lines: set[int]) -> dict[int, list[Record]]:
-        found = stored_sessions.observation_lines(self.connection, name_of(path, self.root))
+        found = stored_sessions.observation_lines(self.connection, source_name(path, self.root))
         keys = {key: line for key, line in found.items() if line in lines}
         held: dict[int, list[Record]] = defaultdict(list)
-        for key, record in rows.records(self.connection, list(keys)).items():
+        for key, record in queries.records(self.connection, list(keys)).items():
             held[keys[key]].append(record)
         return held
 
@@ -382,7 +382,7 @@ def forget(root: Path, made: ForgetPlan, progress: Progress | None = None) -> No
 
     The index is deleted first: a process that is killed half-way leaves none with forgotten text in it.
     """
-    before = set(index.ask(root, rows.digests).values())
+    before = set(index.ask(root, queries.digests).values())
     _delete_index(root)
     for change in made.changes:
         after = files.update(change.path, change.edit, root=_top_folder(change.path, root))
@@ -391,7 +391,7 @@ def forget(root: Path, made: ForgetPlan, progress: Progress | None = None) -> No
                 if not _normalised(files.read(change.path) or ""):
                     files.delete(change.path)
     _rebuild_index(root, progress)
-    _drop_vectors(root, before - set(index.ask(root, rows.digests).values()))
+    _drop_vectors(root, before - set(index.ask(root, queries.digests).values()))
 
 
 def _make_plan(root: Path, wanted: ForgetRequest, connection: sqlite3.Connection) -> ForgetPlan:

@@ -32,7 +32,7 @@ from ralph.model.record import Family, Record
 from ralph.search import graph as walking
 from ralph.search import rank
 from ralph.search.graph import GraphVisibility, ReachedNode, project_files, source_facts
-from ralph.store import db, files, lookup, rows, sessions
+from ralph.store import db, files, lookup, queries, sessions
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress
 from ralph.store.sources import Format, Source, sources
@@ -246,7 +246,7 @@ def search(
         warnings.clear()
         query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, warnings.append)
-        keep = [part for part in lookup.sight(rows.safe(task)) if FAMILIES[part[0]] is not Family.OBSERVATION]
+        keep = [part for part in lookup.visible_to(queries.safe(task)) if FAMILIES[part[0]] is not Family.OBSERVATION]
         ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near)
         seeds = _seeds(graph, connection, ranked) | _named_nodes(graph, words)
         known = stored.nodes(graph, seeds)
@@ -328,12 +328,12 @@ def _record(connection: sqlite3.Connection, node: Node) -> Record | None:
 def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, Record]:
     """Return the records of nodes, by node id."""
     keys = {name: key for name in names if (key := _row(connection, name)) is not None}
-    held = rows.records(connection, list(keys.values()))
+    held = queries.records(connection, list(keys.values()))
     return {name: held[key] for name, key in keys.items() if key in held}
 
 
 def _row(connection: sqlite3.Connection, name: str) -> int | None:
-    return rows.row_keys(connection, [name]).get(name)
+    return queries.row_keys(connection, [name]).get(name)
 
 
 _LINKABLE = {
@@ -431,8 +431,8 @@ def _locate_source(root: Path, source: str) -> tuple[str, Source]:
         if entity_type(node.id) is not None:
             hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
             raise Refused(f"{node.id} is no record", hint=hint)
-        key = rows.row_keys(held, [node.id])[node.id]
-        return node, rows.records(held, [key])[key].id, rows.places(held, [key])[key][0]
+        key = queries.row_keys(held, [node.id])[node.id]
+        return node, queries.records(held, [key])[key].id, queries.locations(held, [key])[key][0]
 
     node, given, path = query_graph(root, question)
     file = next((each for each in sources(root) if each.name == path), None)

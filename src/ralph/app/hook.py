@@ -26,8 +26,8 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Record
 from ralph.settings import Config
-from ralph.store import db, files, rows, sessions
-from ralph.store.sources import Format, Source, told
+from ralph.store import db, files, queries, sessions
+from ralph.store.sources import Format, Source, read_source
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
 _NAMED = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
@@ -181,7 +181,9 @@ def _happened(root: Path, event: Event, config: Config) -> tuple[Sequence[Record
     with _counted(root, event.happening):
         if index.catch_up(root, index.MOMENT, config.privacy).complete:
             with db.explained(held.path), closing(held.connect()) as connection:
-                return rows.of_session(connection, event.session), sessions.stored_summary(connection, event.session)
+                return queries.session_records(connection, event.session), sessions.stored_summary(
+                    connection, event.session
+                )
     path = log_file(root, event.session)
-    said = told(Source(path, path.name, Format.LOG), index.by_todays_rules(root, config.privacy))
+    said = read_source(Source(path, path.name, Format.LOG), index.by_todays_rules(root, config.privacy))
     return [placed.record for placed in said.records], ""

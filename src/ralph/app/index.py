@@ -25,7 +25,7 @@ from ralph.model import ids
 from ralph.model.record import Record
 from ralph.search import terms
 from ralph.settings import Privacy
-from ralph.store import db, files, rows
+from ralph.store import db, files, queries
 from ralph.store.index import PATIENCE, Index, Progress, Synced, in_memory
 from ralph.store.sources import Interpret, sources
 
@@ -154,13 +154,13 @@ def verify(root: Path) -> list[str]:
 
 def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     """Read each source into an index of its own, and compare that with the source's rows in the real one."""
-    keys = {stand.path: key for key, stand in rows.stands(connection).items()}
-    terms_indexed = rows.fingerprints(connection)
+    keys = {stand.path: key for key, stand in queries.source_states(connection).items()}
+    terms_indexed = queries.fingerprints(connection)
     for source in sources(index.root):
         with closing(in_memory([index.read(source)], terms.index_terms)) as fresh:
-            terms_expected = rows.fingerprints(fresh)
-            expected = list(rows.rows_of(fresh, 1))
-        indexed = list(rows.rows_of(connection, keys.pop(source.name, 0)))
+            terms_expected = queries.fingerprints(fresh)
+            expected = list(queries.rows_of(fresh, 1))
+        indexed = list(queries.rows_of(connection, keys.pop(source.name, 0)))
         for ours, theirs in zip_longest(indexed, expected):
             fingerprint = terms_indexed.pop(ours[0], 0) if ours is not None else 0
             if ours is None:
@@ -189,14 +189,16 @@ def status(root: Path) -> IndexSize:
     updated = datetime.fromtimestamp(int(max(times)), UTC).isoformat().replace("+00:00", "Z") if times else ""
     try:
         with db.explained(index.path), closing(index.connect()) as connection:
-            return IndexSize(rows.counts(connection), size, logs, True, updated, _count_changed(root, connection))
+            return IndexSize(
+                queries.count_rows(connection), size, logs, True, updated, _count_changed(root, connection)
+            )
     except (db.Damaged, db.Busy, WriteFailed):
         return IndexSize({}, size, logs, complete=False)
 
 
 def _count_changed(root: Path, connection: sqlite3.Connection) -> int:
     """Count the files that are changed, new or gone since the database was written."""
-    stands = {stand.path: (stand.mtime_ns, stand.size) for stand in rows.stands(connection).values()}
+    stands = {stand.path: (stand.mtime_ns, stand.size) for stand in queries.source_states(connection).values()}
     changed = 0
     for source in sources(root):
         now = source.path.stat()

@@ -39,7 +39,7 @@ from ralph.formats.work import parse_insights
 from ralph.model import ids
 from ralph.model.record import Family, Link, Origin, Record, Status
 from ralph.model.work import JournalEntry
-from ralph.store import files, rows
+from ralph.store import files, queries
 from ralph.store.dry_run import WriteObserver
 from ralph.store.library import Stored
 
@@ -90,7 +90,7 @@ def _records_of_task(
     sessions = list(dict.fromkeys(entry.session for entry in chosen if entry.session))
     observed = index.ask(
         root,
-        lambda connection: rows.observations_of_task(connection, task_id, sessions, MOST, only_sessions=bool(run)),
+        lambda connection: queries.observations_of_task(connection, task_id, sessions, MOST, only_sessions=bool(run)),
     )
     placed = [_with_iteration(record, entries) for record in (*observed, *_progress_records(folder))]
     if run:
@@ -257,7 +257,7 @@ def _with_evidence(old: Record, new: Record, renamed: Mapping[str, str]) -> Reco
 
 def _redacted(record: Record, patterns: Sequence[str]) -> Record:
     def clean(text: str) -> str:
-        return rows.safe(redact(text, patterns).text)
+        return queries.safe(redact(text, patterns).text)
 
     origin = replace(record.origin, files=tuple(map(clean, record.origin.files)))
     return replace(

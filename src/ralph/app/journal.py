@@ -25,7 +25,7 @@ from ralph.model.record import Family, Outcome, Record
 from ralph.model.work import JournalEntry
 from ralph.search import rank as ranking
 from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
-from ralph.store import files, lookup, rows, sessions
+from ralph.store import files, lookup, queries, sessions
 
 RECENT = 5
 MATCHES = 5
@@ -57,13 +57,13 @@ class JournalFilter:
     def condition(self) -> tuple[str, list[object]]:
         """Return the SQL condition and its values."""
         outcome = self.outcome.value if self.outcome is not None else ""
-        condition = rows.iterations(run=self.run, task=self.task, outcome=outcome, since=self.since)
+        condition = queries.iterations(run=self.run, task=self.task, outcome=outcome, since=self.since)
         return _visible_to(self.within, condition)
 
 
 def _visible_to(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
     test, values = condition
-    visible, more = lookup.seen_by(rows.safe(task), rows.FAMILIES.index(Family.JOURNAL))
+    visible, more = lookup.visibility_test(queries.safe(task), queries.FAMILIES.index(Family.JOURNAL))
     return (f"{test} AND {visible}", [*values, *more]) if visible else condition
 
 
@@ -102,7 +102,7 @@ def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> boo
 
 def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     def clean(text: str) -> str:
-        return rows.safe(redact(clean_text(text), patterns).text)
+        return queries.safe(redact(clean_text(text), patterns).text)
 
     extra = redact_members(map_texts(dict(entry.extra), clean), patterns)
     members = dict(extra) if isinstance(extra, dict) else {}
@@ -161,7 +161,7 @@ def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple
     entries: list[JournalEntry] = []
     for entries in _read_from_end(run_file(root, run), run):
         if task and any(entry.task not in ("", task) for entry in entries):  # only then the index is read
-            hidden = index.ask(root, lambda connection: rows.unfinished(connection, task))
+            hidden = index.ask(root, lambda connection: queries.unfinished_tasks(connection, task))
             entries = [entry for entry in entries if entry.task not in hidden]
         if len(entries) >= most:
             break
@@ -170,7 +170,7 @@ def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple
 
 def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str = "") -> tuple[JournalEntry, ...]:
     """Return entries of other runs that match a text and that a task may see, best first, each text once."""
-    condition = _visible_to(task, rows.iterations(not_of=run, noted=True))
+    condition = _visible_to(task, queries.iterations(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
         day = sessions.newest_journal_day(connection)  # ages are counted from it, not from the clock
@@ -198,9 +198,9 @@ def _rank_entries(
     recipe: ranking.Recipe = ranking.STANDARD,
 ) -> tuple[ranking.Ranking, list[tuple[ranking.RankedRow, JournalEntry]]]:
     """Rank entries by a text; return the ranking and the entries, best first, each once."""
-    keep = [(rows.FAMILIES.index(Family.JOURNAL), *condition)]
+    keep = [(queries.FAMILIES.index(Family.JOURNAL), *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
-    records = rows.records(connection, [row.row.key for row in ranked.best])
+    records = queries.records(connection, [row.row.key for row in ranked.best])
     entries: dict[str, tuple[ranking.RankedRow, JournalEntry]] = {}
     for row in ranked.best:
         record = records.get(row.row.key)
@@ -302,4 +302,6 @@ def search(
 def _select_entries(connection: sqlite3.Connection, which: JournalFilter) -> list[JournalEntry]:
     test, values = which.condition
     newest = f"{test} ORDER BY created_at DESC, run_id, iteration DESC, id"
-    return _unique_entries(record for _, record in rows.stored(connection, Family.JOURNAL, newest, tuple(values)))
+    return _unique_entries(
+        record for _, record in queries.select_records(connection, Family.JOURNAL, newest, tuple(values))
+    )

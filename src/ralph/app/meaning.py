@@ -27,7 +27,7 @@ from ralph.model.record import Family, Record
 from ralph.search import embeddings, engine, vectors
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.search.vectors import PackedVectors
-from ralph.store import db, files, lookup, rows
+from ralph.store import db, files, lookup, queries
 from ralph.store.index import FAMILIES, Progress, digest_of
 from ralph.store.vectors import VectorCache
 
@@ -105,7 +105,7 @@ def nearness(
     """The engine's question about meaning, answered from the cache; whatever fails is one warning and no answer."""
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
-        held = rows.digests(connection)
+        held = queries.digests(connection)
         try:
             best = _cosines(root, embedder, text, held)
         except (RalphError, OSError, sqlite3.Error) as error:
@@ -138,7 +138,7 @@ def embed_with(
 ) -> Embedded:
     """Give vectors to records that have none, batch by batch; what was made is kept whatever happens next."""
     complete = index.sync(root).complete
-    held = index.ask(root, rows.digests)
+    held = index.ask(root, queries.digests)
     everything = complete and limit is None
     others = frozenset(indexes.digests(root))
     with _cache(root) as cache:
@@ -151,8 +151,8 @@ def embed_with(
 def embed_held(root: Path, embedder: Embedder, connection: sqlite3.Connection) -> Embedded:
     """Give vectors to the records of an index that the caller holds, such as one in memory."""
     with _cache(root) as cache:
-        made = _Made(root, cache, embedder, lambda keys: rows.records(connection, keys))
-        return made.embed(rows.digests(connection))
+        made = _Made(root, cache, embedder, lambda keys: queries.records(connection, keys))
+        return made.embed(queries.digests(connection))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,18 +280,18 @@ def _offered(
     keys: Sequence[int],
 ) -> dict[int, float]:  # fmt: skip
     """The cosines of these keys, and of the nearest of all that pass the filters, unless that is by chance."""
-    keep = rows.filter_of(query)
+    keep = queries.filter_of(query)
     close = {digest: value for digest, value in best.items() if value >= FAINT}
     ranked = sorted(((close[digest], key) for key, digest in held.items() if digest in close), reverse=True)
     found: dict[int, float] = {}
     for start in range(0, len(ranked), _LOOKED_AT):
         some = ranked[start : start + _LOOKED_AT]
-        passing = lookup.passing(connection, [key for _, key in some], keep)
+        passing = lookup.filter_keys(connection, [key for _, key in some], keep)
         found.update((key, value) for value, key in some if key in passing)
         if len(found) >= NEAREST:
             break
     nearest = dict(islice(found.items(), NEAREST))
-    candidates = lookup.passing(connection, keys, keep)
+    candidates = lookup.filter_keys(connection, keys, keep)
     return nearest | {key: best[held[key]] for key in candidates if held.get(key, "") in best}
 
 
@@ -329,7 +329,7 @@ def _batches(read: Callable[[Sequence[int]], Mapping[int, Record]], keys: Sequen
 
 
 def _records(keys: Sequence[int], connection: sqlite3.Connection) -> dict[int, Record]:
-    return rows.records(connection, keys)
+    return queries.records(connection, keys)
 
 
 def _packed(embedder: Embedder, records: Sequence[Record]) -> dict[str, bytes]:

@@ -21,7 +21,7 @@ from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Record, Status
-from ralph.store import files, lookup, rows
+from ralph.store import files, lookup, queries
 from ralph.store.dry_run import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 
@@ -174,11 +174,11 @@ def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[
     """Return the best entries for a query, and where each is stored."""
     from ralph.app import index, outdated  # noqa: PLC0415  (listing does not pay for it)
     from ralph.search import engine  # noqa: PLC0415  (as above)
-    from ralph.store.sources import name_of  # noqa: PLC0415  (as above)
+    from ralph.store.sources import source_name  # noqa: PLC0415  (as above)
 
     library = Library(root)
     paths_in = [path for name in names_of(in_) for path in library.files_of(library.collection(name))]
-    names = {name_of(path, root): path for path in paths_in}
+    names = {source_name(path, root): path for path in paths_in}
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
     def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:
@@ -195,11 +195,11 @@ def _source(
     connection: "sqlite3.Connection", record: Record, query: Query, names: Mapping[str, Path], taken: set[int]
 ) -> Stored:
     """Return where a hit is stored; of several records with one id, each once, those with the same text first."""
-    keys = [key for key in rows.keys_of(connection, record.id, replace(query, text="")) if key not in taken]
-    records = rows.records(connection, keys)
+    keys = [key for key in queries.keys_of(connection, record.id, replace(query, text="")) if key not in taken]
+    records = queries.records(connection, keys)
     key = next((key for key in keys if records.get(key) == record), keys[0])
     taken.add(key)
-    name, line = rows.places(connection, [key])[key]
+    name, line = queries.locations(connection, [key])[key]
     return Stored(record, names[name], line)
 
 

@@ -20,7 +20,7 @@ from ralph.model.graph import Relation
 from ralph.model.query import Hit
 from ralph.model.record import Family, Record
 from ralph.store import lookup
-from ralph.store.sources import Format, memory_files, sources, told
+from ralph.store.sources import Format, memory_files, read_source, sources
 
 FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
 """Files with curated records."""
@@ -73,7 +73,7 @@ def circle_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
     for source in sources(root):
         if source.format in FORMATS:
             with contextlib.suppress(Unreadable):
-                for placed in told(source).records:
+                for placed in read_source(source).records:
                     record = placed.record
                     locations[record.id] = (source.path, placed.line)
                     edges = (edge for edge in stated_edges(record) if edge.relation is Relation.SUPERSEDES)

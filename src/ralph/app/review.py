@@ -21,7 +21,7 @@ from ralph.context import render
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.model.record import Record, Status
 from ralph.search.citations import STALE
-from ralph.store import rows
+from ralph.store import queries
 from ralph.store.dry_run import WriteObserver
 
 INSIGHT, CITATION = "insight", "citation"
@@ -173,7 +173,7 @@ def refine(
         if (record.text, record.status) != (found.record.text, found.record.status):
             hint = "`ralph review show` prints what it is now"
             raise Conflict(f"insight {record.id} was changed while the command ran", hint=hint)
-        return replace(record, text=rows.safe(text), extra={FIRST: record.text, **record.extra})
+        return replace(record, text=queries.safe(text), extra={FIRST: record.text, **record.extra})
 
     return RefinedInsight(insight.change(root, found, reword))
 

@@ -28,7 +28,7 @@ from ralph.model import ids
 from ralph.model.query import Detail, Hit, Query, SearchResult
 from ralph.model.record import Family, Record
 from ralph.search import engine
-from ralph.store import lookup, rows
+from ralph.store import lookup, queries
 from ralph.store.index import Progress
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def search(
 
 def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
     """Whether all words are ids of records, or have the form of one."""
-    return bool(words) and all(rows.key_of(connection, word) is not None or ids.date_of(word) for word in words)
+    return bool(words) and all(queries.key_of(connection, word) is not None or ids.date_of(word) for word in words)
 
 
 def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
@@ -179,8 +179,8 @@ def timeline(
         if record_id:
             around = _around(connection, _by_id(connection, record_id, task), limit // 2, task)
         else:
-            keys = rows.newest(connection, Query(since=since, until=until, task=task), limit)
-            found = rows.records(connection, keys)
+            keys = queries.newest_keys(connection, Query(since=since, until=until, task=task), limit)
+            found = queries.records(connection, keys)
             around = [found[key] for key in reversed(keys) if key in found]
         shown = tuple(_with_cost(Hit(record, 0.0), record_moment(record)) for record in around)
         return SearchAnswer(SearchResult(tuple(each.hit for each in shown), len(shown)), shown)
@@ -231,21 +231,21 @@ def _with_cost(hit: Hit, text: str, repeats: tuple[str, ...] = (), note: str = "
 
 def _around(connection: sqlite3.Connection, record: Record, reach: int, task: str) -> list[Record]:
     """A record between its neighbours that a task may see: those of its session, else those nearest in time."""
-    key = rows.key_of(connection, record.id)
+    key = queries.key_of(connection, record.id)
     near = [other for _, other, _ in lookup.neighbours(connection, [key], reach)] if key is not None else []
     near = visibility.visible_keys(connection, near, task)
     if not near and key is not None:
-        near = rows.beside(connection, key, record, reach, task)
-    everything = {**rows.records(connection, near), key or 0: record}
+        near = queries.adjacent_keys(connection, key, record, reach, task)
+    everything = {**queries.records(connection, near), key or 0: record}
     return [each for _, each in sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))]
 
 
 def _related(connection: sqlite3.Connection, record: Record, task: str) -> Iterator[str]:
     """Yield a line for each of the first records that a record links to; only the id when the task may not see it."""
     for link in record.links[:_RELATED]:
-        target = rows.key_of(connection, link.target)
+        target = queries.key_of(connection, link.target)
         key = next(iter(visibility.visible_keys(connection, [target] if target is not None else [], task)), None)
-        other = rows.records(connection, [key]).get(key) if key is not None else None
+        other = queries.records(connection, [key]).get(key) if key is not None else None
         head = f"{link.relation.replace('_', ' ')}:"
         yield (
             render.linked_line(head, link.target) if other is None else render.linked_line(f"{head} {other.id}", other)
@@ -255,7 +255,7 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
 def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
     """The record with an id that a task may see."""
     key = visibility.find_visible(connection, record_id, task)
-    found = rows.records(connection, [key]) if key is not None else {}
+    found = queries.records(connection, [key]) if key is not None else {}
     if key is None or key not in found:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
     return found[key]

@@ -27,7 +27,7 @@ from ralph.model import ids
 from ralph.model.query import Detail, Hit, SearchResult
 from ralph.model.record import Family, Record
 from ralph.model.work import ProcessResult
-from ralph.store import files, rows
+from ralph.store import files, queries
 from ralph.store import sessions as stored_sessions
 
 SUMMARY_TOKENS = 600
@@ -217,12 +217,12 @@ def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY_TOKENS, w
 
 def observations(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
     """The observations of a session, in order; of too many, both ends."""
-    return rows.of_session(connection, session_id, most=most)
+    return queries.session_records(connection, session_id, most=most)
 
 
 def _sessions(connection: sqlite3.Connection, within: str = "") -> list[Session]:
     found = [Session(**row._asdict()) for row in stored_sessions.all_sessions(connection)]
-    hidden = {"", *rows.hidden_sessions(connection, within)}
+    hidden = {"", *queries.hidden_sessions(connection, within)}
     return sorted(
         (each for each in found if each.id not in hidden), key=lambda each: (each.started_at, each.id), reverse=True
     )
@@ -231,7 +231,10 @@ def _sessions(connection: sqlite3.Connection, within: str = "") -> list[Session]
 def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
     """The session with its first prompt, number of messages, and task; only its notes are read."""
     where = "session_id = ? AND type = 'note' ORDER BY seq"
-    notes = [record for _, record in rows.stored(connection, Family.OBSERVATION, where, (rows.safe(session.id),))]
+    notes = [
+        record
+        for _, record in queries.select_records(connection, Family.OBSERVATION, where, (queries.safe(session.id),))
+    ]
     messages = [record for record in notes if summaries.is_prompt(record) or summaries.is_message(record)]
     task = session.task or next((record.origin.task for record in notes if record.origin.task), "")
     return replace(session, prompt=summaries.goal(notes), messages=len(messages), task=task)
@@ -240,7 +243,7 @@ def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
 def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> Session:
     exact = stored_sessions.session(connection, session_id) if session_id else None
     if exact is not None:
-        if not rows.sees_session(connection, session_id, within):
+        if not queries.sees_session(connection, session_id, within):
             raise visibility.hidden_error(f"session {session_id}", filter(None, [exact.task]))
         return Session(**exact._asdict())
     everything = _sessions(connection, within)

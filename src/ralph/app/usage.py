@@ -27,7 +27,7 @@ from ralph.model.record import ObservationKind, Record
 from ralph.model.work import RunStatus
 from ralph.search import terms
 from ralph.search.terms import EVERYDAY_WORDS, stem
-from ralph.store import db, files, rows
+from ralph.store import db, files, queries
 from ralph.store.library import Library
 
 LEDGER_BYTES = 1_000_000
@@ -286,8 +286,8 @@ def _records(root: Path, names: Sequence[str]) -> list[Record]:
     if database.exists():
         try:
             with db.explained(database), closing(db.connect(database, read_only=True)) as connection:
-                keys = [key for name in names if (key := rows.key_of(connection, name)) is not None]
-                by_id = {record.id: record for record in rows.records(connection, keys).values()}
+                keys = [key for name in names if (key := queries.key_of(connection, name)) is not None]
+                by_id = {record.id: record for record in queries.records(connection, keys).values()}
         except (RalphError, sqlite3.Error):  # no index, or one that is being built: the files have the same
             by_id = {}
     if len(by_id) < len(names):
@@ -461,7 +461,7 @@ def loop_usage(root: Path) -> LoopUsage:
     """How runs of the loop ended; without runs, the index is not read."""
     if not any((paths.log_folder(root) / "runs").glob("*.jsonl")):
         return LoopUsage()
-    found = index.ask(root, rows.loops)
+    found = index.ask(root, queries.count_loops)
     count = {status: found.get(status.value, (0, 0)) for status in RunStatus}
     succeeded, iterations = count[RunStatus.SUCCESS]
     failed, stopped, running = (count[each][0] for each in (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING))

@@ -18,7 +18,7 @@ from ralph.model.query import Query
 from ralph.search import rank as ranking
 from ralph.search.graph import ALL_VISIBLE, GraphVisibility
 from ralph.store import graph as stored
-from ralph.store import lookup, rows
+from ralph.store import lookup, queries
 
 TASK = "RALPH_TASK"
 """The variable by which the loop and chats tell their agents what they work on."""
@@ -33,16 +33,16 @@ def current_task(root: Path, env: Mapping[str, str]) -> str:
 
 def visible_keys(connection: sqlite3.Connection, keys: Sequence[int], task: str) -> list[int]:
     """Those of some keys whose records a task may see; without a task, all of them."""
-    passing = lookup.passing(connection, keys, lookup.sight(rows.safe(task))) if task else keys
+    passing = lookup.filter_keys(connection, keys, lookup.visible_to(queries.safe(task))) if task else keys
     return [key for key in keys if key in passing]
 
 
 def find_visible(connection: sqlite3.Connection, record_id: str, task: str) -> int | None:
     """The key of the first record with an id that a task may see; None when nobody has it, NotFound for another's."""
-    keys = rows.keys_of(connection, record_id)
+    keys = queries.keys_of(connection, record_id)
     open_ = visible_keys(connection, keys, task)
     if keys and not open_:
-        raise hidden_error(f"record {record_id}", rows.tasks_of(connection, keys).values())
+        raise hidden_error(f"record {record_id}", queries.tasks_of(connection, keys).values())
     return next(iter(open_), None)
 
 
@@ -59,21 +59,21 @@ def hidden_notes(connection: sqlite3.Connection, query: Query) -> Iterator[str]:
     if not query.task:
         return
     everything = replace(query, task="")
-    keys = rows.keys_of(connection, text, everything) if text else []
+    keys = queries.keys_of(connection, text, everything) if text else []
     if text and not keys and ids.date_of(text):
         return
     if keys:
         keys = keys[: query.limit]
     elif text:
-        keep = rows.filter_of(everything)
+        keep = queries.filter_of(everything)
         ranked = ranking.rank(connection, query.text, today=ids.today(), keep=keep, limit=query.limit)
         keys = [each.row.key for each in ranked.best]
     else:
-        keys = rows.newest(connection, everything, query.limit)
+        keys = queries.newest_keys(connection, everything, query.limit)
     hidden = sorted({*keys} - {*visible_keys(connection, keys, query.task)})
     if hidden:
         count = f"{len(hidden)} record{'s' * (len(hidden) > 1)}"
-        yield hidden_note(count, rows.tasks_of(connection, hidden).values())
+        yield hidden_note(count, queries.tasks_of(connection, hidden).values())
 
 
 def hidden_note(count: str, owners: Iterable[str]) -> str:
@@ -98,8 +98,8 @@ def graph_visibility(graph: sqlite3.Connection, connection: sqlite3.Connection, 
     if not task:
         return ALL_VISIBLE
     nodes = stored.nodes(graph)
-    others = {entity_id(NodeType.TASK, name) for name in rows.unfinished(connection, task)}
-    sessions = {entity_id(NodeType.SESSION, name) for name in rows.hidden_sessions(connection, task)}
+    others = {entity_id(NodeType.TASK, name) for name in queries.unfinished_tasks(connection, task)}
+    sessions = {entity_id(NodeType.SESSION, name) for name in queries.hidden_sessions(connection, task)}
     hidden = {key for key, node in nodes.items() if _is_theirs(node, task) or node.id in sessions}
     silent = {key for key, node in nodes.items() if node.id in others}
     tasks = frozenset(key for key, node in nodes.items() if node.type is NodeType.TASK)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
 
-    from ralph.store.lookup import Filter, Row
+    from ralph.store.lookup import Filter, RecordRow
 
 _EVEN = (1.0, 1.0, 1.0, 1.0)
 _CANDIDATES, _MOST_FILES, _MOST_COMMANDS, _MOST_WORDS = 30, 8, 6, 30
@@ -62,7 +62,7 @@ _PART = 0.2  # so much of a lesson must be in the error when no single feature d
 _SHORTEST, _SHORTEST_CODE = 3, 4
 
 
-def on_files(connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Filter") -> "list[Row]":
+def on_files(connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Filter") -> "list[RecordRow]":
     """The lessons that name one of these files, the best first."""
     paths = [parts for path in files[:_MOST_FILES] if (parts := _parts(path))]
     matches = [match for parts in paths if (match := _match(parts))]
@@ -70,7 +70,7 @@ def on_files(connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Fi
     return [row for row in rows if any(_names(f"{row.title}\n{row.text}\n{row.files}", parts) for parts in paths)]
 
 
-def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter", *, least: int = 1) -> "list[Row]":
+def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter", *, least: int = 1) -> "list[RecordRow]":
     """The lessons that name what a command does, with at least so many words, and those that name a file in it."""
     keys = [key for key in _commands(command) if len(key) >= least]
     phrases = [" ".join(term for word in key for term in terms.word_terms(word)) for key in keys]
@@ -81,7 +81,7 @@ def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter", *
     return list(found.values())
 
 
-def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "list[Row]":
+def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "list[RecordRow]":
     """The lessons that have what is special about an error, the one that has most of it first."""
     features = _features(error)
     if not features:
@@ -101,11 +101,11 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
     return [row for _, row in weighed]
 
 
-def _candidates(connection: "sqlite3.Connection", match: str, keep: "Filter") -> "list[Row]":
+def _candidates(connection: "sqlite3.Connection", match: str, keep: "Filter") -> "list[RecordRow]":
     if not match or not keep:
         return []
     keys = [key for key, _ in lookup.matching(connection, match, _EVEN, _CANDIDATES, keep)]
-    rows = lookup.judged(connection, keys)
+    rows = lookup.fetch_rows(connection, keys)
     return [rows[key] for key in keys if key in rows]
 
 

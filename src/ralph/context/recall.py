@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ralph.search.question import WeightedWord
     from ralph.search.rank import RankedRow
-    from ralph.store.lookup import Filter, Row
+    from ralph.store.lookup import Filter, RecordRow
 
 ACTION_CHARACTERS = 600
 """Characters that may be injected before or after an action."""
@@ -119,7 +119,7 @@ def human_question(prompt: str) -> str:
 
 def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: RecallOptions) -> Recalled:
     """What relates to a prompt, at the most detail that fits."""
-    beside = lookup.beside(connection, options.task)
+    beside = lookup.find_hidden(connection, options.task)
     keep = (
         _memory_filter(connection, options, options.types),
         lookup.observations(not_of=options.session, not_called=PATH_ONLY_TITLES, not_titled=_PROMPT, hidden=beside),
@@ -202,7 +202,7 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
         return []
     match = " OR ".join(phrases.values())
     keys = [key for key, _ in lookup.matching(connection, match, ranking.STANDARD.fields, _RANKED, keep)]
-    rows = list(lookup.judged(connection, keys).values())
+    rows = list(lookup.fetch_rows(connection, keys).values())
     touched = [name for name in phrases if any(_names(row.files, name) for row in rows)]
     matching = [row for row in rows if any(_names(f"{row.files} {row.title} {row.text}", name) for name in touched)]
     matching.sort(key=lambda row: (row.created_at, row.key), reverse=True)
@@ -280,11 +280,11 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
     return chosen
 
 
-def _withheld(row: "Row") -> bool:
+def _withheld(row: "RecordRow") -> bool:
     return render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}")
 
 
-def _for_action(rows: "Sequence[Row]", options: RecallOptions) -> Recalled:
+def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
     """The best of some records, in a few hundred characters."""
     new = [row for row in rows if row.id not in options.seen and not _withheld(row)][: _VERIFIED * _FOR_ACTION]
     new = sorted(new, key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
@@ -308,20 +308,20 @@ def _lower_stale(judged: "list[RankedRow]", cache: "CitationCache | None") -> "l
     return [judged[at] for at in sorted(range(len(judged)), key=lambda at: keyed[at])]
 
 
-def citation_note(row: "Row", cache: "CitationCache | None") -> str:
+def citation_note(row: "RecordRow", cache: "CitationCache | None") -> str:
     """The warning about a record's stale citations; "" for none, and for logs, which are not verified."""
     if cache is None or row.key % len(lookup.TABLES):
         return ""
     return cache.note(row.id, f"{row.title}\n{row.text}", row.files)
 
 
-def _share(row: "Row", cache: "CitationCache | None") -> float:
+def _share(row: "RecordRow", cache: "CitationCache | None") -> float:
     if cache is None or row.key % len(lookup.TABLES):
         return 1.0
     return cache.share(row.id, f"{row.title}\n{row.text}", row.files)
 
 
-def _render(rows: "Sequence[Row]", layer: int, options: RecallOptions, characters: int) -> Recalled:
+def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, characters: int) -> Recalled:
     """As many records as fit, at one layer, each with the note about its citations."""
     blocks: list[str] = []
     spent = _FRAME

@@ -11,7 +11,7 @@ from ralph.model import ids
 from ralph.model.query import Hit, Query, SearchResult
 from ralph.search import terms
 from ralph.search.rank import STANDARD, Ranking, Recipe, explain, gate, rank
-from ralph.store import rows
+from ralph.store import queries
 
 __all__ = ("STANDARD", "Meaning", "Recipe", "search")
 
@@ -35,9 +35,9 @@ def search(
     text = query.text.strip()
     if not text:
         return _newest(connection, query)
-    if rows.key_of(connection, text) is not None or ids.date_of(text):
+    if queries.key_of(connection, text) is not None or ids.date_of(text):
         return _by_id(connection, query)
-    keep = rows.filter_of(query)
+    keep = queries.filter_of(query)
     day = today.isoformat()
     ranked = rank(
         connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning, related=related
@@ -48,7 +48,7 @@ def search(
 
 
 def _hits(connection: sqlite3.Connection, query: Query, ranked: Ranking, today: str, recipe: Recipe) -> list[Hit]:
-    found = rows.records(connection, [each.row.key for each in ranked.best])
+    found = queries.records(connection, [each.row.key for each in ranked.best])
     injectable = gate(ranked.best, recipe)
     return [
         Hit(
@@ -64,15 +64,15 @@ def _hits(connection: sqlite3.Connection, query: Query, ranked: Ranking, today: 
 
 def _by_id(connection: sqlite3.Connection, query: Query) -> SearchResult:
     """Every record that has the id."""
-    keys = rows.keys_of(connection, query.text.strip(), query)
-    found = rows.records(connection, keys[: query.limit])
+    keys = queries.keys_of(connection, query.text.strip(), query)
+    found = queries.records(connection, keys[: query.limit])
     return SearchResult(tuple(Hit(found[key], 1.0, ("id",)) for key in keys[: query.limit] if key in found), len(keys))
 
 
 def _newest(connection: sqlite3.Connection, query: Query) -> SearchResult:
-    keys = rows.newest(connection, query, query.limit)
-    found = rows.records(connection, keys)
-    total = len(keys) if query.limit is None else rows.count(connection, query)
+    keys = queries.newest_keys(connection, query, query.limit)
+    found = queries.records(connection, keys)
+    total = len(keys) if query.limit is None else queries.count(connection, query)
     return SearchResult(tuple(Hit(found[key], 0.0) for key in keys if key in found), total)
 
 

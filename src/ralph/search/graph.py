@@ -19,7 +19,7 @@ from ralph.formats.knowledge import links_in
 from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import graph as stored
-from ralph.store import rows, sessions
+from ralph.store import queries, sessions
 from ralph.store.graph import Fact, Row, Told
 
 DECAY = 0.5
@@ -290,14 +290,14 @@ def related(
     graph: sqlite3.Connection, index: sqlite3.Connection, keys: Sequence[int], *, at: str = "", hops: int = 2
 ) -> list[tuple[int, int, float]]:
     """Records connected with others, for the expansion of a search: source, target, and how near (at most 1)."""
-    names = rows.row_ids(index, keys)
+    names = queries.row_ids(index, keys)
     seeds = stored.keys_of(graph, list(names.values()))
     found: list[tuple[int, str, float]] = []
     for key, name in names.items():
         if name in seeds:
             near = walk(graph, {seeds[name]: 1.0}, hops=hops, at=at, hub=HUB)
             found += ((key, each.node.id, each.score / DECAY) for each in near if each.hops and _is_record(each.node))
-    back = rows.row_keys(index, [name for _, name, _ in found])
+    back = queries.row_keys(index, [name for _, name, _ in found])
     return [(key, back[name], score) for key, name, score in found if name in back]
 
 
@@ -313,8 +313,8 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> Told:
     task = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
     nodes: list[tuple[Node, str]] = []
     facts: list[Fact] = []
-    names = rows.source_row_ids(index, source)
-    for key, record in rows.stored(index, Family.MEMORY, "source = ?", (source,)):
+    names = queries.source_row_ids(index, source)
+    for key, record in queries.select_records(index, Family.MEMORY, "source = ?", (source,)):
         record = replace(record, id=names[key])
         nodes.append((node_of(record, task), record.title))
         facts += memory_facts(record, task)
@@ -447,7 +447,7 @@ def _sessions(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, li
 def _journal(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
     """The files and sessions of tasks, each edge at its earliest time."""
     first: dict[tuple[str, Relation, str], str] = {}
-    for _, record in rows.stored(index, Family.JOURNAL, "source = ?", (source,)):
+    for _, record in queries.select_records(index, Family.JOURNAL, "source = ?", (source,)):
         task = record.origin.task or owner
         if not task:
             continue

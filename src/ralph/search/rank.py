@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ralph.search.engine import Meaning, Related
     from ralph.search.question import WeightedWord
-    from ralph.store.lookup import Filter, Row
+    from ralph.store.lookup import Filter, RecordRow
 
 
 class Recipe:
@@ -78,7 +78,7 @@ class RankedRow:
 
     __slots__ = ("close", "cover", "evidence", "link", "matched", "row", "score", "subject")
 
-    def __init__(self, row: "Row", score: float = 0.0) -> None:
+    def __init__(self, row: "RecordRow", score: float = 0.0) -> None:
         self.row = row
         self.score = score
         self.matched: Mapping[str, float] = {}
@@ -173,10 +173,10 @@ def _filtered(
         while size < len(order) and fused[order[size]] == fused[order[size - 1]]:  # equal ones stay together
             size += 1
         first, order = order[:size], order[size:]
-        passing = lookup.passing(connection, first, keep)
+        passing = lookup.filter_keys(connection, first, keep)
         first = [key for key in first if key in passing]
         if len({fused[key] for key in first}) < len(first):
-            stand = lookup.standing(connection, first)
+            stand = lookup.sort_values(connection, first)
             first.sort(key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
         found += first
         if 2 * len(first) < size:  # where few pass, few queries are better than short ones
@@ -255,7 +255,7 @@ def _meaning_share(
     The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
     """
     first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
-    found = lookup.judged(connection, first).values()
+    found = lookup.fetch_rows(connection, first).values()
     cover = max((question.coverage(words, _match_words(row, words))[0] for row in found), default=0.0)
     return recipe.meaning + (recipe.faraway - recipe.meaning) * (1 - cover)
 
@@ -288,7 +288,7 @@ def _judge(
     """Read the best candidates and score what they contain; words count less where meaning counts more."""
     textual = min(1.0, (1 - share) / (1 - recipe.meaning))
     beside = {other for key in order for other in around.get(key, ())}
-    rows = lookup.judged(connection, list({*order, *beside}))
+    rows = lookup.fetch_rows(connection, list({*order, *beside}))
     matches = {key: _match_words(row, words) for key, row in rows.items()}
     highest = 1 + recipe.tags + recipe.cover
     judged = []
@@ -331,8 +331,8 @@ def _follow_links(
     if not pairs:
         return
     known = {each.row.key: each for each in judged}
-    new = lookup.passing(connection, [key for _, key, _ in pairs if key not in known], keep)
-    rows = lookup.judged(connection, list(new))
+    new = lookup.filter_keys(connection, [key for _, key, _ in pairs if key not in known], keep)
+    rows = lookup.fetch_rows(connection, list(new))
     for _, key, _ in pairs:
         if key in rows and key not in known:
             known[key] = RankedRow(rows[key])
@@ -353,13 +353,15 @@ def _merge_matches(
     return {word: max(matched.get(word, 0.0), nearby.get(word, 0.0)) for word in {*matched, *nearby}}
 
 
-def _match_words(row: "Row", words: "Sequence[WeightedWord]") -> dict[str, float]:
+def _match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
     """The words of the query in a record, and how much of each."""
     text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
     return {each.word: share for each in words if (share := each.match(text))}
 
 
-def _words_in_tags(row: "Row", words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") -> "list[WeightedWord]":
+def _words_in_tags(
+    row: "RecordRow", words: "Sequence[WeightedWord]", matched: "Mapping[str, float]"
+) -> "list[WeightedWord]":
     """The words of the query among the tags of a record."""
     if not row.tags:
         return []

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ralph.model.graph import Edge, Node, NodeType, Relation, entity_type
 from ralph.store import db
-from ralph.store.lookup import marks, replaced
+from ralph.store.lookup import placeholders, replaced
 
 VERSION = 2
 _NODE = ", ".join(
@@ -285,7 +285,7 @@ def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for start in range(0, len(ids), 900):
         part = ids[start : start + 900]
-        sql = f"SELECT id, key FROM nodes WHERE id IN ({marks(part)})"  # noqa: S608  (marks only)
+        sql = f"SELECT id, key FROM nodes WHERE id IN ({placeholders(part)})"  # noqa: S608  (marks only)
         found.update((row[0], row[1]) for row in graph.execute(sql, part))
     return found
 

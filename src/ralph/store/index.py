@@ -20,10 +20,10 @@ from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.store import db, files
 from ralph.store.gitignore import hide_state
+from ralph.store.index_writer import IndexWriter
 from ralph.store.lookup import SCHEMA_VERSION
-from ralph.store.rows import FAMILIES, TABLES, Terms, digest_of, search_columns, stored
-from ralph.store.sources import SHARED, Contents, Interpret, Source, sources, told
-from ralph.store.writer import Writer
+from ralph.store.queries import FAMILIES, TABLES, Terms, digest_of, search_columns, select_records
+from ralph.store.sources import SHARED, Contents, Interpret, Source, read_source, sources
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "in_memory", "search_columns")
 
@@ -124,7 +124,7 @@ class Index:
     def read(self, source: Source) -> Contents:
         """Return the contents of a source; nothing when it may not be read."""
         try:
-            return told(source, self._interpret)
+            return read_source(source, self._interpret)
         except Unreadable:
             return Contents()
 
@@ -206,7 +206,7 @@ class Index:
                     table, key = TABLES[family]
                     sql = f"SELECT {key} AS key, lower(hex(digest)) AS digest FROM {table}"  # noqa: S608  (our own names)
                     digests = {row["key"]: row["digest"] for row in connection.execute(sql)}
-                    records = stored(connection, family, "1", ())
+                    records = select_records(connection, family, "1", ())
                     if any(digests.get(number) != digest_of(record) for number, record in records):
                         return False
                 return True
@@ -241,7 +241,7 @@ class Index:
 
     def _drop_other_files(self, copy: sqlite3.Connection) -> None:
         present = {source.name: source.path for source in sources(self.root)}
-        writer = Writer(copy, self._terms)
+        writer = IndexWriter(copy, self._terms)
         with db.atomic(copy):
             for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
                 path = present.get(row["path"])
@@ -268,7 +268,7 @@ class Index:
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise db.Damaged(f"{self.path}: made by another version", hint="it is made again")
             _create(connection)
-        writer = Writer(connection, self._terms, self._interpret)
+        writer = IndexWriter(connection, self._terms, self._interpret)
         rows = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
         present = list(sources(self.root))
         gone = rows.keys() - {source.name for source in present}
@@ -301,7 +301,7 @@ def in_memory(contents: Iterable[Contents], terms: Terms, names: Sequence[str] =
     """Make an index that is never written to disk."""
     connection = db.connect_memory()
     _create(connection)
-    writer = Writer(connection, terms)
+    writer = IndexWriter(connection, terms)
     with db.atomic(connection):
         for number, content in enumerate(contents):
             name = names[number] if names else str(number)

@@ -54,10 +54,10 @@ def memories(
     if knowledge_only:
         tests.append("source IN (SELECT key FROM sources WHERE format = 'knowledge')")
     if kinds:
-        tests.append(f"kind IN ({marks(kinds)})")
+        tests.append(f"kind IN ({placeholders(kinds)})")
         values += kinds
     if tags:
-        named = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({marks(tags)})"  # noqa: S608 - our own words
+        named = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({placeholders(tags)})"  # noqa: S608 - our own words
         tests.append(f"tags <> '' AND EXISTS ({named})")
         values += [tag.lower() for tag in tags]
     if since:
@@ -67,9 +67,9 @@ def memories(
         tests.append(f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_UNTIL}, '9') >= ?)")
         values.append(valid_at)
     if but:
-        tests.append(f"id NOT IN ({marks(list(but))})")
+        tests.append(f"id NOT IN ({placeholders(list(but))})")
         values += but
-    seen, more = seen_by(task, _MEMORY)
+    seen, more = visibility_test(task, _MEMORY)
     return _MEMORY, " AND ".join([*tests, *([seen] if seen else [])]), [*values, *more]
 
 
@@ -89,17 +89,17 @@ def observations(
 
 def journal(*, hidden: "Hidden | None" = None) -> "tuple[int, str, Sequence[object]]":
     """The part of a Filter for the journal."""
-    return (_JOURNAL, *seen_by(hidden.task if hidden is not None else "", _JOURNAL))
+    return (_JOURNAL, *visibility_test(hidden.task if hidden is not None else "", _JOURNAL))
 
 
-def seen_by(task: str, place: int) -> "tuple[str, Sequence[object]]":
+def visibility_test(task: str, place: int) -> "tuple[str, Sequence[object]]":
     """The condition on a family's rows that a task may see, and its values; nothing for whoever has no task."""
     return (_SEEN[place], (task,) * _SEEN[place].count("?")) if task else ("", ())
 
 
-def sight(task: str) -> "Filter":
+def visible_to(task: str) -> "Filter":
     """What a task may see of every family, and nothing else about it."""
-    return tuple((place, *seen_by(task, place)) for place in range(len(TABLES)))
+    return tuple((place, *visibility_test(task, place)) for place in range(len(TABLES)))
 
 
 class Hidden:
@@ -117,7 +117,7 @@ class Hidden:
         self.crowding = crowding == 1
 
 
-def beside(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
+def find_hidden(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
     """What is not finished beside a task; None when nothing is, and for whoever has no task."""
     if not task:
         return None
@@ -205,11 +205,11 @@ _TOLD = (
     "coalesce(CASE WHEN instr(metadata, '\"{name}\":') AND json_valid(metadata) "
     "THEN json_extract(metadata, '$.{name}') END, '')"
 )
-TOLD_TASK = _TOLD.format(name="task")
+ORIGIN_TASK = _TOLD.format(name="task")
 """The task that an origin names which no column holds."""
-_SEEN_OBSERVATION = f"NOT ({TOLD_TASK} IN ({{}}) OR ({TOLD_TASK} = '' AND session_id IN ({{}})))"
+_SEEN_OBSERVATION = f"NOT ({ORIGIN_TASK} IN ({{}}) OR ({ORIGIN_TASK} = '' AND session_id IN ({{}})))"
 _SEEN = (
-    f"(scope <> 'task' OR CASE {TOLD_TASK} WHEN ? THEN 1 WHEN '' THEN source NOT IN ({_NOT_OUR_FILES}) ELSE 0 END)",
+    f"(scope <> 'task' OR CASE {ORIGIN_TASK} WHEN ? THEN 1 WHEN '' THEN source NOT IN ({_NOT_OUR_FILES}) ELSE 0 END)",
     _SEEN_OBSERVATION.format(OTHERS, _THEIR_SESSIONS),
     f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
     f"OR (coalesce(task_id, '') = '' AND source IN ({_THEIR_FILES})) "
@@ -237,7 +237,7 @@ _MOST = 900
 """SQLite takes a limited number of values in one statement."""
 
 
-class Row:
+class RecordRow:
     """What is judged, and shown, of a record."""
 
     __slots__ = ("by", "created_at", "files", "id", "key", "kind", "session", "tags", "text", "title")
@@ -305,25 +305,25 @@ def count_matching(connection: "sqlite3.Connection", match: str, keep: "Filter")
     return int(connection.execute(sql, (match, *values)).fetchone()[0])
 
 
-def passing(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filter") -> set[int]:
+def filter_keys(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filter") -> set[int]:
     """Those of some keys whose records pass the filter."""
     found: set[int] = set()
     for place, test, values in keep:
         table, key = TABLES[place]
-        for part in parts(of(keys, place)):
-            sql = f"SELECT {key} FROM {table} WHERE {key} IN ({marks(part)}){test and f' AND {test}'}"  # noqa: S608 - our own words
+        for part in key_batches(of_family(keys, place)):
+            sql = f"SELECT {key} FROM {table} WHERE {key} IN ({placeholders(part)}){test and f' AND {test}'}"  # noqa: S608 - our own words
             found.update(row[0] for row in connection.execute(sql, (*part, *values)))
     return found
 
 
-def standing(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, tuple[str, str, int]]:
+def sort_values(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, tuple[str, str, int]]:
     """Time, file and place of records: an order that an index made anew gives again, as its keys do not."""
     found: dict[int, tuple[str, str, int]] = {}
     for place, (table, key) in enumerate(TABLES):
-        for part in parts(of(keys, place)):
+        for part in key_batches(of_family(keys, place)):
             sql = (
                 f"SELECT t.{key}, t.created_at, s.path FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608 - our own words
-                f"WHERE t.{key} IN ({marks(part)})"
+                f"WHERE t.{key} IN ({placeholders(part)})"
             )
             found.update((row[0], (row[1], row[2], row[0])) for row in connection.execute(sql, part))
     return found
@@ -331,11 +331,11 @@ def standing(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[in
 
 def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: int) -> "Iterator[tuple[int, int, int]]":
     """For observations: key, the key of another one of the same session within reach, and how far it is."""
-    for part in parts(of(keys, _OBSERVATION)):
+    for part in key_batches(of_family(keys, _OBSERVATION)):
         sql = (
             "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "  # noqa: S608 - our own words
             "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? AND b.key <> a.key "
-            f"WHERE a.key IN ({marks(part)})"
+            f"WHERE a.key IN ({placeholders(part)})"
         )
         yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, *part)))
 
@@ -346,24 +346,24 @@ def linked(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tupl
     Of each record in the order in which it names them; metadata that SQLite cannot read names none.
     """
     found: list[tuple[int, int]] = []
-    for part in parts(of(keys, _MEMORY)):
+    for part in key_batches(of_family(keys, _MEMORY)):
         sql = (
             "SELECT a.key, b.key FROM records a "  # noqa: S608 - our own words
             "JOIN json_each(CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "
             "JOIN records b ON b.id = json_extract(l.value, '$[1]') "
-            f"WHERE a.key IN ({marks(part)}) AND b.key <> a.key ORDER BY a.key, l.key"
+            f"WHERE a.key IN ({placeholders(part)}) AND b.key <> a.key ORDER BY a.key, l.key"
         )
         found += [(row[0], row[1]) for row in connection.execute(sql, part)]
     return found
 
 
-def judged(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, Row]:
+def fetch_rows(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, RecordRow]:
     """What is judged of some records."""
-    found: dict[int, Row] = {}
+    found: dict[int, RecordRow] = {}
     for place, (table, key) in enumerate(TABLES):
-        for part in parts(of(keys, place)):
-            sql = f"SELECT {_COLUMNS[place]} FROM {table} WHERE {key} IN ({marks(part)})"  # noqa: S608 - our own words
-            found.update((row[0], Row(*row)) for row in connection.execute(sql, part))
+        for part in key_batches(of_family(keys, place)):
+            sql = f"SELECT {_COLUMNS[place]} FROM {table} WHERE {key} IN ({placeholders(part)})"  # noqa: S608 - our own words
+            found.update((row[0], RecordRow(*row)) for row in connection.execute(sql, part))
     return found
 
 
@@ -382,17 +382,17 @@ def _condition(keep: "Filter") -> tuple[str, list[object]]:
     return f" AND ({' OR '.join(tests) or '0'})", given
 
 
-def of(keys: "Sequence[int]", place: int) -> list[int]:
+def of_family(keys: "Sequence[int]", place: int) -> list[int]:
     """Those of some keys that belong to a family."""
     return [key for key in keys if key % len(TABLES) == place]
 
 
-def marks(values: "Sequence[object]") -> str:
+def placeholders(values: "Sequence[object]") -> str:
     """Question marks for values in a statement."""
     return ", ".join("?" * len(values))
 
 
-def parts(keys: "Sequence[int]") -> "Iterator[list[int]]":
+def key_batches(keys: "Sequence[int]") -> "Iterator[list[int]]":
     """Keys in portions that one statement can take."""
     for start in range(0, len(keys), _MOST):
         yield list(keys[start : start + _MOST])

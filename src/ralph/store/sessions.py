@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ralph.store.rows import safe
+from ralph.store.queries import safe
 
 _COLUMNS = "id, session_id, project_path, task_id, mode, started_at, ended_at, host, summary, tags, updated_at"
 _ALL = f"""

@@ -103,7 +103,7 @@ def _file(path: str, folders: dict[str, str]) -> str:
     return f"{folders[folder]}{os.sep}{name}"
 
 
-def name_of(path: Path, root: Path) -> str:
+def source_name(path: Path, root: Path) -> str:
     """Return a source's name (see `source_names`)."""
     return source_names(root)(path)
 
@@ -131,7 +131,7 @@ def source_names(root: Path) -> Callable[[Path], str]:
     return name
 
 
-def told(source: Source, interpret: Interpret | None = None) -> Contents:
+def read_source(source: Source, interpret: Interpret | None = None) -> Contents:
     """What a source says now; of a log, without a last line that is still being written."""
     text = files.read(source.path) or ""
     return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text, interpret)

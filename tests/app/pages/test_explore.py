@@ -15,7 +15,7 @@ from ralph.app.pages.explore import AGES, FACETS, MAX_RANKED, Explorer, ListRequ
 from ralph.errors import UsageError
 from ralph.model.query import Query
 from ralph.model.record import Family, MemoryKind, Record, Status
-from ralph.store import rows
+from ralph.store import queries
 
 Everything = list[tuple[Record, str]]
 
@@ -24,8 +24,8 @@ def slow(root: Path) -> Everything:
     """Every record with its file, from the rows."""
 
     def question(connection: sqlite3.Connection) -> Everything:
-        held = {key: record for family in Family for key, record in rows.stored(connection, family, "1", ())}
-        places = rows.places(connection, list(held))
+        held = {key: record for family in Family for key, record in queries.select_records(connection, family, "1", ())}
+        places = queries.locations(connection, list(held))
         return [(record, places[key][0]) for key, record in held.items()]
 
     return index.ask(root, question)

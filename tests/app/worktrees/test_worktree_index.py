@@ -22,7 +22,7 @@ from ralph.formats.log import encode_record
 from ralph.hooks.record import Project as HookProject
 from ralph.model.query import Query
 from ralph.model.record import Family, ObservationKind, Origin, Record
-from ralph.store import rows
+from ralph.store import queries
 from ralph.testing import HashEmbedder
 
 ROUNDS = 12
@@ -176,7 +176,7 @@ def test_vectors_of_one_checkout_are_not_thrown_away_by_another_one(checkouts: C
     for root, marks in checkouts.all.items():
         with index.connection(root) as connection:
             ask = meaning.nearness(root, HashEmbedder(), connection, Query(limit=None), pytest.fail)
-            assert len(ask(words("any"), list(rows.digests(connection)))) == len(marks)
+            assert len(ask(words("any"), list(queries.digests(connection)))) == len(marks)
 
 
 # --- when a worktree is gone -----------------------------------------------------------------------

@@ -27,7 +27,7 @@ from ralph.model.record import MemoryKind
 from ralph.store import files
 from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
 from ralph.store.library import Stored
-from ralph.store.sources import Format, name_of
+from ralph.store.sources import Format, source_name
 
 # NOTE: Which verb an action of the pages means, for a record wherever it stands.
 
@@ -298,7 +298,7 @@ def plan_change(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ())
 
 
 def _describe_file(root: Path, change: FileChange) -> PlannedFile:
-    name = name_of(change.path, root)
+    name = source_name(change.path, root)
     return PlannedFile(name, unified_diff(name, change.before or "", change.after or ""), text_digest(change.before))
 
 
@@ -321,7 +321,7 @@ class ChangeHistory:
             for each in plan_change(self.root, wanted, patterns).files:
                 if stamps.get(each.name) != each.before and not each.name.endswith(_LOG):
                     raise changed_meanwhile(Path(each.name))
-            witness = GuardedWrite(lambda path: stamps.get(name_of(path, self.root)))
+            witness = GuardedWrite(lambda path: stamps.get(source_name(path, self.root)))
             try:
                 done = apply_action(self.root, wanted, patterns, witness)
             except BaseException:
@@ -418,7 +418,7 @@ def _restore_files(root: Path, kept: Sequence[FileBackup]) -> list[FileChange]:
         if can:
             wanted.append((each, text, after))
         elif not each.appended:
-            name = name_of(each.path, root)
+            name = source_name(each.path, root)
             raise Conflict(
                 f"{name}: somebody has changed the same lines since, so this cannot be taken back",
                 hint="look at the file; what you want to have back can be written by hand",

@@ -30,7 +30,7 @@ from ralph.model.record import Family, Record, Status
 from ralph.model.work import Story
 from ralph.search import citations
 from ralph.search.citations import CheckedCitation
-from ralph.store import files, lookup, rows
+from ralph.store import files, lookup, queries
 from ralph.store import sessions as stored_sessions
 from ralph.store.sources import Format, Source, contents
 
@@ -150,14 +150,14 @@ _Found = tuple[RecordRow, Format, TextLayer, TextLayer, tuple[tuple[str, str, st
 
 
 def _from_index(root: Path, connection: sqlite3.Connection, record_id: str) -> _Found:
-    key = rows.key_of(connection, record_id)
-    held = rows.records(connection, [key]) if key is not None else {}
+    key = queries.key_of(connection, record_id)
+    held = queries.records(connection, [key]) if key is not None else {}
     if key is None or key not in held:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
     record = held[key]
-    name, line = rows.places(connection, [key])[key]
-    form = rows.source_format(connection, name)
-    owner = record.origin.task or rows.tasks_of(connection, [key]).get(key, "")
+    name, line = queries.locations(connection, [key])[key]
+    form = queries.source_format(connection, name)
+    owner = record.origin.task or queries.tasks_of(connection, [key]).get(key, "")
     stale = outdated.citation_notes(root, [record]).get(record.id, "")
     past = outdated.describe_outdated(connection, [record]).get(record.id, "")
     row = RecordRow(record, name, line, owner, tokens.estimate(record.text), stale=stale, past=past)
@@ -191,8 +191,8 @@ def _format_from_name(name: str) -> Format:
 def _neighbour_layer(connection: sqlite3.Connection, key: int, record: Record) -> TextLayer:
     """What happened just before and after, with the record in between, as layer 2 tells it."""
     near = [other for _, other, _ in lookup.neighbours(connection, [key], _NEIGHBOUR_HOPS)]
-    near = near or rows.beside(connection, key, record, _NEIGHBOUR_HOPS)
-    everything = {**rows.records(connection, near), key: record}
+    near = near or queries.adjacent_keys(connection, key, record, _NEIGHBOUR_HOPS)
+    everything = {**queries.records(connection, near), key: record}
     ordered = sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))
     return _text_layer("\n".join(render.record_moment(each) for _, each in ordered))
 
@@ -202,8 +202,8 @@ def _text_layer(text: str) -> TextLayer:
 
 
 def _title(connection: sqlite3.Connection, name: str) -> str:
-    key = rows.key_of(connection, name)
-    other = rows.records(connection, [key]).get(key) if key is not None else None
+    key = queries.key_of(connection, name)
+    other = queries.records(connection, [key]).get(key) if key is not None else None
     return "" if other is None else record_title(other)
 
 
@@ -356,7 +356,7 @@ def session_timeline(
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[RecordRow, ...], int]:
         keys = stored_sessions.observation_keys(connection, session_id, limit, offset)
-        held, places = rows.records(connection, keys), rows.places(connection, keys)
+        held, places = queries.records(connection, keys), queries.locations(connection, keys)
         found = tuple(
             RecordRow(held[key], *places[key], held[key].origin.task, estimate(held[key].text))
             for key in keys
@@ -385,8 +385,8 @@ def _titles(root: Path, names: set[str]) -> dict[str, str]:
     """What records are called, in a line; a session is called by what it was about."""
 
     def question(connection: sqlite3.Connection) -> dict[str, str]:
-        keys = {name: key for name in names if (key := rows.key_of(connection, name)) is not None}
-        held = rows.records(connection, list(keys.values()))
+        keys = {name: key for name in names if (key := queries.key_of(connection, name)) is not None}
+        held = queries.records(connection, list(keys.values()))
         found = {name: held[key].title or held[key].text for name, key in keys.items() if key in held}
         for name in names - found.keys():
             found[name] = stored_sessions.stored_summary(connection, name)

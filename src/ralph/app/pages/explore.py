@@ -28,8 +28,8 @@ from ralph.model.query import Hit, Query
 from ralph.model.record import Record, Status
 from ralph.search import engine, question, terms
 from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, rank
-from ralph.store import lookup, rows, sessions
-from ralph.store.rows import Shape, Stand
+from ralph.store import lookup, queries, sessions
+from ralph.store.queries import FacetValues, SourceState
 
 # NOTE: What facets count of every record, in memory, in step with the index.
 
@@ -56,12 +56,12 @@ FacetCounts = Mapping[str, Sequence[tuple[str, int]]]
 class FacetView:
     """Every record of one state of the index: the number of its shape, and its time."""
 
-    stands: Mapping[int, Stand]
+    stands: Mapping[int, SourceState]
     sizes: tuple[int, ...]
     keys: Mapping[int, tuple[int, ...]]
     shape_of: Mapping[int, int]
     created: Mapping[int, str]
-    shapes: tuple[Shape, ...]
+    shapes: tuple[FacetValues, ...]
     _counted: dict[object, tuple[list[int], FacetCounts]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -161,7 +161,7 @@ class FacetCache:
 
     def view(self, connection: sqlite3.Connection) -> FacetView:
         """Every record as this connection sees it."""
-        stands, sizes = rows.stands(connection), rows.sizes(connection)
+        stands, sizes = queries.source_states(connection), queries.table_sizes(connection)
         with self._lock:
             old = self._view
         if (old.stands, old.sizes) == (stands, sizes) and all(stand.mtime_ns for stand in stands.values()):
@@ -173,7 +173,7 @@ class FacetCache:
 
 
 def _refresh_view(
-    old: FacetView, connection: sqlite3.Connection, stands: Mapping[int, Stand], sizes: tuple[int, ...]
+    old: FacetView, connection: sqlite3.Connection, stands: Mapping[int, SourceState], sizes: tuple[int, ...]
 ) -> FacetView:
     """The view of another state; only sources that are not as they were are read."""
     same = {key for key, stand in stands.items() if stand.mtime_ns and old.stands.get(key) == stand}
@@ -183,7 +183,11 @@ def _refresh_view(
 
 
 def _build_view(
-    old: FacetView, same: set[int], connection: sqlite3.Connection, stands: Mapping[int, Stand], sizes: tuple[int, ...]
+    old: FacetView,
+    same: set[int],
+    connection: sqlite3.Connection,
+    stands: Mapping[int, SourceState],
+    sizes: tuple[int, ...],
 ) -> FacetView:
     shape_of, created = dict(old.shape_of), dict(old.created)
     for source, numbers in old.keys.items():
@@ -194,7 +198,7 @@ def _build_view(
     keys = {source: list(numbers) for source, numbers in old.keys.items() if source in same}
     known = {shape: number for number, shape in enumerate(old.shapes)}
     names = {key: stand.path for key, stand in stands.items()}
-    for source, number, shape, time in rows.shapes(connection, stands.keys() - same, names):
+    for source, number, shape, time in queries.facet_values(connection, stands.keys() - same, names):
         shape_of[number] = known.setdefault(shape, len(known))
         created[number] = time
         keys.setdefault(source, []).append(number)
@@ -207,7 +211,7 @@ def date_days_ago(days: int) -> str:
     return (ids.now() - timedelta(days=days)).date().isoformat()
 
 
-def _has_facet_value(shape: Shape, facet: str, values: Collection[str]) -> bool:
+def _has_facet_value(shape: FacetValues, facet: str, values: Collection[str]) -> bool:
     if facet == "tag":
         return any(value.lower() in shape.tag for value in values)
     return getattr(shape, facet) in values
@@ -367,7 +371,7 @@ class Explorer:
         letters = terms.fold(wanted.text).split()
         if len(letters) != 1 or not letters[0].isalnum() or wanted.text[-1:].isspace():
             return None
-        keys = [key for key in rows.matching(connection, f'"{letters[0]}"*') if key in view.created]
+        keys = [key for key in queries.matching_keys(connection, f'"{letters[0]}"*') if key in view.created]
         passing, counts = view.counts([key for key in keys if own is None or key in own], wanted.chosen)
         if not passing:
             return None
@@ -409,7 +413,7 @@ class Explorer:
     ) -> _Hits:
         """What the words find, with the best of it in order."""
         text = wanted.text.strip()
-        if rows.key_of(connection, text) is not None or ids.date_of(text):
+        if queries.key_of(connection, text) is not None or ids.date_of(text):
             return self._named(connection, view, wanted, own)
         told: list[str] = []
         near = None
@@ -418,7 +422,7 @@ class Explorer:
         keep = _filter(connection, view, wanted, own)
         ranked = rank(connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=near)
         judged = [each for each in ranked.best if each.matched or each.link or each.close >= STANDARD.close]
-        held = rows.records(connection, [each.row.key for each in judged])
+        held = queries.records(connection, [each.row.key for each in judged])
         hits = [Hit(held[each.row.key], round(each.score, 4)) for each in judged if each.row.key in held]
         past = outdated.describe_outdated(connection, [hit.record for hit in hits])
         best = merge_repeats(outdated.demote_outdated(outdated.demote_stale(self.root, hits), past))
@@ -426,7 +430,7 @@ class Explorer:
         placed = tuple((key_of[id(hit.record)], hit, 1 + len(others)) for hit, others in best)
         match = " OR ".join(f'"{term}"' for term in question.rarest_terms(ranked.words, STANDARD.common))
         some = bool(match and (judged or any(wanted.chosen.values())))
-        found = rows.matching(connection, match) if some else []
+        found = queries.matching_keys(connection, match) if some else []
         keys = {key for key in found if key in view.created and (own is None or key in own)} | held.keys()
         by_key = {each.row.key: each for each in judged}
         return _Hits(
@@ -437,15 +441,15 @@ class Explorer:
         self, connection: sqlite3.Connection, view: FacetView, wanted: ListRequest, own: Collection[int] | None
     ) -> _Hits:
         """The records that have this very id; whoever knows it may see them also when they are retired."""
-        keys = [key for key in rows.keys_of(connection, wanted.text.strip()) if own is None or key in own]
-        held = rows.records(connection, [key for key in keys if key in view.created])
+        keys = [key for key in queries.keys_of(connection, wanted.text.strip()) if own is None or key in own]
+        held = queries.records(connection, [key for key in keys if key in view.created])
         best = tuple((key, Hit(record, 1.0, ("id",)), 1) for key, record in held.items())
         return _Hits(tuple(held), held, best=best)
 
     def _of_task(self, connection: sqlite3.Connection, view: FacetView, task: str) -> Collection[int]:
         """The keys of what is a task's own."""
         if self._owners is None or self._owners[0] is not view:
-            self._owners = (view, rows.tasks_of(connection, list(view.created)))
+            self._owners = (view, queries.tasks_of(connection, list(view.created)))
         return {key for key, owner in self._owners[1].items() if owner == task}
 
     def _rows(
@@ -453,8 +457,8 @@ class Explorer:
     ) -> tuple[RecordRow, ...]:
         """Records as a list shows them."""
         known = {key: (hit, count) for key, hit, count in hits.best}
-        held = {**hits.held, **rows.records(connection, [key for key in keys if key not in hits.held])}
-        places, owners = rows.places(connection, keys), rows.tasks_of(connection, keys)
+        held = {**hits.held, **queries.records(connection, [key for key in keys if key not in hits.held])}
+        places, owners = queries.locations(connection, keys), queries.tasks_of(connection, keys)
         shown = [held[key] for key in keys if key in held]
         others = shown if hits.ranked is None else [held[key] for key in keys if key in held and key not in hits.held]
         stale, past = (
@@ -511,7 +515,7 @@ def _reasons(connection: sqlite3.Connection, keys: Sequence[int], hits: _Hits) -
     words, today = hits.ranked.words, ids.today()
     judged = dict(hits.judged)
     others = [key for key in keys if key not in judged]
-    for key, row in lookup.judged(connection, others).items() if others else ():
+    for key, row in lookup.fetch_rows(connection, others).items() if others else ():
         judged[key] = RankedRow(row)
         text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
         judged[key].matched = {each.word: share for each in words if (share := each.match(text))}

@@ -28,7 +28,7 @@ from ralph.errors import RalphError
 from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import Record
-from ralph.store import files, lookup, rows
+from ralph.store import files, lookup, queries
 from ralph.store.sources import Format
 
 # NOTE: Where something looks like a secret in the project's files, looked for piece by piece for a page tha
@@ -264,8 +264,8 @@ def _records_by_id(root: Path, names: Iterable[str], formats: Sequence[str] = _C
     wanted = sorted(set(names))
 
     def question(connection: sqlite3.Connection) -> dict[str, Record]:
-        keys = rows.curated_keys(connection, formats, wanted)
-        return {record.id: record for record in rows.records(connection, keys).values()}
+        keys = queries.curated_keys(connection, formats, wanted)
+        return {record.id: record for record in queries.records(connection, keys).values()}
 
     return index.ask(root, question) if wanted else {}
 
@@ -300,7 +300,7 @@ def _verified_ids(root: Path) -> set[str]:
 
 
 def _record_count(root: Path) -> int:
-    return index.ask(root, lambda connection: rows.count_curated(connection, _CURATED))
+    return index.ask(root, lambda connection: queries.count_curated(connection, _CURATED))
 
 
 # --- what nobody uses --------------------------------------------------------------------------
@@ -342,14 +342,14 @@ _DUPLICATES_CACHE: dict[tuple[Path, str, State], tuple[list[Duplicate], bool]] =
 
 
 def _state(connection: sqlite3.Connection) -> State:
-    return rows.source_digests(connection, _CURATED)
+    return queries.source_digests(connection, _CURATED)
 
 
 def _texts(connection: sqlite3.Connection) -> list[RecordText]:
     """Every memory, guardrail and knowledge entry that holds."""
     replaced, today = lookup.superseded(connection), ids.today()
     found: list[RecordText] = []
-    for shelf, name, metadata, title, text in rows.curated_texts(connection, _CURATED):
+    for shelf, name, metadata, title, text in queries.curated_texts(connection, _CURATED):
         if name not in replaced and not _is_expired(metadata, today):
             found.append(RecordText(shelf, name, title, text))
     return found

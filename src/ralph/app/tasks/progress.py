@@ -37,7 +37,7 @@ from ralph.formats.work import PrdDocument, parse_prd
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, Outcome, Record
 from ralph.model.work import JournalEntry, Story, Task, ignore_text
-from ralph.store import files, rows
+from ralph.store import files, queries
 
 BUDGET = 2_000
 """Tokens of progress.txt that an iteration is told."""
@@ -237,7 +237,7 @@ def append_iteration(
     """Write down an iteration, once, and put what is worth it among the patterns; gives the patterns that are new."""
 
     def clean(text: str) -> str:
-        return rows.safe(redact(clean_text(text), patterns).text)
+        return queries.safe(redact(clean_text(text), patterns).text)
 
     block = _block(entry, story or entry.task, clean)
     known = [with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned]

@@ -35,7 +35,7 @@ from ralph.formats.work import parse_prd
 from ralph.model import ids
 from ralph.model.record import Family
 from ralph.model.work import Claim, Story, Task, TaskStatus, ignore_text
-from ralph.store import files, rows
+from ralph.store import files, queries
 
 if TYPE_CHECKING:
     from ralph.app.promote import Promotion
@@ -593,8 +593,8 @@ def log(root: Path, task_id: str) -> list[TaskEvent]:
 def _iterations(root: Path, task_id: str) -> list[TaskEvent]:
     from ralph.app import index  # noqa: PLC0415  (only this verb asks it)
 
-    where, values = rows.iterations(task=task_id)
-    found = index.ask(root, lambda asked: list(rows.stored(asked, Family.JOURNAL, where, tuple(values))))
+    where, values = queries.iterations(task=task_id)
+    found = index.ask(root, lambda asked: list(queries.select_records(asked, Family.JOURNAL, where, tuple(values))))
     records = sorted((record for _, record in found), key=lambda each: (each.created_at, each.origin.iteration or 0))
     return [
         TaskEvent(each.created_at, f"iteration {each.origin.iteration}: {each.kind.value}", each.origin.run, each.text)

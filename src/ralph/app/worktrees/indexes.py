@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.errors import RalphError
-from ralph.store import db, files, rows
+from ralph.store import db, files, queries
 from ralph.store.index import discard
 
 
@@ -70,4 +70,4 @@ def digests(root: Path) -> set[str]:
 
 def _digests(path: Path) -> Iterator[str]:
     with suppress(RalphError, sqlite3.Error), closing(db.connect(path, read_only=True)) as connection:
-        yield from rows.digests(connection).values()
+        yield from queries.digests(connection).values()

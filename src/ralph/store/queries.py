@@ -38,7 +38,7 @@ _KIND = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "out
 _OURS = ("key", "id", "record_id", "source", "seq", "metadata")
 
 
-def stored(
+def select_records(
     connection: sqlite3.Connection, family: Family, where: str, values: tuple[object, ...]
 ) -> Iterator[tuple[int, Record]]:
     """The records of a family that fulfil a condition, with their keys."""
@@ -70,7 +70,7 @@ def digest_of(record: Record) -> str:
     return hashlib.sha1(words, usedforsecurity=False).hexdigest()
 
 
-def plain(value: object) -> str | int | float | None:
+def column_value(value: object) -> str | int | float | None:
     """What a column can hold of somebody's JSON: lists and objects as text, a number beyond all bounds not at all."""
     if isinstance(value, str):
         return safe(value)
@@ -79,12 +79,12 @@ def plain(value: object) -> str | int | float | None:
     return value if value is None or isinstance(value, float) else safe(json.dumps(value, ensure_ascii=False))
 
 
-def places(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, int]]:
+def locations(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, int]]:
     """Where records stand: the file's name relative to the project, and the line."""
     found: dict[int, tuple[str, int]] = {}
     for family in FAMILIES:
         table, key = TABLES[family]
-        for part in lookup.parts(_of(keys, family)):
+        for part in lookup.key_batches(_of(keys, family)):
             marks = ", ".join("?" * len(part))
             sql = (
                 f"SELECT t.{key} AS key, s.path, t.line FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608 - our own words
@@ -94,7 +94,7 @@ def places(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tup
     return found
 
 
-def newest(connection: sqlite3.Connection, query: Query, limit: int | None) -> list[int]:
+def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None) -> list[int]:
     """The keys of the newest records that pass the filters; of one time, the last in its file."""
     parts, values = _selected(query, "{key} AS key, created_at, (SELECT path FROM sources WHERE key = source) AS place")
     sql = " UNION ALL ".join(parts) + " ORDER BY created_at DESC, place DESC, key DESC LIMIT ?"
@@ -112,7 +112,7 @@ def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Re
     """The records behind keys of any family."""
     found: dict[int, Record] = {}
     for family in FAMILIES:
-        for part in lookup.parts(_of(keys, family)):
+        for part in lookup.key_batches(_of(keys, family)):
             table, key = TABLES[family]
             marks = ", ".join("?" * len(part))
             sql = f"SELECT {COLUMNS[family]} FROM {table} WHERE {key} IN ({marks})"  # noqa: S608  (our own names)
@@ -121,7 +121,7 @@ def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Re
     return found
 
 
-def of_session(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
+def session_records(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
     """Everything that is recorded of a session, in the order in which it happened; of too much, both ends."""
     sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
     keys = [row[0] for row in connection.execute(sql, (safe(session_id),))]
@@ -152,7 +152,7 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
     return found
 
 
-def beside(connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = "") -> list[int]:
+def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = "") -> list[int]:
     """The keys of the records of the same family just before and after a record in time, as far as a task sees them."""
     table, key = TABLES[record.family]
     wheres, values = _wheres(record.family, Query(task=task))
@@ -172,15 +172,17 @@ def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, s
     )
     session = "(SELECT max(task_id) FROM sessions s WHERE observations.session_id IN (s.id, s.session_id))"
     told = {
-        Family.MEMORY: f"nullif({lookup.TOLD_TASK}, ''), {home.format('records.source')}",
-        Family.OBSERVATION: f"nullif({lookup.TOLD_TASK}, ''), {session}",
+        Family.MEMORY: f"nullif({lookup.ORIGIN_TASK}, ''), {home.format('records.source')}",
+        Family.OBSERVATION: f"nullif({lookup.ORIGIN_TASK}, ''), {session}",
         Family.JOURNAL: f"nullif(task_id, ''), {home.format('journal.source')}",
     }
     found: dict[int, str] = {}
     for family in FAMILIES:
         table, key = TABLES[family]
-        for part in lookup.parts(_of(keys, family)):
-            sql = f"SELECT {key}, coalesce({told[family]}, '') FROM {table} WHERE {key} IN ({lookup.marks(part)})"  # noqa: S608 - our own words
+        for part in lookup.key_batches(_of(keys, family)):
+            sql = (
+                f"SELECT {key}, coalesce({told[family]}, '') FROM {table} WHERE {key} IN ({lookup.placeholders(part)})"  # noqa: S608 - our own words
+            )
             found.update((row[0], row[1]) for row in connection.execute(sql, part) if row[1])
     return found
 
@@ -189,7 +191,7 @@ def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> 
     """Whether a task may know of a session: neither it nor anything in it is of another one that is not finished."""
     sql = (
         f"SELECT 1 FROM sessions WHERE ? IN (id, session_id) AND task_id IN ({lookup.OTHERS}) UNION ALL "  # noqa: S608 - our own words
-        f"SELECT 1 FROM observations WHERE session_id = ? AND {lookup.TOLD_TASK} IN ({lookup.OTHERS}) LIMIT 1"
+        f"SELECT 1 FROM observations WHERE session_id = ? AND {lookup.ORIGIN_TASK} IN ({lookup.OTHERS}) LIMIT 1"
     )
     named = (safe(session_id), safe(task))
     return not task or connection.execute(sql, (*named, *named)).fetchone() is None
@@ -199,7 +201,7 @@ def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
     """The ids of the sessions that `sees_session` is not true of, all at once; none for whoever has no task."""
     sql = (
         f"SELECT id, session_id FROM sessions WHERE task_id IN ({lookup.OTHERS}) UNION "  # noqa: S608 - our own words
-        f"SELECT session_id, NULL FROM observations WHERE {lookup.TOLD_TASK} IN ({lookup.OTHERS})"
+        f"SELECT session_id, NULL FROM observations WHERE {lookup.ORIGIN_TASK} IN ({lookup.OTHERS})"
     )
     found = connection.execute(sql, (safe(task), safe(task))) if task else ()
     return {name for row in found for name in row if name}
@@ -222,7 +224,7 @@ def observations_of_task(
     return [found[key] for key in keys[-limit:] if key in found and found[key].origin.task in ("", task)]
 
 
-def unfinished(connection: sqlite3.Connection, but: str) -> set[str]:
+def unfinished_tasks(connection: sqlite3.Connection, but: str) -> set[str]:
     """The ids of the tasks that are not finished, but for one."""
     return {row[0] for row in connection.execute(lookup.OTHERS, (safe(but),))}
 
@@ -256,7 +258,7 @@ def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -
         if keys is None:
             found.update((row["key"], row["digest"]) for row in connection.execute(sql))
             continue
-        for part in lookup.parts(_of(keys, family)):
+        for part in lookup.key_batches(_of(keys, family)):
             marks = ", ".join("?" * len(part))
             rows = connection.execute(f"{sql} WHERE {key} IN ({marks})", part)
             found.update((row["key"], row["digest"]) for row in rows)
@@ -285,14 +287,14 @@ def iterations(
     return " AND ".join(tests), [safe(value) if isinstance(value, str) else value for value in values]
 
 
-def loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
+def count_loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
     """By status: how many runs of the loop there are that did something, and how many iterations they had together."""
     worked = "iterations > 0 OR status != 'success'"
     sql = f"SELECT status, count(*), sum(iterations) FROM loop_runs WHERE {worked} GROUP BY status"  # noqa: S608  (ours)
     return {row[0]: (int(row[1]), int(row[2])) for row in connection.execute(sql)}
 
 
-def counts(connection: sqlite3.Connection) -> dict[str, int]:
+def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     """How many rows each table has."""
     tables = ("sources", "records", "observations", "journal", "sessions", "loop_runs", "tasks")
     return {
@@ -304,8 +306,8 @@ def counts(connection: sqlite3.Connection) -> dict[str, int]:
 def row_ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return the ids of memory rows by their keys, in the order of the keys."""
     found: dict[int, str] = {}
-    for part in lookup.parts(list(keys)):
-        sql = f"SELECT key, id FROM records WHERE key IN ({lookup.marks(part)})"  # noqa: S608 - our own words
+    for part in lookup.key_batches(list(keys)):
+        sql = f"SELECT key, id FROM records WHERE key IN ({lookup.placeholders(part)})"  # noqa: S608 - our own words
         found.update((row[0], row[1]) for row in connection.execute(sql, part))
     return {key: found[key] for key in keys if key in found}
 
@@ -316,7 +318,7 @@ def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, 
     unique = list(dict.fromkeys(names))
     for start in range(0, len(unique), 900):
         part = unique[start : start + 900]
-        sql = f"SELECT id, key FROM records WHERE id IN ({lookup.marks(part)})"  # noqa: S608 - our own words
+        sql = f"SELECT id, key FROM records WHERE id IN ({lookup.placeholders(part)})"  # noqa: S608 - our own words
         found.update((row[0], row[1]) for row in connection.execute(sql, part))
     return found
 
@@ -338,7 +340,7 @@ def source_format(connection: sqlite3.Connection, path: str) -> str:
 
 def source_digests(connection: sqlite3.Connection, formats: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the names and digests of the sources of some formats."""
-    sql = f"SELECT path, digest FROM sources WHERE format IN ({lookup.marks(formats)}) ORDER BY path"  # noqa: S608 - our own words
+    sql = f"SELECT path, digest FROM sources WHERE format IN ({lookup.placeholders(formats)}) ORDER BY path"  # noqa: S608 - our own words
     return tuple((str(path), str(digest)) for path, digest in connection.execute(sql, tuple(formats)))
 
 
@@ -365,7 +367,7 @@ def curated_texts(connection: sqlite3.Connection, formats: Sequence[str]) -> Ite
 def _curated(formats: Sequence[str]) -> str:
     return (
         "FROM records r JOIN sources s ON s.key = r.source "
-        f"WHERE s.format IN ({lookup.marks(formats)}) AND r.status <> ?"
+        f"WHERE s.format IN ({lookup.placeholders(formats)}) AND r.status <> ?"
     )
 
 
@@ -419,14 +421,14 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
         wheres.append("status <> ?")
         values.append(Status.RETIRED.value)
     if query.task:
-        test, more = lookup.seen_by(query.task, FAMILIES.index(family))
+        test, more = lookup.visibility_test(query.task, FAMILIES.index(family))
         wheres.append(test)
         values += more
     return wheres, [safe(value) if isinstance(value, str) else value for value in values]
 
 
 def _of(keys: Sequence[int], family: Family) -> list[int]:
-    return lookup.of(keys, FAMILIES.index(family))
+    return lookup.of_family(keys, FAMILIES.index(family))
 
 
 # --- facets ------------------------------------------------------------------------------------
@@ -434,7 +436,7 @@ def _of(keys: Sequence[int], family: Family) -> list[int]:
 # has changed: a running loop changes one log a second, and the others never.
 
 
-class Shape(NamedTuple):
+class FacetValues(NamedTuple):
     """What is counted of a record, its time aside; many records have one shape."""
 
     family: str
@@ -445,7 +447,7 @@ class Shape(NamedTuple):
     status: str
 
 
-class Stand(NamedTuple):
+class SourceState(NamedTuple):
     """A source as the index read it; `mtime_ns` is 0 in an index that is made for one question."""
 
     path: str
@@ -455,13 +457,13 @@ class Stand(NamedTuple):
     offset: int
 
 
-def stands(connection: sqlite3.Connection) -> dict[int, Stand]:
+def source_states(connection: sqlite3.Connection) -> dict[int, SourceState]:
     """Every source by its key."""
     sql = "SELECT key, path, mtime_ns, size, inode, offset FROM sources"
-    return {row[0]: Stand(*row[1:]) for row in connection.execute(sql)}
+    return {row[0]: SourceState(*row[1:]) for row in connection.execute(sql)}
 
 
-def sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
+def table_sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
     """How many rows each family has, and its last key: an index that was made anew is told by them."""
     found: list[int] = []
     for table, key in lookup.TABLES:
@@ -470,25 +472,25 @@ def sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
     return tuple(found)
 
 
-def shapes(
+def facet_values(
     connection: sqlite3.Connection, sources: Collection[int], names: Mapping[int, str]
-) -> Iterator[tuple[int, int, Shape, str]]:
+) -> Iterator[tuple[int, int, FacetValues, str]]:
     """Source, key, shape and time of every record of some sources."""
     for family in FAMILIES:
         table, key = TABLES[family]
         status, scope, _ = USUAL[family]
-        told = "status" if family is Family.MEMORY else lookup.TOLD_TASK.replace("task", "status")
-        for part in lookup.parts(sorted(sources)):
+        told = "status" if family is Family.MEMORY else lookup.ORIGIN_TASK.replace("task", "status")
+        for part in lookup.key_batches(sorted(sources)):
             sql = (
                 f"SELECT source, {key}, {_KIND[family]}, tags, scope, {told}, created_at "  # noqa: S608  (our own names)
-                f"FROM {table} WHERE source IN ({lookup.marks(part)})"
+                f"FROM {table} WHERE source IN ({lookup.placeholders(part)})"
             )
             for source, number, kind, tags, own_scope, own_status, created in connection.execute(sql, part):
                 said = (own_scope or scope.value, names[source], own_status or status.value)
-                yield source, number, Shape(family.value, kind, _tags(tags), *said), created
+                yield source, number, FacetValues(family.value, kind, _tags(tags), *said), created
 
 
-def matching(connection: sqlite3.Connection, match: str) -> list[int]:
+def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:
     """The keys of everything that a full-text match finds, in no order."""
     return [row[0] for row in connection.execute("SELECT rowid FROM search WHERE search MATCH ?", (match,))]
 

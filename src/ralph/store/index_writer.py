@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING
 
 from ralph.model.record import Family, Record
 from ralph.store.columns import list_text, metadata_of, scope_text
-from ralph.store.rows import BEARER, FAMILIES, TABLES, Terms, digest_of, plain, safe, search_columns, stored
+from ralph.store.queries import (
+    BEARER,
+    FAMILIES,
+    TABLES,
+    Terms,
+    column_value,
+    digest_of,
+    safe,
+    search_columns,
+    select_records,
+)
 from ralph.store.sources import Contents, Format, Interpret, Placed, Source, contents
 
 if TYPE_CHECKING:
@@ -37,7 +47,7 @@ Columns = dict[str, str | int | float | None]
 Row = tuple[object, ...]
 
 
-class Writer:
+class IndexWriter:
     """One connection's writing: rows in, rows out, and their words."""
 
     def __init__(self, connection: sqlite3.Connection, terms: Terms, interpret: Interpret | None = None) -> None:
@@ -87,7 +97,7 @@ class Writer:
         """Take away everything a source said."""
         sql = "INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)"
         for family in FAMILIES:
-            held = stored(self.connection, family, "source = ?", (source,))
+            held = select_records(self.connection, family, "source = ?", (source,))
             self.connection.executemany(sql, ((key, *search_columns(record, self._terms)) for key, record in held))
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))  # noqa: S608  (our own names)
@@ -129,7 +139,7 @@ class Writer:
                   task.parent, task.feature, task.attempts, task.worktree, task.branch, task.created_at,
                   task.updated_at)  # fmt: skip
         sql = "INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        self.connection.execute(sql, [plain(value) for value in values])
+        self.connection.execute(sql, [column_value(value) for value in values])
 
     def _keys(self, family: Family, count: int) -> range:
         """The next free keys of a family: they count in steps of three."""
@@ -186,8 +196,20 @@ def _shared(record: Record, name: str) -> tuple[str, str, str, str, str, bytes]:
 
 def _memory(record: Record, key: int, name: str, place: int, shared: tuple[object, ...]) -> Row:
     title, tags, files, created, metadata, digest = shared
-    return (key, name, record.kind.value, title, safe(record.text), tags, files, record.status.value,
-            scope_text(record), created, metadata, digest)  # fmt: skip
+    return (
+        key,
+        name,
+        record.kind.value,
+        title,
+        safe(record.text),
+        tags,
+        files,
+        record.status.value,
+        scope_text(record),
+        created,
+        metadata,
+        digest,
+    )
 
 
 def _observation(record: Record, key: int, name: str, place: int, shared: tuple[object, ...]) -> Row:
@@ -199,10 +221,26 @@ def _observation(record: Record, key: int, name: str, place: int, shared: tuple[
 def _journal(record: Record, key: int, name: str, place: int, shared: tuple[object, ...]) -> Row:
     title, tags, files, created, metadata, digest = shared
     origin, extra = record.origin, record.extra
-    return (key, name, safe(origin.run), plain(origin.iteration), safe(origin.task) or None,
-            plain(extra.get("feature")), record.kind.value, plain(extra.get("model")),
-            plain(extra.get("duration_secs")), plain(extra.get("cost_usd")) or 0.0, files, title, safe(record.text),
-            tags, scope_text(record), created, metadata, digest)  # fmt: skip
+    return (
+        key,
+        name,
+        safe(origin.run),
+        column_value(origin.iteration),
+        safe(origin.task) or None,
+        column_value(extra.get("feature")),
+        record.kind.value,
+        column_value(extra.get("model")),
+        column_value(extra.get("duration_secs")),
+        column_value(extra.get("cost_usd")) or 0.0,
+        files,
+        title,
+        safe(record.text),
+        tags,
+        scope_text(record),
+        created,
+        metadata,
+        digest,
+    )
 
 
 _ROW = {Family.MEMORY: _memory, Family.OBSERVATION: _observation, Family.JOURNAL: _journal}
@@ -222,9 +260,9 @@ def _folded(
         said: Columns = {}
         for column in columns:
             held = value.get(column)
-            if held is None or (column in allowed and held not in allowed[column]) or plain(held) is None:
+            if held is None or (column in allowed and held not in allowed[column]) or column_value(held) is None:
                 continue
-            said[column] = plain(held)
+            said[column] = column_value(held)
         _fold(folded.setdefault(safe(name), {}), said)
     return folded
 
