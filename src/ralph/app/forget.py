@@ -520,7 +520,7 @@ def _searched_files(root: Path) -> Iterator[Path]:
     beside = [*root.glob("guardrails.md*"), *paths.progress_files(root)]
     found = {path for folder in folders for path in folder.rglob("*")} | set(beside)
     for path in sorted(found):
-        if path.is_file() and not path.name.startswith(("ralph.db", "vectors.")):
+        if path.is_file() and not path.name.startswith(("ralph.db", "graph.db", "vectors.")):
             yield path
 
 

@@ -151,7 +151,7 @@ class _Session:
         injected, skill, rest = text.partition(_SKILL)
         self.stage.show("".join(f"| {part}\n" for part in injected.splitlines()))
         if skill:
-            self.stage.show(f"| {skill} ({len(rest.splitlines())} lines: `ralph skill show`)\n")
+            self.stage.show(f"| {skill} ({len(rest.splitlines())} lines: `ralph skill`)\n")
         return text
 
     def prompt(self, text: str) -> str:

@@ -79,6 +79,9 @@ EXTRAS = {
     "numpy": "local",
     "acp": "acp",
     "mcp": "mcp",
+    "mcp_types": "mcp",
+    "anyio": "mcp",
+    "pydantic": "mcp",
     "starlette": "web",
     "uvicorn": "web",
     "markdown_it": "web",
@@ -122,18 +125,9 @@ class LazyGroup(click.Group):
 
 
 def load_command(name: str, where: str) -> click.Command:
-    """Import a command; a missing optional package becomes advice."""
+    """Import a command."""
     module, _, attribute = where.partition(":")
-    try:
-        command = getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        raise UsageError(
-            f"`ralph {name}` needs the extra '{extra}', which is not installed",
-            hint=f"uv tool install 'ralph-memory[{extra}]'   (or: pipx install 'ralph-memory[{extra}]')",
-        ) from error
+    command = getattr(import_module(module), attribute)
     if not isinstance(command, click.Command):
         raise TypeError(f"{where} is not a command")
     return command
@@ -214,6 +208,8 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     except OSError as error:
         return _system(error)
+    except ModuleNotFoundError as error:
+        return _missing_package(error)
     except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
         return _bug(error)
     return code if isinstance(code, int) else 0
@@ -247,6 +243,16 @@ def _system(error: OSError) -> int:
     click.echo(f"error: {error.filename or 'input or output failed'}: {said}", err=True)
     click.echo("  run again with RALPH_DEBUG=1 to see where", err=True)
     return 1
+
+
+def _missing_package(error: ModuleNotFoundError) -> int:
+    """Name the extra that a missing package comes with."""
+    extra = EXTRAS.get((error.name or "").partition(".")[0])
+    if extra is None:
+        return _bug(error)
+    click.echo(f"error: this needs the extra '{extra}', which is not installed", err=True)
+    click.echo(f"  uv tool install 'ralph-memory[{extra}]'   (or: pipx install 'ralph-memory[{extra}]')", err=True)
+    return UsageError.exit_code
 
 
 def _drop_output() -> None:
