@@ -4,23 +4,35 @@ Edits change only the lines of the fields that differ; unknown keys, comments an
 is composed, not loaded, because the positions of the values are needed to splice them.
 """
 
+import itertools
 import json
 import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Refused
-from ralph.formats.text import BOM, Entry, Problem, check_text, find_entry, line_problem, newline_of, scan_lines
+from ralph.formats.text import (
+    BOM,
+    Entry,
+    Problem,
+    TextDocument,
+    check_text,
+    find_entry,
+    line_problem,
+    newline_of,
+    scan_lines,
+    sort_problems,
+)
 from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Record, Status, kind_of
 
-MAX_FRONT_MATTER = 16_384
-"""Front matter is a few lines; a larger one is an accident, and parsing YAML is not always linear."""
+KNOWLEDGE_LABEL = "knowledge"
+TRUNCATED = "[truncated]"
 
+_MAX_FRONT_MATTER = 16_384  # characters: a larger one is an accident, and parsing YAML is not always linear
 _MAX_DEPTH = 20
 _MAX_MARKS = 500  # brackets in all, list marks in a line: the C parser recurses into them without a check
 _CLOSING_LINE = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
@@ -32,26 +44,23 @@ _UNPRINTABLE = re.compile(
 )
 _TAG = "tag:yaml.org,2002:"
 _NULL = _TAG + "null"
+_KIND_KEYS = ("kind", "type")
+_STATUS = "status"  # somebody's own key, unless its value is `retired`
+_RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
+_LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
+_TICKS = re.compile(r"`+")
+_LONGEST_NAME = 240  # bytes, so that the file's name with `.md` and a suffix fits everywhere
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatterFlaw:
-    """Why a text has no front matter that can be read, and at which line."""
-
-    line: int
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class FrontMatterField:
-    """One key: its value, the words as they were written, and where they stand in the text."""
+class FrontMatterField(NamedTuple):
+    """One key: its value and its span in the text."""
 
     name: str
     value: object
     raw: str | None
-    """A scalar's words; None for null, lists and mappings."""
+    """A scalar's text; None for null, lists and mappings."""
     items: tuple[str, ...] | None
-    """A list's scalars in their own words; None when the value is no list."""
+    """The texts of a list's scalars; None when the value is no list."""
     line_start: int
     start: int
     end: int
@@ -61,30 +70,41 @@ class FrontMatterField:
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """The fields, and where the front matter and the body stand."""
+    """The fields, and where the front matter ends and the body begins."""
 
-    fields: tuple[FrontMatterField, ...]
+    fields: Mapping[str, FrontMatterField]
     duplicates: tuple[tuple[str, int], ...]
-    """Keys that occur twice, with the line of the last one, which counts."""
+    """Duplicate keys, with the line of the last one, which counts."""
     end: int
     body: int
 
-    def get(self, name: str) -> FrontMatterField | None:
-        """The field of that name."""
-        return next((field for field in self.fields if field.name == name), None)
+    def text(self, name: str) -> str:
+        """The text of a scalar on one line, or ""."""
+        return " ".join((self.fields[name].raw or "").split()) if name in self.fields else ""
+
+    def kind_key(self) -> str:
+        """The key that names a kind of memory, or ""."""
+        return next((name for name in _KIND_KEYS if kind_of(self.text(name)) is not None), "")
+
+    def tags(self) -> tuple[str, ...]:
+        """The tags, from a list or a text with commas."""
+        field = self.fields.get("tags")
+        if field is None:
+            return ()
+        return clean_tags(field.items if field.items is not None else (field.raw or "").split(","))
 
 
-def read_front_matter(text: str) -> FrontMatter | FrontMatterFlaw:
-    """The front matter at the top of a text, or why there is none."""
+def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
+    """The front matter at the top of a text, or the line and the reason why there is none."""
     begin = len(BOM) if text.startswith(BOM) else 0
     opening = text.find("\n", begin)
     if text[begin : begin + 3] != "---" or text[begin : max(opening, 0)].rstrip("\r") != "---":
-        return FrontMatterFlaw(1, "the first line must be `---`, the start of the front matter")
+        return (1, "the first line must be `---`, the start of the front matter")
     closing = _CLOSING_LINE.search(text, opening + 1)
     if closing is None:
-        return FrontMatterFlaw(1, "the front matter is not closed by a line `---`")
-    if closing.start() - opening > MAX_FRONT_MATTER:
-        return FrontMatterFlaw(1, f"the front matter is larger than {MAX_FRONT_MATTER} characters")
+        return (1, "the front matter is not closed by a line `---`")
+    if closing.start() - opening > _MAX_FRONT_MATTER:
+        return (1, f"the front matter is larger than {_MAX_FRONT_MATTER} characters")
     front = text[opening + 1 : closing.start()]
     import yaml  # noqa: PLC0415 - loading PyYAML takes longer than most commands
 
@@ -96,15 +116,15 @@ def read_front_matter(text: str) -> FrontMatter | FrontMatterFlaw:
         fields = _read_fields(root, front, opening + 1)
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark.index if error.problem_mark is not None else 0
-        return FrontMatterFlaw(_line(text, opening + 1 + at), f"this is not YAML: {error.problem or error.context}")
+        return (_line(text, opening + 1 + at), f"this is not YAML: {error.problem or error.context}")
     except yaml.reader.ReaderError as error:
-        return FrontMatterFlaw(_line(text, opening + 1 + error.position), "a character that YAML does not allow")
+        return (_line(text, opening + 1 + error.position), "a character that YAML does not allow")
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError) as error:
-        return FrontMatterFlaw(2, f"this front matter cannot be read: {str(error)[:80]}")
+        return (2, f"this front matter cannot be read: {str(error)[:80]}")
     last = {field.name: field for field in fields}
     duplicates = [field.name for field in fields if last[field.name] is not field]
     lines = tuple((name, _line(text, last[name].start)) for name in duplicates)
-    return FrontMatter(tuple(last.values()), lines, closing.start(), closing.end())
+    return FrontMatter(last, lines, closing.start(), closing.end())
 
 
 def _line(text: str, at: int) -> int:
@@ -139,7 +159,7 @@ def _read_fields(root: Any, front: str, offset: int) -> list[FrontMatterField]:
 
 
 def _node_value(node: Any, visited: set[int], depth: int) -> object:
-    """A node as plain values; ValueError for aliases, which can grow without bound, and for deep nesting."""
+    """A node as Python values; ValueError for aliases, which can grow without bound, and for deep nesting."""
     if id(node) in visited or depth > _MAX_DEPTH:
         raise ValueError("YAML aliases and deep nesting are not read here")
     visited.add(id(node))
@@ -152,18 +172,18 @@ def _node_value(node: Any, visited: set[int], depth: int) -> object:
     return _scalar_value(str(node.tag).removeprefix(_TAG), str(node.value))
 
 
-def _scalar_value(tag: str, words: str) -> object:
+def _scalar_value(tag: str, text: str) -> object:
     """A scalar's value: a number only where writing it again gives the same characters."""
     if tag == "null":
         return None
     if tag == "bool":
-        return words.lower() in ("true", "yes", "on")
-    if tag == "int" and re.fullmatch(r"-?[0-9]{1,18}", words) and str(int(words)) == words:
-        return int(words)
-    if tag == "float" and re.fullmatch(r"-?[0-9]+\.[0-9]+(?:e[-+][0-9]+)?", words):
-        number = float(words)
-        return number if math.isfinite(number) and _write_float(number) == words else words
-    return words
+        return text.lower() in ("true", "yes", "on")
+    if tag == "int" and re.fullmatch(r"-?[0-9]{1,18}", text) and str(int(text)) == text:
+        return int(text)
+    if tag == "float" and re.fullmatch(r"-?[0-9]+\.[0-9]+(?:e[-+][0-9]+)?", text):
+        number = float(text)
+        return number if math.isfinite(number) and _write_float(number) == text else text
+    return text
 
 
 def _node_end(node: Any, front: str) -> int:
@@ -180,12 +200,12 @@ def change_fields(
     text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str
 ) -> str:
     """The text with other values in its front matter and without some keys; a new key goes to the end."""
-    fields = [field for field in map(matter.get, removed) if field is not None]
+    fields = [matter.fields[name] for name in removed if name in matter.fields]
     edits = [(field.line_start, text.find("\n", field.end) + 1, "") for field in fields]
-    new = [write_field(name, value) + newline for name, value in values.items() if matter.get(name) is None]
+    new = [write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
     edits.append((matter.end, matter.end, "".join(new)))
     for name, value in values.items():
-        field = matter.get(name)
+        field = matter.fields.get(name)
         if field is None:
             continue
         if field.column >= 0 and isinstance(value, tuple):
@@ -225,70 +245,50 @@ def write_value(value: object) -> str:
         return f"{{{', '.join(f'{_quote(str(key))}: {write_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, Sequence):
         return f"[{', '.join(write_value(item) for item in value)}]"
-    raise Refused(f"front matter cannot hold {value!r}", hint="use words, numbers, lists or mappings")
+    raise Refused(f"front matter cannot hold {value!r}", hint="use texts, numbers, lists or mappings")
 
 
 def _write_float(value: float) -> str:
-    words = repr(value)
-    return words if "." in words else words.replace("e", ".0e")
+    text = repr(value)
+    return text if "." in text else text.replace("e", ".0e")
 
 
 def _quote(text: str) -> str:
     if any("\ud800" <= char <= "\udfff" or char == "\x00" for char in text):
-        raise Refused(
-            "the front matter would hold a character that YAML cannot: NUL or half of a surrogate pair",
-            hint="remove it from the title, the tags or the other values",
-        )
+        what = "the front matter would hold a character that YAML cannot: NUL or half of a surrogate pair"
+        raise Refused(what, hint="remove it from the title, the tags or the other values")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped) + '"'
 
 
-KNOWLEDGE_LABEL = "knowledge"
-TRUNCATED = "[truncated]"
-_KIND_KEYS = ("kind", "type")
-_STATUS = "status"
-"""Somebody's own key, unless it says `retired`: then the entry is kept and no longer offered."""
-_RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
-_LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
-_TICKS = re.compile(r"`+")
-_LONGEST_NAME = 240  # bytes, so that the file's name with `.md` and a suffix fits everywhere
-
-
 @dataclass(frozen=True, slots=True)
-class KnowledgeDocument:
+class KnowledgeDocument(TextDocument):
     """A parsed knowledge file: one entry or none."""
 
-    text: str
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
     slug: str
     matter: FrontMatter | None
 
-    def __str__(self) -> str:
-        return self.text
-
     def add(self, record: Record) -> "KnowledgeDocument":
-        """The file with its entry; Conflict when something stands in it already."""
+        """The file with its entry; Conflict when it is not empty."""
         if self.text.strip(BOM + " \t\r\n"):
-            raise Conflict(
-                "a knowledge file holds one entry, and this one is not empty",
-                hint="write the entry to a file of its own, or replace this one",
-            )
-        return self._checked(
-            self.text[: self.text.startswith(BOM)] + render_knowledge(record), normalise_entry(record, self.slug)
-        )
+            hint = "write the entry to a file of its own, or replace this one"
+            raise Conflict("a knowledge file holds one entry, and this one is not empty", hint=hint)
+        text = self.text[: self.text.startswith(BOM)] + render_knowledge(record)
+        return self._checked(text, normalise_entry(record, self.slug))
 
     def replace(self, record_id: str, record: Record) -> "KnowledgeDocument":
-        """The file with the values and the body that differ written anew."""
+        """The file with the values and the body that differ changed."""
         old = find_entry(self.entries, record_id).record
         expected = normalise_entry(record, self.slug)
         text, newline = self.text, newline_of(self.text)
         if self.matter is None or expected == old:
             return self
         if expected.text != old.text:
-            text = text[: self.matter.body] + self._body(expected.text, newline)
+            text = text[: self.matter.body] + self._body(self.matter.body, expected.text, newline)
         before, after = _field_values(old), _field_values(expected)
-        key = next((name for name in _KIND_KEYS if _kind_field(self.matter, name)), "kind")
+        key = self.matter.kind_key() or "kind"
         written = {
             key if name == "kind" else name: value
             for name, value in after.items()
@@ -302,44 +302,53 @@ class KnowledgeDocument:
         find_entry(self.entries, record_id)
         return parse_knowledge(self.text[: self.text.startswith(BOM)], self.slug)
 
-    def _body(self, words: str, newline: str) -> str:
+    def _body(self, start: int, body: str, newline: str) -> str:
         """A new body between the old one's blank line above and its line end below."""
-        begin = self.matter.body if self.matter is not None else 0
-        above, _, below = _split(self.text[begin:])
-        if not self.text[:begin].endswith("\n"):
+        above, _, below = _split(self.text[start:])
+        if not self.text[:start].endswith("\n"):
             above, below = newline * 2, newline
-        elif not above and words.startswith("\n"):
+        elif not above and body.startswith("\n"):
             above = newline
-        if not below and words.endswith("\n"):
+        if not below and body.endswith("\n"):
             below = newline
-        return above + words.replace("\n", newline) + below
+        return above + body.replace("\n", newline) + below
 
     def _checked(self, text: str, expected: Record) -> "KnowledgeDocument":
         after = parse_knowledge(text, self.slug)
         if [entry.record for entry in after.entries] != [expected]:
-            raise Refused(
-                "this entry cannot be written so that it reads back the same",
-                hint="look for odd characters in its title, tags and text",
-            )
+            hint = "look for unusual characters in its title, tags and text"
+            raise Refused("this entry cannot be written so that it reads back the same", hint=hint)
         return after
 
 
 def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
-    """Read a knowledge file; `slug` is its name without `.md`."""
+    """Parse a knowledge file; `slug` is its name without `.md`."""
+
+    def no_entry(line: int, what: str, code: str) -> KnowledgeDocument:
+        hint = "begin the file with `---`, a `title:` and `tags:`, and `---` again"
+        return KnowledgeDocument(text, (), (Problem(line, what, hint, "error", code),), slug, None)
+
     matter = read_front_matter(text)
-    if isinstance(matter, FrontMatterFlaw):
-        return _no_entry(text, slug, matter.line, matter.what, "bad-front-matter")
-    title = _text_field(matter, "title")
-    if not title:
-        return _no_entry(text, slug, _line_of(text, matter, "title"), "the entry has no `title`", "no-title")
-    tags = _tags_field(matter)
-    if not tags:
-        return _no_entry(text, slug, _line_of(text, matter, "tags"), "the entry has no `tags`", "no-tags")
+    if isinstance(matter, tuple):
+        return no_entry(*matter, "bad-front-matter")
+    for name, value in (("title", matter.text("title")), ("tags", matter.tags())):
+        if not value:
+            line = _line(text, matter.fields[name].line_start) if name in matter.fields else 1
+            return no_entry(line, f"the entry has no `{name}`", f"no-{name}")
     body = _split(text[matter.body :])[1].replace("\r\n", "\n")
+    problems = [
+        Problem(number, f"`{name}` is a duplicate key; the last one counts", "delete one", code="duplicate-key")
+        for name, number in matter.duplicates
+    ]
+    if not body.strip():
+        problems.append(Problem(1, "the entry has no text", "write it below the front matter", code="no-text"))
+    above = text.count("\n", 0, matter.body)
+    for problem in map(line_problem, scan_lines(text[matter.body :])):
+        if problem is not None:
+            problems.append(replace(problem, line=problem.line + above))
     start = len(BOM) if text.startswith(BOM) else 0
-    record = _build_record(matter, slug, title, tags, body)
-    problems = tuple(sorted(_problems(text, matter, body), key=lambda problem: problem.line))
-    return KnowledgeDocument(text, (Entry(record, start, len(text), 1),), problems, slug, matter)
+    entry = Entry(_build_record(matter, slug, body), start, len(text), 1)
+    return KnowledgeDocument(text, (entry,), sort_problems(problems), slug, matter)
 
 
 def render_knowledge(record: Record) -> str:
@@ -350,7 +359,7 @@ def render_knowledge(record: Record) -> str:
 
 
 def normalise_entry(record: Record, slug: str) -> Record:
-    """What is left of a record in a knowledge file; Refused when it lacks a title, a tag or words."""
+    """A record as a knowledge file can hold it; Refused when it lacks a title, a tag or a text."""
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is no memory", hint="only memories are knowledge")
     title = " ".join(record.title.split())
@@ -389,14 +398,15 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def slug_for(title: str, taken: Mapping[str, str]) -> str:
-    """The name of a new entry's file; `taken` says which title each slug in use belongs to."""
+    """The name of a new entry's file; `taken` has the titles of the slugs in use."""
     title = unicodedata.normalize("NFC", title)
-    plain = _fit_file_name(ids.slug(title)) or ids.derived("entry", title)
-    slug, number = plain, 1
+    fitting = ids.slug(title).encode("utf-8")[:_LONGEST_NAME].decode("utf-8", "ignore").strip("-")
+    base = fitting or ids.derived("entry", title)
+    slug, number = base, 1
     while slug in taken and _fold_title(taken[slug]) != _fold_title(title):
         number += 1
         suffix = f"-{number}"
-        slug = plain[: 80 - len(suffix)].rstrip("-") + suffix
+        slug = base[: 80 - len(suffix)].rstrip("-") + suffix
     return slug
 
 
@@ -432,7 +442,7 @@ def shorten(body: str, words: int = 500) -> str:
     elif line_end:
         result = body[:line_end] + (newline + closer if closer else "")
     else:
-        matches = islice(re.finditer(r"\S+", body), max(words, 1))
+        matches = itertools.islice(re.finditer(r"\S+", body), max(words, 1))
         result = body[: max(match.end() for match in matches)]
     return f"{result}{newline}{newline}{TRUNCATED}"
 
@@ -442,7 +452,9 @@ def links_in(body: str) -> tuple[str, ...]:
     titles: dict[str, str] = {}
     for line in scan_lines(body) if "[[" in body else ():
         if line.is_markdown and "[[" in line.text:
-            for link in _LINK.findall(_without_code(line.text)):
+            edges = [0, *itertools.chain.from_iterable(code_spans(line.text)), len(line.text)]
+            outside_code = "`".join(line.text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
+            for link in _LINK.findall(outside_code):
                 title = " ".join(link.split())
                 if title:
                     titles.setdefault(title.casefold(), title)
@@ -450,7 +462,7 @@ def links_in(body: str) -> tuple[str, ...]:
 
 
 def code_spans(line: str) -> list[tuple[int, int]]:
-    """Where inline code stands in a line: from a run of backticks to the next run of the same length."""
+    """The spans of inline code in a line: from a run of backticks to the next run of the same length."""
     runs = list(_TICKS.finditer(line))
     partner: list[int] = []
     next_of: dict[int, int] = {}
@@ -459,22 +471,14 @@ def code_spans(line: str) -> list[tuple[int, int]]:
         partner.append(next_of.get(length, -1))
         next_of[length] = at
     partner.reverse()
-    spans, at = [], 0
+    spans: list[tuple[int, int]] = []
+    at = 0
     while at < len(runs):
         if partner[at] >= 0:
             spans.append((runs[at].start(), runs[partner[at]].end()))
             at = partner[at]
         at += 1
     return spans
-
-
-def _without_code(line: str) -> str:
-    """A line with its code spans blanked."""
-    pieces, begin = [], 0
-    for start, end in code_spans(line):
-        pieces.append(line[begin:start])
-        begin = end
-    return "`".join([*pieces, line[begin:]])
 
 
 def _links(body: str) -> tuple[Link, ...]:
@@ -485,80 +489,36 @@ def _fold_title(title: str) -> str:
     return " ".join(unicodedata.normalize("NFC", title).casefold().split())
 
 
-def _fit_file_name(slug: str) -> str:
-    """A slug whose file name every file system takes."""
-    return slug.encode("utf-8")[:_LONGEST_NAME].decode("utf-8", "ignore").strip("-")
-
-
 def _split(body: str) -> tuple[str, str, str]:
-    """The blank line above the words, the words, and the line end below them."""
+    """The blank line above the text, the text, and the line end below it."""
     above = next((end for end in ("\n", "\r\n") if body.startswith(end)), "")
-    words = body[len(above) :]
-    below = next((end for end in ("\r\n", "\n") if words.endswith(end)), "")
-    return above, words[: len(words) - len(below)], below
+    text = body[len(above) :]
+    below = next((end for end in ("\r\n", "\n") if text.endswith(end)), "")
+    return above, text[: len(text) - len(below)], below
 
 
-def _no_entry(text: str, slug: str, line: int, what: str, code: str) -> KnowledgeDocument:
-    hint = "begin the file with `---`, a `title:` and `tags:`, and `---` again"
-    return KnowledgeDocument(text, (), (Problem(line, what, hint, "error", code),), slug, None)
-
-
-def _line_of(text: str, matter: FrontMatter, name: str) -> int:
-    field = matter.get(name)
-    return 1 if field is None else text.count("\n", 0, field.line_start) + 1
-
-
-def _problems(text: str, matter: FrontMatter, body: str) -> Iterable[Problem]:
-    for name, number in matter.duplicates:
-        yield Problem(number, f"`{name}` occurs twice; the last one counts", "delete one", code="duplicate-key")
-    if not body.strip():
-        yield Problem(1, "the entry has no text", "write below the front matter what is known", code="no-text")
-    above = text.count("\n", 0, matter.body)
-    for line in scan_lines(text[matter.body :]):
-        problem = line_problem(line)
-        if problem is not None:
-            yield replace(problem, line=problem.line + above)
-
-
-def _kind_field(matter: FrontMatter, name: str) -> MemoryKind | None:
-    field = matter.get(name)
-    return kind_of(field.raw) if field is not None and field.raw is not None else None
-
-
-def _text_field(matter: FrontMatter, name: str) -> str:
-    field = matter.get(name)
-    return " ".join(field.raw.split()) if field is not None and field.raw is not None else ""
-
-
-def _tags_field(matter: FrontMatter) -> tuple[str, ...]:
-    field = matter.get("tags")
-    if field is None:
-        return ()
-    return clean_tags(field.items if field.items is not None else (field.raw or "").split(","))
-
-
-def _build_record(matter: FrontMatter, slug: str, title: str, tags: tuple[str, ...], body: str) -> Record:
-    named = next((name for name in _KIND_KEYS if _kind_field(matter, name)), None)
+def _build_record(matter: FrontMatter, slug: str, body: str) -> Record:
+    key = matter.kind_key()
     extra: dict[str, object] = {}
-    retired = False
-    for field in matter.fields:
+    status = Status.ACCEPTED
+    for field in matter.fields.values():
         if field.name == "feature" and not isinstance(field.value, list | dict):
             if field.raw:
                 extra["feature"] = field.raw
         elif field.name == _STATUS and (field.raw or "").strip().lower() == Status.RETIRED.value:
-            retired = True
-        elif field.name not in _RECORD_KEYS and field.name != named:
+            status = Status.RETIRED
+        elif field.name not in _RECORD_KEYS and (not key or field.name != key):
             extra[field.name] = field.value
     return Record(
         id=f"know-{slug}",
-        kind=(_kind_field(matter, named) if named else None) or MemoryKind.CONTEXT,
+        kind=kind_of(matter.text(key)) or MemoryKind.CONTEXT,
         text=body,
-        label=_text_field(matter, named) if named else KNOWLEDGE_LABEL,
-        title=title,
-        tags=tags,
-        status=Status.RETIRED if retired else Status.ACCEPTED,
-        created_at=_text_field(matter, "created_at"),
-        updated_at=_text_field(matter, "updated_at"),
+        label=matter.text(key) if key else KNOWLEDGE_LABEL,
+        title=matter.text("title"),
+        tags=matter.tags(),
+        status=status,
+        created_at=matter.text("created_at"),
+        updated_at=matter.text("updated_at"),
         links=_links(body),
         extra=extra,
     )
@@ -570,14 +530,8 @@ def _field_values(record: Record) -> dict[str, object]:
     if record.label != KNOWLEDGE_LABEL or record.kind is not MemoryKind.CONTEXT:
         values["kind"] = record.label
     extra = dict(record.extra)
-    feature = extra.pop("feature", None)
-    for name, value in (
-        ("feature", feature),
-        ("created_at", record.created_at),
-        ("updated_at", record.updated_at),
-    ):
-        if value:
-            values[name] = value
+    dated = {"feature": extra.pop("feature", None), "created_at": record.created_at, "updated_at": record.updated_at}
+    values |= {name: value for name, value in dated.items() if value}
     if record.status is Status.RETIRED:
         values[_STATUS] = record.status.value
     return {**values, **extra}
