@@ -303,14 +303,14 @@ class TestKeys:
     def test_a_project_may_choose_a_provider_that_sends_nothing(self, tmp_path: Path, provider: str) -> None:
         put(tmp_path, "ralph.yml", f"embedding: {{provider: {provider}}}\n")
         found = loaded(tmp_path)
-        assert (found.config.embedding.provider, found.warnings, found.named) == (provider, (), ())
+        assert (found.config.embedding.provider, found.warnings, found.trusted_values) == (provider, (), ())
 
     @pytest.mark.parametrize("provider", ["openai", "voyage", "ollama", "compatible"])
     def test_a_project_cannot_choose_a_server_by_itself(self, tmp_path: Path, provider: str) -> None:
         put(tmp_path, "ralph.yml", f"embedding: {{provider: {provider}}}\n")
         found = loaded(tmp_path)
         assert found.config.embedding.provider == "auto"
-        assert [(each.key, each.value, each.trusted) for each in found.named] == [
+        assert [(each.key, each.value, each.trusted) for each in found.trusted_values] == [
             ("embedding.provider", provider, False)
         ]
         assert loaded(tmp_path, RALPH_EMBEDDING_PROVIDER=provider).config.embedding.provider == provider
@@ -320,7 +320,7 @@ class TestKeys:
         assert [each.type for each in loaded(tmp_path).config.loop.success_criteria] == [CriterionType.TEST_PASS]
         put(tmp_path, "ralph.yml", "ralph:\n  success_criteria: [{type: test_pass, command: curl evil}]\n")
         assert loaded(tmp_path).config.loop.success_criteria == ()
-        assert [each.key for each in loaded(tmp_path).named] == ["ralph.success_criteria"]
+        assert [each.key for each in loaded(tmp_path).trusted_values] == ["ralph.success_criteria"]
 
     def test_the_docs_have_the_table_of_keys_as_it_is(self) -> None:
         text = DOCS.read_text(encoding="utf-8")

@@ -1,8 +1,7 @@
 """Ralph: a memory that lasts, for coding agents.
 
 The public names are loaded on first use (PEP 562), so that `import ralph` costs nothing:
-a hook that only needs one module must not pay for the rest. `tests/test_exports.py` proves
-that every name in `__all__` is there and that importing the package loads none of them.
+a hook that only needs one module must not pay for the rest.
 """
 
 TYPE_CHECKING = False  # the name that type checkers know; `typing` itself would cost a hook more than its work
@@ -38,7 +37,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> "Any":
-    """Load a public name from its module the first time it is asked for."""
+    """Load a public name from its module the first time it is used."""
     if name in _HOME:
         from importlib import import_module  # noqa: PLC0415 - only when it is needed
 

@@ -1,15 +1,9 @@
-"""Config: what one may set, where it was set, and the values that count.
+"""Load the settings: keys from `ralph.settings`, values from files, environment and flags.
 
-Each key is one line in one of the classes of `ralph.settings`. `KEYS` is read off these classes, and
-everything else follows from it: variables, checks, the table in `docs/config.md`, the suggestion
-for a misspelt key.
-
-`load` is a function of its arguments: layers from the lowest to the highest are defaults, the
-user's config, `.ralph/config.sh` (never executed), `.ralph.toml`, `ralph.yml`, `ralph.local.yml`,
-the environment, flags. A wrong value is a ConfigError with `file:line`, an unknown key a warning;
-`tests/test_config.py` proves that arbitrary files give nothing else. What a project names to be run or
-sent to (`TRUSTED`) counts only when the user's own trust file holds that very value for that very folder:
-whoever clones a repository runs nothing of it. `ralph.app.trust` writes that file.
+Layers from the lowest: defaults, the user's config, `.ralph/config.sh` (never executed), `.ralph.toml`,
+`ralph.yml`, `ralph.local.yml`, the environment, flags. A wrong value is a ConfigError with `file:line`, an
+unknown key a warning. Commands and servers that a project names (`TRUSTED`) count only when the user's own
+trust file, which `ralph.app.trust` writes, holds that value for that folder.
 """
 
 import contextlib
@@ -54,42 +48,43 @@ class Layer(StrEnum):
     FLAG = "flag"
 
 
-def _keys(tree: Any, prefix: str = "") -> Iterator[ConfigKey]:
-    for part in fields(tree):
-        meta, limits = part.metadata, dict(part.metadata.get("limits", {}))
-        if "section" in meta:
-            yield from _keys(part.default, f"{prefix}{meta['section']}.")
-            continue
-        limits.pop("trusted", None)
-        if "parts" in limits:
-            limits |= {"make": limits["parts"], "parts": tuple(_keys(limits["parts"]()))}
-        yield ConfigKey(prefix + part.name, meta["kind"], part.default, meta["doc"], **limits)
-
-
-def _trusted(tree: Any, prefix: str = "") -> Iterator[tuple[str, Callable[[object], bool]]]:
+def _fields(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The name in the files and the dataclass field of every key."""
     for part in fields(tree):
         if "section" in part.metadata:
-            yield from _trusted(part.default, f"{prefix}{part.metadata['section']}.")
-        elif "trusted" in part.metadata["limits"]:
-            yield prefix + part.name, part.metadata["limits"]["trusted"]
+            yield from _fields(part.default, f"{prefix}{part.metadata['section']}.")
+        else:
+            yield prefix + part.name, part
+
+
+def _keys(tree: Any) -> Iterator[ConfigKey]:
+    for name, part in _fields(tree):
+        limits = {limit: value for limit, value in part.metadata["limits"].items() if limit != "trusted"}
+        if "parts" in limits:
+            limits |= {"make": limits["parts"], "parts": tuple(_keys(limits["parts"]()))}
+        yield ConfigKey(name, part.metadata["kind"], part.default, part.metadata["doc"], **limits)
 
 
 def _build(tree: Any, values: Mapping[str, object], prefix: str = "") -> Any:
-    made = {}
+    members = {}
     for part in fields(tree):
         inner = part.metadata.get("section")
         name = prefix + (inner or part.name)
-        made[part.name] = _build(part.default, values, name + ".") if inner else values[name]
-    return type(tree)(**made)
+        members[part.name] = _build(part.default, values, name + ".") if inner else values[name]
+    return type(tree)(**members)
 
 
 _LEARN = ConfigKey("execution.learn", ValueType.FLAG, True, "Accepted and ignored: learning is on.", ignored=True)
 KEYS = (*_keys(Config()), _LEARN)
-"""Every key, in the order of the classes."""
-
 BY_NAME: Mapping[str, ConfigKey] = MappingProxyType({key.name: key for key in KEYS})
-TRUSTED: Mapping[str, Callable[[object], bool]] = MappingProxyType(dict(_trusted(Config())))
-"""The keys with values that count in a project's file only once its user trusts them, and which values these are."""
+TRUSTED: Mapping[str, Callable[[object], bool]] = MappingProxyType(
+    {
+        name: part.metadata["limits"]["trusted"]
+        for name, part in _fields(Config())
+        if "trusted" in part.metadata["limits"]
+    }
+)
+"""For each key that needs trust in a project's file: which of its values do."""
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
@@ -109,7 +104,7 @@ class ConfigSource:
 
 
 class ConfigProblem(ConfigError):
-    """What is wrong at a place of the config: raised when nothing can be made of it, else kept to be told."""
+    """A problem at a place of the config: raised when it is fatal, else reported as a warning."""
 
     def __init__(self, place: ConfigSource, what: str, *, hint: str = "") -> None:
         super().__init__(f"{place}: {what}", hint=hint)
@@ -118,7 +113,7 @@ class ConfigProblem(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class TrustedValue:
-    """What a file of the project names to be run or sent to, and whether its user trusts that value."""
+    """A command or server that a file of the project names, and whether its user trusts that value."""
 
     key: str
     value: object
@@ -127,11 +122,11 @@ class TrustedValue:
 
     @property
     def digest(self) -> str:
-        """The value's fingerprint: another value needs to be trusted anew."""
+        """The value's fingerprint: another value needs trust of its own."""
         import hashlib  # noqa: PLC0415  (few projects name anything, every command starts)
 
-        words = json.dumps(as_json(self.value), ensure_ascii=True, sort_keys=True)
-        return hashlib.sha256(words.encode("ascii")).hexdigest()
+        text = json.dumps(as_json(self.value), ensure_ascii=True, sort_keys=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -146,30 +141,30 @@ class Trusted:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The config, each key's value and place, what its authors should know, and what the project names."""
+    """The config, the value and source of each key, its warnings, and the values that need trust."""
 
     config: Config
     values: Mapping[str, object]
     origins: Mapping[str, ConfigSource]
     complaints: tuple[ConfigProblem, ...]
-    named: tuple[TrustedValue, ...] = ()
+    trusted_values: tuple[TrustedValue, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The complaints in words."""
-        return tuple(each.message for each in self.complaints)
+        """The messages of the complaints."""
+        return tuple(problem.message for problem in self.complaints)
 
 
 def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSource, Path], ...]:
-    """The files that `load` reads, lowest layer first; each with how messages name it."""
+    """The files that `load` reads, lowest layer first, and how messages name them."""
     user = paths.user_config_file(env)
     users = () if user is None else ((ConfigSource(Layer.USER, str(user)), user),)
-    found = zip(_FILES, paths.settings_files(root) if root is not None else (), strict=root is not None)
-    return users + tuple((ConfigSource(layer, layer.value), file) for layer, file in found)
+    files = zip(_FILES, paths.settings_files(root) if root is not None else (), strict=root is not None)
+    return users + tuple((ConfigSource(layer, layer.value), file) for layer, file in files)
 
 
 def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapping[str, str]) -> Loaded:
-    """Every layer, merged; ConfigError for a wrong value or a file that cannot be read.
+    """Merge all layers; ConfigError for a wrong value or a file that cannot be read.
 
     What the main checkout calls private is so in its worktrees, too, whatever their branches say.
     """
@@ -183,22 +178,26 @@ def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapp
             key = key_named(name)
             node = from_text(key, value) if isinstance(value, str) else config_node(value)
             loading.put(key, node, ConfigSource(Layer.FLAG))
+    shares = [name for name in loading.values if name.startswith("context.shares.")]
+    total = sum(float(str(loading.values[name])) for name in shares)
+    origins = [loading.origins[name] for name in shares if loading.origins[name].layer is not Layer.DEFAULT]
+    if total > 1 + 1e-9 and origins:
+        loading.report(origins[-1], f"context.shares add up to {total:g}: the window has no more than 1")
     config: Config = _build(Config(), loading.values)
-    loading.complaints += _too_much(loading)
-    return Loaded(config, loading.values, loading.origins, tuple(loading.complaints), tuple(loading.named))
+    return Loaded(config, loading.values, loading.origins, tuple(loading.complaints), tuple(loading.trusted_values))
 
 
 def trust_file(env: Mapping[str, str]) -> Path | None:
-    """Where the user's trust is kept, beside the user's config; None when there is no home to keep it in."""
+    """The user's trust file, beside the user's config; None without a home directory."""
     user = paths.user_config_file(env)
     return None if user is None else user.with_name("trust.json")
 
 
-def trusted(text: str) -> tuple[Trusted, ...]:
-    """What a trust file holds; a line that is not as we write it trusts nothing."""
+def parse_trust(text: str) -> tuple[Trusted, ...]:
+    """The values of a trust file; one that is not as Ralph writes it trusts nothing."""
     try:
-        said = json.loads(text)["trusted"] if text.strip() else []
-        return tuple(Trusted(**{part.name: str(one[part.name]) for part in fields(Trusted)}) for one in said)
+        rows = json.loads(text)["trusted"] if text.strip() else []
+        return tuple(Trusted(**{part.name: str(row[part.name]) for part in fields(Trusted)}) for row in rows)
     except (ValueError, RecursionError, KeyError, TypeError):
         return ()
 
@@ -213,45 +212,47 @@ class _Loading:
 
     def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
         self.root, self.trust_file = root, trust_file(env)
-        self.named: list[TrustedValue] = []
+        self.trusted_values: list[TrustedValue] = []
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
         self.complaints: list[ConfigProblem] = []
 
+    def report(self, place: ConfigSource, what: str, hint: str = "") -> None:
+        self.complaints.append(ConfigProblem(place, what, hint=hint))
+
     def put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
         if key.name in TRUSTED and place.layer in _FILES:
-            value = checked(key, node, place)
-            if TRUSTED[key.name](value) and not self.name(key, value, place).trusted:
+            value = check_setting(key, node, place)
+            if TRUSTED[key.name](value) and not self.is_trusted(key, value, place):
                 what = f"{key.name} is ignored here: what a project names is not used until you trust it"
-                self.complaints.append(ConfigProblem(place, what, hint=TRUST))
+                self.report(place, what, TRUST)
                 return
         elif key.personal and place.layer in _FILES:
-            what = f"{key.name} is ignored here: a project must not decide this for its users"
-            self.complaints.append(ConfigProblem(place, what, hint=PERSONAL))
+            self.report(place, f"{key.name} is ignored here: a project must not decide this for its users", PERSONAL)
             return
         if not key.ignored:
-            self.values[key.name] = checked(key, node, place)
+            self.values[key.name] = check_setting(key, node, place)
             self.origins[key.name] = place
 
-    def name(self, key: ConfigKey, value: object, place: ConfigSource) -> TrustedValue:
-        """What the project's file names here, with whether it is trusted; the trust file is read only for this."""
+    def is_trusted(self, key: ConfigKey, value: object, place: ConfigSource) -> bool:
+        """Whether the user trusts this value; the trust file is read only when a project names one."""
         text = _read(self.trust_file, ConfigSource(Layer.USER, str(self.trust_file))) if self.trust_file else None
-        named = TrustedValue(key.name, value, place, trusted=False)
-        held = {(one.root, one.key, one.digest) for one in trusted(text or "")}
+        digest = TrustedValue(key.name, value, place, trusted=False).digest
         roots = set() if self.root is None else {real_root(self.root), real_root(paths.main_checkout(self.root))}
-        if any((root, key.name, named.digest) in held for root in roots):
-            named = replace(named, trusted=True)
-        self.named.append(named)
-        return named
+        trusted = any(
+            row.root in roots and (row.key, row.digest) == (key.name, digest) for row in parse_trust(text or "")
+        )
+        self.trusted_values.append(TrustedValue(key.name, value, place, trusted))
+        return trusted
 
     def keep_private(self, files: Iterable[Path], env: Mapping[str, str]) -> None:
         """Add what these files of the main checkout call private."""
         above = _Loading(None, env)
         above.read((ConfigSource(layer, str(path)), path) for layer, path in zip(_FILES, files, strict=True))
         for name in ("privacy.patterns", "privacy.paths"):
-            held, more = self.values[name], above.values[name]
-            if isinstance(held, tuple) and isinstance(more, tuple) and not set(more) <= set(held):
-                self.values[name], self.origins[name] = tuple(dict.fromkeys((*held, *more))), above.origins[name]
+            values, more = self.values[name], above.values[name]
+            if isinstance(values, tuple) and isinstance(more, tuple) and not set(more) <= set(values):
+                self.values[name], self.origins[name] = tuple(dict.fromkeys((*values, *more))), above.origins[name]
 
     def read(self, files: Iterable[tuple[ConfigSource, Path]]) -> None:
         for place, path in files:
@@ -269,7 +270,7 @@ class _Loading:
             raise ConfigProblem(replace(place, line=int(line)), what, hint=error.hint) from error
         for problem in parsed.problems:
             if problem.level == "warning":
-                self.complaints.append(ConfigProblem(replace(place, line=problem.line), _printable(problem.what)))
+                self.report(replace(place, line=problem.line), _printable(problem.what))
         return self.table(place, parsed.entries, "")
 
     def table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
@@ -279,11 +280,11 @@ class _Loading:
                 if node.value is not None:
                     self.put(BY_NAME[name], node, place)
             elif name not in _SECTIONS:
-                self.complaints.append(ConfigProblem(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS)))))
+                self.report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
             elif isinstance(node.value, Mapping):
                 self.table(file, node.value, name + ".")
             elif node.value is not None:
-                raise _wrong(name, ValueMismatch("a section of `key: value` lines", node), place)
+                raise _mismatch(name, ValueMismatch("a section of `key: value` lines", node), place)
 
     def shell(self, file: ConfigSource, text: str) -> None:
         names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
@@ -292,11 +293,9 @@ class _Loading:
             if name in names and isinstance(node.value, str):
                 self.put_text(names[name], node.value, place)
             elif name in names:
-                self.complaints.append(
-                    ConfigProblem(place, f"{name} is ignored: not a literal, and nothing is executed")
-                )
+                self.report(place, f"{name} is ignored: not a literal, and nothing is executed")
             elif name.startswith("MEMORIES_"):
-                self.complaints.append(ConfigProblem(place, _unknown(name, names)))
+                self.report(place, _unknown(name, names))
 
     def environment(self, env: Mapping[str, str]) -> None:
         names = {key.variable: key for key in KEYS}
@@ -304,21 +303,12 @@ class _Loading:
             if name in names:
                 self.put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
             elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
-                self.complaints.append(ConfigProblem(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names)))
+                self.report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names))
 
     def put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
-        """A value in words; an empty one says nothing, except for a list."""
+        """Put a value from text; an empty one sets nothing, except for a list."""
         if text.strip() or isinstance(key.default, tuple):
             self.put(key, from_text(key, text), place)
-
-
-def _too_much(loading: _Loading) -> Iterator[ConfigProblem]:
-    """What the shares of the window have to be told when they add up to more than there is."""
-    names = [name for name in loading.values if name.startswith("context.shares.")]
-    total = sum(float(str(loading.values[name])) for name in names)
-    said = [loading.origins[name] for name in names if loading.origins[name].layer is not Layer.DEFAULT]
-    if total > 1 + 1e-9 and said:
-        yield ConfigProblem(said[-1], f"context.shares add up to {total:g}: the window has no more than 1")
 
 
 def from_text(key: ConfigKey, text: str) -> ConfigNode:
@@ -334,19 +324,19 @@ def from_text(key: ConfigKey, text: str) -> ConfigNode:
     return ConfigNode(text if key.kind is ValueType.TEXT else parse_scalar(word), source=text)
 
 
-def checked(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
-    """The value for a key; ConfigError that says where it is wrong."""
+def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
+    """The value for a key; ConfigError with its place when it is wrong."""
     try:
         value = check_value(key, node)
     except ValueMismatch as error:
-        raise _wrong(key.name, error, place) from error
+        raise _mismatch(key.name, error, place) from error
     for item in value if isinstance(value, tuple) else ():
         if isinstance(item, CriterionSetting) and item.type is CriterionType.CUSTOM and not item.command:
-            raise _wrong(key.name, ValueMismatch("a command for the type custom", ConfigNode(None)), place)
+            raise _mismatch(key.name, ValueMismatch("a command for the type custom", ConfigNode(None)), place)
     return value
 
 
-def _wrong(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigProblem:
+def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigProblem:
     hint = "correct the value; `ralph config show --files` lists the files that are read"
     return ConfigProblem(replace(place, line=error.line or place.line), f"{name}: {_printable(str(error))}", hint=hint)
 
@@ -377,7 +367,7 @@ def key_named(name: str) -> ConfigKey:
 def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake should pay for it
 
-    ends = {known.rpartition(".")[2]: known for known in names}
+    ends = {other.rpartition(".")[2]: other for other in names}
     near = get_close_matches(name, names, 1)
     near += [ends[end] for end in get_close_matches(name.rpartition(".")[2], ends, 1, 0.75)]
     return f"unknown key {_printable(name)}" + (f"; did you mean {near[0]}?" if near else "")

@@ -4,14 +4,13 @@
     ├── UsageError                 exit 2: the call's words are wrong
     │   └── ConfigError            a config file or value is wrong (file:line)
     ├── NotFound                   no record, file or key of that name
-    │   └── NothingYet             the newest was asked for, and there is none: for a listing no error at all
+    │   └── NothingYet             there is no newest one yet: for a listing no error at all
     ├── Conflict                   something is there that must not be overwritten, or changed under us
     ├── Refused                    a rule says no: a secret, an unsafe path, an empty text
     ├── Unreadable                 a file cannot be read or is not what it should be
     └── WriteFailed                the disk said no; the file is as it was
 
-Whoever raises one writes its whole message: what is wrong and at which place, and as `hint` how to
-go on. The adapter that catches it prints it, once.
+The message says what is wrong and where, and `hint` how to go on. The adapter that catches it prints it once.
 """
 
 
@@ -44,7 +43,7 @@ class NotFound(RalphError):
 
 
 class NothingYet(NotFound):
-    """The newest of its kind was asked for, by no name, and there is none yet."""
+    """There is no newest one of its kind yet."""
 
 
 class Conflict(RalphError):

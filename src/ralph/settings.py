@@ -1,11 +1,9 @@
-"""What one may set: each key is one line, with its default and a sentence about it.
+"""The settings: each key is one line with its default and a sentence about it.
 
 `setting(default, doc)` is a key, `section(...)` a group of keys; `ralph.config` reads the keys off these
-classes and builds `Config` from the files. Here is no reading and no checking, so that whoever needs a
-value's type imports nothing else. Only the section `ralph:` is called `loop` in Python. A `personal` key
-counts in nobody's repository: what decides where texts and a key are sent, what is run and where Ralph
-records must be the user's own word. A key with `trusted` may stand in a project's file; a value of which
-that function says yes counts there once its user has said so with `ralph trust`.
+classes and builds `Config` from the files. The section `ralph:` is called `loop` in Python. A `personal`
+key is ignored in a project's files. A key with `trusted` may be set there; a value for which that function
+returns true counts once the user has run `ralph trust`.
 """
 
 # ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does
@@ -39,7 +37,7 @@ class Trimming(StrEnum):
 
 
 class Provider(StrEnum):
-    """Who turns texts into vectors; all but the first three are servers."""
+    """The source of embeddings; all but the first three are servers."""
 
     AUTO = "auto"
     NONE = "none"
@@ -58,7 +56,7 @@ class StateHome(StrEnum):
 
 
 class CriterionType(StrEnum):
-    """What tells that the loop is done."""
+    """What the loop checks to know that it is done."""
 
     TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
     BUILD_SUCCESS = "build_success"
@@ -68,19 +66,18 @@ class CriterionType(StrEnum):
     MARKER = "marker"
 
 
-def anything(value: object) -> bool:
-    """Every value of this key needs its user's trust."""
+def _always(value: object) -> bool:
     return True
 
 
-def a_server(value: object) -> bool:
-    """Texts would be sent to it."""
+def _is_server(value: object) -> bool:
+    """Whether texts would be sent to it."""
     return value not in (Provider.AUTO, Provider.NONE, Provider.LOCAL)
 
 
-def a_command(value: object) -> bool:
-    """A criterion says itself what is run."""
-    return isinstance(value, tuple) and any(isinstance(each, CriterionSetting) and each.command for each in value)
+def _has_command(value: object) -> bool:
+    """Whether a criterion names a command to run."""
+    return isinstance(value, tuple) and any(isinstance(item, CriterionSetting) and item.command for item in value)
 
 
 def setting(default: T, doc: str, kind: ValueType | None = None, **limits: object) -> T:
@@ -93,7 +90,7 @@ def setting(default: T, doc: str, kind: ValueType | None = None, **limits: objec
         (str, ValueType.TEXT),
         (tuple, ValueType.CHOICES if "choices" in limits else ValueType.TEXTS),
     )
-    kind = kind or next(found for python, found in inferred if isinstance(default, python))
+    kind = kind or next(value_type for python, value_type in inferred if isinstance(default, python))
     return field(default=default, metadata={"kind": kind, "doc": doc, "limits": limits})
 
 
@@ -143,19 +140,19 @@ class Loop:
         "What must hold before the work is done; commands in a project's files only after `ralph trust`.",
         ValueType.TABLES,
         parts=CriterionSetting,
-        trusted=a_command,
+        trusted=_has_command,
     )
     context_budget: float = setting(0.6, "The share of the context window that a prompt may fill.", highest=1)
     cooldown_ms: int = setting(1000, "Milliseconds to wait between two iterations.")
     agent: str = setting(
         "auto", "Who works: claude, codex, acp, command; auto: the first of claude and codex there is."
     )
-    agent_command: str = setting("", "The program of the agents `command` and `acp`.", personal=True, trusted=anything)
+    agent_command: str = setting("", "The program of the agents `command` and `acp`.", personal=True, trusted=_always)
     permission: str = setting(
         "acceptEdits",
         "What Claude Code may do without asking: one of its permission modes.",
         personal=True,
-        trusted=anything,
+        trusted=_always,
     )
     model: str = setting("", "The agent's model; empty: its own choice.")
     max_minutes: int = setting(0, "The loop ends after so many minutes of work; 0 is no limit.")
@@ -205,17 +202,18 @@ class Privacy:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """The section `embedding`: who turns texts into vectors, so that search also goes by meaning."""
+    """The section `embedding`: the model for search by meaning."""
 
     provider: Provider = setting(
         Provider.AUTO,
         "The model for search by meaning; auto: local where it is installed; a server in a project's files only "
         "after `ralph trust`.",
-        choices=tuple(Provider), trusted=a_server,
-    )  # fmt: skip
+        choices=tuple(Provider),
+        trusted=_is_server,
+    )
     model: str = setting("", "The server's model; empty: the provider's usual one.")
-    url: str = setting("", "The server's address; empty: the provider's own.", personal=True, trusted=anything)
-    key_env: str = setting("", "The environment variable that holds the server's key.", personal=True, trusted=anything)
+    url: str = setting("", "The server's address; empty: the provider's own.", personal=True, trusted=_always)
+    key_env: str = setting("", "The environment variable that holds the server's key.", personal=True, trusted=_always)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +236,10 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Summarize:
-    """The section `summarize`: who may improve the summary of a session."""
+    """The section `summarize`: a command that improves the summary of a session."""
 
     command: str = setting(
-        "", "A command that reads a session's summary and prints a better one.", personal=True, trusted=anything
+        "", "A command that reads a session's summary and prints a better one.", personal=True, trusted=_always
     )
 
 

@@ -1,8 +1,7 @@
-"""Public fakes: what Ralph's own tests use instead of mock objects, and others may use for theirs.
+"""Public fakes that Ralph's own tests and those of others use instead of mock objects.
 
-A fake does the real thing in a small, predictable way. HashEmbedder is a real Embedder: texts that
-share words are near, others are not, and the same text has the same vector on every machine. ScriptedAgent is a
-real Agent that plays steps, and the one that ships as `scripted`.
+HashEmbedder is a real Embedder: texts that share words are near, others are not, and the same text has the
+same vector on every machine. ScriptedAgent is a real Agent that plays steps: the one that ships as `scripted`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ __all__ = ["HashEmbedder", "ScriptedAgent", "Step"]
 
 
 class HashEmbedder:
-    """An Embedder that adds up each word's own direction; it counts in `texts` what it was asked for."""
+    """An Embedder that adds up each word's own direction; `texts` has what it embedded."""
 
     def __init__(self, dimensions: int = 64) -> None:
         self.name = f"hash:{dimensions}"

@@ -193,7 +193,7 @@ class TestSet:
         assert verbs.set_(tmp_path, "embedding.url", "http://127.0.0.1:1", env=env, layer=layer).changed
         loaded = load(tmp_path, env=env)
         assert loaded.config.embedding.url == ""
-        assert [(each.place.layer, each.value) for each in loaded.named] == [(layer, "http://127.0.0.1:1")]
+        assert [(each.place.layer, each.value) for each in loaded.trusted_values] == [(layer, "http://127.0.0.1:1")]
 
     def test_the_template_stays_as_it_is_and_the_key_is_added(self, tmp_path: Path) -> None:
         path = tmp_path / "ralph.yml"

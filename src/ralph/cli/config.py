@@ -132,7 +132,7 @@ def _print_effective(ctx: click.Context, key: str, layer: Layer) -> None:
         warn(error.message)
         return
     place = loaded.origins[key]
-    if any(each.key == key and each.place.layer is layer and not each.trusted for each in loaded.named):
+    if any(each.key == key and each.place.layer is layer and not each.trusted for each in loaded.trusted_values):
         say("note: in a project's file this counts after `ralph trust`")
     elif place.layer is not layer:
         say(f"note: {place} sets {key} too and wins")

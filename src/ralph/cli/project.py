@@ -244,7 +244,7 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
 def _trust_project(call: Invocation, yes: bool, form: str) -> int:
     from ralph.app.hosts import servers
 
-    values = (*load(call.root, env=os.environ).named, *servers.trust_candidates(call.root, os.environ))
+    values = (*load(call.root, env=os.environ).trusted_values, *servers.trust_candidates(call.root, os.environ))
     new = [value for value in values if not value.trusted]
     logs = trusted_values.foreign_logs(call.root)
     to_stderr = form == "json"

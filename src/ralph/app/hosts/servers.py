@@ -195,7 +195,7 @@ class _ServerReader:
     def trust_candidate(self, name: str, spec: Mapping[str, object]) -> TrustedValue:
         if self._trusted is None:
             path = config.trust_file(self._env)
-            self._trusted = frozenset(config.trusted((files.read(path) if path is not None else None) or ""))
+            self._trusted = frozenset(config.parse_trust((files.read(path) if path is not None else None) or ""))
         value = TrustedValue(f"{KEY}.{name}", dict(spec), ConfigSource(Layer.PROJECT, PROJECT_FILE), trusted=False)
         key = (config.real_root(self._root), value.key, value.digest)
         return replace(value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in self._trusted))
