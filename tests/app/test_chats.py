@@ -314,7 +314,7 @@ def test_a_second_process_is_refused_and_told_who_speaks_and_a_dead_one_is_nobod
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(Conflict, match=f"speaks in {HOST} right now \\(process {other.pid}, since "):
+        with pytest.raises(Conflict, match=f"another turn of {HOST} is running \\(process {other.pid}, since "):
             chats.chat_lock(here.root, HOST).__enter__()
         with chats.chat_lock(here.root, "another"):
             pass
@@ -335,7 +335,7 @@ def test_a_chat_that_is_being_answered_is_not_resumed_meanwhile_and_the_agent_is
     second = Place(here.root, here.task)
 
     def step(ask: Ask) -> Reply:
-        with pytest.raises(Conflict, match="somebody else speaks in"):
+        with pytest.raises(Conflict, match="another turn of"):
             second.resume(HOST, "Me, too.", *answers("Never."))
         return Reply("First.", session=HOST)
 
@@ -351,7 +351,7 @@ def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_i
 
     def step(ask: Ask) -> Reply:
         hooked(here, HOST)
-        with pytest.raises(Conflict, match="somebody else speaks in chat-"):
+        with pytest.raises(Conflict, match="another turn of chat-"):
             second.resume(HOST, "Me, too.", *answers("Never."))
         return Reply("First.", session=HOST)
 

@@ -5,8 +5,9 @@ a longer text of a chat is stored in the member `messages` of a `session` line, 
 `ralph forget` and `ralph session compress` remove with it. Tools belong to the answer that follows them.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -53,7 +54,7 @@ class Turn:
     @property
     def tool_summary(self) -> str:
         """The tools in one line; "" when there were none."""
-        counts = Counter(f"{each.title} (failed)" if each.failed else each.title for each in self.tools)
+        counts = Counter(f"{tool.title} (failed)" if tool.failed else tool.title for tool in self.tools)
         titles = [f"{title} x{count}" if count > 1 else title for title, count in counts.items()]
         more = [f"and {len(titles) - _MOST_TOOLS} more"] if len(titles) > _MOST_TOOLS else []
         number = len(self.tools)
@@ -78,83 +79,72 @@ def full_texts(root: Path, session_id: str) -> Mapping[str, str]:
     """Return the texts that are longer than their observations, by observation id."""
     text = files.read(log_file(root, session_id)) or ""
     texts: dict[str, str] = {}
-    for line in parse_log("\n".join(each for each in text.split("\n") if _MEMBER in each)).lines:
+    for line in parse_log("\n".join(line for line in text.split("\n") if _MEMBER in line)).lines:
         messages = line.value.get("messages")
-        for each in messages if line.type == "session" and isinstance(messages, list) else ():
-            if isinstance(each, Mapping) and isinstance(each.get("id"), str) and isinstance(each.get("text"), str):
-                texts[each["id"]] = each["text"]
+        for message in messages if line.type == "session" and isinstance(messages, list) else ():
+            match message:
+                case {"id": str(name), "text": str(full_text)}:
+                    texts[name] = full_text
     return texts
 
 
 def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
-    """Return observations as turns, ordered by time."""
-    return tuple(_iterate_turns(sorted(records, key=_sort_key), texts or {}))
-
-
-def _iterate_turns(records: Sequence[Record], texts: Mapping[str, str]) -> Iterator[Turn]:
+    """Return observations as turns, ordered by time; those without a time come first."""
+    texts = texts or {}
+    turns: list[Turn] = []
     tools: list[ToolUse] = []
-    for record in records:
+    for record in sorted(
+        records, key=lambda record: at.timestamp() if (at := moment(record.created_at)) else -math.inf
+    ):
         if summaries.is_message(record):
-            yield Turn(Speaker.ASSISTANT, record.created_at, texts.get(record.id, record.text), tuple(tools))
+            text = texts.get(record.id, record.text)
+            turns.append(Turn(Speaker.ASSISTANT, record.created_at, text, tuple(tools)))
+            tools.clear()
         elif summaries.is_prompt(record):
             if tools:
-                yield Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools))
-            yield Turn(Speaker.USER, record.created_at, texts.get(record.id, record.text))
+                turns.append(Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools)))
+            turns.append(Turn(Speaker.USER, record.created_at, texts.get(record.id, record.text)))
+            tools.clear()
         else:
-            tools.append(_tool_use(record))
-            continue
-        tools.clear()
+            is_subagent = record.extra.get("agent_id") and record.kind is ObservationKind.NOTE
+            title = f"subagent: {record.text}" if is_subagent else record.title or record.text
+            failed = record.kind is ObservationKind.ERROR
+            tools.append(ToolUse(first_line(title, _TITLE), record.created_at, failed))
     if tools:
-        yield Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools))
-
-
-def _tool_use(record: Record) -> ToolUse:
-    title = record.title
-    if record.extra.get("agent_id") and record.kind is ObservationKind.NOTE:
-        title = f"subagent: {record.text}"
-    return ToolUse(first_line(title or record.text, _TITLE), record.created_at, record.kind is ObservationKind.ERROR)
-
-
-def _sort_key(record: Record) -> tuple[bool, float]:
-    """Sort by time; records without one come first."""
-    at = moment(record.created_at)
-    return (at is not None, at.timestamp() if at is not None else 0.0)
+        turns.append(Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools)))
+    return tuple(turns)
 
 
 def render_text(history: ChatHistory) -> str:
     """Render a history for a terminal: speaker and time, then the text, indented."""
-    return "\n".join(_render_turn(turn) for turn in history.turns)
-
-
-def _render_turn(turn: Turn) -> str:
-    lines = [f"{turn.by}  {_time(turn.at)}".rstrip()]
-    lines += [f"  ({turn.tool_summary})"] if turn.tool_summary else []
-    lines += [f"  {line}".rstrip() for line in turn.text.splitlines()]
-    return "\n".join(lines) + "\n"
+    lines: list[str] = []
+    for turn in history.turns:
+        lines.append(f"{turn.by}  {_time(turn.at)}".rstrip())
+        lines += [f"  ({turn.tool_summary})"] if turn.tool_summary else []
+        lines += [f"  {line}".rstrip() for line in turn.text.splitlines()]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def render_markdown(history: ChatHistory) -> str:
     """Render a history as a page."""
     session = history.session
-    facts = [
-        ("session", session.id),
-        ("task", session.task),
-        ("mode", session.mode),
-        ("host", session.host),
-        ("started", _time(session.started_at)),
-        ("messages", str(session.messages)),
-    ]
-    head = "\n".join(f"- {name}: {value}" for name, value in facts if value)
-    parts = [f"# {' '.join(session.prompt.split()) or session.id}\n\n{head}\n", *map(_render_section, history.turns)]
+    facts = {
+        "session": session.id,
+        "task": session.task,
+        "mode": session.mode,
+        "host": session.host,
+        "started": _time(session.started_at),
+        "messages": str(session.messages),
+    }
+    head = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+    parts = [f"# {' '.join(session.prompt.split()) or session.id}\n\n{head}\n"]
+    for turn in history.turns:
+        when = f" ({_time(turn.at)})" if turn.at.strip() else ""
+        tools = f"> {turn.tool_summary}\n\n" if turn.tool_summary else ""
+        text = f"{turn.text.strip()}\n" if turn.text.strip() else ""
+        parts.append(f"## {turn.by.value.capitalize()}{when}\n\n{tools}{text}")
     return "\n".join(parts)
-
-
-def _render_section(turn: Turn) -> str:
-    name = turn.by.value.capitalize()
-    when = _time(turn.at)
-    tools = f"> {turn.tool_summary}\n\n" if turn.tool_summary else ""
-    text = f"{turn.text.strip()}\n" if turn.text.strip() else ""
-    return f"## {name}{f' ({when})' if when else ''}\n\n{tools}{text}"
 
 
 def _time(at: str) -> str:

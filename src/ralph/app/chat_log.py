@@ -87,17 +87,9 @@ def read_chat(root: Path, session_id: str) -> Chat | None:
             members |= about
     if not members:
         return None
-    texts = {key: value for key, value in members.items() if isinstance(value, str)}
-    return Chat(
-        session_id,
-        task=texts.get("task", ""),
-        mode=Mode.AGENT if texts.get("mode") == Mode.AGENT else Mode.PLAN,
-        agent=texts.get("agent", ""),
-        model=texts.get("model", ""),
-        folder=texts.get("folder", "."),
-        host=texts.get("host", ""),
-        source=texts.get("from", ""),
-    )
+    names = {"task": "task", "agent": "agent", "model": "model", "folder": "folder", "host": "host", "from": "source"}
+    texts = {name: value for key, name in names.items() if isinstance(value := members.get(key), str)}
+    return Chat(session_id, mode=Mode.AGENT if members.get("mode") == Mode.AGENT else Mode.PLAN, **texts)
 
 
 def append_chat(
@@ -185,12 +177,12 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequ
     parsed = read_source(Source(path, path.name, Format.LOG), index.by_todays_rules(root))
     recorded = [placed.record for placed in parsed.records if placed.record.origin.session == chat.id]
     start = moment(began)
-    since = [each for each in recorded if start and (at := moment(each.created_at)) is not None and at >= start]
+    since = [record for record in recorded if start and (at := moment(record.created_at)) is not None and at >= start]
     missing: list[Record] = []
     full_texts: list[dict[str, str]] = []
     for event in turn:
         is_same = _TEXT_EVENTS.get(event.happening)
-        observation = next((each for each in reversed(since) if is_same is not None and is_same(each)), None)
+        observation = next((record for record in reversed(since) if is_same is not None and is_same(record)), None)
         if observation is None and not (since and event.happening not in _TEXT_EVENTS):
             observation = observe(event, patterns=privacy.patterns, paths=privacy.paths)
             missing += [of_loop(observation, {"task": chat.task})] if observation is not None else []
@@ -198,9 +190,9 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequ
             text = Redactor(privacy.patterns, tolerant=True)(event.prompt or event.message, _LONGEST // 2)
             text = redact(without_injected(text), privacy.patterns).text
             full_texts.append({"id": observation.id, "text": text})
-    lines = [encode_record(each) for each in missing]
+    lines = list(map(encode_record, missing))
     if full_texts:
         lines.append(encode_line("session", {"id": chat.id, "messages": full_texts}))
-    count = sum(summaries.is_prompt(each) or summaries.is_message(each) for each in (*recorded, *missing))
-    first = next(filter(None, (each.created_at for each in recorded)), began)
+    count = sum(summaries.is_prompt(record) or summaries.is_message(record) for record in (*recorded, *missing))
+    first = next(filter(None, (record.created_at for record in recorded)), began)
     append_chat(root, chat, lines, at=event_time(), began=first, messages=count, patterns=privacy.patterns)

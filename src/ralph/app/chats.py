@@ -99,7 +99,8 @@ def _prepare(root: Path, config: Config, request: ChatRequest, agent: Agent | No
     work = board.find(root, request.task).task
     worker = agent or choose_agent(root, config, request)
     model = request.model or config.loop.model
-    folder = relative_folder(root, _workplace(root, work))
+    tree = Path(os.path.normpath(paths.main_checkout(root) / work.worktree)) if work.worktree else root
+    folder = relative_folder(root, tree if tree.is_dir() else root)
     chat = Chat("", work.id, request.mode or Mode.AGENT, worker.name, model, folder)
     _check_mode(chat.mode, worker)
     return chat, worker, work
@@ -161,50 +162,34 @@ def fork(
 
 
 def find_chat(root: Path, session_id: str) -> Chat:
-    """Return the chat of this id, or a session that hooks have recorded as one."""
+    """Return the chat of this id, or a session that hooks have recorded as one.
+
+    If we were killed before a chat's host reported its id, it is the first session of that task and agent since.
+    Conflict while its first turn is running.
+    """
     session = sessions.find(root, session_id)
     chat = chat_log.read_chat(root, session.id)
     if chat is not None:
         return chat if chat.task else replace(chat, task=session.task)
-    interrupted = _find_interrupted(root, session)
-    if interrupted is not None:
-        return interrupted
+    for unnamed, began in chat_log.unnamed_chats(root):
+        if session.id in [later.id for later in _sessions_since(root, unnamed, began)][-1:]:
+            with chat_lock(root, unnamed.id):
+                chat = replace(unnamed, id=session.id, host=session.id)
+                times = {"at": event_time(), "began": session.started_at}
+                chat_log.append_chat(root, chat, [], **times, messages=session.messages, patterns=(), durable=True)
+                files.delete(log_file(root, unnamed.id))
+                return chat
     mode = Mode.PLAN if session.mode == Mode.PLAN else Mode.AGENT
     at = Path(session.project) if session.project else root
     folder = relative_folder(root, paths.project_root(at)) if at.is_dir() else relative_folder(root, root)
     return Chat(session.id, session.task, mode, session.host, "", folder, session.id)
 
 
-def _find_interrupted(root: Path, session: sessions.Session) -> Chat | None:
-    """Return the chat of a session that hooks have recorded, if we were killed before its host reported its id.
-
-    It is the first session of that task and agent since. Conflict while its first turn is running.
-    """
-    for unnamed, began in chat_log.unnamed_chats(root):
-        if session.id not in [each.id for each in _sessions_since(root, unnamed, began)][-1:]:
-            continue
-        with chat_lock(root, unnamed.id):
-            chat = replace(unnamed, id=session.id, host=session.id)
-            chat_log.append_chat(
-                root,
-                chat,
-                [],
-                at=event_time(),
-                began=session.started_at,
-                messages=session.messages,
-                patterns=(),
-                durable=True,
-            )
-            files.delete(log_file(root, unnamed.id))
-            return chat
-    return None
-
-
 def _sessions_since(root: Path, chat: Chat, began: str) -> list[sessions.Session]:
     """Return the sessions that hooks have recorded since a chat began and that may be it, the newest first."""
-    found = sessions.list_(root, limit=None, since=began, task=chat.task)[0]
-    mine = (each for each in found if each.id != chat.id and chat.agent in (each.host, _ANY_HOST))
-    return [each for each in mine if chat_log.read_chat(root, each.id) is None]
+    recorded = sessions.list_(root, limit=None, since=began, task=chat.task)[0]
+    mine = (session for session in recorded if session.id != chat.id and chat.agent in (session.host, _ANY_HOST))
+    return [session for session in mine if chat_log.read_chat(root, session.id) is None]
 
 
 def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
@@ -215,14 +200,12 @@ def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     command = request.command or (loop.agent_command if mine else "")
     if name == "scripted":
         return agents.create_agent(name, script=root / command if command else None)
-    found = agents.create_agent(name, command=command, permission=request.permission)
-    if isinstance(found, Claude):
-        found = replace(found, permission=request.permission or loop.permission or found.permission)
-    if (
-        taker := as_claude(found)
-    ) is not None:  # nobody is asked whether what a repository brought along may be started
-        taker.settings = servers.denying_settings(servers.untrusted_servers(root, os.environ))
-    return found
+    agent = agents.create_agent(name, command=command, permission=request.permission)
+    if isinstance(agent, Claude):
+        agent = replace(agent, permission=request.permission or loop.permission or agent.permission)
+    if (claude_agent := as_claude(agent)) is not None:  # it starts what a repository brought along without a question
+        claude_agent.settings = servers.denying_settings(servers.untrusted_servers(root, os.environ))
+    return agent
 
 
 def _check_mode(mode: Mode, agent: Agent) -> None:
@@ -248,7 +231,7 @@ def _prepare_resume(root: Path, chat: Chat, agent: Agent, request: ChatRequest) 
 
 def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
     extra = f" --mode {mode}" if mode else ""
-    return f'`ralph session resume {chat.id} --fork{extra} "..."` begins a new one that is told what was answer'
+    return f'`ralph session resume {chat.id} --fork{extra} "..."` begins a new one that gets its history'
 
 
 def _environment(chat: Chat) -> Mapping[str, str]:
@@ -280,10 +263,10 @@ def _render_history(history: ChatHistory) -> str:
     return render.framed(_HISTORY_NOTE, "\n\n".join(texts)) if texts else ""
 
 
-def _workplace(root: Path, work: Task) -> Path:
-    """Return where a task is worked on: its worktree if it exists, else the project."""
-    worktree = Path(os.path.normpath(paths.main_checkout(root) / work.worktree)) if work.worktree else root
-    return worktree if worktree.is_dir() else root
+def _is_empty(reply: Reply) -> bool:
+    """Whether an agent failed without doing anything."""
+    failed = reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
+    return failed and not reply.text and not reply.calls
 
 
 def _is_lost(reply: Reply) -> bool:
@@ -293,6 +276,7 @@ def _is_lost(reply: Reply) -> bool:
 def _run_first_turn(
     root: Path, config: Config, chat: Chat, agent: Agent, prompt: str, text: str, listener: TurnListener
 ) -> ChatReply:
+    """Run the first turn of a chat, which is logged before its agent starts."""
     chat, agent = _assign_id(chat, agent)
     with chat_lock(root, chat.id):
         at = event_time()
@@ -303,7 +287,8 @@ def _run_first_turn(
         elif not _sessions_since(root, chat, at):  # hooks have recorded nothing of it either
             _delete_unnamed(root, chat)
             hint = "`ralph loop agents --check` tries it"
-            raise RalphError(f"{agent.name} did not begin: {answer.reply.error or 'it told no session'}", hint=hint)
+            reason = answer.reply.error or "it reported no session"
+            raise RalphError(f"{agent.name} did not begin: {reason}", hint=hint)
         return answer
 
 
@@ -331,9 +316,19 @@ def _run_turn(
             stopped=listener.stopped,
         )
     )
-    after = _chat_after(chat, agent, reply)
-    if after.is_unnamed or _is_lost(reply) or (_is_empty(reply) and _delete_start(root, chat, first_log)):
+    after = chat  # under its host's current id: with another id a new log begins
+    host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
+    if agent.name in NAMELESS:
+        after = replace(chat, host=reply.session)
+    elif host != chat.host:
+        source = chat.source if chat.is_unnamed else chat.id or chat.source
+        after = replace(chat, id=host, host=host, source=source)
+    if after.is_unnamed or _is_lost(reply):
         return ChatReply(chat if after.is_unnamed else after, reply, recorded=False)
+    path = log_file(root, chat.id)
+    if _is_empty(reply) and first_log and not chat.is_unnamed and (files.read(path) or "") == first_log:
+        files.delete(path)  # the chat has only its start
+        return ChatReply(after, reply, recorded=False)
     turn = [] if listener.silent else chat_log.turn_events(after, text, reply, began)
     chat_log.record_turn(root, config.privacy, after, began, turn)
     return ChatReply(after, reply, recorded=not listener.silent)
@@ -352,32 +347,9 @@ def _log_start(root: Path, chat: Chat, at: str, patterns: Sequence[str]) -> str:
     return files.read(log_file(root, chat.id)) or ""
 
 
-def _is_empty(reply: Reply) -> bool:
-    failed = reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
-    return failed and not reply.text and not reply.calls
-
-
-def _delete_start(root: Path, chat: Chat, first_log: str) -> bool:
-    """Delete the log of a chat that has only its start; returns whether it did."""
-    path = log_file(root, chat.id)
-    if not first_log or chat.is_unnamed or (files.read(path) or "") != first_log:
-        return False
-    files.delete(path)
-    return True
-
-
 def _delete_unnamed(root: Path, chat: Chat) -> None:
     if chat.is_unnamed:
         files.delete(log_file(root, chat.id))
-
-
-def _chat_after(chat: Chat, agent: Agent, reply: Reply) -> Chat:
-    """Return the chat under its host's current id; with another id a new log begins."""
-    if agent.name in NAMELESS:
-        return replace(chat, host=reply.session)
-    host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
-    source = chat.source if chat.is_unnamed else chat.id or chat.source
-    return chat if host == chat.host else replace(chat, id=host, host=host, source=source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,23 +379,22 @@ def client_for_resume(
 
 
 def _client_command(root: Path, chat: Chat, agent: Agent, *, is_new: bool) -> ClientCommand:
-    folder = chat_folder(root, chat)
-    environment = client.agent_environment(Ask("", folder, environment=_environment(chat)))
-    return ClientCommand(chat, _client_argv(chat, agent, is_new), folder, environment, event_time())
-
-
-def _client_argv(chat: Chat, agent: Agent, is_new: bool) -> tuple[str, ...]:
     model = ("--model", chat.model) if chat.model else ()
     plans = chat.mode is Mode.PLAN
+    argv: tuple[str, ...]
     if isinstance(agent, claude.Claude):
         reading = ("--permission-mode", "dontAsk", "--tools", ",".join(claude.READERS), "--strict-mcp-config")
         session = () if is_new else ("--resume", chat.host)  # a new one has its id in the program's arguments
-        return (*agent.program, *(reading if plans else ()), *model, *session)
-    if isinstance(agent, codex.Codex):
+        argv = (*agent.program, *(reading if plans else ()), *model, *session)
+    elif isinstance(agent, codex.Codex):
         sandbox = ("--sandbox", codex.READ_ONLY, "--ask-for-approval", "never") if plans else ()
-        return (*agent.program, *(() if is_new else ("resume", chat.host)), *sandbox, *model)
-    hint = 'give a message: `ralph session new --task ID "..."`'
-    raise UsageError(f"the agent {agent.name!r} has no client to open", hint=hint)
+        argv = (*agent.program, *(() if is_new else ("resume", chat.host)), *sandbox, *model)
+    else:
+        hint = 'give a message: `ralph session new --task ID "..."`'
+        raise UsageError(f"the agent {agent.name!r} has no client to open", hint=hint)
+    folder = chat_folder(root, chat)
+    environment = client.agent_environment(Ask("", folder, environment=_environment(chat)))
+    return ClientCommand(chat, argv, folder, environment, event_time())
 
 
 def log_client_start(root: Path, config: Config, command: ClientCommand) -> None:
@@ -458,7 +429,7 @@ def chat_lock(root: Path, session_id: str) -> Iterator[None]:
         try:
             stack.enter_context(files.process_lock(path, owner, root=paths.state_boundary(root)))
         except files.LockTaken as taken:
-            what = f"somebody else speaks in {session_id} right now{taken.by}"
+            what = f"another turn of {session_id} is running{taken.by}"
             hint = f"wait for the answer there; `ralph session resume {session_id} --fork` begins another one beside it"
             raise Conflict(what, hint=hint) from taken
         yield
