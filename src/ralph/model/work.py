@@ -247,7 +247,6 @@ class McpServer:
     env: tuple[tuple[str, str], ...] = ()
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
-    spec: str = "{}"
     where: str = ""
     written: int = 0
     why_not: str = ""

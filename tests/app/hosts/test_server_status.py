@@ -193,8 +193,6 @@ def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> N
     (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline="")
     known = asked(project).servers
     assert statuses(asked(project)) == {"new": "unknown", "good": "running", "bad": "failed"}
-    given = servers.usable_servers(known)
-    assert given == {"good": spec(project, "good", "good")}
     assert json.loads(servers.denying_settings(known)) == {
         "deniedMcpServers": [{"serverName": "new"}, {"serverName": "bad"}]
     }
@@ -208,11 +206,10 @@ def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> N
 def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
     text = '{"mcpServers": {"new": {"command": "x", "headersHelper": "y"}, "old": {"type": "ws", "url": "ws://a"}}}'
     (project / ".mcp.json").write_text(text, encoding="utf-8", newline="")
-    assert servers.usable_servers(asked(project).servers) == {}
+    assert not any(state.usable for state in asked(project).servers)
     trust.record(project, servers.trust_candidates(project, env_of(project)), env_of(project))
     known = asked(project).servers
     assert statuses(asked(project)) == {"new": "unknown", "old": "unknown"}
-    assert set(servers.usable_servers(known)) == {"new", "old"}
     assert (servers.denying_settings(known), servers.describe_denied(known)) == ("", [])
 
 

@@ -7,7 +7,8 @@ start, and `installed` lists installations and the folders that were created for
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.app.hosts.hosts import (
@@ -112,25 +113,6 @@ class InstallPlan:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _InstalledList:
-    """The list in the user's state folder: installations, and folders that were created for them."""
-
-    entries: tuple[str, ...] = ()
-    folders: tuple[str, ...] = field(default=())
-
-    @classmethod
-    def parse(cls, text: str) -> "_InstalledList":
-        lines = [line for line in text.splitlines() if line]
-        return cls(
-            tuple(line for line in lines if not line.startswith(_FOLDER_PREFIX)),
-            tuple(line.removeprefix(_FOLDER_PREFIX) for line in lines if line.startswith(_FOLDER_PREFIX)),
-        )
-
-    def render(self) -> str:
-        return "".join(f"{line}\n" for line in (*self.entries, *(_FOLDER_PREFIX + folder for folder in self.folders)))
-
-
 def hook_program(executable: str) -> HookProgram:
     """Return this Ralph: the interpreter of its virtual environment, no link followed, and its run.py."""
     if not executable or not Path(executable).is_file():
@@ -157,11 +139,12 @@ def installed_file(env: Mapping[str, str]) -> Path:
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
     """Return what has to change so that the host starts this Ralph."""
     _check(target)
-    edits = [_interpreter_edit(target, ours)]
+    path, text = interpreter_file(target.env), f"{ours.interpreter}\n{ours.runner}\n"
+    edits = [FileEdit(path, files.read(path), text, "tells the plugin where Ralph is")]
     notes: list[str] = []
     if not target.plugin:
         if target.host is Host.CLAUDE:
-            more, notes = _add_commands(target, ours)
+            more, notes = _command_edits(target, ours)
             edits += more
         edits.append(_add_hooks(target, ours))
         if target.mcp:
@@ -183,20 +166,24 @@ def plan_uninstall(target: InstallTarget) -> InstallPlan:
         removals = _remove_server(target, [_remove_hooks(target)])
         edits += [edit for edit in removals if edit.before != edit.after]
         if target.host is Host.CLAUDE:
-            more, notes = _remove_commands(target)
+            more, notes = _command_edits(target, None)
             edits += more
-    installed = _read_installed(target.env)
-    entries = tuple(entry for entry in installed.entries if entry != target.list_entry)
+    entries, our_folders = _read_installed(target.env)
+    entries = [entry for entry in entries if entry != target.list_entry]
     interpreter, list_file = interpreter_file(target.env), installed_file(target.env)
     if not entries and (text := files.read(interpreter)) is not None:
         edits.append(FileEdit(interpreter, text, None, "removed"))
     gone = {edit.path for edit in edits if edit.after is None} | (set() if entries else {list_file})
-    folders = tuple(_empty_folders(installed.folders, gone))
-    rest = _InstalledList(entries, tuple(name for name in installed.folders if Path(name) not in folders))
-    before, after = files.read(list_file), rest.render() if entries else None
+    folders: list[Path] = []  # those of ours that are empty afterwards
+    for folder in sorted(map(Path, our_folders), key=lambda folder: -len(folder.parts)):
+        if folder.is_dir() and not folder.is_symlink() and set(folder.iterdir()) <= gone:
+            gone.add(folder)
+            folders.append(folder)
+    rest = [name for name in our_folders if Path(name) not in folders]
+    before, after = files.read(list_file), _render_installed(entries, rest) if entries else None
     if before != after:
         edits.append(FileEdit(list_file, before, after, "removed" if after is None else "updated"))
-    return InstallPlan(tuple(edits), folders, tuple(notes))
+    return InstallPlan(tuple(edits), tuple(folders), tuple(notes))
 
 
 def _check(target: InstallTarget) -> None:
@@ -220,21 +207,26 @@ def apply_plan(plan: InstallPlan) -> None:
             files.remove_folder(folder)
 
 
-def _add_hooks(target: InstallTarget, ours: HookProgram) -> FileEdit:
-    path, comments, wanted = target.settings, has_comments(target.host), hook_settings(target.host, ours)
-    before = files.read(path)
-    what = f"{len(wanted)} hooks added"
+@contextmanager
+def _name_file(path: Path) -> Iterator[None]:
+    """Add the file to the message of an error."""
     try:
-        if has_current_hooks(before, wanted, comments=comments):
+        yield
+    except (Conflict, Unreadable) as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def _add_hooks(target: InstallTarget, ours: HookProgram) -> FileEdit:
+    path, comments, settings = target.settings, has_comments(target.host), hook_settings(target.host, ours)
+    before = base = files.read(path)
+    what = f"{len(settings)} hooks added"
+    with _name_file(path):
+        if has_current_hooks(before, settings, comments=comments):
             return FileEdit(path, before, before, "")
-        base = before
         if before is not None and ralph_hooks(before, comments=comments):
             base = without_hooks(before, comments=comments)
-            what = f"{len(wanted)} hooks put in place of older ones"
-        after = with_hooks(base, wanted, comments=comments)
-    except Unreadable as error:
-        raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
-    return FileEdit(path, before, after, what, target.inside)
+            what = f"{len(settings)} hooks put in place of older ones"
+        return FileEdit(path, before, with_hooks(base, settings, comments=comments), what, target.inside)
 
 
 def _remove_hooks(target: InstallTarget) -> FileEdit:
@@ -242,73 +234,51 @@ def _remove_hooks(target: InstallTarget) -> FileEdit:
     before = files.read(path)
     if before is None:
         return FileEdit(path, None, None, "")
-    try:
+    with _name_file(path):
         number = len(ralph_hooks(before, comments=comments))
         after = without_hooks(before, comments=comments)
-    except Unreadable as error:
-        raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
     if after is None and path.is_symlink():
         after = "{}\n"  # the link is the user's
     return FileEdit(path, before, after, f"{number} hooks removed" if after is not None else "removed", target.inside)
 
 
-def _command_files(target: InstallTarget) -> Iterator[tuple[str, Path, str | None]]:
+def _command_edits(target: InstallTarget, ours: HookProgram | None) -> tuple[list[FileEdit], list[str]]:
+    """Add our slash commands, or remove them without a program; a foreign file stays, which a note says."""
+    edits, notes = [], []
     folder = host_folder(target.host, target.scope, target.root, target.env) / "commands"
     for name in SLASH_COMMANDS:
         path = folder / f"{name}.md"
-        yield name, path, files.read(path)
-
-
-def _add_commands(target: InstallTarget, ours: HookProgram) -> tuple[list[FileEdit], list[str]]:
-    edits, notes = [], []
-    for name, path, before in _command_files(target):
-        if before is None or is_signed(before):
+        before = files.read(path)
+        if before is not None and not is_signed(before):
+            notes.append(f"{path} is not ours or was changed; it stays as it is")
+        elif ours is not None:
             after = sign_command(slash_command(name, ralph_command(ours.interpreter)))
-            edits.append(
-                FileEdit(path, before, after, f"/{name} " + ("added" if before is None else "updated"), target.inside)
-            )
-        else:
-            notes.append(f"{path} is not ours or was changed; it stays as it is")
-    return edits, notes
-
-
-def _remove_commands(target: InstallTarget) -> tuple[list[FileEdit], list[str]]:
-    edits, notes = [], []
-    for name, path, before in _command_files(target):
-        if before is not None and is_signed(before):
-            edits.append(FileEdit(path, before, None, f"/{name} removed"))
+            what = f"/{name} " + ("added" if before is None else "updated")
+            edits.append(FileEdit(path, before, after, what, target.inside))
         elif before is not None:
-            notes.append(f"{path} is not ours or was changed; it stays as it is")
+            edits.append(FileEdit(path, before, None, f"/{name} removed"))
     return edits, notes
-
-
-def _interpreter_edit(target: InstallTarget, ours: HookProgram) -> FileEdit:
-    path = interpreter_file(target.env)
-    return FileEdit(path, files.read(path), f"{ours.interpreter}\n{ours.runner}\n", "tells the plugin where Ralph is")
 
 
 def _list_edit(target: InstallTarget, edits: Iterable[FileEdit]) -> FileEdit | None:
     """Add this installation and the folders that the edits create to the list; None if they are in it."""
-    path, installed = installed_file(target.env), _read_installed(target.env)
+    path, (entries, folders) = installed_file(target.env), _read_installed(target.env)
     before = files.read(path)
     written = [*(edit.path for edit in edits), path]
     created = [str(folder) for file in written for folder in file.parents if not folder.exists()]
-    after = _InstalledList(
-        tuple(dict.fromkeys([*installed.entries, target.list_entry])),
-        tuple(dict.fromkeys([*installed.folders, *created])),
-    ).render()
+    after = _render_installed(dict.fromkeys([*entries, target.list_entry]), dict.fromkeys([*folders, *created]))
     return None if after == before else FileEdit(path, before, after, "lists what is installed where")
 
 
-def _read_installed(env: Mapping[str, str]) -> _InstalledList:
-    return _InstalledList.parse(files.read(installed_file(env)) or "")
+def _read_installed(env: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the installations, and the folders that were created for them."""
+    lines = [line for line in (files.read(installed_file(env)) or "").splitlines() if line]
+    folders = [line.removeprefix(_FOLDER_PREFIX) for line in lines if line.startswith(_FOLDER_PREFIX)]
+    return [line for line in lines if not line.startswith(_FOLDER_PREFIX)], folders
 
 
-def _empty_folders(folders: Iterable[str], gone: set[Path]) -> Iterator[Path]:
-    for folder in sorted(map(Path, folders), key=lambda each: -len(each.parts)):
-        if folder.is_dir() and not folder.is_symlink() and set(folder.iterdir()) <= gone:
-            gone = gone | {folder}
-            yield folder
+def _render_installed(entries: Iterable[str], folders: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in (*entries, *(_FOLDER_PREFIX + folder for folder in folders)))
 
 
 def _advice(target: InstallTarget) -> Iterator[str]:
@@ -326,17 +296,19 @@ def _add_server(
     target: InstallTarget, edits: Sequence[FileEdit], ours: HookProgram
 ) -> tuple[list[FileEdit], list[str]]:
     """Add our MCP server to the edits; a foreign server of that name stays, which a note says."""
-    path, _ = target.servers
-    wanted = server_setting(target.host, ours, always=target.always)
+    path, keys = target.servers
+    setting = server_setting(target.host, ours, always=target.always)
     there = _read_server(target, _text_after(path, edits))
     if there is not None and not is_ralph_server(there):
         return list(edits), [f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is"]
-    if there is not None and same_json(there, check_json(wanted)):
+    if there is not None and same_json(there, check_json(setting)):
         return list(edits), []
 
     def change(text: str | None) -> str:
         base = text if there is None or text is None else _without_server(target, text)
-        return _with_server(target, base, wanted)
+        if target.host is Host.CODEX:
+            return with_toml_server(base, setting)
+        return with_json_server(base, keys, setting, comments=has_comments(target.host))
 
     what = "the MCP server added" if there is None else "the MCP server put in anew"
     return _change_servers(target, edits, change, what), []
@@ -365,10 +337,8 @@ def _change_servers(
     target: InstallTarget, edits: Sequence[FileEdit], change: Callable[[str | None], str | None], what: str
 ) -> list[FileEdit]:
     path, _ = target.servers
-    try:
+    with _name_file(path):
         after = change(_text_after(path, edits))
-    except (Conflict, Unreadable) as error:
-        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
     same_file = [edit for edit in edits if edit.path == path]
     if not same_file:
         inside = target.inside if target.root in path.parents else None
@@ -380,18 +350,10 @@ def _change_servers(
 
 def _read_server(target: InstallTarget, text: str | None) -> object | None:
     path, keys = target.servers
-    try:
+    with _name_file(path):
         if target.host is Host.CODEX:
             return toml_server(text)
         return json_server(text, keys, comments=has_comments(target.host))
-    except Unreadable as error:
-        raise Unreadable(f"{path}: {error.message}", hint=error.hint) from error
-
-
-def _with_server(target: InstallTarget, text: str | None, wanted: Mapping[str, object]) -> str:
-    if target.host is Host.CODEX:
-        return with_toml_server(text, wanted)
-    return with_json_server(text, target.servers[1], wanted, comments=has_comments(target.host))
 
 
 def _without_server(target: InstallTarget, text: str) -> str | None:

@@ -37,7 +37,6 @@ _HELPER = "its headers come from a command of its own"
 _OTHER = "Ralph cannot speak with a server of this type"
 _NOTHING = "it names neither a command nor an address"
 
-CACHE_FILE = "mcp-status.json"
 VERSION = 1
 TTL_MS = 300_000
 SECONDS = 5.0  # how long one server may take to answer
@@ -153,7 +152,7 @@ class _ServerReader:
     def server(self, file: _ServerFile, name: str, spec: Mapping[str, object]) -> McpServer:
         env = {**self._env, "CLAUDE_PROJECT_DIR": str(self._root), "CLAUDE_PLUGIN_ROOT": file.plugin}
         args = spec.get("args")
-        arguments = tuple(_expand(each, env) for each in args) if isinstance(args, list) else ()
+        arguments = tuple(_expand(argument, env) for argument in args) if isinstance(args, list) else ()
         command = (_expand(spec.get("command"), env), *arguments) if spec.get("command") else ()
         url = _expand(spec.get("url"), env)
         kind = spec.get("type")
@@ -161,6 +160,10 @@ class _ServerReader:
             transport = _TRANSPORTS.get(kind, Transport.OTHER)
         else:
             transport = Transport.HTTP if url and not command else Transport.STDIO
+        written = 0  # Claude Code writes its own files at every turn
+        if file.whose not in (ServerScope.LOCAL, ServerScope.USER):
+            with suppress(OSError):
+                written = file.path.stat().st_mtime_ns // 1_000_000
         server = McpServer(
             name=file.prefix + name,
             whose=file.whose,
@@ -169,13 +172,19 @@ class _ServerReader:
             url=url,
             env=_expand_pairs(spec.get("env"), env),
             headers=_expand_pairs(spec.get("headers"), env),
-            spec=json.dumps(_expand_plugin_root(spec, file.plugin), ensure_ascii=False),
             where=paths.shown(file.path, self._root),
-            written=_modified_ms(file),
+            written=written,
         )
         is_project = file.whose is ServerScope.PROJECT
         trusted = not is_project or self._is_enabled(name) or self.trust_candidate(name, spec).trusted
-        return replace(server, why_not=_why_not(server, spec, trusted), trusted=trusted)
+        why_not = "" if trusted else _UNTRUSTED
+        if transport is Transport.OTHER:
+            why_not = _OTHER
+        elif not (command if transport is Transport.STDIO else url):
+            why_not = _NOTHING
+        elif spec.get("headersHelper"):
+            why_not = _HELPER
+        return replace(server, why_not=why_not, trusted=trusted)
 
     def _is_enabled(self, name: str) -> bool:
         """Whether the user's own settings of Claude Code enable a server of the project, or all of them."""
@@ -199,33 +208,6 @@ class _ServerReader:
         value = TrustedValue(f"{KEY}.{name}", dict(spec), ConfigSource(Layer.PROJECT, PROJECT_FILE), trusted=False)
         key = (config.real_root(self._root), value.key, value.digest)
         return replace(value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in self._trusted))
-
-
-def _why_not(server: McpServer, spec: Mapping[str, object], trusted: bool) -> str:
-    if server.way is Transport.OTHER:
-        return _OTHER
-    if not (server.command if server.way is Transport.STDIO else server.url):
-        return _NOTHING
-    if spec.get("headersHelper"):
-        return _HELPER
-    return "" if trusted else _UNTRUSTED
-
-
-def _expand_plugin_root(spec: Mapping[str, object], plugin: str) -> object:
-    if not plugin:
-        return spec
-    quoted = json.dumps(plugin)[1:-1]
-    return json.loads(json.dumps(spec).replace("${CLAUDE_PLUGIN_ROOT}", quoted))
-
-
-def _modified_ms(file: _ServerFile) -> int:
-    """Return when a file was modified; 0 for Claude Code's own, which it writes at every turn."""
-    if file.whose in (ServerScope.LOCAL, ServerScope.USER):
-        return 0
-    try:
-        return file.path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return 0
 
 
 def _expand(value: object, env: Mapping[str, str]) -> str:
@@ -283,36 +265,37 @@ def server_status(
 
     `needed`: UsageError when servers must be checked and the SDK is not installed.
     """
-    listed = list_servers(root, env)
-    at = time.time_ns() // 1_000_000 if now is None else now
+    overview = list_servers(root, env)
+    now = time.time_ns() // 1_000_000 if now is None else now
     cache = {} if refresh else _read_cache(root)
-    states = [_cached_state(server, cache.get(server.name), at) for server in listed.servers]
-    pending = [each.server for each in states if each.status is ServerStatus.UNKNOWN and not each.server.why_not]
+    states = [_cached_state(server, cache.get(server.name, {}), now) for server in overview.servers]
+    pending = [state.server for state in states if state.status is ServerStatus.UNKNOWN and not state.server.why_not]
     answers = _check_servers(pending, root, env, seconds, needed) if pending else {}
-    states = [_with_answer(each, answers.get(each.server.name), at, patterns) for each in states]
-    statuses = {each.server.name: each.status.value for each in states}
-    if any(each.checked for each in states) or statuses != {name: each.get("status") for name, each in cache.items()}:
-        _write_cache(root, states, at)
-    return ServerOverview(tuple(states), listed.problems)
-
-
-def usable_servers(states: Sequence[ServerState]) -> dict[str, Mapping[str, object]]:
-    """Return the servers that an agent may get, by name: all but failed, needs-auth and untrusted."""
-    return {each.server.name: json.loads(each.server.spec) for each in states if each.usable}
+    for position, state in enumerate(states):
+        if answer := answers.get(state.server.name):
+            why = redact(answer.why, tuple(patterns)).text  # it has a program's output
+            checked = answer.status is not ServerStatus.UNKNOWN
+            states[position] = replace(state, status=answer.status, why=why, cached_at=now, checked=checked)
+    statuses = {state.server.name: state.status.value for state in states}
+    cached = {name: server.get("status") for name, server in cache.items()}
+    if statuses != cached or any(state.checked for state in states):
+        _write_cache(root, states, now)
+    return ServerOverview(tuple(states), overview.problems)
 
 
 def denying_settings(states: Sequence[ServerState]) -> str:
     """Return settings for `claude --settings` that deny the unusable servers; "" for none."""
-    denied = [{"serverName": each.server.name} for each in states if not each.usable]
+    denied = [{"serverName": state.server.name} for state in states if not state.usable]
     return json.dumps({"deniedMcpServers": denied}, ensure_ascii=False) if denied else ""
 
 
 def describe_denied(states: Sequence[ServerState]) -> list[str]:
     """Return a line for each reason why servers are denied."""
-    untrusted = [each.server.name for each in states if not each.server.trusted]
-    failed = [f"{each.server.name} ({each.status})" for each in states if each.server.trusted and not each.usable]
-    lines = [f"left out, since you have not trusted them (`ralph trust`): {', '.join(untrusted)}"] if untrusted else []
-    return [f"MCP servers {line}" for line in [*lines, *([f"left out: {', '.join(failed)}"] if failed else [])]]
+    untrusted = ", ".join(state.server.name for state in states if not state.server.trusted)
+    unusable = (state for state in states if state.server.trusted and not state.usable)
+    failed = ", ".join(f"{state.server.name} ({state.status})" for state in unusable)
+    lines = [f"MCP servers left out, since you have not trusted them (`ralph trust`): {untrusted}"] if untrusted else []
+    return [*lines, *([f"MCP servers left out: {failed}"] if failed else [])]
 
 
 def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, ...]:
@@ -334,21 +317,12 @@ def _check_servers(
     return mcp_client.check_servers(servers, root, env, seconds=seconds)
 
 
-def _cached_state(server: McpServer, cached: Mapping[str, object] | None, now: int) -> ServerState:
-    status, at = (cached or {}).get("status"), (cached or {}).get("cachedAt")
-    is_fresh = isinstance(at, int) and not isinstance(at, bool) and 0 <= now - at < TTL_MS and server.written <= at
+def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:
+    status, at = cached.get("status"), cached.get("cachedAt")
+    is_fresh = type(at) is int and 0 <= now - at < TTL_MS and server.written <= at
     if server.why_not or not is_fresh or status not in list(ServerStatus):
         return ServerState(server, ServerStatus.UNKNOWN, now, server.why_not)
     return ServerState(server, ServerStatus(str(status)), int(str(at)))
-
-
-def _with_answer(state: ServerState, answer: ServerAnswer | None, now: int, patterns: Sequence[str]) -> ServerState:
-    """Return the state after a check; the reason is redacted, since it has a program's output."""
-    if answer is None:
-        return state
-    why = redact(answer.why, tuple(patterns)).text
-    checked = answer.status is not ServerStatus.UNKNOWN
-    return replace(state, status=answer.status, why=why, cached_at=now, checked=checked)
 
 
 def _read_cache(root: Path) -> dict[str, Mapping[str, object]]:
