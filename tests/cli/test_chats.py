@@ -116,7 +116,7 @@ def test_while_capture_is_paused_a_chat_keeps_no_word(chats: Project, task: str)
     assert chats("capture", "off").code == 0
     said = chats("session", "new", "--task", task, "--agent", "claude", "A quiet word")
     assert said.code == 0
-    assert "nothing of what was said is recorded" in said.err
+    assert "this conversation is not recorded" in said.err
     assert b"A quiet word" not in chats.everything()
 
 

@@ -1,43 +1,64 @@
-"""`ralph session`: the conversations that were recorded; `cli/chats.py` holds those about a task."""
+"""`ralph session`: recorded sessions, and conversations with an agent about a task."""
 
 import os
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ralph.app import chat_history, chat_log
 from ralph.app import sessions as verbs
 from ralph.app.asking import when
+from ralph.app.chat_log import Mode
 from ralph.app.json_shapes import history_json, session_json
 from ralph.app.sessions import Session
 from ralph.app.tasks import board
-from ralph.cli import session_turns
-from ralph.cli.context import Invocation, invocation, say, warn
-from ralph.cli.options import Group, all_tasks_option, format_option
-from ralph.cli.output import json_text, one_line, print_raw, table
-from ralph.cli.search import print_answer as show_answer
-from ralph.errors import NothingYet, UsageError
+from ralph.cli.context import Invocation, pass_call, say, warn
+from ralph.cli.options import (
+    Group,
+    agent_options,
+    all_tasks_option,
+    format_option,
+    limit_option,
+    since_option,
+    text_argument,
+    yes_option,
+)
+from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, table, visible
+from ralph.cli.search import print_answer
+from ralph.errors import NothingYet, RalphError, Refused, UsageError
 from ralph.model.query import Detail
+from ralph.model.work import StopReason
 
 if TYPE_CHECKING:
+    from ralph.app.chats import ChatReply, ClientCommand, TurnListener
     from ralph.app.compress import CompressedSession
     from ralph.app.sessions import ImprovedSummary
 
-LIMIT = 20
-OLD = "30d"
-_ID = 12
-"""Characters of an id in the table; `show` and `summary` take so much of it, too."""
-_SINCE = "From then on: a date, or 7d, 24h, 2w, 3m."
+_OLD = "30d"
+_SHORT_ID = 12
+"""Characters of an id in tables; every command takes them in place of the id."""
+_MODES = click.Choice([mode.value for mode in Mode])
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_HINTS = {
+    StopReason.UNAVAILABLE: "`ralph loop agents --check` says more; then `ralph session resume` goes on",
+    StopReason.REFUSAL: "say it in other words",
+}
+_newest_or_id = click.argument("session_id", metavar="[ID]", required=False, default="")
 
 
 @click.group(name="session", cls=Group)
 def cli() -> None:
-    """Look at the sessions that were recorded, and hold some about a task: what was asked, what happened, how it ended.
+    """Show recorded sessions, and hold some about a task: the prompts, what happened, and how each ended.
 
-    Whoever works on a task (RALPH_TASK, or in its worktree) sees no sessions of others that are not finished.
+    Inside a task (RALPH_TASK, or its worktree) sessions of other unfinished tasks are left out.
 
     \b
     Examples:
@@ -47,18 +68,14 @@ def cli() -> None:
     """
 
 
-for _command in (session_turns.new, session_turns.resume, session_turns.export):
-    cli.add_command(_command)
-
-
 @cli.command("list")
-@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="At most so many.")
-@click.option("--since", default="", metavar="WHEN", help=_SINCE)
+@limit_option(20)
+@since_option
 @click.option("--task", default="", metavar="ID", help="Only those about this task, the loop's as well.")
 @all_tasks_option
 @format_option("table", "json", "markdown")
-@click.pass_context
-def list_(ctx: click.Context, limit: int, since: str, task: str, all_tasks: bool, form: str) -> None:
+@pass_call
+def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
     """List the sessions, newest first, with how each began.
 
     \b
@@ -67,45 +84,42 @@ def list_(ctx: click.Context, limit: int, since: str, task: str, all_tasks: bool
       ralph session list --task t-1a2b3c
       ralph session list --since 7d --format json
     """
-    call = invocation(ctx)
-    root, within = call.root, call.asking("", all_tasks)
-    found, total = verbs.list_(root, limit=limit, since=when(since), task=task, within=within)
-    if note := verbs.left_out(root, within, since=when(since), task=task):
-        say(one_line(note))
+    sessions, total = verbs.list_(call.root, limit=limit, since=when(since), task=task, within=within)
+    say(one_line(verbs.left_out(call.root, within, since=when(since), task=task) or ""))
     if task and not total:
-        board.find(root, task)  # NotFound, where the task is not there either
-    if form == "json":
-        click.echo(json_text(list(map(session_json, found))))
-        return
-    if not found:
-        click.echo("No sessions.", err=form != "table")
-        return
-    if form == "markdown":
-        for each in found:
-            click.echo(f"- {each.id} ({_start(each)}, {_length(each)}): {one_line(each.prompt)}".rstrip())
-    elif task:
-        headings = ["session", "start", "length", "host", "mode", "messages", "first prompt"]
-        click.echo(table(headings, [_chat_row(each) for each in found]))
+        board.find(call.root, task)  # NotFound, where the task does not exist either
+    columns: dict[str, Callable[[Session], object]] = {
+        "session": lambda session: session.id[:_SHORT_ID],
+        "start": _start,
+        "length": _length,
+        "host": lambda session: session.host,
+        **({"mode": lambda session: session.mode, "messages": lambda session: session.messages} if task else {}),
+        **({"observations": lambda session: session.observations} if not task else {}),
+        "first prompt": lambda session: session.prompt,
+    }
+    if form == "markdown" and sessions:
+        for session in sessions:
+            click.echo(f"- {session.id} ({_start(session)}, {_length(session)}): {one_line(session.prompt)}".rstrip())
+    elif form == "markdown":
+        say("No sessions.")
     else:
-        headings = ["session", "start", "length", "host", "observations", "first prompt"]
-        click.echo(table(headings, [_row(each) for each in found]))
-    if total > len(found):
-        say(f"{total - len(found)} more; --limit {total} shows every one")
+        print_rows(sessions, form, session_json, columns, "No sessions.")
+    if form != "json":
+        print_more(total, len(sessions))
 
 
 @cli.command("show")
-@click.argument("session_id", metavar="[ID]", required=False, default="")
+@_newest_or_id
 @click.option("--layer", type=click.IntRange(1, 3), help="Each observation: 1 a line (as usual), 2 more of it, 3 all.")
 @click.option("--history", is_flag=True, help="As a conversation: what each side said, with the tools folded.")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the newest so many.")
-@click.option("--since", default="", metavar="WHEN", help=_SINCE)
+@limit_option(None, "Only the newest so many.")
+@since_option
 @all_tasks_option
 @format_option("table", "json", "markdown")
-@click.pass_context
+@pass_call
 def show(
-    ctx: click.Context, session_id: str, layer: int | None, history: bool, limit: int | None, since: str,
-    all_tasks: bool, form: str,
-) -> None:  # fmt: skip
+    call: Invocation, session_id: str, layer: int | None, history: bool, since: str, form: str, **options: Any
+) -> None:
     """Show what happened in a session, in its order; without an ID, in the newest one.
 
     A session that was begun with `ralph session new` is shown as a conversation, others with --history. JSON holds
@@ -117,66 +131,101 @@ def show(
       ralph session show 3f2a --history
       ralph session show --layer 3 --limit 5
     """
-    call = invocation(ctx)
-    root = call.root
+    root, limit = call.root, options["limit"]
     if history and layer is not None:
         raise UsageError("--history and --layer exclude each other", hint="give one of them")
-    within = call.asking("", all_tasks)
     try:
-        name = verbs.find(root, session_id, within=within).id  # NotFound for another task's
+        name = verbs.find(root, session_id, within=options["within"]).id  # NotFound for another task's
     except NothingYet:
         _print_no_session(form, {"hits": [], "total": 0, "tokens": 0} if not history else None)
         return
-    if layer is None and (history or (form != "json" and _is_chat(root, name))):
-        _show_history(root, name, limit, when(since), form)
+    if layer is None and (history or (form != "json" and chat_log.read_chat(root, name) is not None)):
+        _print_history(root, name, limit, when(since), form)
         return
-    detail = Detail(layer or 1)
-    session, answer = verbs.show(root, name, layer=detail, limit=limit, since=when(since))
+    session, answer = verbs.show(root, name, layer=Detail(layer or 1), limit=limit, since=when(since))
     if form != "json":
         head = f"{session.id} ({_start(session)}, {_length(session)}) {one_line(session.prompt)}".rstrip()
         click.echo(f"## {head}\n" if form == "markdown" else head, err=form == "table")
-    show_answer(answer, form)
+    print_answer(answer, form)
 
 
 def _print_no_session(form: str, shape: object) -> None:
-    """That there is no session yet."""
-    click.echo(json_text(shape) if form == "json" else "No session is recorded here.")
-
-
-def _is_chat(root: Path, session_id: str) -> bool:
-    return chat_log.read_chat(root, verbs.find(root, session_id).id) is not None
-
-
-def _show_history(root: Path, session_id: str, limit: int | None, since: str, form: str) -> None:
-    found = chat_history.read_history(root, session_id)
-    held = [each for each in found.turns if not since or each.at >= since]
-    found = replace(found, turns=tuple(held if limit is None else held[-limit:]))
     if form == "json":
-        click.echo(json_text(history_json(found)))
-    elif form == "markdown":
-        print_raw(chat_history.render_markdown(found))
+        print_json(shape)
     else:
-        session = found.session
+        click.echo("No session is recorded here.")
+
+
+def _print_history(root: Path, session_id: str, limit: int | None, since: str, form: str) -> None:
+    history = chat_history.read_history(root, session_id)
+    turns = [turn for turn in history.turns if not since or turn.at >= since]
+    history = replace(history, turns=tuple(turns if limit is None else turns[-limit:]))
+    if form == "json":
+        print_json(history_json(history))
+    elif form == "markdown":
+        print_raw(chat_history.render_markdown(history))
+    else:
+        session = history.session
         about = ", ".join(filter(None, [_start(session), session.mode, session.host, session.task]))
         say(f"{one_line(session.id)} ({one_line(about)})")
-        print_raw(chat_history.render_text(found) or "Nothing is recorded of this session yet.\n")
+        print_raw(chat_history.render_text(history) or "Nothing is recorded of this session yet.\n")
+
+
+@cli.command("export")
+@_newest_or_id
+@all_tasks_option
+@format_option("markdown", "json")
+@pass_call
+def export(call: Invocation, session_id: str, within: str, form: str) -> None:
+    """Print a session as a conversation, for a file or a program; without an ID, the newest one.
+
+    \b
+    Examples:
+      ralph session export 3f2a > plan.md
+      ralph session export 3f2a --format json
+    """
+    history = chat_history.read_history(call.root, session_id, within=within)
+    if form == "json":
+        print_json(history_json(history))
+    else:
+        print_raw(chat_history.render_markdown(history))
+
+
+def _start(session: Session) -> str:
+    return one_line(session.started_at[:16].replace("T", " ")) or "-"
+
+
+def _length(session: Session) -> str:
+    seconds = session.seconds
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+# --- summaries -------------------------------------------------------------------------------------
 
 
 @cli.command("summary")
-@click.argument("session_id", metavar="[ID]", required=False, default="")
+@_newest_or_id
 @click.option(
-    "--budget", type=click.IntRange(min=0), default=verbs.SUMMARY_TOKENS, show_default=True, metavar="TOKENS",
+    "--budget",
+    type=click.IntRange(min=0),
+    default=verbs.SUMMARY_TOKENS,
+    show_default=True,
+    metavar="TOKENS",
     help="At most so many tokens when it is made now (0: all).",
-)  # fmt: skip
+)
 @click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="With --improve: the newest N sessions.")
 @all_tasks_option
 @format_option("table", "json", "markdown")
-@click.pass_context
+@pass_call
 def summary(
-    ctx: click.Context, session_id: str, budget: int, improve: bool, last: int | None, all_tasks: bool, form: str
+    call: Invocation, session_id: str, budget: int, improve: bool, last: int | None, within: str, form: str
 ) -> int:
-    """Say in a few lines what a session was about; without an ID, the newest one.
+    """Summarise a session in a few lines; without an ID, the newest one.
 
     With --improve the command that summarize.command names reads the session as Markdown and prints a better
     summary. If it fails, takes longer than two minutes, or prints nothing or far too much, the summary stays as it is
@@ -189,74 +238,65 @@ def summary(
       ralph session summary 3f2a --improve
       ralph session summary --improve --last 5
     """
-    call = invocation(ctx)
     if last is not None and (session_id or not improve):
-        raise UsageError(
-            "--last goes with --improve and without an ID", hint="ralph session summary --improve --last 5"
-        )
-    within = call.asking("", all_tasks)
+        hint = "ralph session summary --improve --last 5"
+        raise UsageError("--last goes with --improve and without an ID", hint=hint)
     try:
-        chosen = [verbs.find(call.root, session_id, within=within).id]
+        names = [verbs.find(call.root, session_id, within=within).id]
     except NothingYet:
         if improve:
             raise
         _print_no_session(form, None)
         return 0
-    failed: list[str] = []
+    failed = False
     if improve:
-        better = _improving(call)
-        chosen = [each.id for each in verbs.list_(call.root, limit=last, within=within)[0]] if last else chosen
-        failed = [name for name in chosen if not _report_improved(better(name))]
-    shown = [verbs.summary(call.root, name, budget=budget) for name in chosen]
+        improve_one = _improver(call)
+        if last:
+            names = [session.id for session in verbs.list_(call.root, limit=last, within=within)[0]]
+        for result in map(improve_one, names):
+            if result.changed:
+                say(f"{one_line(result.session)}: the summary is the command's now")
+            else:
+                failed = True
+                warn(f"{one_line(result.session)}: the summary stays as it is: {one_line(result.why)}")
+    summaries = [verbs.summary(call.root, name, budget=budget) for name in names]
     if form == "json":
         shapes = [
             {"id": each.session.id, "summary": each.text, "stored": each.stored, "tags": list(each.session.tags)}
-            for each in shown
+            for each in summaries
         ]
-        click.echo(json_text(shapes if last else shapes[0]))
-        return int(bool(failed))
-    for number, done in enumerate(shown):
+        print_json(shapes if last else shapes[0])
+        return int(failed)
+    for number, each in enumerate(summaries):
         if form == "markdown" or last:
-            click.echo("\n" * bool(number) + f"## {one_line(done.session.id)} ({_start(done.session)})\n")
-        print_raw(f"{done.text}\n" if done.text else "Nothing is recorded of this session yet.\n")
-    return int(bool(failed))
+            click.echo("\n" * bool(number) + f"## {one_line(each.session.id)} ({_start(each.session)})\n")
+        print_raw(f"{each.text}\n" if each.text else "Nothing is recorded of this session yet.\n")
+    return int(failed)
 
 
-def _improving(call: Invocation) -> "Callable[[str], ImprovedSummary]":
-    """What lets the configured command write a session's summary anew."""
+def _improver(call: Invocation) -> "Callable[[str], ImprovedSummary]":
+    """Return a function that lets the configured command write a session's summary anew."""
     from ralph.agents import process
-    from ralph.app import sessions as summaries
 
-    config = call.config
-    summaries.split_command(config.summarize.command)  # a command that is none is told once
+    command, patterns = call.config.summarize.command, call.config.privacy.patterns
+    verbs.split_command(command)  # an invalid command is reported once
 
-    def better(name: str) -> "ImprovedSummary":
-        return summaries.improve_summary(
-            call.root, name, config.summarize.command, process.run, env=os.environ, patterns=config.privacy.patterns
-        )
+    def improve(name: str) -> "ImprovedSummary":
+        return verbs.improve_summary(call.root, name, command, process.run, env=os.environ, patterns=patterns)
 
-    return better
-
-
-def _report_improved(done: "ImprovedSummary") -> bool:
-    """Say what came of it, on one line; whether it is better now."""
-    if done.changed:
-        say(f"{one_line(done.session)}: the summary is the command's now")
-    else:
-        warn(f"{one_line(done.session)}: the summary stays as it is: {one_line(done.why)}")
-    return done.changed
+    return improve
 
 
 @cli.command("compress")
 @click.option("--before", default="", metavar="WHEN", help="Sessions that ended before: a date, or 90d, 2w, 3m.")
-@click.option("--older-than", "age", default="", metavar="SPAN", help=f"The same in words of age [default: {OLD}].")
+@click.option("--older-than", "age", default="", metavar="SPAN", help=f"The same in words of age [default: {_OLD}].")
 @click.option("--dry-run", is_flag=True, help="Only show it, as without --yes.")
-@click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
+@yes_option
 @click.option("--improve", is_flag=True, help="Let summarize.command write each summary anew first.")
 @format_option("table", "json")
-@click.pass_context
-def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool, improve: bool, form: str) -> int:
-    """Make old sessions small: their observations are replaced by the summary and what is worth keeping.
+@pass_call
+def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, improve: bool, form: str) -> int:
+    """Make old sessions small: their observations are replaced by the summary and the most useful ones.
 
     Kept are the first prompt, each error once, what resolved it, decisions and the last answer. The rest goes for good.
     A session in which something happened within a day is never touched. With --improve a session whose summary
@@ -272,71 +312,194 @@ def compress(ctx: click.Context, before: str, age: str, dry_run: bool, yes: bool
 
     if before and age:
         raise UsageError("both --before and --older-than were given", hint="give one of them")
-    call = invocation(ctx)
     really = yes and not dry_run
-    better = _improving(call) if improve else None
-    done = compressing.compress(call.root, when(before or age or OLD), really=really, improve=better)
-    for left in done.left:
-        warn(f"{one_line(left.id)}: left as it is: {one_line(left.why)}")
+    improve_one = _improver(call) if improve else None
+    result = compressing.compress(call.root, when(before or age or _OLD), really=really, improve=improve_one)
+    for skipped in result.left:
+        warn(f"{one_line(skipped.id)}: left as it is: {one_line(skipped.why)}")
+    sessions = result.sessions
     if form == "json":
-        left_out = [{"id": each.id, "why": each.why} for each in done.left]
-        click.echo(
-            json_text(
-                {
-                    "compressed" if really else "would_compress": list(map(_compressed_json, done.sessions)),
-                    "left": left_out,
-                }
-            )
-        )
+        skipped_sessions = [{"id": skipped.id, "why": skipped.why} for skipped in result.left]
+        key = "compressed" if really else "would_compress"
+        print_json({key: list(map(_compressed_json, sessions)), "left": skipped_sessions})
+        return int(bool(result.left))
+    if sessions:
+        rows = [
+            [
+                one_line(each.id[:_SHORT_ID]),
+                one_line(each.last[:10]),
+                f"{each.observations} -> {each.kept}",
+                f"{each.before / 1e3:.1f} -> {each.after / 1e3:.1f}",
+                one_line(each.summary),
+            ]
+            for each in sessions
+        ]
+        click.echo(table(["session", "last", "observations", "KB", "summary"], rows))
+    saved = sum(each.before - each.after for each in sessions) / 1e3
+    if not sessions:
+        click.echo("No session is old enough and would get smaller.")
+    elif really:
+        click.echo(f"Compressed {len(sessions)} session(s), {saved:.1f} KB less.")
     else:
-        _list_compressed(done.sessions, really)
-    return int(bool(done.left))
+        click.echo(f"{len(sessions)} session(s), {saved:.1f} KB less. Nothing was changed; --yes does it, for good.")
+    return int(bool(result.left))
 
 
 def _compressed_json(each: "CompressedSession") -> dict[str, object]:
-    return {
-        "id": each.id, "file": str(each.path), "last": each.last, "observations": each.observations, "kept": each.kept,
-        "bytes_before": each.before, "bytes_after": each.after, "summary": each.summary,
-    }  # fmt: skip
+    sizes = {"bytes_before": each.before, "bytes_after": each.after, "summary": each.summary}
+    counts = {"observations": each.observations, "kept": each.kept}
+    return {"id": each.id, "file": str(each.path), "last": each.last, **counts, **sizes}
 
 
-def _list_compressed(found: "tuple[CompressedSession, ...]", really: bool) -> None:
-    rows = [
-        [one_line(each.id[:_ID]), one_line(each.last[:10]), f"{each.observations} -> {each.kept}",
-         f"{each.before / 1e3:.1f} -> {each.after / 1e3:.1f}", one_line(each.summary)]
-        for each in found
-    ]  # fmt: skip
-    if rows:
-        click.echo(table(["session", "last", "observations", "KB", "summary"], rows))
-    saved = sum(each.before - each.after for each in found) / 1e3
-    if not found:
-        click.echo("No session is old enough and would get smaller.")
-    elif really:
-        click.echo(f"Compressed {len(found)} session(s), {saved:.1f} KB less.")
+# --- conversations ---------------------------------------------------------------------------------
+
+
+@cli.command("new")
+@click.argument("message", required=False)
+@click.option("--task", required=True, metavar="ID", help="The task that it is about.")
+@click.option("--mode", type=_MODES, default="agent", show_default=True, help="plan: only read and think; agent: work.")
+@agent_options
+@format_option("text", "json")
+@pass_call
+def new(call: Invocation, message: str | None, task: str, mode: str, form: str, **agent: str) -> int:
+    """Begin a conversation about a task with an agent, and print its answer.
+
+    In mode plan the agent can write nothing, neither now nor when the session is resumed. Without a message, on a
+    terminal, the agent's own client is opened. "-" reads the message from standard input.
+
+    \b
+    Examples:
+      ralph session new --task t-1a2b3c --mode plan "How would you split this up?"
+      ralph session new --task t-1a2b3c "Do the first step."
+    """
+    from ralph.app import chats
+
+    request = chats.ChatRequest(task=task, mode=Mode(mode), **agent)
+    if message is None:
+        _check_terminal(form)
+        return _open_client(call, chats.client_for_new(call.root, call.config, request))
+    text = text_argument(message, None)
+    with _listening(call, form) as listener:
+        reply = chats.new(call.root, call.config, request, text, listener)
+    return _print_reply(reply, form)
+
+
+@cli.command("resume")
+@click.argument("session_id", metavar="ID")
+@click.argument("message", required=False)
+@click.option("--fork", is_flag=True, help="Begin a new session instead, whose prompt has this conversation.")
+@click.option("--mode", type=_MODES, help="With --fork: the new session's mode.")
+@agent_options
+@format_option("text", "json")
+@pass_call
+def resume(
+    call: Invocation, session_id: str, message: str | None, fork: bool, mode: str | None, form: str, **agent: str
+) -> int:
+    """Go on with a session, in the mode that it was begun in, and print the answer.
+
+    Every recorded session of Claude Code or Codex can be resumed. Where its host has lost it, --fork begins a new one
+    with the same conversation. Without a message, on a terminal, the agent's own client is opened.
+
+    \b
+    Examples:
+      ralph session resume 3f2a "And the tests?"
+      ralph session resume 3f2a --fork --mode agent "Do it as planned."
+    """
+    from ralph.app import chats
+
+    request = chats.ChatRequest(mode=Mode(mode) if mode else None, **agent)
+    if message is None:
+        if fork:
+            raise UsageError("--fork needs a message", hint=f'ralph session resume {session_id} --fork "..."')
+        _check_terminal(form)
+        return _open_client(call, chats.client_for_resume(call.root, call.config, session_id, request))
+    text = text_argument(message, None)
+    verb = chats.fork if fork else chats.resume
+    with _listening(call, form) as listener:
+        reply = verb(call.root, call.config, session_id, text, request, listener)
+    return _print_reply(reply, form)
+
+
+@contextmanager
+def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
+    """Yield a listener that prints the agent's text as it comes; Ctrl-C stops the turn, a second one ends at once."""
+    from ralph.app import hook_state
+    from ralph.app.chats import TurnListener
+
+    stops: list[int] = []
+    last = "\n"
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stops.append(number)
+        if len(stops) > 1:
+            raise KeyboardInterrupt
+
+    def show_text(text: str) -> None:
+        nonlocal last
+        if form != "json" and text:
+            click.echo(visible(text), nl=False)
+            last = text[-1]
+
+    silent = hook_state.paused_since(call.root) is not None or os.environ.get("RALPH_DISABLE") == "1"
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    try:
+        yield TurnListener(show_text, lambda: bool(stops), silent)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if last != "\n":
+            click.echo("")
+
+
+def _print_reply(result: "ChatReply", form: str) -> int:
+    """Print the result of a turn, and return the exit code."""
+    chat, reply = result.chat, result.reply
+    has_begun = result.recorded or reply.text or reply.stop is StopReason.END_TURN
+    if form == "json":
+        about = {"id": chat.id, "task": chat.task, "mode": chat.mode.value, "agent": chat.agent}
+        host = {"session_id": chat.host, "from": chat.source, "recorded": result.recorded}
+        answer = {"stop": reply.stop.value, "error": reply.error, "text": reply.text, "files": list(reply.files)}
+        cost = {"tools": [tool.name for tool in reply.calls], "model": reply.model, "cost_usd": reply.cost}
+        print_json({**about, **host, **answer, **cost})
+    elif has_begun:
+        say(f"{one_line(chat.id)}: {chat.mode}, {one_line(chat.agent)}{f', {chat.task}' if chat.task else ''}")
+        say(f'  ralph session resume {one_line(chat.id[:_SHORT_ID])} "..."   goes on')
+    if not result.recorded and has_begun:
+        warn("this conversation is not recorded: capture is paused")
+    if reply.stop is StopReason.CANCELLED:
+        return 130
+    if reply.stop is not StopReason.END_TURN and form != "json":
+        why = one_line(reply.error) or f"it ended with {reply.stop}"
+        raise RalphError(f"{chat.agent} did not answer to its end: {why}", hint=_HINTS.get(reply.stop, ""))
+    return int(reply.stop is not StopReason.END_TURN)
+
+
+def _check_terminal(form: str) -> None:
+    if form == "json" or sys.stdin is None or not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise UsageError(
+            "there is no message, and no terminal to open the agent's own client in",
+            hint='put the message in quotes, or use "-" for standard input',
+        )
+
+
+def _open_client(call: Invocation, client: "ClientCommand") -> int:
+    """Open the agent's own client, wait until it is closed, and print how it can be opened again."""
+    from ralph.app import chats
+
+    with chats.chat_lock(call.root, client.chat.id):
+        chats.log_client_start(call.root, call.config, client)
+        # Ctrl-C is for the client; unlike SIG_IGN, a handler is not inherited by it.
+        before = signal.signal(signal.SIGINT, lambda number, frame: None)
+        try:
+            code = subprocess.call(client.argv, cwd=client.folder, env=dict(client.environment))
+        except OSError as error:
+            message = f"{client.argv[0]}: cannot be started: {error.strerror}"
+            raise Refused(message, hint="`ralph loop agents` shows which agents there are") from error
+        finally:
+            signal.signal(signal.SIGINT, before)
+        chat = chats.log_client_end(call.root, call.config, client)
+    if chat is None:
+        warn(f"this session was not recorded: `ralph install {client.chat.agent}` lets it be recorded")
     else:
-        click.echo(f"{len(found)} session(s), {saved:.1f} KB less. Nothing was changed; --yes does it, for good.")
-
-
-def _row(session: Session) -> list[str]:
-    first = one_line(session.prompt)
-    count = str(session.observations)
-    return [one_line(session.id[:_ID]), _start(session), _length(session), one_line(session.host), count, first]
-
-
-def _chat_row(session: Session) -> list[str]:
-    whole = _row(session)
-    return [*whole[:4], one_line(session.mode), str(session.messages), whole[-1]]
-
-
-def _start(session: Session) -> str:
-    return one_line(session.started_at[:16].replace("T", " ")) or "-"
-
-
-def _length(session: Session) -> str:
-    """A length of time as people say it."""
-    seconds = session.seconds
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+        say(f"ralph session resume {one_line(chat.id[:_SHORT_ID])}   opens it again")
+    return code if code >= 0 else 128 - code
