@@ -39,7 +39,7 @@ def test_json_has_every_number_also_when_nothing_is_there(ralph: Project) -> Non
 def test_the_rate_the_price_and_what_was_never_used_are_told(ralph: Project) -> None:
     _used(ralph)
     said = ralph("status", "--usage").out
-    assert "33.3% (aim: 50%): 1 of 3 records handed to 1 session(s) were referred to" in said
+    assert "33.3% (aim: 50%): 1 of 3 records given to 1 session(s) were referred to" in said
     assert "30 in 3 injection(s)" in said
     assert "SessionStart" in said
     assert numbered(1) in said

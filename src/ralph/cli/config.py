@@ -1,7 +1,6 @@
 """`ralph config`: which settings count, where they come from, and changing one.
 
-An adapter only: `load` is called here, the verbs are in `ralph.app.config`. Warnings about
-unknown keys go to stderr, so that `get` can stand in a script.
+Warnings about unknown keys go to stderr, so that a script can use `get`.
 """
 
 import json
@@ -10,10 +9,10 @@ import os
 import click
 
 from ralph.app import config as verbs
-from ralph.cli.context import invocation, say, warn
+from ralph.cli.context import Invocation, pass_call, say, warn
 from ralph.cli.options import Group, format_option
-from ralph.cli.output import cut, json_text, one_line, table
-from ralph.config import ConfigSource, Layer, Loaded, load
+from ralph.cli.output import cut, one_line, print_json, table
+from ralph.config import Layer, Loaded, load
 from ralph.errors import ConfigError, UsageError
 
 _VALUE_COLUMNS = 60
@@ -34,8 +33,8 @@ def cli() -> None:
 @click.option("--origin", is_flag=True, help="Also print where each value comes from.")
 @click.option("--files", is_flag=True, help="Print the files that settings are read from instead; later ones win.")
 @format_option("table", "json")
-@click.pass_context
-def show(ctx: click.Context, origin: bool, files: bool, form: str) -> None:
+@pass_call
+def show(call: Invocation, origin: bool, files: bool, form: str) -> None:
     """Print every setting with its effective value.
 
     \b
@@ -46,22 +45,29 @@ def show(ctx: click.Context, origin: bool, files: bool, form: str) -> None:
       ralph config show --format json
     """
     if files:
-        _print_files(ctx, form)
+        _print_files(call, form)
         return
-    shown = verbs.show(_loaded(ctx))
+    settings = verbs.show(_load(call))
     if form == "json":
-        full = {each.name: {"value": each.value, **_place_json(each.place)} for each in shown}
-        click.echo(json_text(full if origin else {each.name: each.value for each in shown}))
+        if not origin:
+            print_json({setting.name: setting.value for setting in settings})
+            return
+        full: dict[str, object] = {}
+        for setting in settings:
+            place = setting.place
+            where = {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}
+            full[setting.name] = {"value": setting.value, **where}
+        print_json(full)
         return
-    rows = [[each.name, cut(one_line(_format_value(each.value)), _VALUE_COLUMNS), str(each.place)] for each in shown]
+    rows = [[each.name, cut(one_line(_format_value(each.value)), _VALUE_COLUMNS), str(each.place)] for each in settings]
     headings = ["key", "value", "from"]
     click.echo(table(headings, rows) if origin else table(headings[:2], [row[:2] for row in rows]))
 
 
 @cli.command("get")
 @click.argument("key")
-@click.pass_context
-def get(ctx: click.Context, key: str) -> None:
+@pass_call
+def get(call: Invocation, key: str) -> None:
     """Print the value that counts for one key; a list is printed as JSON.
 
     \b
@@ -69,7 +75,7 @@ def get(ctx: click.Context, key: str) -> None:
       ralph config get memories.budget
       ralph config get memories.filter.tags
     """
-    click.echo(_format_value(verbs.get(_loaded(ctx), key)))
+    click.echo(_format_value(verbs.get(_load(call), key)))
 
 
 @cli.command("set")
@@ -77,8 +83,8 @@ def get(ctx: click.Context, key: str) -> None:
 @click.argument("value")
 @click.option("--local", is_flag=True, help="Change ralph.local.yml, which is yours alone.")
 @click.option("--user", is_flag=True, help="Change your own config, for all projects.")
-@click.pass_context
-def set_(ctx: click.Context, key: str, value: str, local: bool, user: bool) -> None:
+@pass_call
+def set_(call: Invocation, key: str, value: str, local: bool, user: bool) -> None:
     """Set one key in ralph.yml, keeping comments and everything else in the file.
 
     A list is separated by commas, or written as JSON.
@@ -92,43 +98,13 @@ def set_(ctx: click.Context, key: str, value: str, local: bool, user: bool) -> N
     if local and user:
         raise UsageError("both --local and --user were given", hint="give one of them")
     layer = Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT
-    change = verbs.set_(invocation(ctx).root, key, value, env=os.environ, layer=layer)
-    said = f"{key} = {_format_value(change.value)} in {change.path}"
-    click.echo(f"Set {said}" if change.changed else f"Nothing to do: {said} already")
-    if change.note:
-        say(change.note)
-    _print_effective(ctx, key, layer)
-
-
-def _print_files(ctx: click.Context, form: str) -> None:
-    sources = verbs.path(invocation(ctx).root, os.environ)
-    if form == "json":
-        rows = [{"layer": each.layer.value, "path": str(each.path), "exists": each.exists} for each in sources]
-        click.echo(json_text(rows))
-        return
-    click.echo(
-        table(
-            ["layer", "there", "path"],
-            [[each.layer.value, "yes" if each.exists else "no", str(each.path)] for each in sources],
-            last_column=max(len(str(each.path)) for each in sources),
-        )
-    )
-
-
-def _loaded(ctx: click.Context) -> Loaded:
-    call = invocation(ctx)
-    loaded = load(call.root, env=os.environ)
-    for warning in loaded.warnings:
-        warn(warning)
-    return loaded
-
-
-def _print_effective(ctx: click.Context, key: str, layer: Layer) -> None:
-    """The value was set; say so when it needs trust, a higher layer decides, or a file is broken elsewhere."""
-    call = invocation(ctx)
+    change = verbs.set_(call.root, key, value, env=os.environ, layer=layer)
+    setting = f"{key} = {_format_value(change.value)} in {change.path}"
+    click.echo(f"Set {setting}" if change.changed else f"Nothing to do: {setting} already")
+    say(change.note)
     try:
         loaded = load(call.root, env=os.environ)
-    except ConfigError as error:
+    except ConfigError as error:  # of another file; this value is set
         warn(error.message)
         return
     place = loaded.origins[key]
@@ -138,9 +114,21 @@ def _print_effective(ctx: click.Context, key: str, layer: Layer) -> None:
         say(f"note: {place} sets {key} too and wins")
 
 
+def _print_files(call: Invocation, form: str) -> None:
+    sources = verbs.path(call.root, os.environ)
+    if form == "json":
+        print_json([{"layer": each.layer.value, "path": str(each.path), "exists": each.exists} for each in sources])
+        return
+    rows = [[each.layer.value, "yes" if each.exists else "no", str(each.path)] for each in sources]
+    click.echo(table(["layer", "there", "path"], rows, last_column=max(len(row[-1]) for row in rows)))
+
+
+def _load(call: Invocation) -> Loaded:
+    loaded = load(call.root, env=os.environ)
+    for warning in loaded.warnings:
+        warn(warning)
+    return loaded
+
+
 def _format_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _place_json(place: ConfigSource) -> dict[str, object]:
-    return {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}

@@ -90,7 +90,7 @@ def capture(call: Invocation, state: str | None) -> None:
 
 
 @click.command(name="install", cls=Command)
-@click.argument("hosts", metavar="[HOST]...", type=_HOSTS, nargs=-1)
+@click.argument("hosts", metavar="[HOST]", type=_HOSTS, nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every agent whose settings folder is in your home.")
 @click.option("--scope", type=_SCOPES, default="user", show_default=True, help="For you, or for this project only.")
 @click.option("--plugin", is_flag=True, help="For the Claude Code plugin, which has its own hooks: store Ralph's path.")
@@ -134,7 +134,7 @@ def install(
 
 
 @click.command(name="uninstall", cls=Command)
-@click.argument("hosts", metavar="[HOST]...", type=_HOSTS, nargs=-1)
+@click.argument("hosts", metavar="[HOST]", type=_HOSTS, nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every agent.")
 @click.option("--scope", type=_SCOPES, default="user", show_default=True, help="As it was installed.")
 @click.option("--plugin", is_flag=True, help="Remove what `ralph install claude --plugin` wrote.")

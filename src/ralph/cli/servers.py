@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from ralph.cli.context import invocation, say, warn
+from ralph.cli.context import Invocation, pass_call, say, warn
 from ralph.cli.options import Command, Group, format_option
-from ralph.cli.output import json_text, one_line, table
+from ralph.cli.output import one_line, print_rows
 from ralph.errors import UsageError
 from ralph.model.work import McpServer, ServerStatus, Transport
 
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from ralph.app.hosts.servers import ServerState
 
 
+_PORT = click.IntRange(0, 65535)
+_FILE_HELP = "With --http: the token in this file, which is made when it is missing."
+
+
 @click.command(name="web", cls=Command)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="This port (0: a free one).")
+@click.option("--port", type=_PORT, default=0, metavar="N", help="This port (0: a free one).")
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
-@click.pass_context
-def web(ctx: click.Context, port: int, no_open: bool) -> None:
+@pass_call
+def web(call: Invocation, port: int, no_open: bool) -> None:
     """See, search, judge and correct what is remembered, in a browser; Ctrl-C ends it.
 
     Only this machine can reach it, and only the window that opens the printed address: it holds a token that is good
@@ -43,7 +47,6 @@ def web(ctx: click.Context, port: int, no_open: bool) -> None:
     except ModuleNotFoundError as error:
         hint = "uv tool install 'ralph-memory[web]'   (or: pipx install 'ralph-memory[web]')"
         raise UsageError("`ralph web` needs the extra 'web', which is not installed", hint=hint) from error
-    call = invocation(ctx)
 
     def opened(address: str) -> None:
         click.echo(address)
@@ -69,21 +72,11 @@ def mcp() -> None:
 
 @mcp.command("serve")
 @click.option("--http", is_flag=True, help="Serve at an address on this machine instead of standard input and output.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    show_default=True,
-    help="With --http: this port (0: any).",
-)
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="With --http: the token in this file, which is made when it is missing.",
-)
+@click.option("--port", type=_PORT, default=0, show_default=True, help="With --http: this port (0: any).")
+@click.option("--token-file", type=click.Path(path_type=Path), help=_FILE_HELP)
 @click.option("--read-only", is_flag=True, help="Without the tools that write: only look.")
-@click.pass_context
-def serve(ctx: click.Context, http: bool, port: int, token_file: Path | None, read_only: bool) -> None:
+@pass_call
+def serve(call: Invocation, http: bool, port: int, token_file: Path | None, read_only: bool) -> None:
     """Serve the memory as MCP tools to the client that starts this command.
 
     The tools are named as the commands are: memory_add, memory_search, search, timeline, context and so on. What a
@@ -107,7 +100,7 @@ def serve(ctx: click.Context, http: bool, port: int, token_file: Path | None, re
         raise UsageError("--port goes with --http", hint="ralph mcp serve --http --port 7411")
     if token_file is not None and not http:
         raise UsageError("--token-file goes with --http", hint="a client that starts the server needs no token")
-    explicit = invocation(ctx).explicit_root
+    explicit = call.explicit_root
     if http:
         serving.at_an_address(explicit, os.environ, port=port, read_only=read_only, token_file=token_file)
     else:
@@ -117,8 +110,8 @@ def serve(ctx: click.Context, http: bool, port: int, token_file: Path | None, re
 @mcp.command("status")
 @click.option("--refresh", is_flag=True, help="Ask every server now, whatever is remembered.")
 @format_option("table", "json")
-@click.pass_context
-def status(ctx: click.Context, refresh: bool, form: str) -> None:
+@pass_call
+def status(call: Invocation, refresh: bool, form: str) -> None:
     """Show whether each MCP server works; answers are remembered for five minutes.
 
     Servers come from .mcp.json, from your Claude Code config and from plugins that you installed. What .mcp.json
@@ -132,30 +125,24 @@ def status(ctx: click.Context, refresh: bool, form: str) -> None:
     """
     from ralph.app.hosts import servers as verbs
 
-    call = invocation(ctx)
-    found = verbs.server_status(
-        call.root, os.environ, refresh=refresh, patterns=call.config.privacy.patterns, needed=True
-    )
-    for problem in found.problems:
+    patterns = call.config.privacy.patterns
+    result = verbs.server_status(call.root, os.environ, refresh=refresh, patterns=patterns, needed=True)
+    for problem in result.problems:
         warn(one_line(problem))
-    if form == "json":
-        click.echo(json_text([server_json(each) for each in found.servers]))
-    elif found.servers:
-        click.echo(table(["server", "status", "from", "asked", "what"], [_row(each) for each in found.servers]))
-        for line in verbs.describe_denied(found.servers):
-            click.echo(one_line(line))
-    else:
-        click.echo("No MCP server is named for this project.")
-
-
-def _row(known: "ServerState") -> list[str]:
-    when = "now" if known.checked else "no" if known.status is ServerStatus.UNKNOWN else "before"
-    what = f"{reached(known.server)}{f': {known.why}' if known.why else ''}"
-    return [one_line(known.server.name), known.status.value, known.server.whose.value, when, one_line(what)]
+    columns = {
+        "server": lambda state: state.server.name,
+        "status": lambda state: state.status.value,
+        "from": lambda state: state.server.whose.value,
+        "asked": lambda state: "now" if state.checked else "no" if state.status is ServerStatus.UNKNOWN else "before",
+        "what": lambda state: f"{reached(state.server)}{f': {state.why}' if state.why else ''}",
+    }
+    print_rows(result.servers, form, server_json, columns, "No MCP server is named for this project.")
+    for line in verbs.describe_denied(result.servers) if form != "json" else ():
+        click.echo(one_line(line))
 
 
 def reached(server: McpServer) -> str:
-    """How a server is reached, without what may be a key: a program's name, or an address without its details."""
+    """Return how a server is reached, without what may be a key: its program, or its address without the query."""
     if server.way is Transport.STDIO:
         return server.command[0] if server.command else ""
     try:
@@ -168,15 +155,7 @@ def reached(server: McpServer) -> str:
 
 def server_json(known: "ServerState") -> dict[str, object]:
     """Return an MCP server as JSON."""
-    return {
-        "name": known.server.name,
-        "status": known.status.value,
-        "usable": known.usable,
-        "trusted": known.server.trusted,
-        "source": known.server.whose.value,
-        "file": known.server.where,
-        "type": known.server.way.value,
-        "cachedAt": known.cached_at,
-        "asked": known.checked,
-        "why": known.why,
-    }
+    about = {"name": known.server.name, "status": known.status.value, "usable": known.usable}
+    source = {"trusted": known.server.trusted, "source": known.server.whose.value, "file": known.server.where}
+    asked = {"type": known.server.way.value, "cachedAt": known.cached_at, "asked": known.checked, "why": known.why}
+    return {**about, **source, **asked}

@@ -2,38 +2,35 @@
 
 import os
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from ralph.app import runs, status, usage
+from ralph.app import runs, status
+from ralph.app import usage as usage_verbs
 from ralph.app.pages.watch import Watcher
 from ralph.app.status import Status
-from ralph.app.usage import LoopUsage, UsageStats
-from ralph.cli.context import invocation
+from ralph.app.usage import HookUsage, UsageStats
+from ralph.cli.context import Invocation, pass_call
 from ralph.cli.options import Command, format_option
-from ralph.cli.output import json_text, one_line, print_raw, table
+from ralph.cli.output import one_line, print_json, print_raw, table
 from ralph.errors import UsageError
-from ralph.loop.state import Run
 from ralph.model import ids
 
 _PAUSE = 1.0
-_MOST = 10
-"""Never-used memories that people are shown; JSON has all."""
-_ENOUGH_REFERENCES, _ENOUGH_SUCCESS = 0.5, 0.99
-"""What Ralph wants to reach: of what is handed over, more than half is referred to; of the hooks, nearly all work."""
-_ENOUGH_LOOPS, _FEW_ITERATIONS = 0.7, 5
-"""... and of the runs of the loop, so many succeed, in fewer iterations than this."""
+_MOST_UNUSED = 10
+"""Never-used memories in a table; JSON has all."""
+_REFERENCE_GOAL, _HOOK_GOAL, _LOOP_GOAL, _ITERATION_GOAL = 0.5, 0.99, 0.7, 5
+"""What Ralph aims at: records referred to, hooks that work, runs that succeed, and their iterations."""
 
 
 @click.command(name="status", cls=Command)
 @click.option("--usage", is_flag=True, help="Show instead how much of what agents were given they used.")
 @click.option("--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C.")
 @format_option("table", "json", "markdown")
-@click.pass_context
-def cli(ctx: click.Context, usage: bool, watch: bool, form: str) -> None:
+@pass_call
+def cli(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """Show what is remembered here, how large it is, what runs now, and whether index and hooks work.
 
     With --usage: how many of the injected records agents referred to, what they cost in tokens, how often hooks
@@ -45,52 +42,57 @@ def cli(ctx: click.Context, usage: bool, watch: bool, form: str) -> None:
       ralph status --watch
       ralph status --usage --format markdown
     """
-    root = invocation(ctx).root
     if usage and watch:
         raise UsageError("--usage and --watch cannot be combined", hint="give one of them")
     if usage:
-        _print_usage(root, form)
+        stats = usage_verbs.usage_stats(call.root)
+        if form == "json":
+            print_json(usage_json(stats))
+        elif form == "markdown":
+            print_raw(usage_markdown(stats))
+        else:
+            click.echo(_usage_table(stats))
         return
-    _print(root, form)
+    _print(call.root, form)
     if not watch:
         return
-    looking = Watcher(root)
-    looking.look()
+    watcher = Watcher(call.root)
+    watcher.look()
     while True:
         time.sleep(_PAUSE)
-        news = looking.look()
+        news = watcher.look()
         if news.changed or news.runs:
             click.clear()  # on a terminal; in a pipe one follows the other
-            _print(root, form)
+            _print(call.root, form)
 
 
 def _print(root: Path, form: str) -> None:
     found = status.show(root, os.environ)
     running = runs.living(root)
     if form == "json":
-        click.echo(json_text({**status_json(found), "running": [run.id for run in running]}))
+        print_json({**status_json(found), "running": [run.id for run in running]})
         return
-    counts = found.size.counts
-    click.echo(f"project:      {one_line(str(found.root))}")
-    click.echo(f"state:        {one_line(str(found.state))}")
-    if found.foreign:
-        click.echo(f"              logs of {len(found.foreign)} other machine(s) do not count; see `ralph trust`")
-    click.echo(f"memories:     {found.memories}")
-    click.echo(f"guardrails:   {found.guardrails}")
-    click.echo(f"memory files: {_megabytes(found.memory_bytes)}")
-    click.echo(f"observations: {counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)")
-    click.echo(f"running:      {_running(running)}")
-    click.echo(f"last session: {_last(found)}")
-    click.echo(f"index:        {_index(found)}")
-    click.echo(f"logs:         {_megabytes(found.size.logs)}")
-    click.echo(f"hooks:        {_hooks(found)}")
-    click.echo(f"capture:      {_capture(found)}")
-
-
-def _running(found: Sequence[Run]) -> str:
-    """The loops that run now, with what they are at."""
-    told = (one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in found)
-    return "\n              ".join(told) or "no loop"
+    counts, last = found.size.counts, found.last
+    loops = [one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in running]
+    session = "none is recorded yet"
+    if last is not None:
+        session = one_line(f"{last.id}, {_since(last.at)}{f' ({last.host})' if last.host else ''}")
+    others = f"logs of {len(found.foreign)} other machine(s) do not count; see `ralph trust`" if found.foreign else ""
+    for name, value in (
+        ("project", one_line(str(found.root))),
+        ("state", one_line(str(found.state)) + (f"\n{'':14}{others}" if others else "")),
+        ("memories", found.memories),
+        ("guardrails", found.guardrails),
+        ("memory files", _megabytes(found.memory_bytes)),
+        ("observations", f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)"),
+        ("running", f"\n{'':14}".join(loops) or "no loop"),
+        ("last session", session),
+        ("index", _index(found)),
+        ("logs", _megabytes(found.size.logs)),
+        ("hooks", _hooks(found)),
+        ("capture", _capture(found)),
+    ):
+        click.echo(f"{name + ':':13} {value}")
 
 
 def status_json(found: Status) -> dict[str, object]:
@@ -111,26 +113,18 @@ def status_json(found: Status) -> dict[str, object]:
         "log_bytes": size.logs,
         "last_session": None if last is None else {"id": last.id, "at": last.at, "host": last.host},
         "hooks": {
-            "installed": [
-                {"host": each.host, "scope": each.scope, "file": str(each.file)} for each in found.installed
-            ],
-            "recorded": hooks.recorded,
-            "failures": hooks.failures,
-            "success_rate": hooks.success_rate,
-            "last_failure_at": hooks.last_at,
-            "last_failure": hooks.last,
+            "installed": [{"host": one.host, "scope": one.scope, "file": str(one.file)} for one in found.installed],
+            **_hooks_json(hooks),
         },
         "outside": None if found.outside is None else str(found.outside),
         "paused": found.paused is not None,
         "paused_since": found.paused or None,
-    }  # fmt: skip
+    }
 
 
-def _last(found: Status) -> str:
-    last = found.last
-    if last is None:
-        return "none is recorded yet"
-    return one_line(f"{last.id}, {_since(last.at)}{f' ({last.host})' if last.host else ''}")
+def _hooks_json(hooks: HookUsage) -> dict[str, object]:
+    counts = {"recorded": hooks.recorded, "failures": hooks.failures, "success_rate": hooks.success_rate}
+    return {**counts, "last_failure_at": hooks.last_at, "last_failure": hooks.last}
 
 
 def _index(found: Status) -> str:
@@ -166,7 +160,7 @@ def _megabytes(size: int) -> str:
 
 
 def _since(at: str) -> str:
-    """How long ago a moment was, as people say it; the moment itself when that cannot be told."""
+    """Return how long ago a moment was; the text itself when it is no time."""
     try:
         then = datetime.fromisoformat(at)
     except ValueError:
@@ -179,118 +173,101 @@ def _since(at: str) -> str:
     return "just now" if minutes >= 0 else at
 
 
-# --- usage ---------------------------------------------------------------------------------------
+# --- usage -----------------------------------------------------------------------------------------
 
 
-def _print_usage(root: Path, form: str) -> None:
-    found = usage.usage_stats(root)
-    if form == "json":
-        click.echo(json_text(usage_json(found)))
-    elif form == "markdown":
-        print_raw(usage_markdown(found))
-    else:
-        click.echo(_usage_table(found))
-
-
-def usage_json(found: UsageStats) -> dict[str, object]:
+def usage_json(stats: UsageStats) -> dict[str, object]:
     """Return the usage as JSON; a rate is null before there is anything to count."""
-    hooks, loops = found.hooks, found.loops
+
+    def pick(value: object, *names: str) -> dict[str, object]:
+        return {name: getattr(value, name) for name in names}
+
     return {
-        "reference_rate": found.reference_rate,
-        "handed_over": found.handed,
-        "referenced": found.referenced,
-        "sessions": found.sessions,
-        "injections": found.injections,
-        "tokens": found.tokens,
+        **pick(stats, "reference_rate", "referenced", "sessions", "injections", "tokens"),
+        "handed_over": stats.handed,
         "events": [
-            {"event": each.event, "injections": each.injections, "sessions": each.sessions, "tokens": each.tokens,
-             "handed_over": each.handed, "referenced": each.referenced}
-            for each in found.events
+            {**pick(event, "event", "injections", "sessions", "tokens", "referenced"), "handed_over": event.handed}
+            for event in stats.events
         ],
-        "hooks": {
-            "success_rate": hooks.success_rate, "recorded": hooks.recorded, "failures": hooks.failures,
-            "last_failure_at": hooks.last_at, "last_failure": hooks.last,
-        },
-        "loop": {
-            "success_rate": loops.success_rate, "mean_iterations": loops.mean_iterations, "runs": loops.runs,
-            "succeeded": loops.succeeded, "failed": loops.failed, "stopped": loops.stopped, "running": loops.running,
-        },
+        "hooks": _hooks_json(stats.hooks),
+        "loop": pick(
+            stats.loops, "success_rate", "mean_iterations", "runs", "succeeded", "failed", "stopped", "running"
+        ),
         "never_used": [
-            {"id": each.id, "type": each.kind, "content": each.text, "sessions": each.sessions, "tokens": each.tokens}
-            for each in found.never_used
+            {"id": one.id, "type": one.kind, "content": one.text, "sessions": one.sessions, "tokens": one.tokens}
+            for one in stats.never_used
         ],
-        "never_handed_over": found.never_handed,
-    }  # fmt: skip
+        "never_handed_over": stats.never_handed,
+    }
 
 
-def _usage_summary(found: UsageStats) -> list[tuple[str, str]]:
-    hooks = found.hooks
+def _usage_summary(stats: UsageStats) -> list[tuple[str, str]]:
+    hooks, loops = stats.hooks, stats.loops
     failed = f", last {hooks.last_at} {one_line(hooks.last)}" if hooks.failures else ""
+    references = f"{stats.referenced} of {stats.handed} records given to {stats.sessions} session(s) were referred to"
+    events = f"{hooks.recorded} event(s) recorded, {hooks.failures} failure(s){failed}"
+    lines = [
+        ("reference rate", f"{_percent(stats.reference_rate, _REFERENCE_GOAL)}: {references}"),
+        ("tokens spent", f"{stats.tokens} in {stats.injections} injection(s)"),
+        ("hooks", f"{_percent(hooks.success_rate, _HOOK_GOAL)}: {events}"),
+    ]
+    if loops.runs:
+        ended = loops.runs - loops.running
+        text = f"{_percent(loops.success_rate, _LOOP_GOAL)}: {loops.succeeded} of {ended} run(s) succeeded"
+        if loops.mean_iterations is not None:
+            aim = "" if loops.mean_iterations < _ITERATION_GOAL else f" (aim: under {_ITERATION_GOAL})"
+            text += f", in {loops.mean_iterations:.1f} iteration(s) on average{aim}"
+        lines.append(("loop", f"{text}; {loops.running} under way" if loops.running else text))
+    lines.append(("never used", f"{len(stats.never_used)} memories were given and never referred to"))
+    return [*lines, ("never given", f"{stats.never_handed} memories")]
+
+
+def _percent(rate: float | None, goal: float) -> str:
+    """Return a rate, with the goal when it is missed; rounded down, so that 99.9% never reads 100%."""
+    if rate is None:
+        return "nothing yet"
+    percent = f"{int(rate * 1000) / 10:g}%"
+    return percent if rate >= goal else f"{percent} (aim: {goal:.0%})"
+
+
+_EVENT_COLUMNS = ("event", "injections", "sessions", "tokens", "referenced")
+
+
+def _event_rows(stats: UsageStats) -> list[list[str]]:
     return [
-        (
-            "reference rate",
-            f"{_percent(found.reference_rate, _ENOUGH_REFERENCES)}: {found.referenced} of {found.handed} records"
-            f" handed to {found.sessions} session(s) were referred to",
-        ),
-        ("tokens spent", f"{found.tokens} in {found.injections} injection(s)"),
-        (
-            "hooks",
-            f"{_percent(hooks.success_rate, _ENOUGH_SUCCESS)}: {hooks.recorded} event(s) recorded,"
-            f" {hooks.failures} failure(s){failed}",
-        ),
-        *([("loop", _loop_usage(found.loops))] if found.loops.runs else []),
-        ("never used", f"{len(found.never_used)} memories were handed over and never referred to"),
-        ("never handed over", f"{found.never_handed} memories"),
+        [
+            *map(str, (one_line(event.event), event.injections, event.sessions, event.tokens)),
+            f"{event.referenced} of {event.handed}",
+        ]
+        for event in stats.events
     ]
 
 
-def _loop_usage(loops: LoopUsage) -> str:
-    """How runs ended, and how long successes took."""
-    ended = loops.runs - loops.running
-    said = f"{_percent(loops.success_rate, _ENOUGH_LOOPS)}: {loops.succeeded} of {ended} run(s) succeeded"
-    if loops.mean_iterations is not None:
-        aim = "" if loops.mean_iterations < _FEW_ITERATIONS else f" (aim: under {_FEW_ITERATIONS})"
-        said += f", in {loops.mean_iterations:.1f} iteration(s) on average{aim}"
-    return f"{said}; {loops.running} under way" if loops.running else said
-
-
-def _percent(rate: float | None, wanted: float) -> str:
-    """A rate as people say it, with the aim when it is missed; rounded down, so that 99.9% never reads 100%."""
-    if rate is None:
-        return "nothing yet"
-    said = f"{int(rate * 1000) / 10:g}%"
-    return said if rate >= wanted else f"{said} (aim: {wanted:.0%})"
-
-
-def _usage_table(found: UsageStats) -> str:
-    width = max(len(name) for name, _ in _usage_summary(found)) + 2
-    parts = ["\n".join(f"{name + ':':<{width}}{words}" for name, words in _usage_summary(found))]
-    if found.events:
-        rows = [_event_row(found, number) for number in range(len(found.events))]
-        parts.append(table(("event", "injections", "sessions", "tokens", "referenced"), rows))
-    if found.never_used:
-        shown = [(each.id, str(each.sessions), one_line(each.text)) for each in found.never_used[:_MOST]]
-        parts.append(table(("never used", "sessions", "text"), shown))
-        if len(found.never_used) > _MOST:
-            parts.append(f"{len(found.never_used) - _MOST} more; --format json shows every one")
+def _usage_table(stats: UsageStats) -> str:
+    summary = _usage_summary(stats)
+    width = max(len(name) for name, _ in summary) + 2
+    parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary)]
+    if stats.events:
+        parts.append(table(_EVENT_COLUMNS, _event_rows(stats)))
+    if stats.never_used:
+        rows = [(one.id, str(one.sessions), one_line(one.text)) for one in stats.never_used[:_MOST_UNUSED]]
+        parts.append(table(("never used", "sessions", "text"), rows))
+        if len(stats.never_used) > _MOST_UNUSED:
+            parts.append(f"{len(stats.never_used) - _MOST_UNUSED} more; --format json shows every one")
     return "\n\n".join(parts)
 
 
-def _event_row(found: UsageStats, number: int) -> tuple[str, ...]:
-    each = found.events[number]
-    referenced = f"{each.referenced} of {each.handed}"
-    return one_line(each.event), str(each.injections), str(each.sessions), str(each.tokens), referenced
-
-
-def usage_markdown(found: UsageStats) -> str:
-    """The same for an agent or a page."""
-    lines = ["# Ralph usage", "", *(f"- {name}: {words}" for name, words in _usage_summary(found))]
-    if found.events:
-        lines += ["", "| event | injections | sessions | tokens | referenced |", "|---|---|---|---|---|"]
-        lines += [f"| {' | '.join(_event_row(found, number))} |" for number in range(len(found.events))]
-    if found.never_used:
+def usage_markdown(stats: UsageStats) -> str:
+    """Return the same for an agent or a page."""
+    lines = ["# Ralph usage", "", *(f"- {name}: {text}" for name, text in _usage_summary(stats))]
+    if stats.events:
+        lines += ["", f"| {' | '.join(_EVENT_COLUMNS)} |", "|---" * len(_EVENT_COLUMNS) + "|"]
+        lines += [f"| {' | '.join(row)} |" for row in _event_rows(stats)]
+    if stats.never_used:
         lines += ["", "## Never used", ""]
-        lines += [f"- {each.id} ({each.sessions} sessions): {one_line(each.text)}" for each in found.never_used[:_MOST]]
-        rest = len(found.never_used) - _MOST
+        lines += [
+            f"- {one.id} ({one.sessions} sessions): {one_line(one.text)}" for one in stats.never_used[:_MOST_UNUSED]
+        ]
+        rest = len(stats.never_used) - _MOST_UNUSED
         lines += [f"- {rest} more: `ralph status --usage --format json`"] if rest > 0 else []
     return "\n".join(lines) + "\n"
