@@ -1,6 +1,9 @@
-"""Every SELECT of the product over the index but those of the ranking, which are in `lookup`: records by key.
+"""Every SELECT over the index except those of the ranking, which are in `lookup.py`, and the records they return.
 
-The filters of a Query become conditions on the tables of the families (`filter_of`).
+The filters of a Query become conditions on the tables of the families (`filter_of`). Most of a record has a column; the
+rest is a small JSON object in `metadata`, which has only what differs from the family's usual values. All families give
+their columns in one order, so that one function makes records of them. A second record with the same id has another
+one in its column; its own comes first in `metadata`.
 """
 
 import hashlib
@@ -10,11 +13,23 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from ralph.errors import Unreadable
 from ralph.model import ids
 from ralph.model.query import Query
-from ralph.model.record import Family, Record, Status
+from ralph.model.record import (
+    NO_EXTRA,
+    NOWHERE,
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.store import lookup
-from ralph.store.columns import COLUMNS, USUAL, given_id, record_of
 
 if TYPE_CHECKING:
     from ralph.store.lookup import Filter
@@ -25,100 +40,170 @@ FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
 """A row's family is the one at `key % 3`."""
 
 BEARER = "~"
-"""Between an id and the number of its second, third ... bearer."""
+"""Between an id and the number of the second, third ... record that has it."""
 
-TABLES = {
-    Family.MEMORY: ("records", "key"),
-    Family.OBSERVATION: ("observations", "key"),
-    Family.JOURNAL: ("journal", "id"),
+TABLES = {family: lookup.TABLES[number] for number, family in enumerate(FAMILIES)}
+"""The table of a family, and the column of its key."""
+
+COLUMNS = {
+    Family.MEMORY: "key, id, kind, title, text, tags, files, scope, created_at, metadata, status",
+    Family.OBSERVATION: "key, id, type, title, content, tags, files, scope, created_at, metadata, session_id",
+    Family.JOURNAL: "id, record_id, outcome, title, notes, tags, files_modified, scope, created_at, metadata, "
+    "run_id, iteration, task_id",
 }
-"""Where each family's rows are, and the column of their key."""
+"""The columns of a record; the first ten mean the same in every family."""
 
+USUAL = {
+    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT, ""),
+    Family.OBSERVATION: (Status.RAW, Scope.SESSION, "tool"),
+    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN, ""),
+}
+"""Status, scope and author that are not written into a row."""
+
+ORIGIN = ("session", "run", "iteration", "task", "agent", "commit")
+_KINDS: Mapping[Family, Mapping[str, MemoryKind | ObservationKind | Outcome]] = {
+    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
+    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
+    Family.JOURNAL: {kind.value: kind for kind in Outcome},
+}
 _KIND = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "outcome"}
-_OURS = ("key", "id", "record_id", "source", "seq", "metadata")
+_NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
+_ID = '{"id":'
+
+
+# --- records -----------------------------------------------------------------------------------
+
+
+def record_of(family: Family, row: sqlite3.Row) -> Record:
+    """Make the record of a row with the family's COLUMNS; Unreadable when the row is damaged."""
+    try:
+        return _record(family, tuple(row))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Unreadable("a row of the index is damaged", hint="`ralph index rebuild` makes it again") from error
+
+
+def _record(family: Family, row: tuple[object, ...]) -> Record:
+    name, kind, title, text, tags, files, scope, created, metadata = map(_textual, row[1:10])
+    rest = json.loads(metadata) if metadata else {}
+    status, usual, author = USUAL[family]
+    origin = {name: rest[name] for name in ORIGIN if name in rest}
+    if family is Family.OBSERVATION:
+        origin["session"] = _textual(row[10])
+    elif family is Family.JOURNAL:
+        origin = {"run": _textual(row[10]), "iteration": row[11], "task": row[12] or "", **origin}
+    by = rest.get("by", author)
+    paths = tuple(json.loads(files)) if files else ()
+    return Record(
+        rest.get("id", name),
+        _KINDS[family][kind],
+        text,
+        family,
+        rest.get("label", ""),
+        title,
+        tuple(json.loads(tags)) if tags else (),
+        Status(_textual(row[10]) if family is Family.MEMORY else rest.get("status", status)),
+        Scope(scope) if scope else usual,
+        Origin(by=by, files=paths, **origin) if by or paths or origin else NOWHERE,
+        created,
+        rest.get("updated_at", ""),
+        rest.get("valid_until", ""),
+        tuple(Link(relation, target) for relation, target in rest.get("links", ())),
+        rest.get("extra", NO_EXTRA),
+    )
+
+
+def _textual(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def given_id(name: str, metadata: str) -> str:
+    """Return the id that a record has in its file; `name` is that of its row."""
+    return str(json.loads(metadata)["id"]) if metadata.startswith(_ID) else name
+
+
+def safe(text: str) -> str:
+    """Return text that SQLite can store: bytes that were no UTF-8 become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def digest_of(record: Record) -> str:
+    """Return the digest of a record's content, by which vectors are cached."""
+    content = safe(f"{record.title}\n{record.text}").encode("utf-8")
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
+def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
+    """Return the full-text columns of a record; a function of the record alone, so that they can be deleted again.
+
+    Memories and journal entries are also found by a part of their id.
+    """
+    minted = ids.ID.fullmatch(record.id) if record.family is not Family.OBSERVATION else None
+    files = f"{minted['unix']} {minted['tail'].lower()} {record.id.replace('-', '').lower()} " if minted else ""
+    if record.origin.files:
+        files += terms(" ".join(record.origin.files))
+    title = terms(record.title) if record.title else ""
+    return title, terms(" ".join(record.tags)) if record.tags else "", terms(record.text), files
+
+
+# --- records by key, id and filter --------------------------------------------------------------
 
 
 def select_records(
     connection: sqlite3.Connection, family: Family, where: str, values: tuple[object, ...]
 ) -> Iterator[tuple[int, Record]]:
-    """The records of a family that fulfil a condition, with their keys."""
+    """Return the records of a family that fulfil a condition, with their keys."""
     sql = f"SELECT {COLUMNS[family]} FROM {TABLES[family][0]} WHERE {where}"  # noqa: S608  (our own names)
     for row in connection.execute(sql, values).fetchall():
         yield row[0], record_of(family, row)
 
 
-def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
-    """What the full-text index holds of a record; a function of the record alone, so it can be taken back.
-
-    A memory is also found by a part of its id. Nobody remembers those of observations, and there are too many.
-    """
-    minted = ids.ID.fullmatch(record.id) if record.family is not Family.OBSERVATION else None
-    named = f"{minted['unix']} {minted['tail'].lower()} {record.id.replace('-', '').lower()} " if minted else ""
-    paths_named = named + terms(" ".join(record.origin.files)) if record.origin.files else named
-    title = terms(record.title) if record.title else ""
-    return title, terms(" ".join(record.tags)) if record.tags else "", terms(record.text), paths_named
-
-
-def safe(text: str) -> str:
-    """Text that SQLite can hold: bytes that were no UTF-8 become question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+def _select(
+    connection: sqlite3.Connection, keys: Sequence[int], columns: Mapping[Family, str]
+) -> Iterator[tuple[Family, sqlite3.Row]]:
+    """Select columns of rows of any family; the table is `t`, the name of its key `{key}`."""
+    for number, family in enumerate(FAMILIES):
+        table, key = TABLES[family]
+        for part in lookup.key_batches(lookup.of_family(keys, number)):
+            sql = (
+                f"SELECT {columns[family].format(key=key)} FROM {table} t WHERE {key} IN ({lookup.placeholders(part)})"  # noqa: S608 - our own words
+            )
+            yield from ((family, row) for row in connection.execute(sql, part))
 
 
-def digest_of(record: Record) -> str:
-    """The content's fingerprint, by which vectors are kept."""
-    words = safe(f"{record.title}\n{record.text}").encode("utf-8")
-    return hashlib.sha1(words, usedforsecurity=False).hexdigest()
-
-
-def column_value(value: object) -> str | int | float | None:
-    """What a column can hold of somebody's JSON: lists and objects as text, a number beyond all bounds not at all."""
-    if isinstance(value, str):
-        return safe(value)
-    if isinstance(value, int):
-        return int(value) if abs(value) < 2**63 else None
-    return value if value is None or isinstance(value, float) else safe(json.dumps(value, ensure_ascii=False))
+def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Record]:
+    """Return the records behind keys of any family."""
+    return {row[0]: record_of(family, row) for family, row in _select(connection, keys, COLUMNS)}
 
 
 def locations(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, int]]:
-    """Where records stand: the file's name relative to the project, and the line."""
-    found: dict[int, tuple[str, int]] = {}
-    for family in FAMILIES:
-        table, key = TABLES[family]
-        for part in lookup.key_batches(_of(keys, family)):
-            marks = ", ".join("?" * len(part))
-            sql = (
-                f"SELECT t.{key} AS key, s.path, t.line FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608 - our own words
-                f"WHERE t.{key} IN ({marks})"
-            )
-            found.update((row["key"], (row["path"], row["line"])) for row in connection.execute(sql, part))
-    return found
+    """Return where records are stored: the file's name relative to the project, and the line."""
+    columns = "{key}, (SELECT path FROM sources s WHERE s.key = t.source), line"
+    return {row[0]: (row[1], row[2]) for _, row in _select(connection, keys, dict.fromkeys(FAMILIES, columns))}
+
+
+def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -> dict[int, str]:
+    """Return the content digests of all records, or of some."""
+    columns = "{key}, lower(hex(digest))"
+    if keys is not None:
+        return {row[0]: row[1] for _, row in _select(connection, keys, dict.fromkeys(FAMILIES, columns))}
+    parts = (f"SELECT {columns.format(key=key)} FROM {table}" for table, key in TABLES.values())  # noqa: S608 - our own words
+    return {row[0]: row[1] for row in connection.execute(" UNION ALL ".join(parts))}
 
 
 def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None) -> list[int]:
-    """The keys of the newest records that pass the filters; of one time, the last in its file."""
+    """Return the keys of the newest records that pass the filters; of one time, the last in its file first."""
     parts, values = _selected(query, "{key} AS key, created_at, (SELECT path FROM sources WHERE key = source) AS place")
     sql = " UNION ALL ".join(parts) + " ORDER BY created_at DESC, place DESC, key DESC LIMIT ?"
     return [row[0] for row in connection.execute(sql, (*values, -1 if limit is None else limit))]
 
 
 def count(connection: sqlite3.Connection, query: Query) -> int:
-    """How many records pass the filters."""
+    """Count the records that pass the filters."""
     parts, values = _selected(query, "count(*) AS number")
     sql = f"SELECT sum(number) FROM ({' UNION ALL '.join(parts)})"  # noqa: S608  (our own names)
     return int(connection.execute(sql, values).fetchone()[0])
-
-
-def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Record]:
-    """The records behind keys of any family."""
-    found: dict[int, Record] = {}
-    for family in FAMILIES:
-        for part in lookup.key_batches(_of(keys, family)):
-            table, key = TABLES[family]
-            marks = ", ".join("?" * len(part))
-            sql = f"SELECT {COLUMNS[family]} FROM {table} WHERE {key} IN ({marks})"  # noqa: S608  (our own names)
-            for row in connection.execute(sql, part):
-                found[row[0]] = record_of(family, row)
-    return found
 
 
 def session_records(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
@@ -165,26 +250,19 @@ def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, r
 
 
 def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
-    """The tasks that records belong to, by their keys: as their origins say, their sessions, or their folders."""
-    home = (
-        "(SELECT t.id FROM sources s JOIN sources j ON j.path = "  # noqa: S608  (our own names, here and below)
-        f"{lookup.FOLDER.replace('path', 's.path')} || 'task.json' JOIN tasks t ON t.source = j.key WHERE s.key = {{}})"
+    """Return the tasks that records belong to, by key: as their origins, their sessions or their folders say."""
+    folder = (
+        "(SELECT k.id FROM sources s JOIN sources j ON j.path = "  # noqa: S608  (our own names)
+        f"{lookup.FOLDER.replace('path', 's.path')} || 'task.json' JOIN tasks k ON k.source = j.key "
+        "WHERE s.key = t.source)"
     )
-    session = "(SELECT max(task_id) FROM sessions s WHERE observations.session_id IN (s.id, s.session_id))"
-    told = {
-        Family.MEMORY: f"nullif({lookup.ORIGIN_TASK}, ''), {home.format('records.source')}",
-        Family.OBSERVATION: f"nullif({lookup.ORIGIN_TASK}, ''), {session}",
-        Family.JOURNAL: f"nullif(task_id, ''), {home.format('journal.source')}",
+    session = "(SELECT max(task_id) FROM sessions s WHERE t.session_id IN (s.id, s.session_id))"
+    columns = {
+        Family.MEMORY: f"{{key}}, coalesce(nullif({lookup.ORIGIN_TASK}, ''), {folder}, '')",
+        Family.OBSERVATION: f"{{key}}, coalesce(nullif({lookup.ORIGIN_TASK}, ''), {session}, '')",
+        Family.JOURNAL: f"{{key}}, coalesce(nullif(task_id, ''), {folder}, '')",
     }
-    found: dict[int, str] = {}
-    for family in FAMILIES:
-        table, key = TABLES[family]
-        for part in lookup.key_batches(_of(keys, family)):
-            sql = (
-                f"SELECT {key}, coalesce({told[family]}, '') FROM {table} WHERE {key} IN ({lookup.placeholders(part)})"  # noqa: S608 - our own words
-            )
-            found.update((row[0], row[1]) for row in connection.execute(sql, part) if row[1])
-    return found
+    return {row[0]: row[1] for _, row in _select(connection, keys, columns) if row[1]}
 
 
 def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
@@ -229,40 +307,27 @@ def unfinished_tasks(connection: sqlite3.Connection, but: str) -> set[str]:
     return {row[0] for row in connection.execute(lookup.OTHERS, (safe(but),))}
 
 
+# --- verification and counts ---------------------------------------------------------------------
+
+
 def rows_of(connection: sqlite3.Connection, source: int) -> Iterator[tuple[int, str, tuple[object, ...]]]:
-    """Every row that a source gave: its key, its id, and what it says; ids and numbers of our own are left out."""
+    """Return every row of a source: its key, its id, and its values without those that the index assigns."""
     for family in FAMILIES:
         table, key = TABLES[family]
         sql = f"SELECT {COLUMNS[family]}, * FROM {table} WHERE source = ? ORDER BY {key}"  # noqa: S608  (our own names)
         for row in connection.execute(sql, (source,)):
             record = record_of(family, row)
-            said = (row[name] for name in row.keys() if name not in _OURS)  # noqa: SIM118  (a Row is no mapping)
-            yield row[key], record.id, (record, *said)
+            values = (row[name] for name in row.keys() if name not in _NOT_COMPARED)  # noqa: SIM118  (a Row is no mapping)
+            yield row[key], record.id, (record, *values)
 
 
 def fingerprints(connection: sqlite3.Connection) -> dict[int, int]:
-    """What the full-text index holds of each record, as one number."""
+    """Return a hash of what the full-text index has of each record."""
     connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.instances USING fts5vocab(main, search, 'instance')")
-    found: dict[int, int] = {}
+    hashes: dict[int, int] = {}
     for term, doc, column, offset in connection.execute("SELECT term, doc, col, offset FROM temp.instances"):
-        found[doc] = found.get(doc, 0) + hash((term, column, offset))
-    return found
-
-
-def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -> dict[int, str]:
-    """The content fingerprints of all records, or of some."""
-    found: dict[int, str] = {}
-    for family in FAMILIES:
-        table, key = TABLES[family]
-        sql = f"SELECT {key} AS key, lower(hex(digest)) AS digest FROM {table}"  # noqa: S608  (our own names)
-        if keys is None:
-            found.update((row["key"], row["digest"]) for row in connection.execute(sql))
-            continue
-        for part in lookup.key_batches(_of(keys, family)):
-            marks = ", ".join("?" * len(part))
-            rows = connection.execute(f"{sql} WHERE {key} IN ({marks})", part)
-            found.update((row["key"], row["digest"]) for row in rows)
-    return found
+        hashes[doc] = hashes.get(doc, 0) + hash((term, column, offset))
+    return hashes
 
 
 def iterations(
@@ -425,10 +490,6 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
         wheres.append(test)
         values += more
     return wheres, [safe(value) if isinstance(value, str) else value for value in values]
-
-
-def _of(keys: Sequence[int], family: Family) -> list[int]:
-    return lookup.of_family(keys, FAMILIES.index(family))
 
 
 # --- facets ------------------------------------------------------------------------------------
