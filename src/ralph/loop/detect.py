@@ -10,7 +10,6 @@ import json
 import re
 import tomllib
 from collections.abc import Container, Iterator, Mapping, Set
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -129,7 +128,7 @@ def _tool(project: ProjectFiles, name: str) -> str:
     return name if name in ("ruff", "pyright", "basedpyright") else f"python3 -m {name}"
 
 
-def _pytest(project: ProjectFiles) -> Detected:
+def _python(project: ProjectFiles) -> Detected:
     why = (
         project.search(r"^\[tool\.pytest[.\]]", "pyproject.toml")
         or project.has("pytest.ini", ".pytest.ini", "pytest.toml")
@@ -138,22 +137,6 @@ def _pytest(project: ProjectFiles) -> Detected:
         or project.search(r"^[^#\n]*\bpytest\b", *filter(None, map(project.has, _REQUIREMENTS)))
     )
     yield from _when(why, _tool(project, "pytest"), TEST, "pytest")
-
-
-def _python_tests(project: ProjectFiles) -> Detected:
-    """Detect tests whose runner is named nowhere."""
-    for folder in ("tests", "test", "."):
-        test = project.below(folder, r"test_\w*\.py|\w+_test\.py") if folder != "." else project.has("test_*.py")
-        if test and re.search(r"^\s*(?:import|from) unittest\b", project.text(test), re.MULTILINE):
-            installed = _tool(project, "pytest").endswith("/bin/pytest")
-            top = " -t ." if project.has(f"{folder}/__init__.py") else ""  # only a package can be imported from there
-            unittest = f"{_tool(project, 'unittest')} discover -s {folder}{top}"
-            yield from _when(test, _tool(project, "pytest") if installed else unittest, TEST, "a test of unittest")
-        else:
-            yield from _when(test, _tool(project, "pytest"), TEST, "a test")
-
-
-def _python_checks(project: ProjectFiles) -> Detected:
     ruff = project.search(r"^\[tool\.ruff[.\]]", "pyproject.toml") or project.has("ruff.toml", ".ruff.toml")
     yield from _when(ruff, _tool(project, "ruff") + " check .", LINT, "ruff")
     flake8 = project.has(".flake8") or project.search(r"^\[flake8\]", "setup.cfg", "tox.ini")
@@ -170,6 +153,19 @@ def _python_checks(project: ProjectFiles) -> Detected:
         why = project.search(rf"^\[tool\.{name}\]", "pyproject.toml")
         why = why or (project.has("pyrightconfig.json") if name == "pyright" else "")
         yield from _when(why, _tool(project, name), TYPES, name)
+
+
+def _python_tests(project: ProjectFiles) -> Detected:
+    """Detect tests whose runner is named nowhere."""
+    for folder in ("tests", "test", "."):
+        test = project.below(folder, r"test_\w*\.py|\w+_test\.py") if folder != "." else project.has("test_*.py")
+        if test and re.search(r"^\s*(?:import|from) unittest\b", project.text(test), re.MULTILINE):
+            installed = _tool(project, "pytest").endswith("/bin/pytest")
+            top = " -t ." if project.has(f"{folder}/__init__.py") else ""  # only a package can be imported from there
+            unittest = f"{_tool(project, 'unittest')} discover -s {folder}{top}"
+            yield from _when(test, _tool(project, "pytest") if installed else unittest, TEST, "a test of unittest")
+        else:
+            yield from _when(test, _tool(project, "pytest"), TEST, "a test")
 
 
 _MANAGERS = {
@@ -240,44 +236,13 @@ def _deno(project: ProjectFiles) -> Detected:
     for kind, tasks in ((TEST, "test"), (BUILD, "build"), (LINT, "lint"), (TYPES, "check typecheck")):
         for task in tasks.split():
             command = project.subtable(name, "tasks").get(task)
-            why = (
-                project.search(rf'"{task}"\s*:', name)
-                if isinstance(command, str) and not _is_unsuitable(command)
-                else ""
-            )
-            yield from _when(why, f"deno task {task}", kind, f'the task "{task}"')
+            if isinstance(command, str) and not _is_unsuitable(command):
+                why = project.search(rf'"{task}"\s*:', name)
+                yield from _when(why, f"deno task {task}", kind, f'the task "{task}"')
     tests = project.below(".", r".*[._]test\.[jt]sx?|test\.[jt]sx?")
     yield from _when(tests, "deno test --cached-only", TEST, "a test of deno")
     yield from _when(name, "deno lint", LINT, "deno")
     yield from _when(name, "deno check --cached-only .", TYPES, "deno")
-
-
-def _rust(project: ProjectFiles) -> Detected:
-    workspace = " --workspace" if project.search(r"^\[workspace", "Cargo.toml") else ""
-    cargo = project.has("Cargo.toml")
-    for kind, verb in ((TEST, "test"), (BUILD, "build"), (TYPES, "check --all-targets")):
-        yield from _when(cargo, f"cargo {verb} --offline{workspace}", kind, "cargo")
-    yield from _when(cargo, f"cargo clippy --offline{workspace} --all-targets -- -D warnings", LINT, "clippy")
-
-
-def _java(project: ProjectFiles) -> Detected:
-    gradle = project.has("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
-    start = "./gradlew" if project.has("gradlew") else "gradle"
-    yield from _when(gradle, f"{start} --offline test", TEST, "gradle")
-    yield from _when(gradle, f"{start} --offline assemble", BUILD, "gradle")
-    maven = project.has("pom.xml")
-    start = "./mvnw" if project.has("mvnw") else "mvn"
-    yield from _when(maven, f"{start} --offline test", TEST, "maven")
-    yield from _when(maven, f"{start} --offline package -DskipTests", BUILD, "maven")
-
-
-def _ruby(project: ProjectFiles) -> Detected:
-    start = "bundle exec " if project.has("Gemfile") else ""
-    rspec = project.has(".rspec", "spec/spec_helper.rb") or project.search(r"^[^#\n]*\brspec", "Gemfile")
-    yield from _when(rspec, f"{start}rspec", TEST, "rspec")
-    yield from _when(project.has("bin/rails") if project.has("test") else "", "bin/rails test", TEST, "Rails")
-    yield from _when(project.search(r"^[^#\n]*TestTask", "Rakefile"), f"{start}rake test", TEST, "rake")
-    yield from _when(project.has(".rubocop.yml"), f"{start}rubocop", LINT, "rubocop")
 
 
 _BY_FILE = (
@@ -297,20 +262,35 @@ _BY_FILE = (
 """Ecosystems in which a file alone decides."""
 
 
-def _by_file(project: ProjectFiles) -> Detected:
+def _other_languages(project: ProjectFiles) -> Detected:
+    cargo = project.has("Cargo.toml")
+    workspace = " --workspace" if project.search(r"^\[workspace", "Cargo.toml") else ""
+    for kind, verb in ((TEST, "test"), (BUILD, "build"), (TYPES, "check --all-targets")):
+        yield from _when(cargo, f"cargo {verb} --offline{workspace}", kind, "cargo")
+    yield from _when(cargo, f"cargo clippy --offline{workspace} --all-targets -- -D warnings", LINT, "clippy")
     for names, kind, command, tool in _BY_FILE:
         yield from _when(project.has(*names), command, kind, tool)
-
-
-def _cmake(project: ProjectFiles) -> Detected:
-    """Detect only configured projects: configuring may fetch."""
+    gradle = project.has("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
+    start = "./gradlew" if project.has("gradlew") else "gradle"
+    yield from _when(gradle, f"{start} --offline test", TEST, "gradle")
+    yield from _when(gradle, f"{start} --offline assemble", BUILD, "gradle")
+    maven = project.has("pom.xml")
+    start = "./mvnw" if project.has("mvnw") else "mvn"
+    yield from _when(maven, f"{start} --offline test", TEST, "maven")
+    yield from _when(maven, f"{start} --offline package -DskipTests", BUILD, "maven")
+    start = "bundle exec " if project.has("Gemfile") else ""
+    rspec = project.has(".rspec", "spec/spec_helper.rb") or project.search(r"^[^#\n]*\brspec", "Gemfile")
+    yield from _when(rspec, f"{start}rspec", TEST, "rspec")
+    yield from _when(project.has("bin/rails") if project.has("test") else "", "bin/rails test", TEST, "Rails")
+    yield from _when(project.search(r"^[^#\n]*TestTask", "Rakefile"), f"{start}rake test", TEST, "rake")
+    yield from _when(project.has(".rubocop.yml"), f"{start}rubocop", LINT, "rubocop")
+    # only a configured CMake project: configuring may fetch
     cache_file = project.has("build/CMakeCache.txt", "cmake-build-*/CMakeCache.txt", "out/CMakeCache.txt")
-    if not project.has("CMakeLists.txt") or not cache_file:
-        return
-    folder = cache_file.rpartition("/")[0]
-    tests = project.search(r"(?i)^[^#\n]*\b(?:enable_testing|add_test|include\s*\(\s*ctest)\b", "CMakeLists.txt")
-    yield from _when(tests, f"ctest --test-dir {folder} --output-on-failure", TEST, "ctest")
-    yield from _when(cache_file, f"cmake --build {folder}", BUILD, "cmake")
+    if project.has("CMakeLists.txt") and cache_file:
+        folder = cache_file.rpartition("/")[0]
+        tests = project.search(r"(?i)^[^#\n]*\b(?:enable_testing|add_test|include\s*\(\s*ctest)\b", "CMakeLists.txt")
+        yield from _when(tests, f"ctest --test-dir {folder} --output-on-failure", TEST, "ctest")
+        yield from _when(cache_file, f"cmake --build {folder}", BUILD, "cmake")
 
 
 _UNSUITABLE = re.compile(
@@ -323,10 +303,10 @@ _UNSUITABLE = re.compile(
 )
 _NPX = re.compile(r"\bnpx\s+((?:-\S+\s+)*)([^\s;&|]+)")
 _TARGET_NAMES = {
-    CriterionKind.TEST_PASS: "test tests unit-test unittest",
-    CriterionKind.BUILD_SUCCESS: "build compile",
-    CriterionKind.LINT_CLEAN: "lint",
-    CriterionKind.TYPE_CHECK: "typecheck type-check types mypy",
+    TEST: "test tests unit-test unittest",
+    BUILD: "build compile",
+    LINT: "lint",
+    TYPES: "typecheck type-check types mypy",
 }
 _MAKE_RULE = re.compile(r"^([\w.$/][^\s:=#]*(?:[ \t]+[^\s:=#][^:=#\n]*?)?)[ \t]*::?(?![=:])([^\n]*)$")
 _JUST_RULE = re.compile(r"^@?([A-Za-z_][\w-]*)((?:[ \t]+[^\s:=][^\s:]*)*)[ \t]*:(?!=)([^\n]*)$")
@@ -340,78 +320,50 @@ def _is_unsuitable(command: str, dependencies: Container[str] = ()) -> bool:
     return _UNSUITABLE.search(command) is not None or any(name not in dependencies for name in fetched)
 
 
-@dataclass(frozen=True, slots=True)
-class _TargetRule:
-    line: int
-    needs: tuple[str, ...]
-    recipe: str
-
-
-def _parse_make_rule(line: str) -> tuple[tuple[str, ...], str] | None:
-    match = _MAKE_RULE.match(line)
-    return None if match is None else (tuple(match[1].split()), match[2])
-
-
-def _parse_just_rule(line: str) -> tuple[tuple[str, ...], str] | None:
-    """Return the same of just; a recipe with required parameters has no usable name."""
-    match = _JUST_RULE.match(line)
-    if match is None:
-        return None
-    required = any("=" not in parameter and not parameter.startswith("*") for parameter in match[2].split())
-    return (() if required else (match[1],)), match[3]
-
-
-class Targets:
-    """The rules of a Makefile or a justfile, by name; variables are not expanded."""
+class _TargetRules:
+    """The rules of a Makefile or a justfile, by name: line, needs and recipe; variables are not expanded."""
 
     def __init__(self, text: str, *, just: bool = False) -> None:
-        self._rules: dict[str, _TargetRule] = {}
-        names: tuple[str, ...] = ()
+        self.rules: dict[str, tuple[int, list[str], list[str]]] = {}
+        names: list[str] = []
         for number, line in enumerate(text.splitlines(), 1):
             line = line[:_LONGEST_LINE]
-            rule = _parse_just_rule(line) if just else _parse_make_rule(line)
-            if rule is not None:
-                names, rest = rule
-                listed, _, inline = rest.partition(";")
+            match = (_JUST_RULE if just else _MAKE_RULE).match(line)
+            if match is not None:
+                names, rest = match[1].split(), match[match.lastindex or 0]
+                if just and any("=" not in word and not word.startswith("*") for word in match[2].split()):
+                    names = []  # a recipe with required parameters has no usable name
+                prerequisites, _, inline = rest.partition(";")
                 # a dependency with arguments is `(name arguments)` in just; `$(NAME)` is a variable of make
                 needs = [
-                    need if need.startswith("$") else need.strip("()") for need in listed.partition("#")[0].split()
+                    need if need.startswith("$") else need.strip("()")
+                    for need in prerequisites.partition("#")[0].split()
                 ]
                 for name in names:
-                    self._add(name, number, tuple(needs), inline)
+                    _, all_needs, recipe = self.rules.setdefault(name, (number, [], []))
+                    all_needs += needs
+                    recipe.append(inline)
             elif line[:1] in (" ", "\t"):
                 for name in names:
-                    self._add(name, number, (), line)
+                    self.rules[name][2].append(line)
             elif line.strip() and not line.startswith("#"):
-                names = ()
-
-    def _add(self, name: str, line: int, needs: tuple[str, ...], recipe: str) -> None:
-        rule = self._rules.get(name, _TargetRule(line, (), ""))
-        self._rules[name] = _TargetRule(rule.line, rule.needs + needs, f"{rule.recipe}\n{recipe}".strip())
-
-    def line(self, name: str) -> int:
-        """Return the line of a target."""
-        return self._rules[name].line
+                names = []
 
     def suitable(self) -> Iterator[tuple[CriterionKind, str]]:
         """Yield the targets that are commands for a kind; `check` is the tests if nothing else is, else the linter."""
-        for kind, names in _TARGET_NAMES.items():
+        tested = any(name in self.rules for name in _TARGET_NAMES[TEST].split())
+        for kind, names in (*_TARGET_NAMES.items(), (LINT if tested else TEST, "check")):
             for name in names.split():
-                if self._is_suitable(name):
+                if name in self.rules and not any(map(_is_unsuitable, self._recipes(name, frozenset()))):
                     yield kind, name
-        if self._is_suitable("check"):
-            tested = any(name in self._rules for name in _TARGET_NAMES[CriterionKind.TEST_PASS].split())
-            yield (CriterionKind.LINT_CLEAN if tested else CriterionKind.TEST_PASS), "check"
-
-    def _is_suitable(self, name: str) -> bool:
-        return name in self._rules and not any(_is_unsuitable(recipe) for recipe in self._recipes(name, frozenset()))
 
     def _recipes(self, name: str, above: Set[str]) -> Iterator[str]:
-        rule = self._rules.get(name)
-        if rule is None or name in above or len(above) > _DEEPEST:
+        """Yield the commands of a target and of all that it needs."""
+        if name not in self.rules or name in above or len(above) > _DEEPEST:
             return
-        yield rule.recipe
-        for need in rule.needs:
+        _, needs, recipe = self.rules[name]
+        yield "\n".join(recipe).strip()
+        for need in needs:
             yield from self._recipes(need, {*above, name})
 
 
@@ -419,12 +371,10 @@ def _make_and_just(project: ProjectFiles) -> Detected:
     makefile = project.has("GNUmakefile", "makefile", "Makefile")
     justfile = project.has("justfile", "Justfile", ".justfile")
     for program, name in (("make", makefile), ("just", justfile)):
-        targets = Targets(project.text(name) if name else "", just=program == "just")
+        targets = _TargetRules(project.text(name) if name else "", just=program == "just")
         for kind, target in targets.suitable():
-            yield from _when(f"{name}:{targets.line(target)}", f"{program} {target}", kind, f'the target "{target}"')
+            line = targets.rules[target][0]
+            yield from _when(f"{name}:{line}", f"{program} {target}", kind, f'the target "{target}"')
 
 
-_DETECTORS = (
-    *(_pytest, _python_checks, _scripts, _node_tools, _deno),
-    *(_rust, _by_file, _java, _ruby, _cmake, _make_and_just, _python_tests),
-)
+_DETECTORS = (_python, _scripts, _node_tools, _deno, _other_languages, _make_and_just, _python_tests)
