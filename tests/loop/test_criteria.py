@@ -50,7 +50,6 @@ def test_an_empty_list_has_nothing_against_the_work(tmp_path: Path) -> None:
     found = verdict(tmp_path)
     assert found.passed
     assert found.checks == ()
-    assert found.summary == "nothing to check"
     assert found.failures == ""
 
 
@@ -58,9 +57,8 @@ def test_a_command_that_ends_with_zero_passes(tmp_path: Path) -> None:
     found = verdict(tmp_path, python("print('fine')"))
     (checked,) = found.checks
     assert found.passed
-    assert (checked.code, checked.message, checked.tail) == (0, "passed", "fine")
+    assert (checked.message, checked.tail) == ("passed", "fine")
     assert found.failures == ""
-    assert found.summary == "1 of 1 criteria hold"
 
 
 def test_a_command_that_fails_is_told_with_the_end_of_its_output(tmp_path: Path) -> None:
@@ -81,8 +79,8 @@ def test_the_expected_code_decides(tmp_path: Path) -> None:
 
 def test_all_criteria_run_also_after_one_has_failed(tmp_path: Path) -> None:
     found = verdict(tmp_path, python("raise SystemExit(1)"), python("raise SystemExit(2)"), python(""))
-    assert [checked.code for checked in found.checks] == [1, 2, 0]
-    assert found.summary == "1 of 3 criteria hold; not: custom, custom"
+    messages = ["ended with 1 instead of 0", "ended with 2 instead of 0", "passed"]
+    assert [checked.message for checked in found.checks] == messages
 
 
 def test_commands_run_in_the_project(tmp_path: Path) -> None:
@@ -93,14 +91,13 @@ def test_commands_run_in_the_project(tmp_path: Path) -> None:
 def test_a_command_that_hangs_is_stopped_and_told(tmp_path: Path) -> None:
     found = verdict(tmp_path, Criterion(CriterionKind.TEST_PASS, argv=HANGS, timeout=0.2))
     (checked,) = found.checks
-    assert checked.timed_out
     assert not found.passed
     assert checked.message == "took longer than 0.2 s and was stopped"
 
 
 def test_without_a_limit_of_its_own_a_criterion_has_the_loops(tmp_path: Path) -> None:
     found = check([Criterion(CriterionKind.TEST_PASS, argv=HANGS)], folder=tmp_path, run=run, timeout=0.2)
-    assert found.checks[0].timed_out
+    assert found.checks[0].message == "took longer than 0.2 s and was stopped"
 
 
 def test_a_command_that_ends_by_a_signal_is_told(tmp_path: Path) -> None:
@@ -252,8 +249,8 @@ def test_each_criterion_counts_once() -> None:
         ("", "an empty criterion"),
         ("  ", "an empty criterion"),
         ("custom", "custom: no command"),
-        ("custom:", "nothing stands after the colon"),
-        ("marker: ", "nothing stands after the colon"),
+        ("custom:", "nothing follows the colon"),
+        ("marker: ", "nothing follows the colon"),
         ("tests", "do you mean test_pass?"),
         ("lint", "do you mean lint_clean?"),
         ("costum:npm test", "costum: there is no such criterion"),

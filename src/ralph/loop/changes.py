@@ -13,13 +13,14 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from ralph.loop.criteria import Runner
 from ralph.model.work import ProcessResult, never_stop
 
 MOST_FILES = 50_000  # how many files a snapshot covers; its note says when there are more
-_LARGEST = 16_000_000  # A larger file is identified by its time and size
+_LARGEST = 16_000_000  # a larger file is identified by its time and size
 _TIMEOUT = 60.0
 _SETTLED = 2_000_000_000  # nanoseconds after which a file's time is sure to differ when it is written again
 RALPH_FOLDERS = frozenset((".ralph", ".agent"))
@@ -71,7 +72,7 @@ class ChangeTracker:
         self._git = None if top is None else _GitReader(top, run)
         self._why_not = "" if top is not None else "no git: files are compared by time and size"
         self._contents = _ContentCache()
-        self._walks: dict[Path, _FolderWalk] = {}
+        self._first_walks: dict[Path, dict[str, tuple[int, int]]] = {}
         self._has_snapshot = False
 
     def snapshot(self) -> DiskSnapshot:
@@ -79,7 +80,7 @@ class ChangeTracker:
         state = self._git_snapshot(self._git) if self._git is not None else None
         if state is None:
             self._git = None
-            files, full = self._walk(self.folder, new=False).differences()
+            files, full = self._walk(self.folder, began_empty=False)
             note = _join_notes(self._why_not, full)
             state = DiskSnapshot(self._from_project(files, self.folder), note=note, method="walk")
         self._has_snapshot = True
@@ -94,33 +95,40 @@ class ChangeTracker:
         if isinstance(status, str):
             self._why_not = f"{status}; files are compared by time and size"
             return None
-        committed = git.compare_commits(self.base or status.head, status.head)
+        head, changed = status
+        committed = git.compare_commits(self.base or head, head)
         if committed is None or not self.base:
-            self.base = status.head
+            self.base = head
         olds, news = committed or ({}, {})
-        full = len(status.dirty) > MOST_FILES
+        full = len(changed) > MOST_FILES
         folders = {*git.submodules()}
-        for path, old in list(status.dirty.items())[:MOST_FILES]:
+        for path, old in list(changed.items())[:MOST_FILES]:
             absolute = git.top / path
             if absolute.is_dir() and not absolute.is_symlink():
                 folders.add(path.rstrip("/"))
                 news.pop(path, None)
             else:
                 olds.setdefault(path, old)
-                news[path] = self._contents.read(absolute, len(status.head))
+                news[path] = self._contents.read(absolute, len(head))
         files = self._from_project({path: new for path, new in news.items() if new != olds.get(path, _GONE)}, git.top)
         for folder in sorted(folders):
-            more, cut = self._walk(git.top / folder, new=self._has_snapshot).differences()
+            more, cut = self._walk(git.top / folder, began_empty=self._has_snapshot)
             files |= self._from_project(more, git.top / folder)
             full = full or cut
-        dirty = tuple(sorted(self._from_project(status.dirty, git.top)))
-        return DiskSnapshot(files, status.head, _join_notes(git.note, full), dirty=dirty)
+        dirty = tuple(sorted(self._from_project(changed, git.top)))
+        return DiskSnapshot(files, head, _join_notes(git.note, full), dirty=dirty)
 
-    def _walk(self, root: Path, *, new: bool) -> "_FolderWalk":
-        """Return the walk of a folder; one that did not exist at the first snapshot began empty."""
-        if root not in self._walks:
-            self._walks[root] = _FolderWalk(root, self._contents, began_empty=new)
-        return self._walks[root]
+    def _walk(self, root: Path, *, began_empty: bool) -> tuple[dict[str, str], bool]:
+        """Return what differs in a folder from the first walk, and whether there were too many files.
+
+        Only files whose time or size differs are read. A folder that did not exist at the first snapshot began empty.
+        """
+        files = _list_files(root)
+        now = dict(islice(files, MOST_FILES))
+        full = next(files, None) is not None
+        first = self._first_walks.setdefault(root, {} if began_empty else now)
+        differing = {path: self._contents.read(root / path) for path in now if now[path] != first.get(path)}
+        return differing | dict.fromkeys(() if full else first.keys() - now.keys(), _GONE), full
 
     def _from_project(self, files: Mapping[str, str], root: Path) -> dict[str, str]:
         others = {path: text for path, text in files.items() if RALPH_FOLDERS.isdisjoint(path.split("/"))}
@@ -171,29 +179,6 @@ def _read_content(path: Path, about: os.stat_result, width: int) -> str:
     return f"{mode} {digest.hexdigest()}"
 
 
-class _FolderWalk:
-    """A folder without git: only files whose time or size differs from the first walk are read."""
-
-    def __init__(self, root: Path, contents: _ContentCache, *, began_empty: bool) -> None:
-        self._root, self._contents = root, contents
-        self._first: dict[str, tuple[int, int]] | None = {} if began_empty else None
-
-    def differences(self) -> tuple[dict[str, str], bool]:
-        """Return what differs from the first walk, and whether there were too many files."""
-        now: dict[str, tuple[int, int]] = {}
-        full = False
-        for path, about in _list_files(self._root):
-            if len(now) >= MOST_FILES:
-                full = True
-                break
-            now[path] = about
-        if self._first is None:
-            self._first = now
-        first = self._first
-        differing = {path: self._contents.read(self._root / path) for path in now if now[path] != first.get(path)}
-        return differing | dict.fromkeys(() if full else first.keys() - now.keys(), _GONE), full
-
-
 def _list_files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield the files below a folder in a fixed order with time and size; links are not followed."""
     folders = [""]
@@ -215,14 +200,6 @@ def _list_files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
             continue  # deleted since, or not readable: an agent of this user cannot change it
 
 
-@dataclass(frozen=True, slots=True)
-class _GitStatus:
-    """The commit, and each dirty path with its content in that commit."""
-
-    head: str
-    dirty: Mapping[str, str]
-
-
 class _GitReader:
     """A repository, read without side effects."""
 
@@ -230,7 +207,6 @@ class _GitReader:
         self.top, self._run = top, run
         self.note = ""
         self._unfiltered: tuple[str, ...] | None = None
-        self._differences: dict[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {}
 
     def _run_git(self, *arguments: str, settings: Iterable[str] = (), cwd: Path | None = None) -> ProcessResult:
         safe = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never", *settings)
@@ -241,14 +217,13 @@ class _GitReader:
     def ignores(self, folder: Path) -> bool:
         return folder != self.top and self._run_git("check-ignore", "-q", ".", cwd=folder).code == 0
 
-    def status(self) -> _GitStatus | str:
+    def status(self) -> tuple[str, dict[str, str]] | str:
+        """Return the commit and each dirty path with its content in that commit, or why git fails."""
         filters = self._filters()
         if filters is None:
             return "git has a filter with a name that cannot be switched off"
-        ran = self._run_git(
-            "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames",
-            "--ignore-submodules=dirty", settings=filters,
-        )  # fmt: skip
+        options = "--porcelain=v2 -z --branch --untracked-files=all --no-renames --ignore-submodules=dirty"
+        ran = self._run_git("status", *options.split(), settings=filters)
         if ran.code != 0:
             error = "took too long" if ran.timed_out else ran.err.strip().split("\n", 1)[0]
             return f"git status: {error or f'ended with {ran.code}'}"
@@ -264,7 +239,7 @@ class _GitReader:
                 dirty[path] = _blob(mode, blob)
             elif kind == "u" and rest.count(" ") >= 9:
                 dirty[rest.split(" ", 9)[9]] = "in conflict"
-        return _GitStatus(head, dirty)
+        return head, dirty
 
     def _filters(self) -> tuple[str, ...] | None:
         """Return settings that disable every filter of the config, which status would run; None if one cannot be."""
@@ -281,28 +256,17 @@ class _GitReader:
 
     def compare_commits(self, base: str, head: str) -> tuple[dict[str, str], dict[str, str]] | None:
         """Return the contents that differ in two commits, by path; None when they cannot be compared."""
-        if base == head:
-            return {}, {}
-        if (base, head) not in self._differences:
-            difference = self._diff_tree(base, head)
-            if difference is None:
-                self.note = f"git cannot compare {base[:12]} with {head[:12]}: what was committed between was not seen"
-                return None
-            self._differences[base, head] = difference
-        olds, news = self._differences[base, head]
-        return dict(olds), dict(news)
-
-    def _diff_tree(self, base: str, head: str) -> tuple[dict[str, str], dict[str, str]] | None:
-        width = 64 if 64 in (len(base), len(head)) else 40
-        first, second = (_EMPTY_TREE[width] if commit == _UNBORN else commit for commit in (base, head))
-        ran = self._run_git(
-            "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev",
-            "--ignore-submodules=dirty", first, second, "--",
-        )  # fmt: skip
-        if ran.code != 0:
-            return None
         olds: dict[str, str] = {}
         news: dict[str, str] = {}
+        if base == head:
+            return olds, news
+        width = 64 if 64 in (len(base), len(head)) else 40
+        commits = (_EMPTY_TREE[width] if commit == _UNBORN else commit for commit in (base, head))
+        options = "-r -z --raw --no-renames --no-ext-diff --no-textconv --no-abbrev --ignore-submodules=dirty"
+        ran = self._run_git("diff-tree", *options.split(), *commits, "--")
+        if ran.code != 0:
+            self.note = f"git cannot compare {base[:12]} with {head[:12]}: what was committed between was not seen"
+            return None
         fields = ran.out.split("\0")
         for metadata, path in zip(fields[::2], fields[1::2], strict=False):
             parts = metadata.lstrip(":").split(" ")

@@ -9,7 +9,6 @@ addresses, order of tests), so output is compared with these parts masked.
 import hashlib
 import re
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -80,10 +79,7 @@ class CheckResult:
     criterion: Criterion
     passed: bool
     message: str
-    seconds: float = 0.0
-    code: int | None = None
     tail: str = ""
-    timed_out: bool = False
     missing: bool = False
 
     @property
@@ -116,15 +112,6 @@ class CriteriaVerdict:
         parts = [check.report for check in self.checks if not check.passed]
         return "\n\n".join([*parts, *(["stopped before all criteria were checked"] if self.stopped else [])])
 
-    @property
-    def summary(self) -> str:
-        """One line for people."""
-        if not self.checks:
-            return "stopped before anything was checked" if self.stopped else "nothing to check"
-        good = sum(check.passed for check in self.checks)
-        bad = ", ".join(check.criterion.kind for check in self.checks if not check.passed)
-        return f"{good} of {len(self.checks)} criteria hold" + (f"; not: {bad}" if bad else "")
-
 
 def check(
     criteria: Sequence[Criterion],
@@ -137,7 +124,7 @@ def check(
     stopped: Callable[[], bool] = never_stop,
 ) -> CriteriaVerdict:
     """Run all criteria in a folder; `text` is the agent's, `echo` the prompt that it might repeat."""
-    markers = [each.marker for each in criteria if each.kind is CriterionKind.MARKER] or [MARKER]
+    markers = [criterion.marker for criterion in criteria if criterion.kind is CriterionKind.MARKER] or [MARKER]
     marked = any(has_marker(text, marker, echo) for marker in markers)
     checks: list[CheckResult] = []
     for criterion in criteria:
@@ -152,17 +139,15 @@ def check(
             raise NotFound(f"{criterion.kind}: no command is known for it", hint=hint)
         if stopped():
             return CriteriaVerdict(tuple(checks), marked, stopped=True)
-        started, limit = time.monotonic(), criterion.timeout or timeout
+        limit = criterion.timeout or timeout
         ran = run(argv, cwd=folder, timeout=limit, stopped=stopped)
         if ran.stopped:
             return CriteriaVerdict(tuple(checks), marked, stopped=True)
-        checks.append(_check_result(criterion, argv, ran, time.monotonic() - started, limit))
+        checks.append(_check_result(criterion, argv, ran, limit))
     return CriteriaVerdict(tuple(checks), marked)
 
 
-def _check_result(
-    criterion: Criterion, argv: Sequence[str], ran: ProcessResult, seconds: float, limit: float
-) -> CheckResult:
+def _check_result(criterion: Criterion, argv: Sequence[str], ran: ProcessResult, limit: float) -> CheckResult:
     program = _missing_program(argv, ran) if ran.code != criterion.expected else ""
     if ran.timed_out:
         message = f"took longer than {limit:g} s and was stopped"
@@ -175,8 +160,7 @@ def _check_result(
     else:
         message = "passed"
     passed = not ran.timed_out and ran.code == criterion.expected
-    tail = output_tail(ran.out, ran.err)
-    return CheckResult(criterion, passed, message, seconds, ran.code, tail, ran.timed_out, bool(program))
+    return CheckResult(criterion, passed, message, output_tail(ran.out, ran.err), missing=bool(program))
 
 
 _READ = 20_000
@@ -204,30 +188,33 @@ def has_marker(text: str, marker: str = MARKER, echo: str = "") -> bool:
     """Whether the marker is alone on a line, outside code fences, and not where the prompt is repeated."""
     if marker not in text:
         return False
-    repeated = {(before, after) for _, before, after in _marker_lines(echo, marker)} if marker in echo else set()
-    befores, afters = {before for before, _ in repeated if before}, {after for _, after in repeated if after}
+    repeated = list(_marker_lines(echo, marker)) if marker in echo else []
+    befores = {before for _, before, _ in repeated if before}
+    afters = {after for _, _, after in repeated if after}
     return any(
-        shown and before not in befores and after not in afters for shown, before, after in _marker_lines(text, marker)
+        is_text and before not in befores and after not in afters
+        for is_text, before, after in _marker_lines(text, marker)
     )
 
 
 def _marker_lines(text: str, marker: str) -> Iterator[tuple[bool, str, str]]:
     """Yield each marker line: whether it is no example, and the non-empty lines before and after it."""
-    shown, unclosed = [], False
+    lines, unclosed = [("", False)], False
     for line in scan_lines(text):
         unclosed = unclosed or (line.role is LineRole.UNCLOSED and not line.text.lstrip().startswith("<"))
         if line.text.strip():
-            shown.append((line.text.strip(), line.is_markdown and not unclosed))
-    for at, (words, is_text) in enumerate(shown):
-        if words == marker or words.strip("*") == marker:
-            before = shown[at - 1][0] if at else ""
-            yield is_text, before, shown[at + 1][0] if at + 1 < len(shown) else ""
+            lines.append((line.text.strip(), line.is_markdown and not unclosed))
+    lines.append(("", False))
+    for (before, _), (line_text, is_text), (after, _) in zip(lines, lines[1:], lines[2:], strict=False):
+        if marker in (line_text, line_text.strip("*")):
+            yield is_text, before, after
 
 
 FORMS = (
     'test_pass, build_success, lint_clean, type_check (found from the project; or "test_pass:COMMAND"), '
     '"custom:COMMAND", "custom:COMMAND =3" (expected exit code), marker, "marker:TEXT", or a command'
 )
+_NO_COMMAND, _COMMAND_HINT = "custom: no command", 'write it behind a colon: "custom:./check.sh"'
 _SHELL = ("/bin/sh", "-c")
 _SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
 _SHELL_WORDS = frozenset(
@@ -241,7 +228,7 @@ _ALIASES = {
     **dict.fromkeys(("build", "builds", "build_passes", "build_pass"), CriterionKind.BUILD_SUCCESS),
     **dict.fromkeys(("lint", "linter", "lint_pass", "lint_passes", "clean"), CriterionKind.LINT_CLEAN),
     **dict.fromkeys(("types", "typecheck", "type_checks", "typing", "types_pass"), CriterionKind.TYPE_CHECK),
-}  # fmt: skip
+}
 
 
 def command_argv(command: str) -> tuple[str, ...]:
@@ -262,22 +249,22 @@ def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
 
 
 def _parse_criterion(text: str) -> Criterion:
+    hint = f"valid are: {FORMS}"
     if not text.strip() or "\x00" in text:
-        raise UsageError("an empty criterion", hint=f"valid are: {FORMS}")
+        raise UsageError("an empty criterion", hint=hint)
     kind, match = _parse_kind(text.strip()), _KIND.fullmatch(text)
     if kind is CriterionKind.CUSTOM:
-        raise UsageError("custom: no command", hint='write it behind a colon: "custom:./check.sh"')
+        raise UsageError(_NO_COMMAND, hint=_COMMAND_HINT)
     if kind is not None:
         return Criterion(kind)
     if match is None:
         return _parse_command(CriterionKind.CUSTOM, text.strip())
-    kind = _parse_kind(match[1])
+    kind, rest = _parse_kind(match[1]), match[2].strip()
     if kind is None:
-        hint = f"valid are: {FORMS}; a command may need custom: before it"
+        hint += "; a command may need custom: before it"
         raise UsageError(f"{match[1]}: there is no such criterion", hint=hint)
-    rest = match[2].strip()
     if not rest:
-        raise UsageError(f"{text.strip()}: nothing stands after the colon", hint=f"valid are: {FORMS}")
+        raise UsageError(f"{text.strip()}: nothing follows the colon", hint=hint)
     return Criterion(kind, marker=rest) if kind is CriterionKind.MARKER else _parse_command(kind, rest)
 
 
@@ -309,21 +296,18 @@ def add_detected_commands(
     criteria: Sequence[Criterion], detected: Mapping[CriterionKind, DetectedCommand]
 ) -> tuple[Criterion, ...]:
     """Return the criteria with detected commands; one without any command is an error."""
-    return tuple(_add_detected_command(criterion, detected) for criterion in criteria)
-
-
-def _add_detected_command(criterion: Criterion, detected: Mapping[CriterionKind, DetectedCommand]) -> Criterion:
-    kind = criterion.kind
-    if kind is CriterionKind.MARKER or criterion.command.strip() or criterion.argv:
-        return criterion
-    if kind is CriterionKind.CUSTOM:
-        raise UsageError("custom: no command", hint='write it behind a colon: "custom:./check.sh"')
-    if kind not in detected:
-        raise NotFound(
-            f"{kind}: no command for it was found in this project's files",
-            hint=f'name it: --criteria "{kind}:COMMAND", or `command:` of that criterion in ralph.yml',
-        )
-    return replace(criterion, argv=detected[kind].argv, why=detected[kind].why)
+    complete = []
+    for criterion in criteria:
+        kind = criterion.kind
+        if kind is not CriterionKind.MARKER and not criterion.command.strip() and not criterion.argv:
+            if kind is CriterionKind.CUSTOM:
+                raise UsageError(_NO_COMMAND, hint=_COMMAND_HINT)
+            if kind not in detected:
+                hint = f'name it: --criteria "{kind}:COMMAND", or `command:` of that criterion in ralph.yml'
+                raise NotFound(f"{kind}: no command for it was found in this project's files", hint=hint)
+            criterion = replace(criterion, argv=detected[kind].argv, why=detected[kind].why)
+        complete.append(criterion)
+    return tuple(complete)
 
 
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_=>]")
@@ -378,22 +362,16 @@ def output_tail(out: str, err: str, limit: int = OUTPUT_LENGTH) -> str:
 
     Masked lines are counted, so that the same failure is cut at the same line.
     """
-    ends = [_clean_lines(out), _clean_lines(err)]
-    sizes = [sum(len(mask_line(line)) + 1 for line in end) for end in ends]
-    tail: list[str] = []
-    for end, other in zip(ends, reversed(sizes), strict=True):
-        tail += _last_lines(end, max(limit // 2, limit - other))
-    return "\n".join(tail)
-
-
-def _last_lines(masked: Sequence[str], room: int) -> list[str]:
-    tail: list[str] = []
-    for line in reversed(masked):
-        room -= len(mask_line(line)) + 1
-        if room < 0:
-            return ["...", *reversed(tail)]
-        tail.append(line)
-    return tail[::-1]
+    ends = [[(line, len(mask_line(line)) + 1) for line in _clean_lines(text)] for text in (out, err)]
+    sizes = [sum(size for _, size in end) for end in ends]
+    lines: list[str] = []
+    for end, size, other in zip(ends, sizes, reversed(sizes), strict=True):
+        room, first = max(limit // 2, limit - other), 0
+        while size > room:
+            size -= end[first][1]
+            first += 1
+        lines += [*(["..."] if first else []), *(line for line, _ in end[first:])]
+    return "\n".join(lines)
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -179,9 +179,19 @@ def find_limit(
 
     `iterations` also counts interrupted ones, which have no result.
     """
-    stuck = _find_no_progress(results, limits.no_progress) or _find_thrashing(results)
-    if stuck is not None:
-        return stuck
+    times, last = limits.no_progress, results[-limits.no_progress :] if limits.no_progress > 0 else ()
+    same = len(last) == times and len({(result.failure, result.disk) for result in last}) == 1
+    if same and last[-1].failure and not any(result.outcome in _ATTEMPTS for result in last):
+        message = f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
+        return RunEnd(EndReason.NO_PROGRESS, message)
+    for length in range(2, LONGEST_CYCLE + 1):  # the shortest cycle that the disk has repeated
+        last = results[-length * CYCLES :]
+        disks = [result.disk for result in last]
+        repeats = len(last) == length * CYCLES and disks == disks[:length] * CYCLES
+        if repeats and len(set(disks)) > 1 and all(result.failure for result in last):
+            span = f"the same {len(set(disks))} states (iterations {last[0].iteration} to {last[-1].iteration})"
+            message = f"the files go round between {span}, now: {_failure_text(last[-1])}"
+            return RunEnd(EndReason.THRASHING, message)
     count = max(iterations, results[-1].iteration if results else 0)
     if 0 < limits.max_iterations <= count:
         noun = "iteration" if count == 1 else "iterations"
@@ -196,28 +206,6 @@ def find_limit(
 def retry_delay(attempts: int) -> float:
     """Return the seconds to wait after failed attempts: 5, 10, 20 ... and at most five minutes."""
     return min(5.0 * 2 ** min(attempts - 1, 30), 300.0) if attempts > 0 else 0.0
-
-
-def _find_no_progress(results: Sequence[IterationResult], times: int) -> RunEnd | None:
-    last = results[-times:] if times > 0 else ()
-    if len(last) < max(times, 1) or not last[-1].failure or any(result.outcome in _ATTEMPTS for result in last):
-        return None
-    if len({(result.failure, result.disk) for result in last}) > 1:
-        return None
-    return RunEnd(
-        EndReason.NO_PROGRESS, f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
-    )
-
-
-def _find_thrashing(results: Sequence[IterationResult]) -> RunEnd | None:
-    for length in range(2, LONGEST_CYCLE + 1):
-        last = results[-length * CYCLES :]
-        disks = [result.disk for result in last]
-        repeats = len(last) == length * CYCLES and disks == disks[:length] * CYCLES
-        if repeats and len(set(disks)) > 1 and all(result.failure for result in last):
-            span = f"the same {len(set(disks))} states (iterations {last[0].iteration} to {last[-1].iteration})"
-            return RunEnd(EndReason.THRASHING, f"the files go round between {span}, now: {_failure_text(last[-1])}")
-    return None
 
 
 def _failure_text(result: IterationResult) -> str:
