@@ -1,4 +1,4 @@
-"""Golden files of the markdown-like formats: a case, and what the codec should make of it beside it."""
+"""Golden files of the markdown-like formats: a case, and its expected records beside it."""
 
 import json
 from pathlib import Path
@@ -20,13 +20,13 @@ def text_of(path: Path) -> str:
 
 
 def expected(path: Path) -> object:
-    """What stands in the expectation beside a golden file."""
+    """The expectation beside a golden file."""
     return json.loads(path.with_name(path.stem + ".expected.json").read_text(encoding="utf-8"))
 
 
-def seen(document: Document) -> object:
-    """What the codec made of a file, as plain JSON."""
-    rows = [
+def rows(document: Document) -> object:
+    """A parsed file as plain JSON."""
+    records = [
         {
             "line": entry.line,
             "id": entry.record.id,
@@ -43,4 +43,4 @@ def seen(document: Document) -> object:
         for entry in document.entries
     ]
     problems = [[problem.line, problem.code] for problem in document.problems]
-    return json.loads(json.dumps({"records": rows, "problems": problems}))
+    return json.loads(json.dumps({"records": records, "problems": problems}))

@@ -80,7 +80,7 @@ PLAIN = Record(id="x", kind=MemoryKind.CONTEXT, text="Words.", title="A title", 
 
 @pytest.mark.parametrize("path", golden.cases("knowledge"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
-    assert golden.seen(parse_knowledge(golden.text_of(path), path.stem)) == golden.expected(path)
+    assert golden.rows(parse_knowledge(golden.text_of(path), path.stem)) == golden.expected(path)
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")

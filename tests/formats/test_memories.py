@@ -1,15 +1,10 @@
-"""memories.md and guardrails.md: the golden files, and the cases that people's files and bug reports call for.
-
-Each test is one sentence about the format; the laws that hold for every text are in
-`test_memories_laws.py`, the legacy Signs in `test_memories_signs.py`, what is torn, hidden or not read in
-`test_memories_problems.py`, size and real files in `test_memories_files.py`.
-"""
+"""memories.md and guardrails.md: golden files, entries, sections, and legacy Signs."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.formats.golden import cases, expected, seen, text_of
+from tests.formats.golden import cases, expected, rows, text_of
 
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.memories import (
@@ -18,9 +13,11 @@ from ralph.formats.memories import (
     Layout,
     MemoriesDocument,
     check_record,
+    is_sign,
     parse_memories,
     render_block,
     render_memories,
+    render_sign,
 )
 from ralph.model.record import Link, MemoryKind, Origin, Record
 
@@ -38,7 +35,7 @@ def records(text: str, layout: Layout = MEMORIES) -> list[Record]:
     return [entry.record for entry in parse_memories(text, layout).entries]
 
 
-def said(text: str) -> list[str]:
+def texts_of(text: str) -> list[str]:
     return [record.text for record in records(text)]
 
 
@@ -64,10 +61,10 @@ def added_and_gone(text: str, record: Record = NEW) -> MemoriesDocument:
 def test_a_golden_file_reads_as_expected(path: Path) -> None:
     document = parse_memories(text_of(path), layout_of(path))
     assert str(document) == text_of(path)
-    assert {"format": document.format, **_plain(seen(document))} == expected(path)
+    assert {"format": document.format, **_as_dict(rows(document))} == expected(path)
 
 
-def _plain(found: object) -> dict[str, object]:
+def _as_dict(found: object) -> dict[str, object]:
     assert isinstance(found, dict)
     return found
 
@@ -156,7 +153,7 @@ def test_a_malformed_id_below_an_entry_without_metadata_gives_it_none() -> None:
 
 def test_two_entries_with_one_id_are_both_read_and_neither_is_changed_by_guess() -> None:
     text = f"## Fixes\n\n{ONE}\n\n{ONE.replace('one', 'two')}\n"
-    assert said(text) == ["one", "two"]
+    assert texts_of(text) == ["one", "two"]
     assert codes(text) == [(7, "duplicate-id")]
     with pytest.raises(Conflict, match="lines 3, 7"):
         parse_memories(text).remove("mem-1-a")
@@ -179,7 +176,7 @@ def test_an_id_that_is_not_there_cannot_be_removed_or_replaced() -> None:
 
 
 def test_an_entry_without_text_is_read_and_reported() -> None:
-    assert said("### mem-1-a\n<!-- tags: x -->\n\n### mem-2-b\n> two\n") == ["", "two"]
+    assert texts_of("### mem-1-a\n<!-- tags: x -->\n\n### mem-2-b\n> two\n") == ["", "two"]
     assert codes("### mem-1-a\n") == [(1, "no-text")]
 
 
@@ -283,18 +280,18 @@ def test_a_section_inside_a_conflict_takes_no_entry() -> None:
 
 def test_conflict_markers_are_reported_and_both_sides_are_read() -> None:
     text = f"## Fixes\n<<<<<<< HEAD\n{ONE}\n||||||| base\n=======\n### mem-2-b\n> two\n>>>>>>> b\n"
-    assert said(text) == ["one", "two"]
+    assert texts_of(text) == ["one", "two"]
     assert codes(text) == [(2, "conflict")]
 
 
 def test_an_entry_that_a_conflict_runs_through_is_neither_replaced_nor_removed() -> None:
     text = "<<<<<<< HEAD\n### mem-1-a\n> one\n=======\n### mem-2-b\n> two\n>>>>>>> b\n<!-- tags: x -->\n"
-    assert said(text) == ["one", "two"]
+    assert texts_of(text) == ["one", "two"]
     with pytest.raises(Refused, match="merge"):
         parse_memories(text).remove("mem-2-b")
     with pytest.raises(Refused, match="merge"):
         parse_memories(text).replace("mem-2-b", replace(records(text)[1], text="x"))
-    assert said(str(parse_memories(text).remove("mem-1-a"))) == ["two"]
+    assert texts_of(str(parse_memories(text).remove("mem-1-a"))) == ["two"]
     assert str(parse_memories(f"{ONE}\n\n### mem-2-b\nHeading\n=======\nwords\n").remove("mem-2-b")) == ONE + "\n"
 
 
@@ -306,7 +303,7 @@ def test_what_stands_right_below_an_entry_never_joins_the_one_above_it(tail: str
     except Refused:
         assert tail.startswith(">")
         return
-    assert said(after) == ["two"]
+    assert texts_of(after) == ["two"]
     assert after.endswith(tail)
 
 
@@ -340,7 +337,7 @@ def test_mixed_line_ends_leave_no_stray_carriage_return() -> None:
 
 @pytest.mark.parametrize("comment", ["<!-->", "<!--->", "<!-- x -->", "<!---->"])
 def test_a_comment_that_is_closed_on_its_line_hides_nothing(comment: str) -> None:
-    assert said(f"{comment}\n{ONE}\n") == ["one"]
+    assert texts_of(f"{comment}\n{ONE}\n") == ["one"]
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\rb", "a\r\nb"])
@@ -393,3 +390,162 @@ def test_bytes_that_are_no_utf8_are_kept_and_reported() -> None:
 )  # fmt: skip
 def test_the_format_is_detected(text: str, format_: str) -> None:
     assert parse_memories(text, GUARDRAILS).format == format_
+
+
+# --- legacy Signs ---
+
+NEW_FIX = Record("fix-1705751400-ffff", MemoryKind.FIX, "new", label="fix", tags=("a",), created_at="2025-01-20")
+
+
+def signs(text: str) -> list[Record]:
+    found = [entry.record for entry in parse_memories(text, GUARDRAILS).entries]
+    assert all(record.kind == MemoryKind.FIX for record in found)
+    return [record for record in found if is_sign(record)]
+
+
+def bodies(text: str) -> list[tuple[str, str]]:
+    return [(record.title, record.text) for record in signs(text)]
+
+
+def test_one_sign_is_a_fix_with_its_name_as_title_and_its_body_as_text() -> None:
+    body = "- **Trigger**: a change\n- **Instruction**: read it\n- **Added after**: run 3"
+    found = signs(f"# Signs\n\n### Sign: Look first\n{body}\n")
+    assert len(found) == 1
+    assert (found[0].id, found[0].label, found[0].title) == ("sign-look-first", "Sign", "Look first")
+    assert found[0].text == body
+    assert (found[0].created_at, found[0].tags) == ("", ())
+
+
+def test_many_signs_with_and_without_blank_lines_between_them_are_kept_apart() -> None:
+    text = "### Sign: a\n- one\n### Sign: b\n\n- two\n\n\n- three\n\n### Sign: c\n\n\n## Next\n\nwords\n"
+    assert bodies(text) == [("a", "- one"), ("b", "- two\n\n\n- three"), ("c", "")]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["### Sign: x y", "### SIGN: x y", "### sign:x y", "### 🛑 SIGN: x y", "### ⚠️ Sign:  x y ", "###  Sign: x y ###",
+     "  ### Sign: x y", "### 👩‍💻 Sign: x y", "### [!] Sign: x y"],
+)  # fmt: skip
+def test_the_heading_may_be_shouted_or_carry_an_emoji(heading: str) -> None:
+    assert bodies(f"{heading}\nwords\n") == [("x y", "words")]
+    assert signs(f"{heading}\nwords\n")[0].id == "sign-x-y"
+
+
+@pytest.mark.parametrize(
+    "heading", ["### Signs: x", "### Sign x", "## Sign: x", "#### Sign: x", "### Design: x", "### Sign:"]
+)
+def test_other_headings_are_no_signs(heading: str) -> None:
+    assert bodies(f"{heading}\nwords\n") == []
+
+
+def test_numbered_lists_and_fences_inside_an_instruction_belong_to_it() -> None:
+    body = (
+        "- **Instruction**:\n  1. stop it\n     ```sh\n     # a comment\n     ### mem-1-a\n     ```\n  2. start it\n\n"
+        "   ```\n### Sign: not one\n## Fixes\n   ```\n\n~~~\n---\n~~~\n\n"
+        "   > a quote\n\n> and another\n\n    indented code"
+    )
+    assert bodies(f"### Sign: x\n{body}\n\n### Sign: y\nz\n") == [("x", body), ("y", "z")]
+
+
+def test_smaller_headings_and_free_paragraphs_belong_to_the_sign() -> None:
+    body = "Free words.\n\nMore of them.\n\n#### Why\n\nBecause."
+    assert bodies(f"### Sign: x\n\n{body}\n") == [("x", body)]
+
+
+def test_do_and_dont_and_learned_from_are_part_of_the_text() -> None:
+    body = "**Do**: push a branch\n**Don't**: rewrite history\n\n- **Learned from**: two lost days"
+    assert bodies(f"### Sign: x\n{body}\n") == [("x", body)]
+
+
+@pytest.mark.parametrize("end", ["---", "## Next", "# Title", "### A plain heading", "<!-- note -->", "### fix-1-a"])
+def test_a_sign_ends_at_a_rule_a_heading_or_a_comment(end: str) -> None:
+    assert bodies(f"### Sign: x\nwords\n\n{end}\n\nother words\n") == [("x", "words")]
+
+
+def test_a_sign_inside_a_comment_or_a_fence_is_an_example() -> None:
+    assert bodies("<!--\n### Sign: x\nwords\n-->\n\n```\n### Sign: y\n```\n") == []
+
+
+def test_metadata_below_a_sign_are_read() -> None:
+    text = "## Fixes\n\n### Sign: x\nwords\n\n<!-- tags: a, b | created: 2025-01-20 -->\n"
+    assert [(record.tags, record.created_at, record.text) for record in signs(text)] == [
+        (("a", "b"), "2025-01-20", "words")
+    ]
+
+
+def test_structured_and_legacy_entries_in_one_file_are_all_read() -> None:
+    text = "## Fixes\n\n### fix-1-a\n> one\n\n### Sign: two\n- two\n\n### fix-3-c\n> three\n"
+    document = parse_memories(text, GUARDRAILS)
+    assert document.format == "mixed"
+    assert [entry.record.id for entry in document.entries] == ["fix-1-a", "sign-two", "fix-3-c"]
+    added = document.add(NEW_FIX)
+    assert str(added).startswith(text.rstrip("\n"))
+    assert str(added.remove(NEW_FIX.id)) == text
+
+
+def test_adding_never_rewrites_a_sign() -> None:
+    text = "# Signs\r\n\r\n### SIGN:  odd  spacing \r\n * do\r\n\r\n\r\n---\r\n\r\nwords"
+    added = parse_memories(text, GUARDRAILS).add(NEW_FIX)
+    assert str(added).startswith(text)
+    assert str(added.remove(NEW_FIX.id)) == text
+
+
+def test_a_sign_is_not_edited_in_place() -> None:
+    with pytest.raises(Refused, match="legacy Sign") as refused:
+        parse_memories("### Sign: x\nwords\n", GUARDRAILS).replace("sign-x", NEW_FIX)
+    assert "migrate" in refused.value.hint
+
+
+def test_a_sign_can_be_removed_and_its_neighbours_stay() -> None:
+    text = "### Sign: a\none\n\n### Sign: b\ntwo\n\n### fix-1-a\n> three\n"
+    assert str(parse_memories(text, GUARDRAILS).remove("sign-b")) == "### Sign: a\none\n\n### fix-1-a\n> three\n"
+
+
+def test_each_of_several_signs_with_one_name_can_be_removed() -> None:
+    text = "### Sign: a\none\n\n### Sign: a\ntwo\n\n### Sign: a\nthree\n"
+    assert [record.id for record in signs(text)] == ["sign-a", "sign-a-2", "sign-a-3"]
+    for gone, left in (
+        ("sign-a", ["two", "three"]),
+        ("sign-a-2", ["one", "three"]),
+        ("sign-a-3", ["one", "two"]),
+    ):
+        assert [record.text for record in signs(str(parse_memories(text).remove(gone)))] == left
+
+
+def test_ids_from_names_are_never_those_of_another_entry() -> None:
+    names = ["Sign: a", "Sign: a", "Sign: a 2", "Sign: 2024 abc", "sign-2024-abc", "Sign: 2024 abc"]
+    text = "".join(f"### {name}\n> words\n\n" for name in names)
+    document = parse_memories(text, GUARDRAILS)
+    ids = [entry.record.id for entry in document.entries]
+    assert len(set(ids)) == len(ids)
+    assert "duplicate-id" not in {problem.code for problem in document.problems}
+    assert str(document.with_unique_ids(lambda _: "new-1-a")) == text
+
+
+def test_a_name_without_letters_still_gives_an_id() -> None:
+    found = signs("### Sign: ???\na\n\n### Sign: !!!\nb\n\n### Sign: 인증 먼저\nc\n")
+    assert [record.title for record in found] == ["???", "!!!", "인증 먼저"]
+    assert len({record.id for record in found}) == 3
+    assert found[2].id == "sign-인증-먼저"
+    assert [record.id for record in signs("### Sign: ???\na\n")] == [found[0].id]
+
+
+def test_an_entry_with_an_id_below_the_heading_sign_is_no_sign() -> None:
+    text = "## Sign\n\n### fix-1-a\n> one\n<!-- tags: x | created: 2025-01-15 -->\n"
+    record = parse_memories(text, GUARDRAILS).entries[0].record
+    assert not is_sign(record)
+    assert render_memories([record], GUARDRAILS.kinds) == text
+    assert "> two" in str(parse_memories(text, GUARDRAILS).replace("fix-1-a", replace(record, text="two")))
+
+
+@pytest.mark.parametrize("meta", ["", "\n<!-- tags: a | created: 2025-01-20 -->", "\n<!-- tags: a -->"])
+def test_a_rendered_sign_reads_back_as_it_was(meta: str) -> None:
+    found = signs(f"## Fixes\n\n### Sign: x\n- **Do**:\n\n```\ncode\n```{meta}\n")
+    assert signs(render_memories(found)) == found
+
+
+def test_a_sign_whose_fence_is_never_closed_hides_nothing_that_is_rendered_after_it() -> None:
+    text = "## Fixes\n\n### fix-1-a\n> one\n\n### Sign: x\n- do\n~~~~ sh\ncode\n"
+    found = [entry.record for entry in parse_memories(text, GUARDRAILS).entries]
+    assert render_sign(found[1]).endswith("\ncode\n~~~~")
+    assert [entry.record.id for entry in parse_memories(render_memories(found[::-1])).entries] == ["sign-x", "fix-1-a"]

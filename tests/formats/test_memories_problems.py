@@ -1,13 +1,14 @@
-"""memories.md and guardrails.md: nothing is left unread without a word, and nothing is mended during a merge.
+"""memories.md and guardrails.md: reported problems, huge files, links and many writers."""
 
-Torn metadata, entries in comments and fences, files without any entry, Signs without a name, NULs;
-and our sections under headings that somebody wrote in another case.
-"""
-
+import subprocess
+import sys
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from ralph.app import doctor, memory
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
 from ralph.formats.text import Problem
 from ralph.model.record import MemoryKind, Record
@@ -19,7 +20,7 @@ NEXT = f"### {SECOND}\n> two\n<!-- tags: b | created: 2024-01-01 -->\n"
 TORN = f"### {FIRST}\n> one\n<!-- tags: a\n\n{NEXT}"
 
 
-def told(text: str, layout: Layout = MEMORIES) -> list[tuple[int, str, str]]:
+def reported(text: str, layout: Layout = MEMORIES) -> list[tuple[int, str, str]]:
     """Line, level and code of each problem but missing sections."""
     found = parse_memories(text, layout).problems
     return [(one.line, one.level, one.code) for one in found if one.code != "missing-section"]
@@ -43,7 +44,7 @@ def added_and_gone(text: str, record: Record = NEW) -> MemoriesDocument:
 def test_torn_metadata_are_read_as_far_as_they_go_and_hide_no_entry(newline: str) -> None:
     text = TORN.replace("\n", newline)
     assert read(text) == [(FIRST, "one", ("a",)), (SECOND, "two", ("b",))]
-    assert told(text) == [(3, "error", "torn-metadata")]
+    assert reported(text) == [(3, "error", "torn-metadata")]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +58,11 @@ def test_torn_metadata_are_read_as_far_as_they_go_and_hide_no_entry(newline: str
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("below", ["", "\n", f"\n{NEXT}", f"\n\nprose\n\n# Title -->\n{NEXT}", f"\n  {NEXT}"])
-def test_every_form_of_torn_metadata_is_told(torn: str, tags: tuple[str, ...], below: str) -> None:
+def test_every_form_of_torn_metadata_is_reported(torn: str, tags: tuple[str, ...], below: str) -> None:
     text = f"### {FIRST}\n> one\n{torn}{below}"
     assert read(text)[0] == (FIRST, "one", tags)
     assert [entry[0] for entry in read(text)[1:]] == [SECOND] * below.count(SECOND)
-    assert told(text) == [(3, "error", "torn-metadata")]
+    assert reported(text) == [(3, "error", "torn-metadata")]
     added_and_gone(text)
 
 
@@ -76,18 +77,18 @@ def test_every_form_of_torn_metadata_is_told(torn: str, tags: tuple[str, ...], b
 def test_a_comment_of_several_lines_stays_a_comment(comment: str) -> None:
     text = f"### {FIRST}\n> one\n{comment}\n\n{NEXT}"
     assert read(text) == [(FIRST, "one", ()), (SECOND, "two", ("b",))]
-    assert told(text) == []
+    assert reported(text) == []
 
 
-def test_torn_metadata_below_no_entry_are_told_and_hide_nothing() -> None:
+def test_torn_metadata_below_no_entry_are_reported_and_hide_nothing() -> None:
     text = f"## Fixes\n\n<!-- tags: a\n\n{NEXT}<!-- created: 2024\n\n### {FIRST}\n> one\n"
     assert [entry[0] for entry in read(text)] == [SECOND, FIRST]
-    assert told(text) == [(3, "error", "torn-metadata"), (8, "error", "torn-metadata")]
+    assert reported(text) == [(3, "error", "torn-metadata"), (8, "error", "torn-metadata")]
 
 
 def test_a_malformed_heading_is_not_hidden_by_torn_metadata() -> None:
     text = TORN.replace(f"### {SECOND}", f"###{SECOND}")
-    assert {"torn-metadata", "malformed-id"} <= {code for _, _, code in told(text)}
+    assert {"torn-metadata", "malformed-id"} <= {code for _, _, code in reported(text)}
 
 
 def test_replacing_a_torn_entry_closes_its_comment_and_touches_nothing_else() -> None:
@@ -140,10 +141,10 @@ def test_any_number_of_torn_or_hidden_things_is_read_in_one_pass(text: str) -> N
         (f"~~~\n```\n### {SECOND}\n~~~", "entries-in-fence", 1),
     ],
 )  # fmt: skip
-def test_entries_in_a_comment_or_a_fence_are_examples_but_told(hiding: str, code: str, count: int) -> None:
+def test_entries_in_a_comment_or_a_fence_are_reported_as_examples(hiding: str, code: str, count: int) -> None:
     text = f"## Fixes\n\n{hiding}\n\n### mem-1-a\n> read\n"
     assert [entry[0] for entry in read(text)] == ["mem-1-a"]
-    assert told(text) == [(3, "note", code)]
+    assert reported(text) == [(3, "note", code)]
     assert problem(text, code).what.startswith(f"{count} entry heading(s)")
 
 
@@ -152,13 +153,13 @@ def test_entries_in_a_comment_or_a_fence_are_examples_but_told(hiding: str, code
     ["<!--\n### mem-1-a\n-->", "```\n### mem-17057514-a3f8\n```", f"<!-- see {FIRST} -->", f"```\n#### {FIRST}\n```",
      f"<!--\n> ### {FIRST}\n-->", "<!--\n### mem-{unix}-{hex}\n-->", f"```\n### {FIRST}00\n```"],
 )  # fmt: skip
-def test_what_no_writer_minted_is_an_example_without_a_word(example: str) -> None:
-    assert told(f"## Fixes\n\n{example}\n\n{NEXT}") == []
+def test_an_id_that_no_writer_minted_is_not_reported(example: str) -> None:
+    assert reported(f"## Fixes\n\n{example}\n\n{NEXT}") == []
 
 
 def test_the_count_of_hidden_entries_begins_anew_with_each_comment() -> None:
     text = f"<!--\n### {FIRST}\n-->\n<!-- x\n-->\n```\n```\n<!--\n### {FIRST}\n-->\n{NEXT}"
-    assert told(text) == [(1, "note", "entries-in-comment"), (8, "note", "entries-in-comment")]
+    assert reported(text) == [(1, "note", "entries-in-comment"), (8, "note", "entries-in-comment")]
     assert problem(text, "entries-in-comment").what.startswith("1 ")
 
 
@@ -170,8 +171,8 @@ def test_the_count_of_hidden_entries_begins_anew_with_each_comment() -> None:
         ("# T\n\n```\ncode\n```\n", 3), ("<!-- note -->\n\n#hashtag\n", 3), ("## Todo\n\nwords\n", 3), ("a\0b", 1),
     ],
 )  # fmt: skip
-def test_a_file_with_text_but_no_entries_is_told(text: str, line: int, layout: Layout) -> None:
-    assert (line, "note", "nothing-read") in told(text, layout)
+def test_a_file_with_text_but_no_entries_is_reported(text: str, line: int, layout: Layout) -> None:
+    assert (line, "note", "nothing-read") in reported(text, layout)
     assert "ralph memory add" in problem(text, "nothing-read", layout).hint
 
 
@@ -183,14 +184,14 @@ def test_a_file_with_text_but_no_entries_is_told(text: str, line: int, layout: L
         "# T\n\n<!-- tags: x -->\n", NEXT + "\nprose\n", "prose\n\n### Sign: x\n- do\n",
     ],
 )  # fmt: skip
-def test_an_untouched_file_or_one_with_entries_is_not_told_to_be_without(text: str) -> None:
+def test_a_new_file_or_one_with_entries_is_not_reported(text: str) -> None:
     for layout in (MEMORIES, GUARDRAILS):
-        assert "nothing-read" not in {code for _, _, code in told(text, layout)}
+        assert "nothing-read" not in {code for _, _, code in reported(text, layout)}
 
 
 @pytest.mark.parametrize("text", ["../shared/memories.md", "### mem-bad\n\nwords\n", "words\n\n```\nnever closed\n"])
-def test_where_an_error_says_why_nothing_is_read_it_is_not_said_twice(text: str) -> None:
-    assert [level for _, level, _ in told(text)] == ["error"]
+def test_an_error_that_explains_why_nothing_is_read_is_enough(text: str) -> None:
+    assert [level for _, level, _ in reported(text)] == ["error"]
 
 
 @pytest.mark.parametrize("heading", ["fixes", "FIXES", "Fix", "fix", " fixes ##"])
@@ -216,21 +217,21 @@ def test_another_word_for_a_kind_is_not_our_section(heading: str) -> None:
 
 @pytest.mark.parametrize("heading", ["### Sign:", "### SIGN:", "### 🛑 Sign: ", "  ### Sign: ###"])
 @pytest.mark.parametrize("body", ["- **Trigger**: x\n", "\nwords\n", "> a quote\n", "#### Why\n", "```\ncode\n```\n"])
-def test_a_sign_without_a_name_is_told_and_not_read(heading: str, body: str) -> None:
+def test_a_sign_without_a_name_is_reported_and_not_read(heading: str, body: str) -> None:
     text = f"## Fixes\n\n{heading}\n{body}\n### Sign: x\n- do\n\n## Decisions\n\n## Patterns\n"
     assert [entry.record.title for entry in parse_memories(text, GUARDRAILS).entries] == ["x"]
-    assert told(text, GUARDRAILS) == [(3, "error", "nameless-sign")]
+    assert reported(text, GUARDRAILS) == [(3, "error", "nameless-sign")]
 
 
 def test_a_sign_with_neither_name_nor_body_is_a_plain_heading() -> None:
     text = f"## Fixes\n\n### Sign:\n\n{NEXT}\nprose\n"
-    assert told(text, GUARDRAILS) == [(1, "note", "plain-heading")]
-    assert told("### Sign:\n", GUARDRAILS) == []
+    assert reported(text, GUARDRAILS) == [(1, "note", "plain-heading")]
+    assert reported("### Sign:\n", GUARDRAILS) == []
 
 
-def test_a_nul_is_told_with_its_line_and_kept() -> None:
+def test_a_nul_is_reported_with_its_line_and_kept() -> None:
     text = f"## Fixes\n\n{NEXT.replace('two', 't' + chr(0) + 'wo')}"
-    assert told(text) == [(4, "warning", "nul")]
+    assert reported(text) == [(4, "warning", "nul")]
     added_and_gone(text)
 
 
@@ -250,3 +251,79 @@ def test_a_marker_that_is_only_shown_is_no_merge() -> None:
     mended = document.with_unique_ids(lambda _: "mem-1-z").with_all_sections()
     assert [entry.record.id for entry in mended.entries] == [SECOND, "mem-1-z"]
     assert "## Context" in str(mended)
+
+
+# --- files ---
+
+
+class Mint:
+    """Ids one after the other, in place of the clock and of chance."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, old_id: str) -> str:
+        self.count += 1
+        return f"new-{self.count}-a"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1_000_000, "> " + "`" * 1_000_000, "`" * 1_000_000 + "a`", "- " * 500_000 + "x", "### " + "a" * 1_000_000,
+        "### mem-" + "1" * 1_000_000 + "-a", "### Sign: " + "é " * 500_000, "<!-- tags: " + "a|" * 500_000 + " -->",
+        "### mem-1-a\n<!-- " + "-->" * 300_000, "#" * 1_000_000, "### mem-1-a\n" + "> x\n" * 200_000 + "y",
+        "### mem-1-a\n> x\n" * 50_000, "### Sign: x\n- y\n" * 50_000, "## Fixes\n" * 200_000, "\n" * 200_000,
+        "<<<<<<< a\n=======\n>>>>>>> b\n" * 50_000, "```\n" * 200_001, "### mem-1-a\n" * 50_000,
+    ],
+    ids=range(18),
+)  # fmt: skip
+def test_a_huge_line_or_file_is_read_in_one_pass(text: str) -> None:
+    document = parse_memories(text)
+    assert str(document) == text
+    assert len(document.problems) <= text.count("\n") * 2 + 2
+    assert str(document.with_unique_ids(Mint())).count("\n") == text.count("\n")
+
+
+def test_a_first_line_that_is_a_path_is_reported_and_everything_below_is_read() -> None:
+    for path in ("../.agent/memories.md", "/home/me/memories.md", "~/memories.md", "C:\\notes\\memories.md"):
+        document = parse_memories(f"{path}\n\n### mem-1-a\n> one\n")
+        assert [(problem.line, problem.code) for problem in document.problems] == [(1, "path-line")]
+        assert [entry.record.text for entry in document.entries] == ["one"]
+
+
+def test_a_symbolic_link_is_written_through_and_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / ".agent").mkdir()
+    (tmp_path / "real.md").write_text("# Memories\n", encoding="utf-8")
+    link = tmp_path / ".agent" / "memories.md"
+    link.symlink_to("../real.md")
+    memory.add(tmp_path, "through the link")
+    assert link.is_symlink()
+    assert "> through the link" in (tmp_path / "real.md").read_text(encoding="utf-8")
+
+
+def test_a_second_store_below_the_root_is_reported(tmp_path: Path) -> None:
+    nested = tmp_path / "web" / ".agent"
+    nested.mkdir(parents=True)
+    (nested / "memories.md").write_text(MEMORIES.template(), encoding="utf-8")
+    found = {(finding.path, finding.problem.code) for finding in doctor.examine(tmp_path)}
+    assert (nested / "memories.md", "second-store") in found
+
+
+@pytest.mark.soak
+def test_fifty_adds_at_once_from_eight_processes_give_fifty_ids(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from ralph.app import memory\n"
+        "root, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])\n"
+        "for number in range(first, last): memory.add(root, f'fact number {number}')\n"
+    )
+    bounds = [50 * part // 8 for part in range(9)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(first), str(last)])
+        for first, last in pairwise(bounds)
+    ]
+    assert [process.wait() for process in running] == [0] * 8
+    found = [stored.record for stored in memory.list_(tmp_path)]
+    assert {record.text for record in found} == {f"fact number {number}" for number in range(50)}
+    assert len({record.id for record in found}) == 50

@@ -54,7 +54,7 @@ def pattern(text: str) -> Record:
 
 @pytest.mark.parametrize("path", golden.cases("progress"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
-    assert golden.seen(parse_progress(golden.text_of(path))) == golden.expected(path)
+    assert golden.rows(parse_progress(golden.text_of(path))) == golden.expected(path)
 
 
 real = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")

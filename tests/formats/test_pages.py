@@ -1,15 +1,16 @@
-"""global-patterns.md: the laws, the golden files, and where a new pattern goes."""
+"""global-patterns.md, and marked regions in files of people."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.formats import golden
+from tests.formats import golden, laws
 from tests.formats.laws import add_then_remove_restores, holds_all_of, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats.pages import HEADINGS, as_pattern, parse_patterns
+from ralph.formats.pages import HEADINGS, REGION_END, REGION_START, as_pattern, parse_patterns, parse_region
 from ralph.formats.text import HEADING_ADDED
 from ralph.model.record import Link, MemoryKind, Outcome, Record, Scope
 
@@ -53,7 +54,7 @@ def texts_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", golden.cases("patterns"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
-    assert golden.seen(parse_patterns(golden.text_of(path))) == golden.expected(path)
+    assert golden.rows(parse_patterns(golden.text_of(path))) == golden.expected(path)
 
 
 @given(st.one_of(texts, st.text(st.characters(exclude_categories=[]))))
@@ -98,7 +99,7 @@ def test_real_files_with_bullets_are_as_they_were_after_add_and_remove(kind: Mem
         assert added.remove(pattern("nobody has said this before").id).text == text
 
 
-def test_a_new_file_gets_the_whole_layout() -> None:
+def test_a_new_file_gets_all_sections() -> None:
     after = parse_patterns("").add(pattern("say it"))
     assert [heading for heading in after.text.split("\n") if heading.startswith("#")] == [
         "# Global Codebase Patterns",
@@ -160,12 +161,12 @@ def test_a_label_that_names_a_section_of_the_file_is_followed() -> None:
     assert parse_patterns(text).add(record).text == text.replace("- a\n", "- a\n- c\n")
 
 
-def test_what_is_already_said_is_not_added_again() -> None:
+def test_a_duplicate_pattern_is_not_added() -> None:
     document = parse_patterns("## Tips\n- Use  `make`\n  for all.\n")
     assert document.add(pattern("use make for ALL")) is document
 
 
-def test_only_words_are_kept_of_a_promoted_record() -> None:
+def test_a_promoted_record_keeps_only_its_text() -> None:
     record = Record(
         id="ins-1-a", kind=MemoryKind.FIX, text=" a\r\nb ", label="gotcha", tags=("x",), scope=Scope.TASK,
         links=(Link("a", "b"),),
@@ -200,7 +201,7 @@ def test_replacing_by_another_kind_moves_the_bullet() -> None:
     ]
 
 
-def test_two_bullets_that_say_the_same_are_both_read_and_told() -> None:
+def test_duplicate_bullets_are_both_read_and_reported() -> None:
     document = parse_patterns("## Tips\n- a\n- A.\n")
     assert len(document.entries) == 2
     assert [(problem.line, problem.code) for problem in document.problems] == [(3, "duplicate-id")]
@@ -229,7 +230,7 @@ def test_a_stamp_changes_no_entry(text: str, date: str, task: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "nul \x00", "---", "- -", "a\n<!-- b"])
-def test_what_cannot_stand_here_is_refused(text: str) -> None:
+def test_an_invalid_pattern_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         parse_patterns("## Gotchas\n\n-->\n\n- x\n\n## Tips\n\n-->\n").add(
             Record(id="x", kind=MemoryKind.FIX, text=text)
@@ -246,3 +247,177 @@ def test_only_memories_are_patterns_and_the_footer_is_one_line() -> None:
 def test_every_kind_has_a_heading_that_leads_back_to_it() -> None:
     for kind in MemoryKind:
         assert parse_patterns(f"## {HEADINGS[kind]}\n- a\n").entries[0].record.kind is kind
+
+
+# --- marked regions ---
+
+MARKS = (
+    REGION_START,
+    REGION_END,
+    f"{REGION_START}\n{HEADING_ADDED}\n",
+    f"{REGION_START}\n",
+    f"{REGION_END}\n",
+    "<!--ralph:start-->\n",
+    "- one\n",
+    "- two\n",
+    "```\n",
+    "text\n",
+)
+region_samples = laws.messy(*MARKS)
+region_words = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=60)
+
+
+def region_memory(text: str) -> Record:
+    return Record("mem-1", MemoryKind.PATTERN, text)
+
+
+def region_texts(document: str) -> list[str]:
+    return [entry.record.text for entry in parse_region(document).entries]
+
+
+@given(region_samples)
+def test_every_text_with_a_region_keeps_every_byte(text: str) -> None:
+    laws.keeps_every_byte(parse_region, text)
+
+
+@given(region_samples, region_words)
+def test_adding_puts_one_piece_in_and_changes_nothing_else(text: str, words: str) -> None:
+    with suppress(Refused):
+        after = parse_region(text).add(region_memory(words))
+        laws.holds_all_of(after.text, text)
+        assert parse_region(text).text == text
+        assert after.add(region_memory(words)) is after
+
+
+@given(region_samples, region_words)
+def test_nothing_outside_of_the_region_changes(text: str, words: str) -> None:
+    before = parse_region(text)
+    if not before.regions:
+        return
+    with suppress(Refused):
+        after = before.add(region_memory(words))
+        region, new = before.regions[0], after.regions[0]
+        assert after.text[: new.inner] == text[: region.inner]
+        assert after.text[new.stop :] == text[region.stop :]
+
+
+@given(region_samples, region_words)
+def test_removing_an_added_bullet_restores_every_byte(text: str, words: str) -> None:
+    before = parse_region(text)
+    with suppress(Refused):
+        after = before.add(region_memory(words))
+        if after is before:
+            return
+        new = [entry.record.id for entry in after.entries if entry.record not in [e.record for e in before.entries]]
+        removed = after.remove(new[0])
+        region = next(iter(before.regions), None)
+        if region and region.is_ours and not text[region.inner : region.stop].replace(HEADING_ADDED, "").strip():
+            return  # one that was made and has been emptied by hand goes with its next last bullet
+        if text.strip("\ufeff \t\r\n"):
+            assert removed.text == text
+
+
+@given(region_words)
+def test_a_rendered_bullet_reads_back(words: str) -> None:
+    with suppress(Refused):
+        record = region_memory(words)
+        document = parse_region("").add(record)
+        assert parse_region("").add(record).entries[0].record == document.entries[0].record
+
+
+def test_a_file_without_a_region_gets_one_at_its_end() -> None:
+    assert parse_region("# Ours\n\nText.\n").add(region_memory("Run make first.")).text == (
+        f"# Ours\n\nText.\n\n{REGION_START}\n{HEADING_ADDED}\n- Run make first.\n{REGION_END}\n"
+    )
+
+
+def test_a_missing_file_becomes_a_region() -> None:
+    assert (
+        parse_region("").add(region_memory("Run make first.")).text
+        == f"{REGION_START}\n{HEADING_ADDED}\n- Run make first.\n{REGION_END}\n"
+    )
+
+
+def test_the_next_bullet_goes_below_the_last_one_inside() -> None:
+    text = f"# A\n{REGION_START}\n## Learned\n\n- one\n  more\n\n{REGION_END}\ntail"
+    assert (
+        parse_region(text).add(region_memory("two")).text
+        == f"# A\n{REGION_START}\n## Learned\n\n- one\n  more\n- two\n\n{REGION_END}\ntail"
+    )
+    assert region_texts(text) == ["one\nmore"]
+
+
+def test_an_empty_region_is_filled() -> None:
+    assert (
+        parse_region(f"{REGION_START}\n{REGION_END}").add(region_memory("one")).text
+        == f"{REGION_START}\n- one\n{REGION_END}"
+    )
+
+
+def test_carriage_returns_and_a_missing_last_line_end_stay() -> None:
+    text = f"# A\r\n{REGION_START}\r\n- one\r\n{REGION_END}\r\ntail"
+    assert parse_region(text).add(region_memory("two\nmore")).text == (
+        f"# A\r\n{REGION_START}\r\n- one\r\n- two\r\n  more\r\n{REGION_END}\r\ntail"
+    )
+    assert (
+        parse_region("# A\r\ntail").add(region_memory("one")).text
+        == f"# A\r\ntail\r\n\r\n{REGION_START}\r\n{HEADING_ADDED}\r\n- one\r\n{REGION_END}"
+    )
+
+
+def test_a_duplicate_bullet_is_not_added_to_a_region() -> None:
+    document = parse_region(f"{REGION_START}\n- Run `make` first.\n{REGION_END}\n")
+    assert document.add(region_memory("run make first")) is document
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"# A\n{REGION_START}\n- one\n", 2),
+        (f"# A\n{REGION_END}\n", 2),
+        (f"{REGION_START}\n{REGION_START}\n- one\n{REGION_END}\n", 2),
+        (f"{REGION_START}\n- one\n{REGION_END}\n{REGION_END}\n", 4),
+    ],
+)
+def test_unpaired_marks_are_reported_and_nothing_is_written(text: str, line: int) -> None:
+    document = parse_region(text)
+    assert [(each.line, each.code) for each in document.problems] == [(line, "unpaired-region")]
+    with pytest.raises(Refused, match=f"line {line}"):
+        document.add(region_memory("two"))
+
+
+def test_of_two_regions_both_are_read_and_the_first_is_written_to() -> None:
+    text = f"{REGION_START}\n- one\n{REGION_END}\n\n{REGION_START}\n- two\n{REGION_END}\n"
+    document = parse_region(text)
+    assert region_texts(text) == ["one", "two"]
+    assert [(each.line, each.code, each.level) for each in document.problems] == [(5, "second-region", "warning")]
+    assert document.add(region_memory("three")).text == text.replace("- one\n", "- one\n- three\n")
+    assert document.add(region_memory("two")) is document
+
+
+def test_marks_in_a_fence_or_a_comment_are_examples() -> None:
+    text = f"```\n{REGION_START}\n- example\n{REGION_END}\n```\n<!--\n{REGION_START}\n-->\n"
+    assert parse_region(text).regions == ()
+    assert parse_region(text).problems == ()
+
+
+def test_a_text_with_a_mark_is_refused() -> None:
+    for words in (f"one\n{REGION_END}", f"{REGION_END}", f"a {REGION_START} b", "one\0", ""):
+        with pytest.raises(Refused):
+            parse_region(f"{REGION_START}\n{REGION_END}\n").add(region_memory(words))
+
+
+def test_one_bullet_is_replaced_or_removed_and_the_others_stay() -> None:
+    document = parse_region(f"{REGION_START}\n- one\n* two\n{REGION_END}\n")
+    second = document.entries[1].record.id
+    assert document.replace(second, region_memory("zwei")).text == f"{REGION_START}\n- one\n* zwei\n{REGION_END}\n"
+    assert document.remove(second).text == f"{REGION_START}\n- one\n{REGION_END}\n"
+    with pytest.raises(NotFound):
+        document.remove("reg-00000000")
+
+
+def test_a_region_that_somebody_made_stays_also_when_it_is_empty() -> None:
+    document = parse_region(f"{REGION_START}\n- one\n{REGION_END}\n")
+    assert document.remove(document.entries[0].record.id).text == f"{REGION_START}\n{REGION_END}\n"
+    made = parse_region("# A\n").add(region_memory("one"))
+    assert made.remove(made.entries[0].record.id).text == "# A\n"
