@@ -1,7 +1,7 @@
 """Reader of sigils: the tags by which an agent reports what it did and learned.
 
-Tags in code, comments and quotes are examples. What an agent copied from its prompt (`echo`) is
-no report. A text of any size or form is read in linear time.
+Tags in code, comments and quotes are examples, and so are those that an agent copied from its
+prompt (`echo`). A text of any size or form is read in linear time.
 """
 
 import re
@@ -13,7 +13,6 @@ from ralph.formats.knowledge import code_spans
 from ralph.formats.text import scan_lines
 
 COMPLETE, FAILURE = "COMPLETE", "FAILURE"
-"""What an agent can promise."""
 
 _TAG = re.compile(
     r"""<(?P<close>/)?
@@ -31,17 +30,15 @@ _ENTITY = re.compile(r"&(?:(lt|gt|amp|quot|apos)|#([0-9]{1,7})|#[xX]([0-9a-fA-F]
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}", re.ASCII)
 _TASK = re.compile(r"[^\W_][\w.-]{0,99}")
-_SIGN = re.compile(r"[\d_.-]")
-"""What an id has and a word of a sentence has not."""
-_LONG = ("journal", "knowledge", "verify-fail")
-"""Sigils with words of their own: nobody says by chance just what the prompt says."""
+_ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word of a sentence has not
+_LONG = ("journal", "knowledge", "verify-fail")  # their text repeats that of the prompt only as an echo
 _BESIDE = 200  # characters beside a short sigil that are compared with the prompt
 _CANDIDATES = 4  # openings before one closing that are looked at in a prompt
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeSigil:
-    """What an agent wants to be known; it may lack a title, tags or words: whoever keeps it says so."""
+    """A piece of knowledge; it may lack a title, tags or a text, which the caller checks."""
 
     title: str
     tags: tuple[str, ...]
@@ -50,10 +47,10 @@ class KnowledgeSigil:
 
 @dataclass(frozen=True, slots=True)
 class Sigils:
-    """Everything that an answer says by sigils.
+    """The sigils of an answer.
 
-    `failed` has the reason for each task; `verified` is None when there is no verdict, and False when there are
-    both, with what is wrong as `reason`. Of what can be said once, the last counts.
+    `failed` has the reason for each task; `verified` is None without a verdict, and False with both
+    verdicts; `reason` is that of a failed verification. Of a single value the last one counts.
     """
 
     journal: str = ""
@@ -67,7 +64,7 @@ class Sigils:
 
 
 class _Tag(NamedTuple):
-    """One tag: where it stands, and whether it is the first thing on its line."""
+    """One tag: its span, and whether it is the first thing on its line."""
 
     name: str
     start: int
@@ -79,7 +76,7 @@ class _Tag(NamedTuple):
 
 
 class _Sigil(NamedTuple):
-    """A sigil in a text: its name, what its opening says, where it stands, and its body."""
+    """A sigil in a text: its name, attributes, span and body."""
 
     name: str
     attributes: str
@@ -89,70 +86,76 @@ class _Sigil(NamedTuple):
 
 
 def read_sigils(text: str, *, echo: str = "") -> Sigils:
-    """What an answer says; `echo` is the prompt that it answers."""
+    """Read the sigils of an answer; `echo` is the prompt that it answers."""
     tags = list(_tags(text))
     if not tags:
         return Sigils()
-    said = list(_outermost(_paired(text, _visible_tags(text, tags))))
-    if said and echo:
-        known = _Prompt(echo)
-        said = [each for each in said if not known.has(text, each)]
-    return _meaning(said)
+    outermost: list[_Sigil] = []
+    for sigil in sorted(_paired(text, _visible_tags(text, tags)), key=lambda sigil: sigil.start):
+        if not outermost or sigil.start >= outermost[-1].end:
+            outermost.append(sigil)
+    if outermost and echo:
+        prompt = _Prompt(echo)
+        outermost = [sigil for sigil in outermost if not prompt.has(text, sigil)]
+    return _interpret(outermost)
 
 
-# --- tags and what is only shown ---------------------------------------------------------------
+# --- tags and examples -------------------------------------------------------------------------
 
 
 def _tags(text: str) -> Iterator[_Tag]:
-    for found in _TAG.finditer(text):
-        start = found.start()
-        bare = start
-        while bare > 0 and start - bare < 8 and text[bare - 1] in " \t":
-            bare -= 1
-        leads = bare == 0 or text[bare - 1] == "\n"
-        name = found["name"].lower().replace("_", "-")
-        yield _Tag(name, start, found.end(), bool(found["close"]), bool(found["void"]), leads, found["attributes"])
+    for match in _TAG.finditer(text):
+        start = match.start()
+        margin = start
+        while margin > 0 and start - margin < 8 and text[margin - 1] in " \t":
+            margin -= 1
+        leads = margin == 0 or text[margin - 1] == "\n"
+        name = match["name"].lower().replace("_", "-")
+        yield _Tag(name, start, match.end(), bool(match["close"]), bool(match["void"]), leads, match["attributes"])
 
 
 def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
-    """The tags that are said, without those in fences, comments, inline code and quotes."""
-    if not any(sign in text for sign in ("`", "~~~", "<!--")) and not _QUOTE.search(text):
+    """The tags without those in fences, comments, inline code and quotes."""
+    if not any(mark in text for mark in ("`", "~~~", "<!--")) and not _QUOTE.search(text):
         return tags
-    kept: list[_Tag] = []
+    visible: list[_Tag] = []
     number = 0
     for line in scan_lines(text):
         if number == len(tags):
             break
         if tags[number].start >= line.end:
             continue
-        here = number
+        first = number
         while number < len(tags) and tags[number].start < line.end:
             number += 1
-        goes_on = here > 0 and tags[here - 1].end > line.start  # then the line's `>` is a tag's end
-        if line.is_markdown and (goes_on or not line.text.lstrip().startswith(">")):
-            kept += _outside_code(line.text, line.start, tags[here:number])
-    return kept
-
-
-def _outside_code(line: str, start: int, tags: list[_Tag]) -> Iterator[_Tag]:
-    spans = code_spans(line) if "`" in line else []
-    at = 0
-    for tag in tags:
-        while at < len(spans) and start + spans[at][1] <= tag.start:
-            at += 1
-        if at == len(spans) or tag.start < start + spans[at][0]:
-            yield tag
+        continues = first > 0 and tags[first - 1].end > line.start  # then the line's `>` is a tag's end
+        if not line.is_markdown or (line.text.lstrip().startswith(">") and not continues):
+            continue
+        spans = iter(code_spans(line.text) if "`" in line.text else [])
+        start = end = -1
+        for tag in tags[first:number]:
+            while end <= tag.start - line.start and start < len(line.text):
+                start, end = next(spans, (len(line.text) + 1, len(line.text) + 1))
+            if tag.start - line.start < start:
+                visible.append(tag)
+    return visible
 
 
 # --- sigils ------------------------------------------------------------------------------------
 
 
 def _paired(text: str, tags: Iterable[_Tag], most: int = 1) -> Iterator[_Sigil]:
-    """The sigils of these tags; with `most`, also those that other openings before the same closing would give."""
+    """The sigils of these tags; with `most`, also those that other openings before the same closing would give.
+
+    Of several openings one with attributes is meant, else one at the start of a line, else the last.
+    """
     waiting: dict[str, list[_Tag]] = {}
     for tag in tags:
         if tag.closes:
-            for opening in _likely(waiting.pop(tag.name, []), most):
+            openings = waiting.pop(tag.name, [])
+            if most == 1 and openings:
+                openings = [max(reversed(openings), key=lambda one: (bool(one.attributes.strip()), one.leads))]
+            for opening in openings[-most:]:
                 body = text[opening.end : tag.start].replace("\r\n", "\n").strip()
                 yield _Sigil(tag.name, opening.attributes, opening.start, tag.end, body)
         elif tag.void:
@@ -164,83 +167,60 @@ def _paired(text: str, tags: Iterable[_Tag], most: int = 1) -> Iterator[_Sigil]:
             yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
 
 
-def _likely(openings: list[_Tag], most: int) -> list[_Tag]:
-    """Which of several openings are meant: with attributes where they are needed, at a line's start, the last."""
-    if len(openings) <= 1:
-        return openings
-    if most > 1:
-        return openings[-most:]
-    best = max(range(len(openings)), key=lambda at: (bool(openings[at].attributes.strip()), openings[at].leads, at))
-    return [openings[best]]
-
-
-def _outermost(sigils: Iterable[_Sigil]) -> Iterator[_Sigil]:
-    """Those that do not begin within another one."""
-    end = 0
-    for each in sorted(sigils, key=lambda sigil: sigil.start):
-        if each.start >= end:
-            end = each.end
-            yield each
-
-
-def _meaning(said: Iterable[_Sigil]) -> Sigils:
+def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
     journal = promise = model = reason = ""
     verified: bool | None = None
     knowledge: list[KnowledgeSigil] = []
-    done: dict[str, None] = {}
+    finished: dict[str, None] = {}
     failed: dict[str, str] = {}
-    for each in said:
-        match each.name:
+    for sigil in sigils:
+        match sigil.name:
             case "journal":
-                journal = each.body or journal
+                journal = sigil.body or journal
             case "knowledge":
-                knowledge.append(_knowledge(each))
+                knowledge.append(_knowledge(sigil))
             case "task-done":
-                done.update((name, None) for name in _tasks(each))
+                finished.update(dict.fromkeys(_task_ids(sigil)))
             case "task-failed":
-                failed.update(_failures(each))
+                failed.update(_failures(sigil))
             case "promise":
-                word = each.body.strip(" \t\n.!").upper()
+                word = sigil.body.strip(" \t\n.!").upper()
                 promise = word if word in (COMPLETE, FAILURE) else promise
             case "next-model":
-                word = each.body.strip("`")
+                word = sigil.body.strip("`")
                 model = word if _MODEL.fullmatch(word) else model
             case "verify-pass":
                 verified = verified is not False
             case "verify-fail":
-                verified, reason = False, each.body or reason
-    return Sigils(journal, tuple(knowledge), tuple(done), failed, promise, model, verified, reason)
+                verified, reason = False, sigil.body or reason
+    return Sigils(journal, tuple(knowledge), tuple(finished), failed, promise, model, verified, reason)
 
 
 def _knowledge(sigil: _Sigil) -> KnowledgeSigil:
     values = _values(sigil.attributes)
     tags = [" ".join(tag.lower().split()) for tag in values.get("tags", values.get("tag", "")).split(",")]
-    return KnowledgeSigil(
-        " ".join(values.get("title", "").split()), tuple(dict.fromkeys(filter(None, tags))), sigil.body
-    )
+    title = " ".join(values.get("title", "").split())
+    return KnowledgeSigil(title, tuple(dict.fromkeys(filter(None, tags))), sigil.body)
 
 
-def _tasks(sigil: _Sigil) -> list[str]:
-    """The ids that a sigil names: its attribute, else its body, be it an id, a list, or an id and words about it."""
-    named = _values(sigil.attributes).get("id", "") or sigil.body
-    parts = [part.split() for part in named.split(",") if part.strip()]
+def _task_ids(sigil: _Sigil) -> list[str]:
+    """The ids in a sigil's attribute, else in its body: an id, a list, or an id and a comment on it."""
+    text = _values(sigil.attributes).get("id", "") or sigil.body
+    parts = [part.split() for part in text.split(",") if part.strip()]
+    first_words = [part[0].strip("`*\"':;.()") for part in parts]
     if any(len(part) > 1 for part in parts):
-        first = _inner_text(parts[0][0])
-        return [first] if _TASK.fullmatch(first) and _SIGN.search(first) else []
-    return [word for part in parts if _TASK.fullmatch(word := _inner_text(part[0]))]
-
-
-def _inner_text(word: str) -> str:
-    return word.strip("`*\"':;.()")
+        first = first_words[0]
+        return [first] if _TASK.fullmatch(first) and _ID_CHARACTER.search(first) else []
+    return [word for word in first_words if _TASK.fullmatch(word)]
 
 
 def _failures(sigil: _Sigil) -> dict[str, str]:
     """The task that failed, and why: the body, without the id when it is not an attribute.
 
-    One that names no task speaks of the one at hand: its name is "". A failure is not to be missed for a slip.
+    A sigil without a task means the current one, whose name is "": a failure must not get lost.
     """
     values = _values(sigil.attributes)
-    names = [name for name in _tasks(sigil)[:1] if values.get("id") or _SIGN.search(name)]
+    names = [name for name in _task_ids(sigil)[:1] if values.get("id") or _ID_CHARACTER.search(name)]
     why = sigil.body or values.get("reason", "")
     if not names:
         return {"": why} if why else {}
@@ -251,66 +231,66 @@ def _failures(sigil: _Sigil) -> dict[str, str]:
 
 def _values(attributes: str) -> dict[str, str]:
     """Attributes by name; the first of a name counts."""
-    found: dict[str, str] = {}
+
+    def resolve(entity: re.Match[str]) -> str:
+        if entity[1]:
+            return _ENTITIES[entity[1]]
+        code = int(entity[2]) if entity[2] else int(entity[3], 16)
+        printable = 0x20 <= code < 0xD800 or 0xE000 <= code < 0x110000
+        return chr(code) if printable else entity[0]
+
+    values: dict[str, str] = {}
     for name, *quoted in _ATTRIBUTE.findall(attributes):
-        found.setdefault(name.lower(), _ENTITY.sub(_resolved, next(filter(None, quoted), "")))
-    return found
-
-
-def _resolved(entity: re.Match[str]) -> str:
-    if entity[1]:
-        return _ENTITIES[entity[1]]
-    code = int(entity[2]) if entity[2] else int(entity[3], 16)
-    printable = 0x20 <= code < 0xD800 or 0xE000 <= code < 0x110000
-    return chr(code) if printable else entity[0]
+        values.setdefault(name.lower(), _ENTITY.sub(resolve, next(filter(None, quoted), "")))
+    return values
 
 
 # --- echoes ------------------------------------------------------------------------------------
 
 
 class _Prompt:
-    """What a prompt says in the form of sigils, wherever it stands there, to know an echo of it."""
+    """The sigils of a prompt and what is beside them, to recognise an echo."""
 
     def __init__(self, prompt: str) -> None:
-        self._words: set[str] = set()
+        self._texts: set[str] = set()
         self._lines: set[str] = set()
-        self._beside: set[tuple[str, str]] = set()
-        for each in _paired(prompt, _tags(prompt), _CANDIDATES):
-            words = _plain_text(prompt[each.start : each.end])
-            line, above, below = _echo_position(prompt, each)
-            self._words.add(words)
+        self._neighbours: set[tuple[str, str]] = set()
+        for sigil in _paired(prompt, _tags(prompt), _CANDIDATES):
+            text = _one_line(prompt[sigil.start : sigil.end])
+            line, above, below = _echo_position(prompt, sigil)
+            self._texts.add(text)
             self._lines.add(line)
-            self._beside.update(((words, above), (words, below)))
+            self._neighbours.update(((text, above), (text, below)))
 
-    def has(self, text: str, sigil: _Sigil) -> bool:
+    def has(self, answer: str, sigil: _Sigil) -> bool:
         """Whether a sigil of an answer repeats the prompt."""
-        words = _plain_text(text[sigil.start : sigil.end])
-        if words not in self._words:
+        text = _one_line(answer[sigil.start : sigil.end])
+        if text not in self._texts:
             return False
         if sigil.name in _LONG and sigil.body:
             return True
-        line, *beside = _echo_position(text, sigil)
-        if line != words:
+        line, *neighbours = _echo_position(answer, sigil)
+        if line != text:
             return line in self._lines
-        return any(near and (words, near) in self._beside for near in beside)
+        return any(near and (text, near) in self._neighbours for near in neighbours)
 
 
-def _plain_text(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 def _echo_position(text: str, sigil: _Sigil) -> tuple[str, str, str]:
-    """The line on which a sigil stands, and the nearest words above and below it; all only as far as they are near."""
+    """The line of a sigil and the nearest lines with text above and below it, as far as they are near."""
     low, high = max(0, sigil.start - _BESIDE), sigil.end + _BESIDE
     first = text.rfind("\n", low, sigil.start) + 1 or low
     last = text.find("\n", sigil.end, high)
     end = min(high, len(text)) if last < 0 else last
-    above = _near(text[max(0, first - _BESIDE) : first].split("\n"))
-    below = _near(text[end : end + _BESIDE].split("\n"))
-    return _plain_text(text[first:end]), above[-1] if above else "", below[0] if below else ""
-
-
-def _near(rows: Iterable[str]) -> list[str]:
-    """The rows with words of their own: no fences, no tags alone."""
-    texts = map(_plain_text, rows)
-    return [row for row in texts if row and not row.startswith(("```", "~~~")) and not _TAG.fullmatch(row)]
+    above, below = (
+        [
+            row
+            for row in map(_one_line, part.split("\n"))
+            if row and not row.startswith(("```", "~~~")) and not _TAG.fullmatch(row)
+        ]
+        for part in (text[max(0, first - _BESIDE) : first], text[end : end + _BESIDE])
+    )
+    return _one_line(text[first:end]), above[-1] if above else "", below[0] if below else ""
