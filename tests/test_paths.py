@@ -82,6 +82,9 @@ def test_a_named_root_wins_in_this_order_the_flag_then_ralph_root_then_the_hosts
     assert paths.project_root(start, flag, env) == flag
     assert paths.project_root(start, None, env) == own
     assert paths.project_root(start, None, {**env, "RALPH_ROOT": ""}) == host
+    (host / "src").mkdir()
+    (host / ".ralph").mkdir()
+    assert paths.project_root(start, None, {"CLAUDE_PROJECT_DIR": str(host / "src")}) == host
     assert paths.project_root(start, None, {"RALPH_ROOT": "", "CLAUDE_PROJECT_DIR": ""}) == start
 
 

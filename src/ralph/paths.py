@@ -21,20 +21,22 @@ _SPECIAL = re.compile(r"[\\*?\[\] ]")
 
 
 def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
-    """Return the project's folder: `--root`, `$RALPH_ROOT`, `$CLAUDE_PROJECT_DIR`, else upward from `start`.
+    """Return `--root` or `$RALPH_ROOT`, else the project upward from `$CLAUDE_PROJECT_DIR` or from `start`.
 
-    Without any project there, the top of the git checkout counts, else `start` itself.
+    Without any project there, the top of the git checkout counts, else the folder itself.
     """
     env = env or {}
-    name = explicit or env.get("RALPH_ROOT") or env.get("CLAUDE_PROJECT_DIR")
-    if name:
-        folder = Path(name)
-        with contextlib.suppress(RuntimeError):  # `~name` without such a user stays as it is
-            folder = folder.expanduser()
-        if not folder.is_dir():
-            raise UsageError(f"{name}: there is no such folder", hint="name an existing project folder as the root")
-        return folder.resolve()
-    here = start.resolve().as_posix()
+    root = explicit or env.get("RALPH_ROOT")
+    name = root or env.get("CLAUDE_PROJECT_DIR") or start
+    folder = Path(name)
+    with contextlib.suppress(RuntimeError):  # `~name` without such a user stays as it is
+        folder = folder.expanduser()
+    if name is not start and not folder.is_dir():
+        raise UsageError(f"{name}: there is no such folder", hint="name an existing project folder as the root")
+    folder = folder.resolve()
+    if root:
+        return folder
+    here = folder.as_posix()
     with _explain_broken_checkout():
         return Path(discovery.find_root(here) or discovery.find_top(here) or here)
 

@@ -52,13 +52,15 @@ def test_a_log_in_both_places_has_the_old_lines_first(shop: Project) -> None:
     assert shop.read("log/sessions/s.jsonl") == LINE + "{}\n"
 
 
-def test_logs_that_git_tracks_are_not_believed(shop: Project) -> None:
+def test_logs_that_git_tracks_are_not_read_and_doctor_reports_them(shop: Project) -> None:
     shop.put(".ralph/log/sessions/s.jsonl", LINE)
     git(shop.root, "add", "-f", ".ralph/log")
     git(shop.root, "commit", "-m", "forged")
     assert shop("status").err == ""
     assert not found(shop)
     assert shop.read(".ralph/log/sessions/s.jsonl") == LINE
+    findings = shop("doctor", "--format", "json").json["findings"]
+    assert "tracked-state" in [finding["code"] for finding in findings]
 
 
 def test_logs_of_another_machine_count_after_trust(

@@ -79,9 +79,8 @@ def examine(
     Without `logs` the lines of logs are not read: there may be thousands of files.
     """
     findings = list(_check_files(root, logs=logs))
-    for check in (
-        _check_ids, _check_links, _leftovers, _permissions, _second_stores, _not_folders, _not_ignored, _worktrees
-    ):  # fmt: skip
+    folders = (_second_stores, _not_folders, _not_ignored, _tracked_state, _worktrees)
+    for check in (_check_ids, _check_links, _leftovers, _permissions, *folders):
         findings += check(root)
     others = (*hook_state.find_problems(root, env or {}), *outdated.circle_problems(root))
     findings += [Finding(path, problem, problem.code in FIXABLE) for path, problem in others]
@@ -268,6 +267,15 @@ def _not_ignored(root: Path) -> list[Finding]:
         return []
     what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"
     return [_finding(paths.gitignore(root), what, "add these lines to it", "warning", "not-ignored")]
+
+
+def _tracked_state(root: Path) -> list[Finding]:
+    """Find logs that git tracks: they came with the repository, so they are neither read nor moved."""
+    if not paths.has_old_state(root):
+        return []
+    log = paths.old_state(root)[0]
+    hint = "`git rm -r --cached` it, or delete it; logs of this machine are in the folder that `ralph status` prints"
+    return [_finding(log, "came with the repository: Ralph does not read it", hint, "warning", "tracked-state")]
 
 
 def _worktrees(root: Path) -> list[Finding]:
