@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
 
 from ralph.capture import secret_rules
-from ralph.capture.prefilter import needs_rules
+from ralph.capture.secret_rules import needs_rules
 from ralph.capture.secrets import find_secrets
 
 ROWS = secret_rules.token_rules()

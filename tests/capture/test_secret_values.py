@@ -3,7 +3,7 @@
 import pytest
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
 
-from ralph.capture.secret_values import (
+from ralph.capture.assignments import (
     FAIR,
     NONE,
     STRONG,

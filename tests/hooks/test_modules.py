@@ -15,10 +15,10 @@ from ralph.app import index
 HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 RECORDING = {
     "ralph", "ralph.hooks", "ralph.hooks.handler", "ralph.hooks.record", "ralph.discovery", "ralph.capture",
-    "ralph.capture.prefilter", "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
+    "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
     "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
-RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "secret_values", "assignments")}
+RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "assignments")}
 RULES |= {"ralph.capture.invisible_characters", "ralph.errors"}
 ANSWERING = {
     "ralph.hooks.answer", "ralph.store.lookup", "ralph.context", "ralph.context.recall", "ralph.context.lessons",

@@ -11,8 +11,8 @@ from tests.capture.samples import TOKENS, key_block
 from tests.hooks import ordinary
 from tests.hooks.world import SESSION, World, handled, hook, payload, world
 
-from ralph.capture.prefilter import needs_rules
 from ralph.capture.privacy import redact
+from ralph.capture.secret_rules import needs_rules
 from ralph.hooks.record import Payload, session_name, stored_payload
 from ralph.store.hook_files import HookSettings
 

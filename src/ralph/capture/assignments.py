@@ -1,32 +1,303 @@
-r"""Find secrets by the name that they are given: `PASSWORD=`, `"apiKey": "..."`, `--token x`, a column of a table.
+r"""Judge values, and find those that their name makes a secret: `PASSWORD=`, `"apiKey": "..."`, `--token x`.
 
-From each keyword in the text the key is read to its left, the assignment to its right, and then the value. The key
-decides what is stored (`max_tokens`, `password_min_length` and `secretName` are no secrets), the syntax how sure one
-may be (an environment line more than prose, a quoted string more than a word that may be a variable), and the value
-must be as strong as both require. Every step is bounded, so the work grows with the length of the text.
+`token: str`, `PASSWORD=$DB_PASS` and `secret: my-app-secret` are written a thousand times for each real secret, so
+references, placeholders, words, dates and paths are ruled out first; the rest gets a grade. There is no dictionary: a
+word is recognised by its case and its vowels. The name decides what is stored, the syntax how strong a value must be.
+Every step is bounded. Regexes are compiled where they are needed: hooks load this module.
 """
 
 import re
+from itertools import pairwise
 
 from ralph.capture import secret_rules as rules
-from ralph.capture.prefilter import assignment_keywords
-from ralph.capture.secret_values import (
-    FAIR,
-    GRADES,
-    STRONG,
-    WEAK,
-    grade,
-    is_basic_login,
-    is_cased_password,
-    is_plain_password,
-    is_scrambled,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Span = tuple[int, int, str]
+"""Start, end and kind of a secret."""
+NONE, WEAK, FAIR, STRONG = range(4)
+"""How much a value looks like a secret; WEAK is a password that a person would choose: `hunter2`."""
+GRADES = {"weak": WEAK, "fair": FAIR, "strong": STRONG}
+_HEAD = 128
+"""How much of a value is examined: enough to recognise it, and a bound on the work for hostile text."""
+
+_JOINTS = str.maketrans("", "", "-_. ")
+_SCHEME_JOINTS = str.maketrans("", "", "+._-")
+_TEACHING = r"(?i)passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login"
+"""Words that stand for the thing itself: `password1`, `test-token-2`."""
+_TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
+_TEMPLATE = r"\{\w*\}|%[sd]\b|\$[A-Z][A-Z_]{3,}"
+_REFERENCE_STARTS = ("$env:", "$argon2", "$ansible", "$y$", "$pbkdf2", "$scrypt", "$apr1", "enc[")
+_SCHEMES = frozenset("arn env file vault ssm secretsmanager keyring awskms gcpkms urn data secret op".split())
+_HASHES = frozenset("md5 sha ssha bcrypt scrypt cipher".split())
+_PATH_START = ("./", "../", "/", "~", "\\\\")
+_FILE_ENDINGS = frozenset(
+    "pem key crt cer p12 pfx json yml yaml txt py js jsx ts tsx env toml ini md htm html go rs java rb sh conf cfg pub"
+    " jks lock log svg png css com org net io dev local xml php enc gpg db sql pdf zip gz csv jpg jpeg".split()
+)
+_BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
+_OTHER_FORMAT = (
+    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(?::|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
+    r"|[a-z]+/[a-z0-9.+-]+$|[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$|.*(?:\\[dwsbDWSB]|\[[a-z]-[a-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
+)
+"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types, dotted names and regexes."""
+_CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
+_UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1"
+_SYMBOLS = frozenset("!@#$%^&*+=~?")
+_SEPARATORS = frozenset("-_./: ")
+_UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_DEFAULTS = frozenset(rules.DEFAULT_PASSWORDS.split())
+_STATES = frozenset(rules.STATES_AND_PRODUCTS.split())
+_NOTICES = frozenset(rules.NOTICE_WORDS.split())
+_PHRASE = r"[a-z]{3,12}(?:-[a-z]{3,12}){3,7}|[A-Z][a-z]{2,11}(?:[-_.][A-Z][a-z]{2,11}){1,5}[-_.]?\d{2,4}"
+
+
+def is_placeholder(value: str) -> bool:
+    """Check for a stand-in: `changeme`, `xxxx`, `your-key-here`, `abc123`, a sequence."""
+    return _has_placeholder_word(value[:_HEAD].lower()) or _is_sequence(value)
+
+
+def _has_placeholder_word(head: str) -> bool:
+    joined = head.translate(_JOINTS)
+    both = f"{head}\n{joined}"
+    if any(word in both for word in rules.PLACEHOLDERS):
+        return True
+    return joined.endswith("here") or joined.startswith("some") or len(set(head)) < 4
+
+
+def _is_sequence(value: str) -> bool:
+    """Check whether most neighbours repeat or count upwards: `aaaa`, `abc123`, `0123456789`."""
+    head = value[:48]
+    return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > 0.5
+
+
+def is_reference(value: str) -> bool:
+    """Check for the location of a secret: a variable, a template, a path, a URL, a vault, or a hash."""
+    head = value[:_HEAD]
+    if _starts_reference(head) or any(mark in head for mark in _TEMPLATES):
+        return True
+    if ("{" in head or "%" in head or "$" in head) and re.compile(_TEMPLATE).search(head):
+        return True
+    return _is_path(head) and not (re.compile(_BASE64_RUN).fullmatch(head) and not is_wordy(head))
+
+
+def _starts_reference(head: str) -> bool:
+    """Check how a variable, a template, a tag, a URL, the name of a vault or a hash begins."""
+    lowered, first, rest = head.lower(), head[:1], head[1:]
+    if (
+        first in ("<", "[", "(", "@", "&")
+        or (first == "!" and rest[:1].isalpha())
+        or lowered.startswith(_REFERENCE_STARTS)
+    ):
+        return True
+    if first == "$" and (rest[:1].isdigit() or rest.isidentifier()):
+        return True
+    if first == "%" and rest[-1:] == "%" and rest[:-1].replace("_", "a").isalnum():
+        return True
+    scheme, separator, _ = head.partition("://")
+    if separator and scheme[:1].isalpha() and scheme.translate(_SCHEME_JOINTS).isalnum():
+        return True
+    if lowered.partition(":")[0] in _SCHEMES and ":" in head:
+        return True
+    name = lowered.removeprefix("{")
+    for end in "}:$-":
+        name = name.partition(end)[0]
+    if len(name) == len(lowered.removeprefix("{")):
+        return first == "{"
+    numbered = name[:3] == "sha" and name[3:].isdigit()
+    return first == "{" or name in _HASHES or numbered or name.startswith(("pbkdf2", "argon2"))
+
+
+def _is_path(head: str) -> bool:
+    if head.startswith(_PATH_START) or head.endswith("/") or (head[:1] == "." and head[1:2].isalnum()):
+        return True
+    if head[1:3] in (":/", ":\\") and head[:1].isalpha():
+        return True
+    return head.rpartition(".")[2].lower() in _FILE_ENDINGS and "." in head
+
+
+def is_wordy(value: str) -> bool:
+    """Check whether a value is made of words, in any usual way of joining them, with few digits."""
+    chunks = re.compile(_CHUNK).findall(value[:_HEAD])
+    words = [chunk for chunk in chunks if chunk[0].isalpha()]
+    digits = [chunk for chunk in chunks if chunk[0].isdigit()]
+    others = {chunk for chunk in chunks if not chunk[0].isalnum()}
+    if not words or not others <= _SEPARATORS or len(digits) > 2 or sum(map(len, digits)) > 4:
+        return False
+    if sum(map(len, words)) / len(words) < 3 or (not others and len(digits) > 1):
+        return False
+    return all(map(_is_natural, words))
+
+
+def _is_natural(word: str) -> bool:
+    """Check whether letters could be a word or a short name, by their vowels and consonants."""
+    if len(word) <= 4:
+        return True
+    if len(word) > 14 and word.isupper():
+        return False
+    word = word.lower()
+    return not set("aeiouy").isdisjoint(word) and re.compile(_UNNATURAL).search(word) is None
+
+
+def is_random(body: str) -> bool:
+    """Check whether a program made this text, rather than somebody who wrote a manual."""
+    return is_token_body(body) and not is_wordy(body[:_HEAD])
+
+
+def is_token_body(body: str) -> bool:
+    """Check what follows the prefix of a vendor: anything but a placeholder or plain letters of one case."""
+    head = body[:_HEAD]
+    if is_placeholder(head) or len(set(head)) < min(8, len(head) // 2):
+        return False
+    return has_both_cases(head) or any(map(str.isdigit, head))
+
+
+def has_both_cases(value: str) -> bool:
+    """Check for upper and lower case letters."""
+    return value.lower() != value and value.upper() != value
+
+
+_grades: dict[str, int] = {}
+
+
+def grade(value: str) -> int:
+    """Return how much an assigned value looks like a secret; output repeats its values, so each is judged once."""
+    head = value[:_HEAD]
+    if head not in _grades:
+        if len(_grades) >= 1024:
+            _grades.clear()
+        _grades[head] = _grade(head)
+    return _grades[head]
+
+
+def _grade(head: str) -> int:
+    if head.count("-") == 4 and re.compile(_UUID).fullmatch(head):
+        lowered = head.lower()
+        if lowered.startswith(rules.EXAMPLE_UUIDS) or len(set(lowered)) < 6:
+            return NONE
+        random = lowered[14] == "4" and lowered[19] in "89ab"  # a random one may count upwards
+        return FAIR if random or not is_placeholder(head) else NONE
+    if len(head) < 6 or any(map(str.isspace, head)) or "[redacted: " in head:
+        return NONE
+    digit, letter = any(map(str.isdigit, head)), any(map(str.isalpha, head))
+    by_policy = 8 <= len(head) <= 10 and has_both_cases(head) and digit  # `Abcd1234` is typed by people
+    if _has_placeholder_word(head.lower()) or (_is_sequence(head) and not by_policy):
+        return NONE
+    other = (not head.isalnum() or head[0].isdigit()) and re.compile(_OTHER_FORMAT).match(head)
+    if other or is_reference(head):
+        return NONE
+    if is_wordy(head):
+        return _grade_words(head)
+    if digit and letter:
+        return _grade_mixed(head)
+    if digit:
+        return WEAK if len(head) >= 8 and head.isdigit() else NONE
+    return _grade_letters(head) if letter and head.isascii() else NONE
+
+
+def _grade_words(value: str) -> int:
+    """`hunter2`, `Summer2024` and `Blue-Horse-77` are passwords; `test-token-2`, `password1` and `sha256` are not."""
+    if re.compile(_TEACHING).search(value):
+        return NONE
+    if any(map(str.isdigit, value)) and _SEPARATORS.isdisjoint(value) and len(value) >= 7:
+        return WEAK
+    parts = value.lower().replace("_", "-").replace(".", "-").split("-")
+    return WEAK if re.compile(_PHRASE).fullmatch(value) and _NOTICES.isdisjoint(parts) else NONE
+
+
+def _grade_mixed(value: str) -> int:
+    if len(set(value)) < 5:
+        return NONE
+    symbol = not _SYMBOLS.isdisjoint(value)
+    if len(value) >= 16 or (len(value) >= 8 and (symbol or has_both_cases(value))):
+        return STRONG
+    return FAIR if len(value) >= 10 else WEAK
+
+
+def _grade_letters(value: str) -> int:
+    symbols = [character for character in value[1:-1] if character in _SYMBOLS and character not in "=+"]
+    if symbols and (has_both_cases(value) or len(symbols) > 1):
+        return FAIR
+    if not value.isalpha():
+        return NONE
+    if has_both_cases(value):
+        return STRONG if len(value) >= 20 else FAIR if len(value) >= 8 else NONE
+    return FAIR if len(value) >= 16 else NONE
+
+
+def is_plain_password(value: str) -> bool:
+    """Check a short word of an environment line: no default, no state, no name of a product."""
+    if not (6 <= len(value) <= 24 and value.isascii() and value.isalnum() and value[0].isalpha() and value.islower()):
+        return False
+    if value in _DEFAULTS or value in _STATES:
+        return False
+    return not (re.compile(_TEACHING).search(value) or is_placeholder(value) or is_reference(value))
+
+
+def is_cased_password(value: str) -> bool:
+    """Check letters in both cases in a list of `name=value`: `BlueHorse`, not `userName`."""
+    if not 6 <= len(value) <= 64 or not (value.isascii() and value.isalpha() and has_both_cases(value)):
+        return False
+    words = {word.lower() for word in re.compile(_CHUNK).findall(value)}
+    return not (
+        words & (_NOTICES | _DEFAULTS | _STATES) or re.compile(_TEACHING).search(value) or is_placeholder(value)
+    )
+
+
+def is_scrambled(value: str) -> bool:
+    """Check for a short value that mixes cases and digits and forms no word: `Zx9kLm`."""
+    return has_both_cases(value) and grade(value) >= WEAK and not is_wordy(value)
+
+
+def is_login_password(user: str, password: str) -> bool:
+    """Check the password of `user:password` in a URL or a Basic header: no default, no placeholder."""
+    lowered = password.lower()
+    if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULTS or any(map(str.isspace, password)):
+        return False
+    if is_placeholder(password) or is_reference(password) or "[redacted: " in password:
+        return False
+    return not (is_wordy(password) and re.compile(_TEACHING).search(password))
+
+
+def is_basic_login(encoded: str) -> bool:
+    """Check whether base64 text is `user:password` with a real password."""
+    try:
+        decoded = _decode_base64(encoded).decode("utf-8")
+    except ValueError:
+        return False
+    user, colon, password = decoded.partition(":")
+    return bool(colon) and decoded.isprintable() and is_login_password(user, password)
+
+
+def encodes_digits(encoded: str) -> bool:
+    """Check whether base64 text contains digits only, as the first part of a Discord token does."""
+    try:
+        return _decode_base64(encoded.replace("-", "+").replace("_", "/")).isdigit()
+    except ValueError:
+        return False
+
+
+def _decode_base64(encoded: str) -> bytes:
+    import binascii  # few texts need it
+
+    return binascii.a2b_base64(encoded + "=" * (-len(encoded) % 4), strict_mode=True)
+
+
+def meets(condition: str, value: str) -> bool:
+    """Check a value by the condition that a rule names."""
+    if condition == "basic login":
+        return is_basic_login(value)
+    if condition == "login":
+        return is_login_password("", value) and not value.isdigit()
+    if condition == "any":
+        return True
+    return (condition == "random" or grade(value) >= GRADES[condition]) and is_random(value)
+
+
+# --- names --------------------------------------------------------------------------------------
+
 SecretName = tuple[str, int]
 """What a key of this name stores: the kind of secret, and the weakest value that counts."""
 
@@ -39,21 +310,11 @@ _NEUTRAL = frozenset(rules.NEUTRAL_WORDS.split())
 _BEFORE = {"token": frozenset(rules.BEFORE_TOKEN.split()), "key": frozenset(rules.BEFORE_KEY.split())}
 _BEFORE_ANY = frozenset(rules.BEFORE_ANY.split())
 _CONSTANTS = frozenset(rules.CONSTANT_WORDS.split())
-_NAME_WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
-_NAMES: dict[str, SecretName | None] = {}
 
 
 def secret_name(key: str) -> SecretName | None:
     """Return what a key of this name stores, or None: its last word decides, after neutral words like `_prod`."""
-    if key not in _NAMES:
-        if len(_NAMES) >= 4096:
-            _NAMES.clear()
-        _NAMES[key] = _classify_name(key)
-    return _NAMES[key]
-
-
-def _classify_name(key: str) -> SecretName | None:
-    words = [word.lower() for word in re.compile(_NAME_WORDS).findall(key)]
+    words = [word.lower() for word in re.compile(_CHUNK).findall(key) if word.isalnum()]
     while len(words) > 1 and (words[-1] in _NEUTRAL or words[-1].isdigit()):
         words.pop()
     joined = "".join(words)
@@ -79,7 +340,6 @@ _AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+)(?P<close>[*"'`\\\])]{0,5}+)(
     (?:(?P<pair>[\s,"'\\]{1,24}+value["'\\]{0,4}[ ]{0,8}[:=][ ]{0,8})
       |[ \t]{0,24}+(?P<sep>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>|,|\||(?:is|was)[ ](?=\S)|(?<=[ \t]))[* \t]{0,24}+)"""
 _TYPED = r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])"
-_SCHEME = r"(?i)(?:bearer|token|apikey|api-key|key|basic|digest|ssws|bot|sso-key|geniekey)[ :]+(?=\S)"
 _QUOTED = (
     r"[brfuBRFUL@$]{0,2}(?P<quote>[\"'`])"
     r"(?P<value>(?=[^\n\r])(?!(?P=quote))[^\"'`\\\n\r]{0,300}+(?:(?:\\.|(?!(?P=quote))[\"'`])[^\"'`\\\n\r]{0,300}+){0,9})"
@@ -100,13 +360,9 @@ _LABEL = r"""(?x)(?=[비패암密口パ暗пc토令トa시金秘シ])
 _ASCII = r"(?P<value>[!-~]{6,300}+)"
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _FIRST_WORDS = ("api", "access", "secret", "private", "auth", "aws", "client")
-_ENV_LINE = (
-    r"(?:^|\\n)[ \t]*(?:[-+>*#$][ \t]+)?(?:export[ \t]+|ENV[ \t]+|ARG[ \t]+|set[ \t]+(?:-\w+[ \t]+)?|-e[ \t]+)?\Z"
-)
 _SPACE_ASSIGNS = (
     r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx|\bsetenv|#define|\bconfig[ \t]+set|\bsecrets?[ \t]+set)[ \t]+\S*\Z"
 )
-_IDENTIFIER = r"[A-Za-z_$][\w$]*(?:(?:\??\.|->|::)[A-Za-z_$][\w$]*)*"
 _PAIR = r"[\"']?[A-Za-z_]\w{0,40}=[^=,;()\[\]{}<>]{1,100}"
 _NEXT_PAIR = r"[ \t]{1,4}[A-Za-z_]\w{0,40}=[^=\s]"
 _EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
@@ -116,7 +372,7 @@ def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
     """Yield every value that is assigned to the name of a secret and looks like one."""
     ends: set[int] = set()
     covered, current = 0, ""
-    for keyword, at in assignment_keywords(text, lowered):
+    for keyword, at in rules.assignment_keywords(text, lowered):
         covered, current = (covered, current) if keyword == current else (0, keyword)
         match = re.compile(_AFTER_WORD).match(lowered, at + len(keyword)) if at >= covered else None
         # Inside of a secret there is no key: looking there again would cost its length each time.
@@ -209,26 +465,51 @@ class _Syntax:
     __slots__ = ("env", "follows", "listed", "tight", "whole")
 
     def __init__(self, match: "re.Match[str]", key: str, line: str) -> None:
-        self.whole = match["sep"] in ("=", ":") and not match["close"] and bool(re.compile(_ENV_LINE).search(line))
+        self.whole = match["sep"] in ("=", ":") and not match["close"] and _is_env_line(line)
         close = match["sep"] == "=" and match.end("sep") == match.end()
         self.tight = self.whole and close
         constant = not _CONSTANTS.isdisjoint(key.lower().split("_"))
         self.env = self.whole and key.isupper() and ("_" in key or close) and not constant
         before = line.split()[-1:] if line[-1:] in (" ", "\t") else []
-        self.follows = bool(before) and re.compile(_PAIR).fullmatch(before[0]) is not None
+        self.follows = bool(before) and "=" in before[0] and re.compile(_PAIR).fullmatch(before[0]) is not None
         self.listed = close and not self.whole and not match["close"] and match.start("sep") == match.end("rest")
 
     def in_list(self, text: str, end: int) -> bool:
         """Check whether `password=x` has a neighbour of the same form, as in a libpq connection string."""
-        return self.listed and (self.follows or re.compile(_NEXT_PAIR).match(text, end) is not None)
+        if not self.listed or self.follows:
+            return self.listed
+        return "=" in text[end : end + 50] and re.compile(_NEXT_PAIR).match(text, end) is not None
+
+
+def _is_env_line(before: str) -> bool:
+    """Check for nothing before a name but blanks, a list mark, and `export` or the like."""
+    before = before.rpartition("\\n")[2]
+    words = before.split()
+    if words and before[-1] not in " \t":
+        return False
+    if words and words[0] in ("-", "+", ">", "*", "#", "$"):
+        words = words[1:]
+    if len(words) == 2:
+        return words[0] == "set" and words[1].startswith("-")
+    return not words or words in (["export"], ["ENV"], ["ARG"], ["set"], ["-e"])
+
+
+def _after_scheme(text: str, at: int) -> int:
+    """Return where the value begins after a scheme such as `Bearer`; `at` without one."""
+    head = text[at : at + 48].lower()
+    scheme = next((scheme for scheme in rules.SCHEMES if head.startswith(scheme)), "")
+    rest = head[len(scheme) :]
+    value = rest.lstrip(" :")
+    if not scheme or value == rest or not value[:1].strip():
+        return at
+    return at + len(head) - len(value)
 
 
 def _value(text: str, at: int, required: int, name: SecretName, syntax: _Syntax) -> Span | None:
-    scheme = re.compile(_SCHEME).match(text, at)
-    if scheme and scheme[0].lower().startswith("basic"):
+    begin = _after_scheme(text, at)
+    if begin > at and text[at : at + 5].lower() == "basic":
         return None  # a rule for the header decodes it
-    at = scheme.end() if scheme else at
-    quoted = None
+    at, quoted = begin, None
     if text[at : at + 3].lstrip("brfuBRFUL@$")[:1] in ("'", '"', "`", "\\"):
         quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
     match = quoted or re.compile(_TO_BLANK if syntax.whole else _UNQUOTED).match(text, at)
@@ -236,9 +517,8 @@ def _value(text: str, at: int, required: int, name: SecretName, syntax: _Syntax)
         return None
     value, end = match["value"], match.end("value")
     if quoted:
-        inner = re.compile(_SCHEME).match(value)
-        at = match.start("value") + (inner.end() if inner else 0)
-        value = value[inner.end() :] if inner else value
+        skipped = _after_scheme(value, 0)
+        at, value = match.start("value") + skipped, value[skipped:]
     else:
         least = _unquoted_grade(text, value, end, syntax)
         if least is None:
@@ -277,7 +557,7 @@ def _is_secret_by_line(text: str, value: str, end: int, name: SecretName, syntax
 def _unquoted_grade(text: str, value: str, end: int, syntax: _Syntax) -> int | None:
     """Return the grade that a value without quotes needs, for it may be a variable or a word; None for code."""
     value = value.rstrip(",;") if syntax.whole and not syntax.tight else value
-    identifier = re.compile(_IDENTIFIER).fullmatch(value) is not None
+    identifier = _is_identifier(value)
     in_list = syntax.in_list(text, end)
     if _is_call(value) or "->" in value or "::" in value:
         return None
@@ -288,7 +568,7 @@ def _unquoted_grade(text: str, value: str, end: int, syntax: _Syntax) -> int | N
     after, rest = text[end : end + 2], text[end : end + 3]
     if after[:1] in ("(", "[", "{", "<") and after != "</":
         return None
-    if len(value) < 20 and re.compile(_EXPRESSION).fullmatch(value):
+    if len(value) < 20 and not value.isalnum() and re.compile(_EXPRESSION).fullmatch(value):
         return None
     if syntax.whole and rest[:1] in ("", "\n", "\r") and text[end - 1 : end] != ",":
         return WEAK
@@ -303,112 +583,12 @@ def _count_numbers(value: str) -> int:
 
 
 def _is_call(value: str) -> bool:
-    match = re.compile(_IDENTIFIER).match(value)
-    return match is not None and value[match.end() : match.end() + 1] in ("(", "[")
+    name = value.partition("(")[0].partition("[")[0]
+    return name != value and _is_identifier(name)
 
 
-# --- tables -------------------------------------------------------------------------------------
-
-_RULE = r"[|+]?[ ]?:?-{3,}:?[ ]?(?:[|+][ ]?:?-{3,}:?[ ]?)*[|+]?"
-_COUNT = r"\((?:1 row|\d{1,9} rows)\)"
-_CELL = " \t\r*`\"'"
-
-
-def table_secrets(text: str) -> "Iterator[Span]":
-    """Yield the values below a head that names a secret, and those beside a name in the long form of `psql`."""
-    table = _Table(text)
-    for number, line in enumerate(table.lines):
-        stripped = line.strip()
-        if stripped.startswith("(") and re.compile(_COUNT).fullmatch(stripped):
-            yield from _unaligned(table, number)
-        elif "--" not in stripped:
-            continue
-        elif stripped.startswith("-[ RECORD"):
-            yield from _long_form(table, number + 1)
-        elif number and table.is_rule(number):
-            yield from _below_head(table, number - 1, number + 1, drawn="+" in stripped)
-
-
-class _Table:
-    r"""The lines of a text and where they begin; a line end may also be written `\n`."""
-
-    __slots__ = ("lines", "starts")
-
-    def __init__(self, text: str) -> None:
-        self.lines = (text.replace("\\n", " \n") if "\\n" in text else text).split("\n")
-        self.starts, at = list[int](), 0
-        for line in self.lines:
-            self.starts.append(at)
-            at += len(line) + 1
-
-    def is_rule(self, number: int) -> bool:
-        line = self.lines[number].strip() if number < len(self.lines) else ""
-        return "--" in line and re.compile(_RULE).fullmatch(line) is not None
-
-    def has_count(self, first: int) -> bool:
-        """Check whether a table of one column ends with the number of its rows; else it may be a title."""
-        for line in self.lines[first : first + 1000]:
-            if re.compile(_COUNT).fullmatch(line.strip()):
-                return True
-            if not line.strip() or "--" in line:
-                return False
-        return False
-
-
-def _below_head(table: _Table, head: int, first: int, *, drawn: bool) -> "Iterator[Span]":
-    """Yield the values of the columns that the line `head` names, from the line `first` to the end of the table."""
-    titles = table.lines[head].split("|")
-    columns = [(number, name) for number, title in enumerate(titles) if (name := _column_name(title)) is not None]
-    if not columns or (len(titles) == 1 and not table.has_count(first)):
-        return
-    for row in range(first, len(table.lines)):
-        cells = table.lines[row].split("|")
-        if len(cells) != len(titles):
-            if table.is_rule(row):
-                continue
-            return
-        starts = [table.starts[row]]
-        for cell in cells:
-            starts.append(starts[-1] + len(cell) + 1)
-        for number, name in columns:
-            yield from _cell_secret(cells[number], starts[number], name, drawn=drawn)
-        if table.is_rule(row + 1) and any(map(_column_name, cells)):
-            return  # the head of another table
-
-
-def _unaligned(table: _Table, end: int) -> "Iterator[Span]":
-    """Yield the secrets of `id|name|password` above its rows, where only the count tells that it is a table."""
-    width = table.lines[end - 1].count("|") if end else 0
-    head = end - 1
-    while width and head > 0 and table.lines[head - 1].count("|") == width and "--" not in table.lines[head - 1]:
-        head -= 1
-    if width and head < end - 1 and not (head and "--" in table.lines[head - 1]):
-        yield from _below_head(table, head, head + 1, drawn=True)
-
-
-def _long_form(table: _Table, first: int) -> "Iterator[Span]":
-    """Yield the value of `password | hunter2`."""
-    for row in range(first, min(first + 400, len(table.lines))):
-        title, bar, value = table.lines[row].partition("|")
-        if not bar or "--" in title:
-            return
-        name = _column_name(title)
-        if name is not None:
-            yield from _cell_secret(value, table.starts[row] + len(title) + 1, name, drawn=True)
-
-
-def _column_name(cell: str) -> SecretName | None:
-    title = cell.strip(_CELL)
-    return secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 2 else None
-
-
-def _cell_secret(cell: str, at: int, name: SecretName, *, drawn: bool) -> "Iterator[Span]":
-    """Yield the value of a cell if it is a secret; in the table of a database also a plain word."""
-    value = cell.strip(_CELL)
-    if not 4 <= len(value) <= 300 or "[redacted" in value:
-        return
-    password = name[0] == "password"
-    least = name[1] if password or drawn else STRONG
-    if grade(value) >= least or (drawn and password and (is_plain_password(value) or is_cased_password(value))):
-        start = at + cell.index(value)
-        yield start, start + len(value), name[0]
+def _is_identifier(value: str) -> bool:
+    """Check for a variable, also of an object: `settings.password`, `$this->token`, `a?.b`, `Some::key`."""
+    for joint in ("?.", "->", "::"):
+        value = value.replace(joint, ".")
+    return all(part.replace("$", "_").isidentifier() for part in value.split("."))

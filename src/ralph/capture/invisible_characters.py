@@ -87,7 +87,8 @@ def view_text(text: str) -> View | None:
 
 def may_have_splitters(text: str) -> bool:
     """Check quickly whether anything invisible can be in a text."""
-    if text.isascii() and text.isprintable() and "\\" not in text and "^[[" not in text:
+    printable = text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable()
+    if printable and text.isascii() and "\\" not in text and "^[[" not in text:
         return False
     return "\r" in text.replace("\r\n", "") or any(mark in text for mark in _MARKS)
 

@@ -17,7 +17,7 @@ from ralph.capture.commands import Check, check_of, programs
 from ralph.capture.events import Action, Change, Event, Happening, event_of, outline, whole_number
 from ralph.capture.invisible_characters import remove_codes
 from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
-from ralph.capture.secret_values import MARKER
+from ralph.capture.secrets import MARKER
 from ralph.model.marks import INJECTED, NOTE, human_prompt
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 

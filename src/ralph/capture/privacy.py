@@ -11,7 +11,7 @@ from itertools import islice
 
 from ralph.capture.assignments import secret_name
 from ralph.capture.invisible_characters import fold, lower, may_have_splitters, remove_codes, view_text
-from ralph.capture.prefilter import has_token, needs_rules
+from ralph.capture.secret_rules import needs_rules, token_prefixes
 from ralph.capture.secrets import Finding, find_secrets, replace_spans
 
 TYPE_CHECKING = False
@@ -255,7 +255,7 @@ def _shorten_enormous(text: str) -> tuple[str, bool]:
 def redact_patch(text: str, patterns: "Sequence[str]" = ()) -> str:
     """Redact a text, also as it is without the `-` of a patch: `-ghp_...` is a token that was removed."""
     text = redact(text, patterns).text
-    unsigned = re.compile(_PATCH_LINE).sub(" ", text) if "-" in text and has_token(text) else text
+    unsigned = re.compile(_PATCH_LINE).sub(" ", text) if "-" in text and token_prefixes(text) else text
     if unsigned == text:
         return text
     return replace_spans(text, [(each.start, each.end, each.kind) for each in find_secrets(unsigned, patterns)])

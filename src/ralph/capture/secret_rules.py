@@ -1,10 +1,14 @@
-r"""The rules by which secrets are recognised: one table, data only.
+r"""The rules by which secrets are recognised, one table, and the pre-filter that its keywords make.
 
-A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`. Prefixes are case-sensitive
-and are the keywords of the pre-filter (`prefilter`); one of fewer than four characters counts only at the start of
-a run of token characters. The other rules name their keywords, at least four characters, one of which every match
-contains in lower case. `secrets` applies the rules; `secret_values` judges values by the named conditions.
+A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`; prefixes are case-sensitive, one
+of fewer than four characters counts only beside a run of 24 token characters. Other rules name keywords, one of which
+every match contains in lower case. `needs_rules` searches the keywords and may only err in one direction; no rule
+matches a run of characters without a keyword but Discord's, which is recognised by the lengths of its parts.
 """
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TOKENS = r"""
 aws access key | AKIA ASIA ABIA ACCA | [A-Z0-9]{16}(?![A-Za-z0-9_-])
@@ -294,10 +298,246 @@ NOTICE_WORDS = (
 """Words of a name or a notice, which a passphrase of random words does not have."""
 
 
+# --- the pre-filter: neither `re` nor any other module, for every event of a hook runs it ---------------
+
+_RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=:%$@-"
+_OTHERS = bytes(range(256)).translate(None, _RUN)
+_BREAKS = bytes.maketrans(_OTHERS, b" " * len(_OTHERS))
+_WORD_BREAKS = bytes.maketrans(b".~+/=:%$@", b" " * 9)
+_DIGITS = b"0123456789"
+_NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
+_ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
+_LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
+_BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
+_NAME_TAILS = frozenset(
+    ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass")
+)
+_NEUTRAL = tuple(NEUTRAL_WORDS.split())
+SCHEMES = ("bearer", "token", "apikey", "api-key", "key", "basic", "digest", "ssws", "bot", "sso-key", "geniekey")
+"""Words between the name of a header and its value."""
+_SETTERS = frozenset(("env", "arg", "set", "setx", "setenv", "#define", "config", "secret", "secrets"))
+_LABEL_SEPARATORS = "=＝：|은는は是为為:"
+_SYMBOLS = "!@#$%^&*+=~?-"
+_token_rules: list[tuple[str, list[str], str, str]] = []
+
+
 def token_rules() -> list[tuple[str, list[str], str, str]]:
-    """Return the rows of `TOKENS`: kind, prefixes, regex of the rest, regex before the prefix."""
-    rows = []
-    for line in TOKENS.strip().splitlines():
-        kind, prefixes, body, *lead = line.split(" | ")
-        rows.append((kind, prefixes.split(), body, lead[0] if lead else ""))
-    return rows
+    """Return the rows of `TOKENS`, split once: kind, prefixes, regex of the rest, regex before the prefix."""
+    if not _token_rules:
+        for line in TOKENS.strip().splitlines():
+            kind, prefixes, body, *lead = line.split(" | ")
+            _token_rules.append((kind, prefixes.split(), body, lead[0] if lead else ""))
+    return _token_rules
+
+
+def needs_rules(text: str) -> bool:
+    """Check whether the rules could change a text, which is JSON with its escapes already resolved."""
+    if len(text) < 16 and text.isascii() and text.isidentifier():
+        return False  # the shortest token has 16 characters
+    lowered = text.lower()
+    return (
+        _has_invisible(text)
+        or ("private" in lowered and _may_have_private_parts(text, lowered))
+        or bool(token_prefixes(text))
+        or _has_login(text)
+        or _has_phrase(text, lowered)
+        or any(True for _ in assignment_keywords(text, lowered))
+        or (not text.isascii() and _has_label(lowered))
+    )
+
+
+def _has_invisible(text: str) -> bool:
+    """Check for anything that can split a word or spell a character differently."""
+    if not text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
+        return True
+    if ("\\" in text or "^" in text) and any(escape in text for escape in _ESCAPES):
+        return True
+    return not text.isascii() and any(character in text for character in _LOOKALIKES)
+
+
+def _may_have_private_parts(text: str, lowered: str) -> bool:
+    """Check for `<private`, in any spelling of `<`, and for a private key."""
+    if any(header in text for header in KEY_HEADERS):
+        return True
+    befores = (lowered[max(0, at - 40) : at] for at in positions(lowered, "private"))
+    return any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
+
+
+def positions(text: str, keyword: str) -> "Iterator[int]":
+    """Yield where a keyword is."""
+    at = text.find(keyword)
+    while at >= 0:
+        yield at
+        at = text.find(keyword, at + 1)
+
+
+def token_prefixes(text: str) -> list[str]:
+    """Return the prefixes of vendors in long runs of token characters; "." for what may be a Discord token."""
+    data = text.encode("utf-8", "replace").translate(_BREAKS)
+    runs = {
+        run for run in data.split() if len(run) >= 16 and (run.lower() != run or run.translate(None, _DIGITS) != run)
+    }
+    if not runs:
+        return []
+    joined = b"\n".join(runs)
+    searched = joined.decode("ascii")
+    short, prefixes = list[str](), list[str]()
+    for _, names, _, lead in token_rules():
+        for prefix in names:
+            if prefix in searched:
+                (short if lead or len(prefix) < 4 else prefixes).append(prefix)
+    if any(_is_discord_token(run) for run in runs if run.count(b".") > 1):
+        prefixes.append(".")
+    has_long_run = short and any(map(_is_long_run, joined.translate(_WORD_BREAKS).split()))
+    return prefixes + short if has_long_run else prefixes
+
+
+def _is_long_run(run: bytes) -> bool:
+    """Check for a run of 24 or more characters with a digit or letters in both cases."""
+    return len(run) >= 24 and (run.translate(None, _DIGITS) != run or run.lower() != run != run.upper())
+
+
+def _is_discord_token(run: bytes) -> bool:
+    sizes = [len(part) for part in run.split(b".")]
+    return any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False))
+
+
+def _has_login(text: str) -> bool:
+    """Check for `scheme://user:password@host` and `curl -u user:password`."""
+    if "@" in text:
+        for at in positions(text, "://"):
+            user, colon, password = _first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>").partition(":")
+            if colon and "@" in password and not set("/?#@") & set(user):
+                return True
+    return "curl" in text and any(flag in text for flag in ("-u", "-U", "-user"))
+
+
+def _first_chunk(text: str, ends: str) -> str:
+    for end in ends:
+        text = text.partition(end)[0]
+    return text
+
+
+def _has_phrase(text: str, lowered: str) -> bool:
+    """Check for a header, a command line or a table that can contain a secret."""
+    for _, keywords, other, _, _ in PHRASES:
+        for keyword in keywords:
+            if keyword in lowered and (not other or other in lowered):
+                for at in positions(lowered, keyword):
+                    if _phrase_has_value(text[at + len(keyword) : at + len(keyword) + 700], keyword, other):
+                        return True
+    if any(receiver in lowered for receiver in RECEIVERS):
+        return any(command in lowered for command in ("echo", "printf", "<<<"))
+    if any(mark in text for mark in TABLE_MARKS):
+        return any(name in lowered for name in (*NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw"))
+    return False
+
+
+def _phrase_has_value(rest: str, keyword: str, other: str) -> bool:
+    if other:
+        return other in rest.lower()
+    if keyword in ("basic ", "bearer"):
+        chunk = _first_chunk(rest.lstrip(" :\"'\\\t\n"), " \t\r\n\"'\\,;")
+        return len(chunk) >= 8 and (not chunk.isalpha() or not chunk.islower() or len(chunk) > 15)
+    return len(_first_chunk(rest.lstrip(" \t\r\n\"':="), " \t\r\n\"',;")) >= 3 or keyword[0] == '"'
+
+
+def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
+    """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
+    tails: dict[str, bool] = {}  # output repeats its words
+    for keyword in (*NAME_KEYWORDS, *SHORT_NAMES):
+        short = keyword in SHORT_NAMES
+        at = lowered.find(keyword)
+        while at >= 0:
+            start = at + len(keyword)
+            rest = lowered[start : start + 40]
+            if not short or rest[:1] in AFTER_SHORT_NAME:
+                tail = rest[: len(rest) - len(rest.lstrip(_NAME))]
+                if tail not in tails:
+                    tails[tail] = _is_name_tail(tail)
+                if tails[tail] and _assigns(text, lowered, at, start, start + len(tail)):
+                    yield keyword, at
+            at = lowered.find(keyword, at + 1)
+
+
+def _assigns(text: str, lowered: str, at: int, start: int, end: int) -> bool:
+    """Check for an assignment and a value after a name, whose keyword is `text[at:start]`."""
+    rest = text[end : end + 400]
+    upper = text[at:start].isupper()
+    pair = rest.lstrip(" \t\r\n,\"'\\")
+    if pair[:5].lower() == "value" and pair is not rest:
+        return _may_be_value(pair[5:].lstrip("\"'\\ :="), upper=upper)
+    closed = rest.lstrip("*\"'`\\])")
+    after = closed.lstrip(" \t")
+    if after[:1] == "[":
+        after = after.partition("]")[2]
+    if after[:1] in ("=", ":", "?", "!", ">", ",", "|"):
+        return _may_be_value(after.lstrip("=:?!>,|* \t"), upper=upper)
+    if after[:3] in ("is ", "was"):
+        return _may_be_value(after.partition(" ")[2].lstrip(), upper=False)
+    if after == closed:
+        return False
+    before = lowered[max(0, at - 100) : at].rpartition("\n")[2]
+    flag = before[len(before.rstrip(_NAME)) :].startswith("-")
+    if flag or not _SETTERS.isdisjoint(before.replace('"', " ").replace("'", " ").split()):
+        return _may_be_value(after, upper=True)
+    return after[:1] in ("'", '"', "`", "\\") or "=" in after[:48].partition("\n")[0]
+
+
+def _is_name_tail(tail: str) -> bool:
+    """Check whether a name ends here, but for neutral words such as `_prod`."""
+    for _ in range(6):
+        tail = tail.strip("_.-0123456789")
+        if tail in _NAME_TAILS:
+            return True
+        neutral = next((word for word in _NEUTRAL if tail.endswith(word)), "")
+        if not neutral:
+            break
+        tail = tail[: -len(neutral)]
+    return tail.replace("_", "").replace("-", "").replace(".", "") in _NAME_TAILS
+
+
+def _may_be_value(rest: str, *, upper: bool) -> bool:
+    """Check whether a value of six characters follows that is no word in small letters, reference or call."""
+    if "=" in rest[:48].partition("\n")[0]:  # a type before the value: `password: str = "..."`
+        typed = rest[:48].partition("=")[2].lstrip()
+        if typed[:1] in ("'", '"', "`", "\\") and _may_be_value(rest.partition("=")[2].lstrip(), upper=upper):
+            return True
+    value = rest.lstrip("brfuBRFUL@$") if rest[:3].lstrip("brfuBRFUL@$")[:1] in ("'", '"', "`") else rest
+    value = value.lstrip("\"'`\\ \t*")
+    chunk = _first_chunk(value, " \t\r\n\"'`")
+    if chunk.lower().rstrip(":") in SCHEMES:
+        return _may_be_value(value[len(chunk) :].lstrip(), upper=upper)
+    if len(chunk) < 6 or chunk[0] in "<{([&":
+        return False
+    if chunk[0] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1:2].isdigit():
+        return False
+    if upper or any(map(str.isdigit, chunk)) or any(symbol in chunk for symbol in _SYMBOLS):
+        return True
+    word = chunk.rstrip(",;.)}]")
+    return (
+        (word.lower() != word and word.upper() != word and not word.istitle())
+        or len(word) >= 16
+        or (word.istitle() and len(word) >= 8)
+    )
+
+
+def _has_label(lowered: str) -> bool:
+    """Check for a label in another script with an assignment behind it."""
+    for part in LABELS.split():
+        for at in positions(lowered, part):
+            if any(separator in lowered[at : at + 24] for separator in _LABEL_SEPARATORS):
+                return True
+    return False
+
+
+def may_match_glob(text: str, globs: "tuple[str, ...]") -> bool:
+    """Check whether a text may name a file of `privacy.paths`: it contains a literal part of each glob."""
+    lowered = text.lower()
+    for glob in globs:
+        for character in "*?[]/~!":
+            glob = glob.replace(character, "\n")
+        longest = max(glob.lower().split("\n"), key=len)
+        if len(longest) < 2 or longest in lowered:
+            return True
+    return False

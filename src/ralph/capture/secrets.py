@@ -9,26 +9,30 @@ are bounded, so hostile text cannot make the search quadratic. `assignments` jud
 import re
 
 from ralph.capture import secret_rules as rules
-from ralph.capture.assignments import assigned_secrets, table_secrets
-from ralph.capture.invisible_characters import blank_splitters, lower, view_text
-from ralph.capture.prefilter import has_token
-from ralph.capture.secret_values import (
-    MARKER,
+from ralph.capture.assignments import (
+    STRONG,
+    SecretName,
+    Span,
+    assigned_secrets,
     encodes_digits,
+    grade,
     has_both_cases,
+    is_cased_password,
     is_login_password,
+    is_plain_password,
     is_random,
     is_token_body,
     meets,
+    secret_name,
 )
+from ralph.capture.invisible_characters import blank_splitters, lower, view_text
 from ralph.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-Span = tuple[int, int, str]
-"""Start, end and kind of a secret."""
+MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 _ROUNDS = 16
 """More than any text needs; only a user's pattern that looks at its neighbours asks for a second round."""
 
@@ -61,7 +65,7 @@ def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[Finding, ..
     """Return every secret in the text, sorted and without overlaps; `patterns` are the user's own."""
     compiled = _compile_patterns(patterns)
     spans = _scan(text, compiled)
-    for _ in range(_ROUNDS if spans else 0):
+    for _ in range(_ROUNDS if spans and compiled else 0):
         more = _scan(replace_spans(text, spans), compiled)
         if not more:
             break
@@ -115,7 +119,7 @@ def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
 
 def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
     lowered = lower(text)
-    spans = list(_vendor_tokens(text, joints)) if has_token(text) else []
+    spans = list(_vendor_tokens(text, joints))
     if any(header in text for header in rules.KEY_HEADERS):
         spans += [*_key_blocks(text), *_key_tails(text)]
     spans += [*_url_passwords(text), *_phrases(text, lowered), *_piped_passwords(text, lowered)]
@@ -187,7 +191,6 @@ def _original_spans(spans: "Sequence[Span]", later: "Sequence[Span]") -> "Iterat
 
 _WORD = r"[A-Za-z0-9_-]"
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
-_RUN = r"[A-Za-z0-9_.~+/=:%$@-]{16,}"
 _BASE64 = r"[A-Za-z0-9+/]{24}"
 _CHECKSUM = r"(?i)(?:sha\d{1,3}|md5|integrity)[=:-]\Z"
 _DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
@@ -195,29 +198,21 @@ _DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}
 
 def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
     """Yield the tokens of the table; at a joint a token may begin, whatever precedes it."""
-    runs = [run for run in re.compile(_RUN).findall(text) if _may_be_token(run)]
-    if not runs:
-        return
-    searched = "\n".join(runs)
-    for kind, prefixes, body, lead in rules.token_rules():
-        body = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
+    present = rules.token_prefixes(text)
+    for kind, prefixes, body, lead in rules.token_rules() if present else ():
         for prefix in prefixes:
-            if prefix not in searched:
+            if prefix not in present:
                 continue
+            body = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
             for start, end in _after_lead(text, prefix, body, lead) if lead else _after_prefix(text, prefix, body):
                 if not _is_inside_other(text, start):
                     yield start, end, kind
             for match in re.compile(re.escape(prefix) + f"(?:{body})").finditer(text) if joints and not lead else ():
                 if match.start() in joints and is_token_body(match[0][len(prefix) :]):
                     yield *match.span(), kind
-    if any(run.count(".") > 1 for run in runs):
-        for match in re.compile(_DISCORD).finditer(text):
-            if encodes_digits(text[match.start() : match.end("id")]):
-                yield match.start(), match.end(), "discord token"
-
-
-def _may_be_token(run: str) -> bool:
-    return not (run.islower() or run.isupper()) or any(map(str.isdigit, run))
+    for match in re.compile(_DISCORD).finditer(text) if "." in present else ():
+        if encodes_digits(text[match.start() : match.end("id")]):
+            yield match.start(), match.end(), "discord token"
 
 
 def _is_inside_other(text: str, start: int) -> bool:
@@ -397,3 +392,110 @@ def _piped_value(start: int, value: str, *, with_user: bool) -> "Iterator[Span]"
         start += len(name) + 1
     if is_login_password("", password) and " " not in password:
         yield start, start + len(password), "password"
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+_RULE = r"[|+]?[ ]?:?-{3,}:?[ ]?(?:[|+][ ]?:?-{3,}:?[ ]?)*[|+]?"
+_COUNT = r"\((?:1 row|\d{1,9} rows)\)"
+_CELL = " \t\r*`\"'"
+
+
+def table_secrets(text: str) -> "Iterator[Span]":
+    """Yield the values below a head that names a secret, and those beside a name in the long form of `psql`."""
+    table = _Table(text)
+    for number, line in enumerate(table.lines):
+        stripped = line.strip()
+        if stripped.startswith("(") and re.compile(_COUNT).fullmatch(stripped):
+            yield from _unaligned(table, number)
+        elif "--" not in stripped:
+            continue
+        elif stripped.startswith("-[ RECORD"):
+            yield from _long_form(table, number + 1)
+        elif number and table.is_rule(number):
+            yield from _below_head(table, number - 1, number + 1, drawn="+" in stripped)
+
+
+class _Table:
+    r"""The lines of a text and where they begin; a line end may also be written `\n`."""
+
+    __slots__ = ("lines", "starts")
+
+    def __init__(self, text: str) -> None:
+        self.lines = (text.replace("\\n", " \n") if "\\n" in text else text).split("\n")
+        self.starts, at = list[int](), 0
+        for line in self.lines:
+            self.starts.append(at)
+            at += len(line) + 1
+
+    def is_rule(self, number: int) -> bool:
+        line = self.lines[number].strip() if number < len(self.lines) else ""
+        return "--" in line and re.compile(_RULE).fullmatch(line) is not None
+
+    def has_count(self, first: int) -> bool:
+        """Check whether a table of one column ends with the number of its rows; else it may be a title."""
+        for line in self.lines[first : first + 1000]:
+            if re.compile(_COUNT).fullmatch(line.strip()):
+                return True
+            if not line.strip() or "--" in line:
+                return False
+        return False
+
+
+def _below_head(table: _Table, head: int, first: int, *, drawn: bool) -> "Iterator[Span]":
+    """Yield the values of the columns that the line `head` names, from the line `first` to the end of the table."""
+    titles = table.lines[head].split("|")
+    columns = [(number, name) for number, title in enumerate(titles) if (name := _column_name(title)) is not None]
+    if not columns or (len(titles) == 1 and not table.has_count(first)):
+        return
+    for row in range(first, len(table.lines)):
+        cells = table.lines[row].split("|")
+        if len(cells) != len(titles):
+            if table.is_rule(row):
+                continue
+            return
+        starts = [table.starts[row]]
+        for cell in cells:
+            starts.append(starts[-1] + len(cell) + 1)
+        for number, name in columns:
+            yield from _cell_secret(cells[number], starts[number], name, drawn=drawn)
+        if table.is_rule(row + 1) and any(map(_column_name, cells)):
+            return  # the head of another table
+
+
+def _unaligned(table: _Table, end: int) -> "Iterator[Span]":
+    """Yield the secrets of `id|name|password` above its rows, where only the count tells that it is a table."""
+    width = table.lines[end - 1].count("|") if end else 0
+    head = end - 1
+    while width and head > 0 and table.lines[head - 1].count("|") == width and "--" not in table.lines[head - 1]:
+        head -= 1
+    if width and head < end - 1 and not (head and "--" in table.lines[head - 1]):
+        yield from _below_head(table, head, head + 1, drawn=True)
+
+
+def _long_form(table: _Table, first: int) -> "Iterator[Span]":
+    """Yield the value of `password | hunter2`."""
+    for row in range(first, min(first + 400, len(table.lines))):
+        title, bar, value = table.lines[row].partition("|")
+        if not bar or "--" in title:
+            return
+        name = _column_name(title)
+        if name is not None:
+            yield from _cell_secret(value, table.starts[row] + len(title) + 1, name, drawn=True)
+
+
+def _column_name(cell: str) -> SecretName | None:
+    title = cell.strip(_CELL)
+    return secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 2 else None
+
+
+def _cell_secret(cell: str, at: int, name: SecretName, *, drawn: bool) -> "Iterator[Span]":
+    """Yield the value of a cell if it is a secret; in the table of a database also a plain word."""
+    value = cell.strip(_CELL)
+    if not 4 <= len(value) <= 300 or "[redacted" in value:
+        return
+    password = name[0] == "password"
+    least = name[1] if password or drawn else STRONG
+    if grade(value) >= least or (drawn and password and (is_plain_password(value) or is_cased_password(value))):
+        start = at + cell.index(value)
+        yield start, start + len(value), name[0]

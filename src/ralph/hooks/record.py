@@ -8,7 +8,7 @@ result of tools that read or search is left out.
 import os
 
 from ralph import discovery
-from ralph.capture.prefilter import may_match_glob, needs_rules
+from ralph.capture.secret_rules import may_match_glob, needs_rules
 from ralph.store import hook_files
 
 TYPE_CHECKING = False
