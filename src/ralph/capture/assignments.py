@@ -497,10 +497,11 @@ def _is_env_line(before: str) -> bool:
 def _after_scheme(text: str, at: int) -> int:
     """Return where the value begins after a scheme such as `Bearer`; `at` without one."""
     head = text[at : at + 48].lower()
-    scheme = next((scheme for scheme in rules.SCHEMES if head.startswith(scheme)), "")
-    rest = head[len(scheme) :]
+    if not head.startswith(rules.SCHEMES):
+        return at
+    rest = head[max(len(scheme) for scheme in rules.SCHEMES if head.startswith(scheme)) :]
     value = rest.lstrip(" :")
-    if not scheme or value == rest or not value[:1].strip():
+    if value == rest or not value[:1].strip():
         return at
     return at + len(head) - len(value)
 

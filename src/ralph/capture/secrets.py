@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 _ROUNDS = 16
-"""More than any text needs; only a user's pattern that looks at its neighbours asks for a second round."""
+"""More than any text needs."""
 
 
 class Finding:
@@ -65,7 +65,10 @@ def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[Finding, ..
     """Return every secret in the text, sorted and without overlaps; `patterns` are the user's own."""
     compiled = _compile_patterns(patterns)
     spans = _scan(text, compiled)
-    for _ in range(_ROUNDS if spans and compiled else 0):
+    # A token may begin where another one ended, a marker may read as a name, a user's pattern may match beside one.
+    rests = (text[end : end + 32].lstrip(" \t\"'`*\\])")[:1] for _, end, _ in spans)
+    again = compiled or any(rest not in ("", "\n", "\r") for rest in rests)
+    for _ in range(_ROUNDS if spans and again else 0):
         more = _scan(replace_spans(text, spans), compiled)
         if not more:
             break
