@@ -15,7 +15,7 @@ from ralph.web.markdown import TAGS
 class TestDashboard:
     def test_it_tells_tasks_runs_sessions_tokens_and_hooks(self, shop: Site) -> None:
         told = shop.get("/api/dashboard")
-        assert sorted(told) == ["doctor", "health", "hooks", "runs", "sessions", "tasks", "tokens"]
+        assert sorted(told) == ["doctor", "hooks", "runs", "sessions", "tasks", "tokens"]
         assert told["tasks"]["by_state"] == {"pending": 2, "in_progress": 1, "blocked": 1, "done": 1, "failed": 2}
         assert len(told["tasks"]["items"]) == 7
         assert [run["status"] for run in told["runs"]] == ["failed", "success"]
@@ -32,10 +32,10 @@ class TestDashboard:
         rows = {row["title"]: row for row in shop.get("/api/dashboard")["tasks"]["items"]}
         row = rows["Mail the invoice"]
         members = (
-            "id title status priority created_at updated_at parent feature branch worktree run attempts depends_on"
+            "id title status priority created_at updated_at parent feature branch worktree run attempts blocked_by"
         )
         assert set(members.split()) | {"ready"} <= set(row)
-        assert row["depends_on"] == [rows["Number invoices without gaps"]["id"]]
+        assert row["blocked_by"] == [rows["Number invoices without gaps"]["id"]]
         assert row["ready"] is False
         assert rows["Checkout in one page"]["branch"] == "ralph/one-page-checkout"
 
@@ -46,9 +46,9 @@ class TestDashboard:
             first = Site(here.root).get("/api/dashboard")["runs"][0]
         finally:
             live.stop()
-        assert (first["id"], first["live"], first["status"]) == (live.id, True, "running")
+        assert (first["id"], first["alive"], first["status"]) == (live.id, True, "running")
         assert first["why"] == "waiting for the agent"
-        assert Site(here.root).get("/api/dashboard")["runs"][0]["live"] is False
+        assert Site(here.root).get("/api/dashboard")["runs"][0]["alive"] is False
 
     def test_a_folder_where_nothing_is_has_an_empty_one(self, tmp_path: Path) -> None:
         told = Site(tmp_path).get("/api/dashboard")

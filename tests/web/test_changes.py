@@ -51,22 +51,22 @@ def actions(window: Site) -> list[dict[str, object]]:
         {"action": "edit", "id": memory, "text": "Said in other words"},
         {"action": "retag", "id": memory, "tags": ["one", "two"]},
         {"action": "retag", "id": memory, "tags": []},
-        {"action": "retire", "id": memory},
+        {"action": "archive", "id": memory},
         {"action": "delete", "id": memory},
         {"action": "promote", "id": memory, "to": "agents", "text": "Say it so."},
         {"action": "promote", "id": memory, "to": "patterns", "text": "Say it so."},
         {"action": "edit", "id": know, "text": "A new body", "title": "A new title"},
         {"action": "retag", "id": know, "tags": ["one"]},
-        {"action": "retire", "id": know},
+        {"action": "archive", "id": know},
         {"action": "delete", "id": know},
         {
             "action": "accept" if "accept" in window.get(f"/api/records/{proposed}")["actions"] else "reject",
             "id": proposed,
         },
         {"action": "promote", "id": proposed, "to": "memory", "text": "What was learned."},
-        {"action": "retire", "id": first(window, source=".ralph/guardrails.md")},
+        {"action": "archive", "id": first(window, source=".ralph/guardrails.md")},
         {"action": "delete", "id": first(window, source=".ralph/guardrails.md")},
-        {"action": "add", "text": "A new thing", "tags": ["new"], "kind": "fix"},
+        {"action": "add", "text": "A new thing", "tags": ["new"], "type": "fix"},
         {"action": "add", "family": "guardrail", "text": "Never do that"},
         {"action": "add", "family": "knowledge", "title": "Something new", "text": "All of it", "tags": ["new"]},
     ]
@@ -120,13 +120,13 @@ def test_a_file_that_changed_since_it_was_shown_is_not_written(window: Site, sho
 @pytest.mark.parametrize("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
 def test_nothing_is_written_that_was_not_shown(window: Site, shop: Sample, given: dict[str, str]) -> None:
     before = everything(shop.root)
-    status, _ = window.posted("/api/changes/apply", action="retire", id=clean(window), stamps=given)
+    status, _ = window.posted("/api/changes/apply", action="archive", id=clean(window), stamps=given)
     assert status == 409
     assert everything(shop.root) == before
 
 
 def test_a_change_is_not_taken_back_over_somebody_s_work(window: Site, shop: Sample) -> None:
-    body = {"action": "retire", "id": clean(window)}
+    body = {"action": "archive", "id": clean(window)}
     done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
     file = shop.root / MEMORIES
     file.write_text(file.read_text(encoding="utf-8").replace("status: retired", "status: mine"), encoding="utf-8")
@@ -137,7 +137,7 @@ def test_a_change_is_not_taken_back_over_somebody_s_work(window: Site, shop: Sam
 
 
 def test_a_change_is_taken_back_once(window: Site) -> None:
-    body = {"action": "retire", "id": clean(window)}
+    body = {"action": "archive", "id": clean(window)}
     done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
     listed = window.get("/api/changes")["items"]
     assert [(each["undo"], each["undone"], each["possible"]) for each in listed] == [(done["undo"], False, True)]
@@ -150,15 +150,15 @@ def test_a_change_is_taken_back_once(window: Site) -> None:
 def test_a_retired_memory_is_kept_and_no_longer_offered(window: Site) -> None:
     name = clean(window)
     words = window.get(f"/api/records/{name}")["record"]["text"]
-    body = {"action": "retire", "id": name}
+    body = {"action": "archive", "id": name}
     window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
     assert name not in [row["id"] for row in window.get("/api/records", q=words)["items"]]
-    assert name in [row["id"] for row in window.get("/api/records", status="retired")["items"]]
+    assert name in [row["id"] for row in window.get("/api/records", status="archived")["items"]]
     page = window.get(f"/api/records/{name}")
-    assert (page["record"]["status"], page["actions"]) == ("retired", ["restore", "delete"])
-    body["action"] = "restore"
+    assert (page["record"]["status"], page["actions"]) == ("archived", ["unarchive", "delete"])
+    body["action"] = "unarchive"
     window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
-    assert window.get(f"/api/records/{name}")["record"]["status"] == "accepted"
+    assert window.get(f"/api/records/{name}")["record"]["status"] == "active"
 
 
 def test_a_secret_is_refused_with_the_command_s_sentence(window: Site, shop: Sample) -> None:
@@ -198,7 +198,7 @@ def test_what_is_there_already_changes_nothing(window: Site) -> None:
         ({"action": "fly"}, 400), ({}, 400), ({"action": "edit", "id": "mem-1-none", "text": "x"}, 404),
         ({"action": "retag", "id": "mem-1-none", "tags": "a"}, 400), ({"action": 1}, 400),
         ({"action": "add", "text": ""}, 400),
-        ({"action": "add", "text": "x", "tags": [1]}, 400), ({"action": "add", "text": "x", "kind": "wish"}, 400),
+        ({"action": "add", "text": "x", "tags": [1]}, 400), ({"action": "add", "text": "x", "type": "wish"}, 400),
         ({"action": "add", "text": "x", "family": "poem"}, 400), ({"action": "add", "text": "x", "force": "yes"}, 400),
         ({"action": "edit", "id": "know-how-checkout-works", "tags": []}, 400),
     ],
@@ -213,10 +213,10 @@ def test_what_cannot_be_done_with_a_record_is_told_with_what_can(window: Site) -
     name = first(window, family="observation")
     status, said = window.posted("/api/changes/plan", action="edit", id=name, text="x")
     assert status == 400
-    assert said["error"]["hint"] == "what can be done: promote"
+    assert said["error"]["hint"] == "possible actions: promote"
 
 
 def test_stamps_that_are_none_are_told(window: Site) -> None:
     several: list[object] = [[], "x", {"a": 1}]
     for wrong in several:
-        assert window.posted("/api/changes/apply", action="retire", id=clean(window), stamps=wrong)[0] == 400
+        assert window.posted("/api/changes/apply", action="archive", id=clean(window), stamps=wrong)[0] == 400

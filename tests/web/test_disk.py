@@ -115,13 +115,13 @@ def test_a_lock_that_another_process_holds_is_told(window: Site, shop: Sample, m
 
 
 def test_an_undo_that_the_disk_refuses_leaves_everything_as_it_was(window: Site, shop: Sample) -> None:
-    done = window.post("/api/changes/apply", **planned(window, {"action": "retire", "id": clean(window)}))
+    done = window.post("/api/changes/apply", **planned(window, {"action": "archive", "id": clean(window)}))
     before = everything(shop.root)
     (shop.root / MEMORIES).chmod(0o444)
     told(window.posted("/api/changes/undo", undo=done["undo"]), 403)
     assert everything(shop.root) == before
     (shop.root / MEMORIES).chmod(0o644)
-    assert window.post("/api/changes/undo", undo=done["undo"])["done"].startswith("Taken back")
+    assert window.post("/api/changes/undo", undo=done["undo"])["summary"].startswith("Undone")
 
 
 def test_an_undo_of_two_files_does_both_or_none(window: Site, shop: Sample) -> None:
@@ -130,8 +130,8 @@ def test_an_undo_of_two_files_does_both_or_none(window: Site, shop: Sample) -> N
     done = window.post("/api/changes/apply", **planned(window, body))
     changes: ChangeHistory = window.client.app.state.changes  # type: ignore[attr-defined]  # the application's own
     (made, _), *_ = changes.list_()
-    assert len(made.kept) == 2
-    made.kept[0].path.chmod(0o444)  # what is put back last
+    assert len(made.backups) == 2
+    made.backups[0].path.chmod(0o444)  # what is put back last
     before = everything(shop.root)
     told(window.posted("/api/changes/undo", undo=done["undo"]), 403)
     assert everything(shop.root) == before

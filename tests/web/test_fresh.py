@@ -52,15 +52,15 @@ def asked_meanwhile(root: Path, question: Callable[[], object]) -> object:
 def test_a_record_is_as_it_stands_after_a_change_although_the_index_was_being_written(shop: Sample) -> None:
     window = Site(shop.root)
     name = shop.memories["vat"]
-    retire = {"action": "retire", "id": name}
+    retire = {"action": "archive", "id": name}
     shown = window.post("/api/changes/plan", **retire)["files"]
     stamps = {each["name"]: each["before"] for each in shown}
     undo = window.post("/api/changes/apply", **retire, stamps=stamps)["undo"]
     told = asked_meanwhile(shop.root, lambda: window.get(f"/api/records/{name}")["record"]["status"])
-    assert told == "retired"
+    assert told == "archived"
     window.post("/api/changes/undo", undo=undo)
     told = asked_meanwhile(shop.root, lambda: window.get(f"/api/records/{name}")["record"]["status"])
-    assert told == "accepted"
+    assert told == "active"
 
 
 def test_a_list_has_what_somebody_else_wrote_just_before(shop: Sample) -> None:

@@ -16,9 +16,9 @@ class TestListing:
         assert [row["id"] for row in told["items"]] == here.runs[::-1]
         assert told["total"] == 2
         first = told["items"][1]
-        members = "id task goal status started_at ended_at iterations agent tokens cost live why"
+        members = "id task goal status started_at ended_at iterations agent tokens cost_usd alive why"
         assert set(members.split()) <= set(first)
-        assert (first["status"], first["iterations"], first["cost"]) == ("success", 3, pytest.approx(0.2))
+        assert (first["status"], first["iterations"], first["cost_usd"]) == ("success", 3, pytest.approx(0.2))
         assert first["tokens"] > 1000
         assert shop.get("/api/runs", limit=1, offset=1)["items"] == [first]
 
@@ -45,11 +45,11 @@ class TestOne:
     def test_a_prompt_is_told_with_what_changed(self, shop: Site, here: sample.Sample) -> None:
         path = f"/api/runs/{here.runs[0]}/prompts"
         first = shop.get(f"{path}/1")
-        assert (first["diff_to_previous"], first["previous"]) == ("", None)
+        assert (first["diff"], first["previous"]) == ("", None)
         assert first["text"].startswith("# Ralph loop: iteration 1")
         second = shop.get(f"{path}/2")
-        assert "-# Ralph loop: iteration 1 of" in second["diff_to_previous"]
-        assert "+# Ralph loop: iteration 2 of" in second["diff_to_previous"]
+        assert "-# Ralph loop: iteration 1 of" in second["diff"]
+        assert "+# Ralph loop: iteration 2 of" in second["diff"]
         assert second["tokens"] > 0
 
     @pytest.mark.parametrize("number", ["0", "99", "x", "-1", "..%2f1", "9" * 30])
@@ -76,7 +76,7 @@ class TestSideBySide:
         told = shop.get("/api/compare", a=here.sessions[0], b=here.sessions[3])
         rows = {row["what"]: row for row in told["rows"]}
         assert rows["reference rate"]["better"] == "a"
-        assert (rows["of kind error"]["a"], rows["of kind error"]["b"]) == (1, 1)
+        assert (rows["of type error"]["a"], rows["of type error"]["b"]) == (1, 1)
         assert told["iterations"] == []
 
     def test_a_run_and_a_session_cannot_be_compared(self, shop: Site, here: sample.Sample) -> None:
@@ -97,11 +97,11 @@ class TestUnderWay:
             live.advance("Found the unit price.", write={"src/price.ts": "// price\n"})
             told = site.get(f"/api/runs/{live.id}")
             assert [each["outcome"] for each in told["iterations"]] == ["blocked", "running"]
-            assert told["run"]["live"]
+            assert told["run"]["alive"]
             live.advance("It is shown.", done=True)
             assert live.state == ENDED
         finally:
             live.stop()
         told = site.get(f"/api/runs/{live.id}")
-        assert (told["run"]["status"], told["run"]["live"]) == ("success", False)
+        assert (told["run"]["status"], told["run"]["alive"]) == ("success", False)
         assert [each["outcome"] for each in told["iterations"]] == ["blocked", "done"]

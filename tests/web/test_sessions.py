@@ -45,17 +45,15 @@ class TestListing:
 class TestOne:
     def test_a_chat_has_its_messages_in_order(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get(f"/api/sessions/{here.chats['agent']}")
-        assert [turn["speaker"] for turn in told["turns"]] == ["user", "assistant", "user", "assistant"]
+        assert [turn["role"] for turn in told["turns"]] == ["user", "assistant", "user", "assistant"]
         assert "Begin with the address form." in told["turns"][0]["html"]
-        assert told["turns"][1]["tools"] == [
-            {"name": "apply_patch", "input": "src/checkout.ts", "result": "", "failed": False}
-        ]
+        assert told["turns"][1]["tools"] == [{"name": "apply_patch", "input": "src/checkout.ts", "failed": False}]
         assert told["session"]["task"] == here.tasks["checkout"]
 
     def test_a_session_of_hooks_has_a_timeline_and_no_turns(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get(f"/api/sessions/{here.sessions[0]}")
         assert told["turns"] == []
-        kinds = [row["kind"] for row in told["timeline"]["items"]]
+        kinds = [row["type"] for row in told["timeline"]["items"]]
         assert kinds[0] == "note"
         assert "error" in kinds
         assert told["timeline"]["total"] == len(kinds) == told["session"]["observations"]
@@ -79,6 +77,8 @@ class TestOne:
         assert {item["event"] for item in next_one["injected"]} == {"SessionStart", "UserPromptSubmit"}
         assert sum(item["tokens"] for item in told["injected"]) == told["session"]["tokens_injected"]
         assert all(item["title"] for item in told["injected"])
+        last = {item["id"]: item["title"] for item in shop.get(f"/api/sessions/{here.sessions[-1]}")["injected"]}
+        assert last[here.sessions[3]].startswith("Goal: ")  # a session is named by its summary
 
     def test_what_somebody_said_is_only_text(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get(f"/api/sessions/{here.sessions[-1]}")

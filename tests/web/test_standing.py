@@ -65,10 +65,10 @@ def test_a_records_page_names_what_took_its_place(window: Site, shop: Sample) ->
     old, new = shop.memories["env-key"], shop.memories["keys"]
     told = window.get(f"/api/records/{old}")
     assert told["record"]["superseded_by"] == new
-    assert told["standing"]["superseded_by"] == {"id": new, "title": told["standing"]["superseded_by"]["title"]}
+    assert told["superseded_by"] == {"id": new, "title": told["superseded_by"]["title"]}
     title = window.get(f"/api/records/{new}")["record"]["text"].split("\n")[0]
-    assert title.startswith(told["standing"]["superseded_by"]["title"].rstrip("…"))
-    assert window.get(f"/api/records/{new}")["standing"]["superseded_by"] is None
+    assert title.startswith(told["superseded_by"]["title"].rstrip("…"))
+    assert window.get(f"/api/records/{new}")["superseded_by"] is None
 
 
 def test_what_is_stale_says_what_is_wrong_and_not_among_the_reasons(window: Site, shop: Sample) -> None:
@@ -86,7 +86,7 @@ def test_what_is_retired_says_so_wherever_it_is_shown(tmp_path: Path) -> None:
     one = memory.add(tmp_path, "The quokka waits").stored.record.id
     memory.archive(tmp_path, one)
     window = Site(tmp_path)
-    assert [row["status"] for row in window.get("/api/records", q=one)["items"]] == ["retired"]
+    assert [row["status"] for row in window.get("/api/records", q=one)["items"]] == ["archived"]
     assert window.get("/api/records", q="quokka")["items"] == []
-    assert [row["status"] for row in window.get("/api/records", q="quokka", status="retired")["items"]] == ["retired"]
-    assert window.get(f"/api/records/{one}")["record"]["status"] == "retired"
+    assert [row["status"] for row in window.get("/api/records", q="quokka", status="archived")["items"]] == ["archived"]
+    assert window.get(f"/api/records/{one}")["record"]["status"] == "archived"

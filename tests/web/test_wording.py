@@ -18,13 +18,13 @@ OPTION = re.compile(r"(?<![\w`-])--[a-z]")
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ('`ralph search "words"` shows the ids', "look for it in Memory"),
+        ('`ralph search "words"` shows the ids', "search in Memory"),
         (
             "leave the value out; --allow-secret stores it anyway",
-            "leave the value out; or say here that it may be kept",
+            "leave the value out; or tick the box to store it anyway",
         ),
-        ("--force promotes it anyway", "say here that you want it anyway, or say it in other words"),
-        ("`ralph task list` names them", "look for it in Tasks"),
+        ("--force promotes it anyway", "tick the box to do it anyway, or change the text"),
+        ("`ralph task list` names them", "search in Tasks"),
         (
             "the file is as it was; free some space and run again",
             "the file is as it was; free some space and try again",
@@ -36,12 +36,6 @@ OPTION = re.compile(r"(?<![\w`-])--[a-z]")
 )
 def test_a_hint_names_what_the_page_has(said: str, told: str) -> None:
     assert requests.web_hint(said) == told
-
-
-def test_what_may_be_insisted_on_is_told_apart() -> None:
-    assert requests.override_option("leave it out; --allow-secret stores it anyway") == "allow_secret"
-    assert requests.override_option("--force promotes it anyway") == "force"
-    assert requests.override_option("look at it") == ""
 
 
 @pytest.fixture
@@ -82,7 +76,7 @@ def test_no_error_of_the_pages_names_an_option_of_the_command_line(shop: Sample)
 def test_a_secret_can_be_insisted_on_by_a_box_and_not_by_an_option(shop: Sample) -> None:
     body = {"action": "add", "text": f"The token is {TOKEN}."}
     status, told = Site(shop.root).posted("/api/changes/plan", **body)
-    assert (status, told["error"]["anyway"]) == (400, "allow_secret")
+    assert (status, told["error"]["override"]) == (400, "allow_secret")
     assert Site(shop.root).post("/api/changes/plan", allow_secret=True, **body)["files"]
 
 

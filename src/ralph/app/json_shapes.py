@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 VIA = "via"
 """The member of `extra` that says which way an entry came, when it was not the command line."""
 
-_STATUS = {Status.ACCEPTED: "active", Status.RETIRED: "archived"}
+STATUS_WORDS: dict[str, str] = {Status.ACCEPTED: "active", Status.RETIRED: "archived"}
 
 
 def status_word(record: Record) -> str:
     """Return the status of a memory as users read it."""
-    return _STATUS.get(record.status, record.status.value)
+    return STATUS_WORDS.get(record.status, record.status.value)
 
 
 def record_json(record: Record, source: str = "") -> dict[str, object]:

@@ -55,7 +55,7 @@ class TaskRow:
     worktree: str
     run: str
     attempts: int
-    depends_on: tuple[str, ...]
+    blocked_by: tuple[str, ...]
     waits_for: tuple[str, ...]
     ready: bool
 
@@ -75,9 +75,9 @@ class RunRow:
     agent: str
     model: str
     tokens: int
-    cost: float
+    cost_usd: float
     seconds: float
-    live: bool
+    alive: bool
     step: str
     why: str
 
@@ -176,7 +176,7 @@ def task_row(listed: ListedTask) -> TaskRow:
         worktree=held.worktree or "",
         run=held.claim.run if held.claim is not None and listed.is_held else "",
         attempts=held.attempts,
-        depends_on=held.blocked_by,
+        blocked_by=held.blocked_by,
         waits_for=listed.waits_for,
         ready=listed.is_ready,
     )
@@ -193,7 +193,7 @@ def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = ""
     else:
         found, total = runs.newest(root, limit, offset)
     rows = [run_row(root, each) for each in found]
-    return sorted(rows, key=lambda row: not row.live), total
+    return sorted(rows, key=lambda row: not row.alive), total
 
 
 def _runs_of_task(root: Path, task_id: str) -> list[Run]:
@@ -223,9 +223,9 @@ def run_row(root: Path, run: Run) -> RunRow:
         agent=run.agent,
         model=run.model,
         tokens=sum(prompt_tokens(root, run.id).values()),
-        cost=run.cost,
+        cost_usd=run.cost,
         seconds=round(run.seconds, 3),
-        live=live,
+        alive=live,
         step=run.step,
         why=_end_reason(run, live),
     )

@@ -141,7 +141,7 @@ def test_a_file_that_a_change_made_is_gone_after_undo_and_one_it_deleted_is_back
 ])  # fmt: skip
 def test_undo_leaves_alone_what_somebody_changed(root: Path, name: str, meddle: Callable[[Path], object]) -> None:
     changes = ChangeHistory(root)
-    undo = apply(root, changes, ChangeRequest("retire", name))
+    undo = apply(root, changes, ChangeRequest("archive", name))
     meddle(root / MEMORIES)
     now = files.read(root / MEMORIES)
     with pytest.raises(Conflict):
@@ -212,7 +212,7 @@ def test_only_the_last_changes_are_kept(root: Path, name: str) -> None:
 
 def test_what_is_derived_is_no_part_of_a_plan(root: Path, name: str) -> None:
     (root / ".ralph/.gitignore").unlink()
-    plan = change.plan_change(root, ChangeRequest("retire", name))
+    plan = change.plan_change(root, ChangeRequest("archive", name))
     assert [each.name for each in plan.files] == [MEMORIES]
 
 

@@ -11,6 +11,7 @@ from tests.web import sample
 
 from ralph.app import index, memory, project
 from ralph.app import search as searching
+from ralph.app.json_shapes import status_word
 from ralph.app.pages.explore import AGES, FACETS, MAX_RANKED, Explorer, ListRequest, date_days_ago
 from ralph.errors import UsageError
 from ralph.model.query import Query
@@ -36,7 +37,7 @@ def values(record: Record, source: str, facet: str) -> set[str]:
         return {age for age, days in AGES.items() if record.created_at >= date_days_ago(days)}
     if facet == "tag":
         return {tag.lower() for tag in record.tags}
-    told = {"family": record.family, "kind": record.kind, "scope": record.scope, "status": record.status}
+    told = {"family": record.family, "type": record.kind, "scope": record.scope, "status": status_word(record)}
     return {source if facet == "source" else str(told[facet])}
 
 
@@ -58,11 +59,11 @@ def explorer(shop: Path) -> Explorer:
 
 CHOICES = {
     "family": ["memory", "observation", "journal", "none"],
-    "kind": ["fix", "pattern", "tool_use", "done", "none"],
+    "type": ["fix", "pattern", "tool_use", "done", "none"],
     "tag": ["auth", "money", "결제", "none"],
     "scope": ["project", "session", "task"],
     "source": [".agent/memories.md", ".ralph/guardrails.md", "none"],
-    "status": ["accepted", "raw", "retired", "proposed"],
+    "status": ["active", "raw", "archived", "proposed"],
     "age": list(AGES),
 }
 
@@ -154,9 +155,9 @@ def test_what_changes_is_seen_at_once(tmp_path: Path) -> None:
     assert explorer.tags("", 5) == [("cache", 1), ("git", 1)]
     memory.archive(tmp_path, one)
     page = explorer.page(ListRequest())
-    assert (page.total, dict(page.facets["status"])) == (1, {"accepted": 1, "retired": 1})
+    assert (page.total, dict(page.facets["status"])) == (1, {"active": 1, "archived": 1})
     assert explorer.page(ListRequest("redis")).rows == ()
-    assert [row.record.id for row in explorer.page(ListRequest(chosen={"status": ("retired",)})).rows] == [one]
+    assert [row.record.id for row in explorer.page(ListRequest(chosen={"status": ("archived",)})).rows] == [one]
     assert [row.record.id for row in explorer.page(ListRequest(one)).rows] == [one]
     memory.delete(tmp_path, one)
     assert explorer.page(ListRequest()).total == 1

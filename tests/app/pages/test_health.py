@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.runner import Block, page
+from tests.cli.runner import Block, numbered, page
 
 from ralph import paths
-from ralph.app import graph, memory, usage
+from ralph.app import doctor, graph, memory, usage
 from ralph.app.pages import dashboard, health
+from ralph.app.pages.health import chunks
+from ralph.capture import privacy
 from ralph.model.record import MemoryKind
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
@@ -26,14 +28,14 @@ class TestDoubles:
             tmp_path, REDIS, "When Redis is down the tests hang, so run `make services up` before `npm test`!",
             "Dates are stored in UTC.", "dates are stored in  UTC", "The printer needs paper.",
         )  # fmt: skip
-        found = {(each.ids, each.exactly) for each in health.memory_health(tmp_path).duplicates}
+        found = {(tuple(each["ids"]), each["exactly"]) for each in health.memory_health(tmp_path)["duplicates"]}
         assert found == {(tuple(names[:2]), False), (tuple(names[2:4]), True)}
 
     def test_what_supersedes_another_is_no_double(self, tmp_path: Path) -> None:
         first, second = put(tmp_path, REDIS, REDIS + " Always.")
-        assert health.memory_health(tmp_path).counts["duplicates"] == 1
+        assert health.memory_health(tmp_path)["counts"]["duplicates"] == 1
         graph.link(tmp_path, second, "supersedes", first)
-        assert health.memory_health(tmp_path).counts["duplicates"] == 0
+        assert health.memory_health(tmp_path)["counts"]["duplicates"] == 0
 
     def test_common_words_alone_bring_nothing_together(self) -> None:
         texts = [f"The cache of part number{place} waits for the queue" for place in range(200)]
@@ -48,43 +50,36 @@ class TestDoubles:
         names = put(
             tmp_path, "Dates are stored in UTC.", "Dates are stored in UTC.", "The printer needs paper.", REDIS, other
         )
-        found = {(each.ids, each.exactly) for each in health.memory_health(tmp_path).duplicates}
+        found = {(tuple(each["ids"]), each["exactly"]) for each in health.memory_health(tmp_path)["duplicates"]}
         assert found == {(tuple(names[:2]), True), (tuple(names[3:]), False)}
 
     def test_where_too_many_would_have_to_be_compared_that_is_said(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         put(tmp_path, *(f"quokka number {place} waits, badger {place}" for place in range(8)))
-        assert health.memory_health(tmp_path).note == ""
+        assert health.memory_health(tmp_path)["note"] == ""
         monkeypatch.setattr(health, "MAX_PAIRS", 5)
         put(tmp_path, "another one, so that it is looked at anew")
-        assert "the 5 pairs of texts that share the rarest words" in health.memory_health(tmp_path).note
-
-    @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12))))
-    def test_groups_share_no_member_and_hold_every_pair(self, pairs: list[tuple[int, int]]) -> None:
-        groups = health.connected_groups(pairs)
-        members = [each for group in groups for each in group]
-        assert len(members) == len(set(members))
-        assert all(any({one, other} <= {*group} for group in groups) for one, other in pairs)
+        assert "the 5 pairs of texts that share the rarest words" in health.memory_health(tmp_path)["note"]
 
 
 class TestSecrets:
     def test_the_place_and_the_rule_are_told_and_never_the_secret(self, tmp_path: Path) -> None:
         memory.add(tmp_path, f"The token is {TOKEN}.", MemoryKind.CONTEXT, allow_secret=True)
         found = health.memory_health(tmp_path)
-        assert [(each.file, each.rule) for each in found.secrets] == [(".agent/memories.md", "github token")]
-        assert TOKEN not in str(found.secrets)
+        assert [(each["file"], each["rule"]) for each in found["secrets"]] == [(".agent/memories.md", "github token")]
+        assert TOKEN not in str(found["secrets"])
 
     def test_a_secret_that_was_taken_out_is_no_longer_told(self, tmp_path: Path) -> None:
         added = memory.add(tmp_path, f"The token is {TOKEN}.", MemoryKind.CONTEXT, allow_secret=True)
-        assert health.memory_health(tmp_path).counts["secrets"] == 1
+        assert health.memory_health(tmp_path)["counts"]["secrets"] == 1
         memory.delete(tmp_path, added.stored.record.id)
-        assert health.memory_health(tmp_path).counts["secrets"] == 0
+        assert health.memory_health(tmp_path)["counts"]["secrets"] == 0
 
     def test_a_users_own_pattern_counts(self, tmp_path: Path) -> None:
         memory.add(tmp_path, "See ACME-123456 for it.", MemoryKind.CONTEXT)
-        assert health.memory_health(tmp_path).counts["secrets"] == 0
-        assert health.memory_health(tmp_path, patterns=[r"ACME-\d{6}"]).counts["secrets"] == 1
+        assert health.memory_health(tmp_path)["counts"]["secrets"] == 0
+        assert health.memory_health(tmp_path, patterns=[r"ACME-\d{6}"])["counts"]["secrets"] == 1
 
     def test_logs_beyond_what_is_searched_at_a_time_come_later(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -95,10 +90,10 @@ class TestSecrets:
             (folder / f"{name}.jsonl").write_text(f'{{"v":1,"type":"x{name}"}}\n' * 20, encoding="utf-8", newline="")
         monkeypatch.setattr(health, "MAX_SCANNED", 300)
         looks = [health.memory_health(tmp_path) for _ in range(3)]
-        assert [each.more for each in looks] == [True, True, False]
-        assert "2 log(s) were not searched" in looks[0].note
-        assert "1 log(s) were not searched" in looks[1].note
-        assert looks[2].note == ""
+        assert [each["more"] for each in looks] == [True, True, False]
+        assert "2 log(s) are not completely scanned" in looks[0]["note"]
+        assert "1 log(s) are not completely scanned" in looks[1]["note"]
+        assert looks[2]["note"] == ""
 
 
 class TestStale:
@@ -107,19 +102,19 @@ class TestStale:
         path = tmp_path / ".agent" / "memories.md"
         path.parent.mkdir()
         path.write_text(page(*blocks), encoding="utf-8", newline="")
-        assert "the newest 500" in health.memory_health(tmp_path).note
+        assert "the newest 500" in health.memory_health(tmp_path)["note"]
 
     def test_lists_are_cut_and_counts_are_not(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         put(tmp_path, "Dates are stored in UTC.", "Dates are stored in UTC.", REDIS, REDIS)
         monkeypatch.setattr(health, "MAX_LISTED", 1)
         found = health.memory_health(tmp_path)
-        assert (len(found.duplicates), found.counts["duplicates"]) == (1, 2)
+        assert (len(found["duplicates"]), found["counts"]["duplicates"]) == (1, 2)
 
 
 def test_a_folder_where_nothing_is_is_healthy_and_stays_empty(tmp_path: Path) -> None:
     found = health.memory_health(tmp_path)
-    assert set(found.counts.values()) == {0}
-    assert found.note == ""
+    assert set(found["counts"].values()) == {0}
+    assert found["note"] == ""
 
 
 def test_what_doctor_finds_is_told_without_its_notes(tmp_path: Path) -> None:
@@ -136,7 +131,7 @@ def test_what_the_dashboard_tells_of_hooks_is_not_told_twice(tmp_path: Path) -> 
     failed = paths.log_folder(tmp_path) / "hook-failures"
     failed.parent.mkdir(parents=True)
     failed.write_text("3 2026-11-16T08:00:00Z OSError: no space\n", encoding="utf-8", newline="")
-    assert dashboard.notices(tmp_path, {})
+    assert dashboard.hook_notices(tmp_path, {})
     assert not any("hook" in each.message for each in health.doctor_notices(tmp_path, {}))
 
 
@@ -148,5 +143,111 @@ def test_unused_is_what_stats_calls_never_used(tmp_path: Path) -> None:
         )
     usage.record_uses(tmp_path, "one", names[1:2], "2026-11-16T08:10:00Z")
     theirs = [(each.id, each.sessions, each.tokens) for each in usage.never_used(tmp_path)]
-    assert [(each.id, each.injected, each.tokens) for each in health.memory_health(tmp_path).unused] == theirs
+    assert [
+        (each["id"], each["injected"], each["tokens"]) for each in health.memory_health(tmp_path)["unused"]
+    ] == theirs
     assert {name for name, *_ in theirs} == {names[0], names[2]}
+
+
+# --- scanning for secrets ---------------------------------------------------------------------------
+
+KEY = (
+    "-----BEGIN RSA PRIVATE KEY-----\n> "
+    + "\n> ".join(["MIIEowIBAAKCAQEAx7Vq9" * 3] * 6)
+    + "\n> -----END RSA PRIVATE KEY-----"
+)
+ODD = [
+    f"The token is {TOKEN}.", "password = 'hunter2-and-more-9Xq'", KEY, "nothing to see", "a colour: [32mgreen[0m",
+    "| name | password |\n> |---|---|\n> | db | Tr0ub4dor&3x |", "postgres://app:s3cr3tpw9@db/shop", "\\x41 escaped",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(ODD), min_size=1, max_size=30), st.integers(500, 4_000))
+def test_pieces_find_what_the_whole_finds(texts: list[str], size: int) -> None:
+    whole = page(*(Block(text, numbered(place)) for place, text in enumerate(texts)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(health, "CHUNK_SIZE", size)
+        seen = health.scan_text(whole, health._ScanState((0, 0)), (), None, lines=False)
+    assert seen.complete
+    assert sorted(seen.secrets) == sorted((each.line, each.kind) for each in privacy.find_secrets(whole))
+
+
+@given(st.text("a\n #", max_size=4_000), st.integers(1, 50), st.booleans())
+def test_pieces_are_the_text_and_each_is_bounded_by_its_lines(text: str, size: int, lines: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(health, "CHUNK_SIZE", size)
+        found = list(chunks(text, lines=lines))
+    assert "".join(text[start:end] for start, end in found) == text
+    longest = max(map(len, text.split("\n")))
+    assert all(end - start <= 9 * size + longest + 2 for start, end in found[:-1])
+
+
+def test_no_piece_of_a_large_memory_file_is_large() -> None:
+    text = page(*(Block(f"Part number {place} waits for the queue, and says so at length. " * 3, numbered(place))
+                  for place in range(2_000)))  # fmt: skip
+    assert len(text) > 400_000
+    assert max(end - start for start, end in chunks(text)) < 2 * health.CHUNK_SIZE
+
+
+def test_what_follows_a_very_long_line_is_in_pieces_again() -> None:
+    text = "x" * 200_000 + "\n" + "a line of a log\n" * 100_000
+    first, *rest = chunks(text, lines=True)
+    assert first == (0, 200_001)
+    assert max(end - start for start, end in rest) < 2 * health.CHUNK_SIZE
+
+
+def log(root: Path, name: str, lines: list[str]) -> Path:
+    path = paths.log_folder(root) / "sessions" / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+    return path
+
+
+def test_a_log_larger_than_what_is_searched_at_a_time_is_searched_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "MAX_SCANNED", 1_000)
+    monkeypatch.setattr(health, "CHUNK_SIZE", 200)
+    log(tmp_path, "a", ['{"v":1,"type":"x"}'] * 400 + [f'{{"v":1,"token":"{TOKEN}"}}'])
+    turns = 0
+    while health.find_secrets(tmp_path)[1]:
+        turns += 1
+        assert turns < 20
+    assert turns > 3
+    assert [(leak["line"], leak["rule"]) for leak in health.find_secrets(tmp_path)[0]] == [(401, "github token")]
+
+
+def test_of_a_log_that_grew_the_new_lines_are_looked_at_and_of_a_rewritten_one_all(tmp_path: Path) -> None:
+    quiet = ['{"v":1,"type":"x"}'] * 50
+    path = log(tmp_path, "a", [f'{{"v":1,"token":"{TOKEN}"}}', *quiet])
+    assert [leak["line"] for leak in health.find_secrets(tmp_path)[0]] == [1]
+    path = log(tmp_path, "a", [f'{{"v":1,"token":"{TOKEN}"}}', *quiet, f'{{"v":1,"token":"{TOKEN}"}}'])
+    assert [leak["line"] for leak in health.find_secrets(tmp_path)[0]] == [1, 52]
+    log(tmp_path, "a", [*quiet, '{"v":2,"other":1}', *quiet, f'{{"v":1,"token":"{TOKEN}"}}'])
+    assert [leak["line"] for leak in health.find_secrets(tmp_path)[0]] == [102]
+    path.unlink()
+    assert health.find_secrets(tmp_path) == ([], 0)
+
+
+def test_what_was_found_stands_while_there_is_no_time_for_what_came_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, quiet = f'{{"v":1,"token":"{TOKEN}"}}', ['{"v":1,"type":"x"}'] * 50
+    log(tmp_path, "b", [secret, *quiet])
+    assert len(health.find_secrets(tmp_path)[0]) == 1
+    monkeypatch.setattr(health, "MAX_SCANNED", 100)
+    log(tmp_path, "a", quiet)
+    log(tmp_path, "b", [secret, *quiet, *quiet, secret])
+    found, left = health.find_secrets(tmp_path)
+    assert (len(found), left) == (1, 1)
+    assert len(health.find_secrets(tmp_path)[0]) == 2
+
+
+def test_the_files_are_those_of_doctor(tmp_path: Path) -> None:
+    log(tmp_path, "a", [f'{{"v":1,"token":"{TOKEN}"}}'])
+    (tmp_path / ".agent").mkdir()
+    (tmp_path / ".agent/memories.md").write_text(page(Block(f"It is {TOKEN}.")), encoding="utf-8", newline="")
+    theirs = [each for each in doctor.examine(tmp_path, secrets=True) if each.problem.code == "secret"]
+    assert [(leak["line"], leak["file"]) for leak in health.find_secrets(tmp_path)[0]] == sorted(
+        ((each.problem.line, each.path.relative_to(tmp_path).as_posix()) for each in theirs), key=lambda one: one[1]
+    )

@@ -74,12 +74,12 @@ def test_a_run_under_way_is_told_as_it_goes_and_when_it_ends(tmp_path: Path) -> 
         live = Live(shop.root).start()
         try:
             watcher = Watcher(shop.root)
-            assert [(row.id, row.live) for row in watcher.look().runs] == [(live.id, True)]
+            assert [(row.id, row.alive) for row in watcher.look().runs] == [(live.id, True)]
             live.advance()
             told = watcher.look()
             assert "runs" in told.changed
             assert [(row.id, row.iterations) for row in told.runs] == [(live.id, live.run.iterations)]
         finally:
             live.stop()
-        assert [(row.id, row.live) for row in watcher.look().runs] == [(live.id, False)]
+        assert [(row.id, row.alive) for row in watcher.look().runs] == [(live.id, False)]
         assert watcher.look() == ChangedParts()

@@ -1,16 +1,14 @@
-"""A change that a person sees before it is made, and can take back: plan, apply, undo.
+"""Plans, applies and undoes the changes that people make in the pages.
 
-Each action is the verb of the command with the same name, called once. `plan` calls it in a rehearsal
-(`store/dry_run.py`), so that what is shown is what that very call would write, to the byte, and nothing is written.
-`apply` calls it for real, with a witness that stops it when a file is not the one that was shown. What stood in the
-files is kept for as long as the process lives, and `undo` puts it back if nobody has touched those lines since;
-otherwise nothing is touched. A change that fails half-way is taken back at once. `tests/app/pages/test_change.py`
-proves it.
+Each action is one call of the verb of the command with the same name. `plan_change` calls it in a dry run, so that the
+diff is exactly what that call would write. `apply` calls it for real and stops when a file is not the one in the plan.
+The previous contents are kept in memory until the server ends; `undo` restores them unless the same lines were changed
+since. A change that fails half-way is undone at once.
 """
 
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,15 +27,19 @@ from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, WriteObserver,
 from ralph.store.library import Stored
 from ralph.store.sources import Format, source_name
 
-# NOTE: Which verb an action of the pages means, for a record wherever it stands.
-
-BY = "human"
-"""Who speaks through the pages."""
+MAX_UNDO = 50
+"""The newest changes that can be undone."""
+_AUTHOR = "human"
+_COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
+_CONTEXT_LINES = 2
+"""Lines around a change that must be unchanged for an undo in a file that was changed elsewhere."""
+_LOG = ".jsonl"
+"""Logs only grow: a line that somebody else appended is no conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
-    """What a person wants to be done; None leaves something as it is."""
+    """An action and its values; None leaves a value as it is."""
 
     action: str
     id: str = ""
@@ -45,7 +47,7 @@ class ChangeRequest:
     text: str | None = None
     title: str | None = None
     tags: tuple[str, ...] | None = None
-    kind: str = ""
+    type: str = ""
     to: str = ""
     page: str = ""
     force: bool = False
@@ -54,172 +56,16 @@ class ChangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What was done, in a sentence; the record's id, and what its person should know."""
+    """The id of the changed record, what was done in a sentence, and warnings."""
 
     record: str
     summary: str
     warnings: tuple[str, ...] = ()
 
 
-def apply_action(
-    root: Path, wanted: ChangeRequest, patterns: Sequence[str] = (), observer: WriteObserver | None = None
-) -> ChangeResult:
-    """Do what is wanted, with one call of its verb."""
-    if wanted.action == "add":
-        return _add(root, wanted, patterns, observer)
-    if wanted.action not in set(Action):
-        raise UsageError(f"{wanted.action[:40]!r} is nothing that can be done", hint=f"one of {', '.join(Action)}")
-    action = Action(wanted.action)
-    record, _, form = detail.locate_record(root, wanted.id)
-    possible = detail.possible_actions(record, form)
-    if action not in possible:
-        can = f"what can be done: {', '.join(possible)}" if possible else "it can only be read"
-        raise Refused(f"{record.id} cannot be changed like that ({action})", hint=can)
-    return _ACTIONS[action](root, wanted, form, patterns, observer)
-
-
-_COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
-
-
-def _add(root: Path, wanted: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None) -> ChangeResult:
-    if wanted.noun not in _COLLECTIONS:
-        raise UsageError(f"{wanted.noun[:40]!r} cannot be added", hint=f"one of {', '.join(_COLLECTIONS)}")
-    saved = memory.add(
-        root,
-        wanted.text or "",
-        _parse_kind(wanted),
-        wanted.tags or (),
-        in_=_COLLECTIONS[wanted.noun],
-        title=wanted.title or "",
-        by=BY,
-        force=wanted.force,
-        allow_secret=wanted.allow_secret,
-        patterns=patterns,
-        observer=observer,
-    )
-    words = {memory.Change.NEW: "Added", memory.Change.UPDATED: "Changed", memory.Change.UNCHANGED: "Already there:"}
-    return _saved(root, words[saved.change], saved)
-
-
-def _edit(
-    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    edited = memory.edit(
-        root,
-        wanted.id,
-        text=wanted.text,
-        title=wanted.title if form is Format.KNOWLEDGE else None,
-        kind=_parse_kind(wanted),
-        tags=wanted.tags,
-        allow_secret=wanted.allow_secret,
-        patterns=patterns,
-        observer=observer,
-    )
-    return _saved(root, "Changed" if edited.changed else "Nothing changed in", edited)
-
-
-def _archive(
-    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    saved = memory.archive(root, wanted.id, observer)
-    return _saved(root, "Archived" if saved.changed else "Nothing changed in", saved)
-
-
-def _unarchive(
-    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    saved = memory.unarchive(root, wanted.id, observer)
-    return _saved(root, "Unarchived" if saved.changed else "Nothing changed in", saved)
-
-
-def _delete(
-    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    return _stored_result(root, "Deleted", memory.delete(root, wanted.id, observer=observer))
-
-
-def _promote(
-    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    if wanted.to not in set(Target):
-        raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
-    done = promote.promote(
-        root,
-        wanted.id,
-        Target(wanted.to),
-        text=wanted.text or "",
-        kind=_parse_kind(wanted),
-        page=wanted.page,
-        force=wanted.force,
-        patterns=patterns,
-        observer=observer,
-    )
-    where = paths.shown(done.path, root)
-    return ChangeResult(wanted.id, f"Promoted {wanted.id} to {where}" if done.changed else f"Already said in {where}")
-
-
-def _accept(
-    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    return _stored_result(root, "Accepted", review.accept(root, wanted.id, observer).stored)
-
-
-def _reject(
-    root: Path, wanted: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    done = review.reject(root, wanted.id, observer)
-    told = _stored_result(root, "Rejected", done.stored)
-    return ChangeResult(
-        told.record, told.summary, tuple(each.describe(root) for each in promote.copies(root, done.record))
-    )
-
-
-_ACTIONS: Mapping[
-    Action, Callable[[Path, ChangeRequest, Format, Sequence[str], WriteObserver | None], ChangeResult]
-] = {
-    Action.EDIT: _edit,
-    Action.RETAG: lambda root, wanted, form, patterns, observer: _edit(
-        root,
-        ChangeRequest(wanted.action, wanted.id, tags=wanted.tags or (), allow_secret=wanted.allow_secret),
-        form,
-        patterns,
-        observer,
-    ),
-    Action.RETIRE: _archive,
-    Action.RESTORE: _unarchive,
-    Action.DELETE: _delete,
-    Action.PROMOTE: _promote,
-    Action.ACCEPT: _accept,
-    Action.REJECT: _reject,
-}
-
-
-def _parse_kind(wanted: ChangeRequest) -> MemoryKind | None:
-    return kinds_named([wanted.kind])[0] if wanted.kind else None
-
-
-def _saved(root: Path, word: str, saved: SavedMemory) -> ChangeResult:
-    told = _stored_result(root, word, saved.stored)
-    same = (f"{saved.same_as} already says the same",) if saved.same_as else ()
-    short = ("it is longer than about 500 words, and is cut there",) if saved.shortened else ()
-    return ChangeResult(told.record, told.summary, (*same, *short, *_private_note(saved.private_parts)))
-
-
-def _stored_result(root: Path, word: str, stored: Stored) -> ChangeResult:
-    return ChangeResult(stored.record.id, f"{word} {stored.record.id} ({paths.shown(stored.path, root)})")
-
-
-def _private_note(parts: int) -> tuple[str, ...]:
-    return (f"left out {parts} private part(s)",) if parts else ()
-
-
-MAX_UNDO = 50
-"""Changes that can be taken back, the last ones."""
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One file that would change: how, and what it says now."""
+    """A file that would change, its diff, and the digest of its present text."""
 
     name: str
     diff: str
@@ -228,7 +74,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """What an action would do: the files, a sentence, and what to think about before saying yes."""
+    """The files that an action would change, what it would do in a sentence, and warnings."""
 
     files: tuple[PlannedFile, ...]
     summary: str
@@ -237,139 +83,248 @@ class ChangePlan:
 
 @dataclass(frozen=True, slots=True)
 class FileBackup:
-    """What stood in a file before a change, and what the change left there, both packed, with the stamp of that."""
+    """The compressed texts of a file before and after a change, and the digest of the latter."""
 
     path: Path
-    packed: bytes | None
-    left: bytes | None
-    after: str
+    compressed_before: bytes | None
+    compressed_after: bytes | None
+    digest: str
     appended: bool
 
-    @property
-    def before(self) -> str | None:
-        """The text that stood there; None when there was no file."""
-        return _decompress(self.packed)
+    def revert(self, now: str | None) -> tuple[bool, str | None]:
+        """Return whether the change can be taken out of the present text, and the text without it.
 
-    def instead(self, now: str | None) -> tuple[bool, str | None]:
-        """Whether the change can be taken out of what stands there now, and what is left then.
-
-        Where nobody touched the file that is what stood there before. Where somebody did, only the lines of the change
-        are put back, and only while they stand there once, as the change left them, with their neighbours.
+        In a file that was changed elsewhere only the lines of the change are put back, and only while they occur once,
+        unchanged, with their neighbours.
         """
-        if text_digest(now) == self.after:
-            return True, self.before
-        left = _decompress(self.left)
-        if now is None or left is None or self.before is None:
+        before = _decompress(self.compressed_before)
+        if text_digest(now) == self.digest:
+            return True, before
+        after = _decompress(self.compressed_after)
+        if now is None or after is None or before is None:
             return False, None
-        text = revert_lines(self.before, left, now)
+        text = revert_lines(before, after, now)
         return text is not None, text
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedChange:
-    """A change that was made, and what stood in the files before; `undone` once it was taken back."""
+    """A change, with the backups of its files."""
 
     undo: str
     at: str
     summary: str
     record: str
-    kept: tuple[FileBackup, ...]
+    backups: tuple[FileBackup, ...]
     undone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UndoResult:
-    """A change that was taken back, and what that changed in the files."""
-
-    summary: str
-    files: tuple[PlannedFile, ...]
+# --- actions ---------------------------------------------------------------------------------------
 
 
-def plan_change(root: Path, wanted: ChangeRequest, patterns: Sequence[str] = ()) -> ChangePlan:
-    """What an action would do; nothing is written."""
+def apply_action(
+    root: Path, request: ChangeRequest, patterns: Sequence[str] = (), observer: WriteObserver | None = None
+) -> ChangeResult:
+    """Carry out an action with one call of its verb; Refused when the record does not allow it."""
+    if request.action == "add":
+        return _add(root, request, patterns, observer)
+    if request.action not in set(Action):
+        raise UsageError(f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(Action)}")
+    action = Action(request.action)
+    record, _, form = detail.locate_record(root, request.id)
+    possible = detail.possible_actions(record, form)
+    if action not in possible:
+        hint = f"possible actions: {', '.join(possible)}" if possible else "it can only be read"
+        raise Refused(f"{action} is not possible for {record.id}", hint=hint)
+    match action:
+        case Action.EDIT:
+            return _edit(root, request, form, patterns, observer)
+        case Action.RETAG:
+            only_tags = ChangeRequest("edit", request.id, tags=request.tags or (), allow_secret=request.allow_secret)
+            return _edit(root, only_tags, form, patterns, observer)
+        case Action.ARCHIVE:
+            return _saved_result(root, "Archived", memory.archive(root, request.id, observer))
+        case Action.UNARCHIVE:
+            return _saved_result(root, "Unarchived", memory.unarchive(root, request.id, observer))
+        case Action.DELETE:
+            return _stored_result(root, "Deleted", memory.delete(root, request.id, observer=observer))
+        case Action.ACCEPT:
+            return _stored_result(root, "Accepted", review.accept(root, request.id, observer).stored)
+        case Action.REJECT:
+            rejected = review.reject(root, request.id, observer)
+            copies = tuple(copy.describe(root) for copy in promote.copies(root, rejected.record))
+            return replace(_stored_result(root, "Rejected", rejected.stored), warnings=copies)
+        case Action.PROMOTE:
+            return _promote(root, request, patterns, observer)
+
+
+def _add(root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None) -> ChangeResult:
+    if request.noun not in _COLLECTIONS:
+        raise UsageError(f"{request.noun[:40]!r} cannot be added", hint=f"one of {', '.join(_COLLECTIONS)}")
+    added = memory.add(
+        root,
+        request.text or "",
+        _parse_type(request),
+        request.tags or (),
+        in_=_COLLECTIONS[request.noun],
+        title=request.title or "",
+        by=_AUTHOR,
+        force=request.force,
+        allow_secret=request.allow_secret,
+        patterns=patterns,
+        observer=observer,
+    )
+    return _saved_result(root, "Added" if added.is_new else "Changed", added, "Already there:")
+
+
+def _edit(
+    root: Path, request: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
+    edited = memory.edit(
+        root,
+        request.id,
+        text=request.text,
+        title=request.title if form is Format.KNOWLEDGE else None,
+        kind=_parse_type(request),
+        tags=request.tags,
+        allow_secret=request.allow_secret,
+        patterns=patterns,
+        observer=observer,
+    )
+    return _saved_result(root, "Changed", edited)
+
+
+def _promote(
+    root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
+    if request.to not in set(Target):
+        raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
+    promoted = promote.promote(
+        root,
+        request.id,
+        Target(request.to),
+        text=request.text or "",
+        kind=_parse_type(request),
+        page=request.page,
+        force=request.force,
+        patterns=patterns,
+        observer=observer,
+    )
+    name = paths.shown(promoted.path, root)
+    return ChangeResult(request.id, f"Promoted {request.id} to {name}" if promoted.changed else f"Already in {name}")
+
+
+def _parse_type(request: ChangeRequest) -> MemoryKind | None:
+    return kinds_named([request.type])[0] if request.type else None
+
+
+def _saved_result(root: Path, verb: str, saved: SavedMemory, unchanged: str = "Nothing changed in") -> ChangeResult:
+    warnings = {
+        f"{saved.same_as} already says the same": saved.same_as,
+        "it is longer than about 500 words, and is truncated there": saved.shortened,
+        f"left out {saved.private_parts} private part(s)": saved.private_parts,
+    }
+    result = _stored_result(root, verb if saved.changed else unchanged, saved.stored)
+    return replace(result, warnings=tuple(text for text, applies in warnings.items() if applies))
+
+
+def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
+    return ChangeResult(stored.record.id, f"{verb} {stored.record.id} ({paths.shown(stored.path, root)})")
+
+
+# --- plan, apply, undo -----------------------------------------------------------------------------
+
+
+def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> ChangePlan:
+    """Return what an action would do, without writing anything."""
     rehearsal = DryRun()
-    done = apply_action(root, wanted, patterns, rehearsal)
-    shown = tuple(_describe_file(root, each) for each in rehearsal.changes)
-    if wanted.action == "add" and shown:
-        names = ", ".join(each.name for each in shown)
-        told = "its id is given when it is kept, so it will be another one than shown here"
-        return ChangePlan(shown, f"Added to {names}", (*done.warnings, told))
-    return ChangePlan(shown, done.summary if shown else f"Nothing would change. {done.summary}", done.warnings)
+    result = apply_action(root, request, patterns, rehearsal)
+    planned = tuple(_planned_file(root, change) for change in rehearsal.changes)
+    if not planned:
+        return ChangePlan((), f"Nothing would change. {result.summary}", result.warnings)
+    if request.action == "add":
+        names = ", ".join(file.name for file in planned)
+        note = "its id is assigned when it is saved, and differs from the one shown here"
+        return ChangePlan(planned, f"Added to {names}", (*result.warnings, note))
+    return ChangePlan(planned, result.summary, result.warnings)
 
 
-def _describe_file(root: Path, change: FileChange) -> PlannedFile:
+def _planned_file(root: Path, change: FileChange) -> PlannedFile:
     name = source_name(change.path, root)
     return PlannedFile(name, unified_diff(name, change.before or "", change.after or ""), text_digest(change.before))
 
 
 class ChangeHistory:
-    """The changes of one server's run, which can be taken back."""
+    """The changes made since the server started, which can be undone."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._made: dict[str, AppliedChange] = {}
+        self._changes: dict[str, AppliedChange] = {}
         self._lock = threading.Lock()
 
     def apply(
-        self, wanted: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()
+        self, request: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()
     ) -> tuple[ChangeResult, AppliedChange]:
-        """Do it; Conflict when a file is not as it was shown, and then nothing is changed.
-
-        It is rehearsed once more, so that no file is touched when one of several is another by now.
-        """
+        """Apply a change; Conflict, and no change at all, when a file is not the one in the plan."""
         with self._lock:
-            for each in plan_change(self.root, wanted, patterns).files:
-                if stamps.get(each.name) != each.before and not each.name.endswith(_LOG):
-                    raise changed_meanwhile(Path(each.name))
+            for file in plan_change(self.root, request, patterns).files:
+                if stamps.get(file.name) != file.before and not file.name.endswith(_LOG):
+                    raise changed_meanwhile(Path(file.name))
             witness = GuardedWrite(lambda path: stamps.get(source_name(path, self.root)))
             try:
-                done = apply_action(self.root, wanted, patterns, witness)
+                result = apply_action(self.root, request, patterns, witness)
             except BaseException:
                 with suppress(RalphError):
                     _restore_files(self.root, _backups(witness.changes))
                 raise
-            made = AppliedChange(ids.short("u"), ids.timestamp(), done.summary, done.record, _backups(witness.changes))
-            self._made[made.undo] = made
-            while len(self._made) > MAX_UNDO:
-                del self._made[next(iter(self._made))]
-            return done, made
+            change = AppliedChange(
+                ids.short("u"), ids.timestamp(), result.summary, result.record, _backups(witness.changes)
+            )
+            self._changes[change.undo] = change
+            while len(self._changes) > MAX_UNDO:
+                del self._changes[next(iter(self._changes))]
+            return result, change
 
     def list_(self) -> list[tuple[AppliedChange, bool]]:
-        """What was changed, the newest first, and whether it can be taken back."""
+        """Return the changes, the newest first, and whether each can be undone."""
         with self._lock:
             return [
-                (made, not made.undone and all(map(_can_delete, made.kept))) for made in reversed(self._made.values())
+                (change, not change.undone and all(map(_can_revert, change.backups)))
+                for change in reversed(self._changes.values())
             ]
 
-    def undo(self, name: str) -> UndoResult:
-        """Take a change back; Conflict when somebody has changed its lines since, and then nothing is touched."""
+    def undo(self, name: str) -> tuple[str, tuple[PlannedFile, ...]]:
+        """Undo a change; Conflict, and no change at all, when its lines were changed since."""
         with self._lock:
-            made = self._made.get(name)
-            if made is None:
-                raise NotFound("that change is not known any more", hint="git or the file itself can take it back")
-            if made.undone:
-                raise Conflict("that change was taken back already", hint="look at the list of changes")
-            done = _restore_files(self.root, made.kept)
-            self._made[name] = replace(made, undone=True)
-            return UndoResult(f"Taken back: {made.summary}", tuple(_describe_file(self.root, each) for each in done))
+            change = self._changes.get(name)
+            if change is None:
+                raise NotFound("that change is no longer known", hint="undo it with git or in the file")
+            if change.undone:
+                raise Conflict("that change was already undone", hint="reload the list of changes")
+            restored = _restore_files(self.root, change.backups)
+            self._changes[name] = replace(change, undone=True)
+            return f"Undone: {change.summary}", tuple(_planned_file(self.root, each) for each in restored)
 
 
-_NEIGHBOURS = 2
-"""Lines around a change that must be as they were, where its file was changed elsewhere."""
-_LOG = ".jsonl"
-"""Logs only grow: a line of somebody else's between ours and the next takes nothing away."""
+# --- backups ---------------------------------------------------------------------------------------
 
 
 def _backups(changes: Sequence[FileChange]) -> tuple[FileBackup, ...]:
-    """What stood in the files that were changed; of several changes to one file, before the first."""
-    found: dict[Path, FileChange] = {}
-    for each in changes:
-        first = found.get(each.path, each)
-        found[each.path] = FileChange(each.path, first.before, each.after, first.appended and each.appended)
+    """Return the backups of changed files; several changes of one file count as one."""
+    merged: dict[Path, FileChange] = {}
+    for change in changes:
+        first = merged.get(change.path, change)
+        merged[change.path] = FileChange(change.path, first.before, change.after, first.appended and change.appended)
     return tuple(
-        FileBackup(each.path, _compress(each.before), _compress(each.after), text_digest(each.after), each.appended)
-        for each in found.values()
-        if each.before != each.after
+        FileBackup(
+            change.path,
+            _compress(change.before),
+            _compress(change.after),
+            text_digest(change.after),
+            change.appended,
+        )
+        for change in merged.values()
+        if change.before != change.after
     )
 
 
@@ -377,67 +332,63 @@ def _compress(text: str | None) -> bytes | None:
     return None if text is None else zlib.compress(text.encode("utf-8", "surrogateescape"), 1)
 
 
-def _decompress(packed: bytes | None) -> str | None:
-    return None if packed is None else zlib.decompress(packed).decode("utf-8", "surrogateescape")
+def _decompress(compressed: bytes | None) -> str | None:
+    return None if compressed is None else zlib.decompress(compressed).decode("utf-8", "surrogateescape")
 
 
 def revert_lines(before: str, after: str, now: str) -> str | None:
-    """A text without a change that was made to an earlier state of it; None where that is not plain."""
-    old, new, there = (text.splitlines(keepends=True) for text in (before, after, now))
-    first = next(
-        (n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
-    )
-    rest = min(len(old), len(new)) - first
-    last = next((n for n in range(rest) if old[-1 - n] != new[-1 - n]), rest)
-    front, behind = new[max(0, first - _NEIGHBOURS) : first], new[len(new) - last :][:_NEIGHBOURS]
-    wanted = [*front, *new[first : len(new) - last], *behind]
-    places = [n for n in range(len(there) - len(wanted) + 1) if there[n : n + len(wanted)] == wanted]
-    if len(places) != 1 or not wanted:
+    """Return a text without a change that was made to an earlier version of it; None where that is ambiguous."""
+    old, new, present = (text.splitlines(keepends=True) for text in (before, after, now))
+    common = min(len(old), len(new))
+    first = next((n for n in range(common) if old[n] != new[n]), common)
+    last = next((n for n in range(common - first) if old[-1 - n] != new[-1 - n]), common - first)
+    head, tail = new[max(0, first - _CONTEXT_LINES) : first], new[len(new) - last :][:_CONTEXT_LINES]
+    block = [*head, *new[first : len(new) - last], *tail]
+    positions = [n for n in range(len(present) - len(block) + 1) if present[n : n + len(block)] == block]
+    if len(positions) != 1 or not block:
         return None
-    place = places[0]
-    return "".join([*there[:place], *front, *old[first : len(old) - last], *behind, *there[place + len(wanted) :]])
+    start = positions[0]
+    return "".join([*present[:start], *head, *old[first : len(old) - last], *tail, *present[start + len(block) :]])
 
 
-def _can_delete(kept: FileBackup) -> bool:
-    """Whether a change could be taken out of its file now."""
+def _can_revert(backup: FileBackup) -> bool:
     with suppress(RalphError):
-        return kept.appended or kept.instead(files.read(kept.path))[0]
+        return backup.appended or backup.revert(files.read(backup.path))[0]
     return False
 
 
-def _restore_files(root: Path, kept: Sequence[FileBackup]) -> list[FileChange]:
-    """Take changes out of files, each only if its lines are as we left them; Conflict when some are not.
+def _restore_files(root: Path, backups: Sequence[FileBackup]) -> list[FileChange]:
+    """Take a change out of its files; Conflict when its lines were changed since.
 
-    All are looked at first, so that as a rule nothing is touched then; whoever comes between is let be. What was put
-    back by then, or before the disk refused another one, is put forward again.
+    All files are checked before the first is written. When a write fails, the files that were already restored get the
+    change back.
     """
-    there = [(each, files.read(each.path)) for each in kept]
-    wanted: list[tuple[FileBackup, str | None, str | None]] = []
-    for each, text in there:
-        can, after = each.instead(text)
-        if can:
-            wanted.append((each, text, after))
-        elif not each.appended:
-            name = source_name(each.path, root)
+    wanted: list[FileChange] = []
+    for backup in backups:
+        now = files.read(backup.path)
+        possible, text = backup.revert(now)
+        if possible:
+            wanted.append(FileChange(backup.path, now, text))
+        elif not backup.appended:
             raise Conflict(
-                f"{name}: somebody has changed the same lines since, so this cannot be taken back",
-                hint="look at the file; what you want to have back can be written by hand",
+                f"{source_name(backup.path, root)}: the same lines were changed since, so this cannot be undone",
+                hint="edit the file by hand",
             )
-    done: list[FileChange] = []
-    for each, text, after in reversed(wanted):
+    restored: list[FileChange] = []
+    for change in reversed(wanted):
         try:
-            _replace(root, FileChange(each.path, text, after))
+            _replace(root, change)
         except (RalphError, OSError):
-            for back in reversed(done):
+            for back in reversed(restored):
                 with suppress(RalphError):
                     _replace(root, FileChange(back.path, back.after, back.before))
             raise
-        done.append(FileChange(each.path, text, after))
-    return done
+        restored.append(change)
+    return restored
 
 
 def _replace(root: Path, change: FileChange) -> None:
-    """Compare and replace, under the lock; None is no file."""
+    """Compare and replace under the lock; None is no file."""
     path = change.path
     tops = (root, paths.main_checkout(root), paths.state_boundary(root))
     within = next((top for top in tops if path.is_relative_to(top)), root)

@@ -1,46 +1,47 @@
-"""Runs and sessions in detail and side by side: what each iteration did, what it was asked, and what differs.
+"""A run with its iterations and prompts, and the comparison of two runs or two sessions.
 
-An iteration is its journal entry with the tokens of its prompt; the one under way is told as `running`. Prompts are
-compared line by line with the snapshot before, as far as they have a bearable length. Of two runs or two sessions
-the totals are set side by side, and `better` only says what is plainly better: fewer tokens for the same end, more
-that was used. Which of two that ended differently is better is told by how they ended alone.
-`tests/app/pages/test_compare.py` proves it.
+An iteration is its journal entry with the tokens of its prompt; the current one has the outcome `running`. In a
+comparison `better` marks only what is certain: fewer tokens for the same end, or a higher reference rate. Of two runs
+that ended differently only the status is compared.
 """
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ralph.app import lists, runs, sessions
 from ralph.app.lists import RunRow, SessionRow
 from ralph.app.loop_parts import CHECKS
+from ralph.app.pages.detail import one_line
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, UsageError
-from ralph.model.record import ObservationKind, Outcome, Record
+from ralph.model.record import ObservationKind, Outcome
 from ralph.model.work import JournalEntry, RunStatus
 
 RUNNING = "running"
-"""The outcome of an iteration that has none yet."""
+"""The outcome of an iteration that has not ended."""
 MAX_DIFF_LINES = 4_000
-"""Lines of a prompt that are compared."""
 _SUMMARY = 200
+_RANKS = (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING, RunStatus.SUCCESS)
+"""How a run ended, from worst to best."""
 
 Value = str | int | float | None
+Difference = dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class CriterionCheck:
-    """What came of one criterion."""
+class Check(NamedTuple):
+    """The result of one acceptance check."""
 
     name: str
     passed: bool
     output: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IterationView:
+class IterationView(NamedTuple):
     """One iteration of a run; `summary` is the first line of its notes."""
 
     number: int
@@ -48,77 +49,35 @@ class IterationView:
     outcome: str
     task: str = ""
     seconds: float = 0.0
-    cost: float = 0.0
+    cost_usd: float = 0.0
     tokens: int = 0
     summary: str = ""
     notes: str = ""
     files: tuple[str, ...] = ()
-    checks: tuple[CriterionCheck, ...] = ()
+    checks: tuple[Check, ...] = ()
     model: str = ""
     has_prompt: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class RunPage:
-    """A run with its iterations."""
-
-    row: RunRow
-    iterations: tuple[IterationView, ...]
+    def to_json(self) -> dict[str, Any]:
+        """Return the iteration with its checks as objects."""
+        return {**self._asdict(), "checks": [check._asdict() for check in self.checks]}
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPage:
-    """What an iteration was asked, and how that differs from the snapshot before it; `note` says what is missing."""
-
-    text: str
-    tokens: int
-    previous: int | None = None
-    diff: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RunDifference:
-    """One thing of both; `better` is `a`, `b`, or nothing where that cannot be said."""
-
-    what: str
-    a: Value
-    b: Value
-    better: str = ""
+def run_page(root: Path, run_id: str) -> tuple[RunRow, list[IterationView]]:
+    """Return a run with all its iterations, including the current one; NotFound when there is none."""
+    run = runs.read(root, run_id)
+    prompts = lists.prompt_tokens(root, run.id)
+    iterations = [_iteration(entry, prompts) for entry in runs.iterations(root, run.id)]
+    row = lists.run_row(root, run)
+    following = max((each.number for each in iterations), default=0) + 1
+    if row.alive and run.step and following in prompts:
+        current = IterationView(following, "", RUNNING, run.task, tokens=prompts[following], summary=row.why)
+        iterations.append(current._replace(model=run.next_model or run.model, has_prompt=True))
+    return row, iterations
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two of a kind, side by side; sessions have no iterations."""
-
-    a: RunRow | SessionRow
-    b: RunRow | SessionRow
-    rows: tuple[RunDifference, ...]
-    iterations: tuple[tuple[IterationView | None, IterationView | None], ...] = ()
-
-
-# --- one run -------------------------------------------------------------------------------------
-
-
-def run_page(root: Path, run_id: str) -> RunPage:
-    """A run with all its iterations, the one under way included."""
-    held = runs.read(root, run_id)
-    asked = lists.prompt_tokens(root, held.id)
-    found = [_iteration(entry, asked) for entry in runs.iterations(root, held.id)]
-    row = lists.run_row(root, held)
-    following = max((each.number for each in found), default=0) + 1
-    if row.live and held.step and following in asked:
-        model = held.next_model or held.model
-        found.append(
-            IterationView(
-                following, "", RUNNING, held.task, 0.0, 0.0, asked[following], row.why, model=model, has_prompt=True
-            )
-        )
-    return RunPage(row, tuple(found))
-
-
-def _iteration(entry: JournalEntry, asked: Mapping[int, int]) -> IterationView:
-    first = entry.notes.strip().split("\n", 1)[0]
+def _iteration(entry: JournalEntry, prompts: Mapping[int, int]) -> IterationView:
+    checks = entry.extra.get(CHECKS)
     return IterationView(
         entry.iteration,
         entry.created_at,
@@ -126,57 +85,47 @@ def _iteration(entry: JournalEntry, asked: Mapping[int, int]) -> IterationView:
         entry.task,
         round(entry.duration, 3),
         entry.cost,
-        asked.get(entry.iteration, 0),
-        first if len(first) <= _SUMMARY else f"{first[: _SUMMARY - 1]}…",
+        prompts.get(entry.iteration, 0),
+        one_line(entry.notes.strip().split("\n", 1)[0], _SUMMARY),
         entry.notes,
         entry.files,
-        tuple(_checks(entry.extra.get(CHECKS))),
+        tuple(
+            Check(str(check["name"]), check.get("passed") is True, str(check.get("output", "")))
+            for check in (checks if isinstance(checks, list) else ())
+            if isinstance(check, Mapping) and check.get("name")
+        ),
         entry.model,
-        entry.iteration in asked,
+        entry.iteration in prompts,
     )
 
 
-def _checks(told: object) -> list[CriterionCheck]:
-    """The checks that an entry tells of; what has another shape is somebody else's."""
-    found = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
-    return [
-        CriterionCheck(str(each["name"]), each.get("passed") is True, str(each.get("output", "")))
-        for each in found
-        if each.get("name")
-    ]
+def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
+    """Return the prompt of an iteration, and the diff to the prompt before it; NotFound when there is none."""
+    run = runs.read(root, run_id)
+    text = runs.snapshot(root, run.id, number)
+    page: dict[str, Any] = {"text": text, "tokens": estimate(text), "previous": None, "diff": "", "note": ""}
+    earlier = [each.iteration for each in runs.snapshots(root, run.id) if each.iteration < number]
+    if earlier:
+        before, after = runs.snapshot(root, run.id, earlier[-1]).splitlines(), text.splitlines()
+        names = (f"prompt {earlier[-1]}", f"prompt {number}")
+        lines = difflib.unified_diff(before[:MAX_DIFF_LINES], after[:MAX_DIFF_LINES], *names, lineterm="")
+        page |= {"previous": earlier[-1], "diff": "".join(f"{line}\n" for line in lines)}
+        if max(len(before), len(after)) > MAX_DIFF_LINES:
+            page["note"] = f"only the first {MAX_DIFF_LINES:,} lines are compared"
+    return page
 
 
-def prompt_page(root: Path, run_id: str, number: int) -> PromptPage:
-    """What an iteration was asked, and what changed since the one before."""
-    held = runs.read(root, run_id)
-    text = runs.snapshot(root, held.id, number)
-    before = [each.iteration for each in runs.snapshots(root, held.id) if each.iteration < number]
-    if not before:
-        return PromptPage(text, estimate(text))
-    earlier = runs.snapshot(root, held.id, before[-1])
-    diff, note = _diff(earlier, text, f"prompt {before[-1]}", f"prompt {number}")
-    return PromptPage(text, estimate(text), before[-1], diff, note)
+# --- comparison ------------------------------------------------------------------------------------
 
 
-def _diff(before: str, after: str, old: str, new: str) -> tuple[str, str]:
-    """A unified diff by lines, and a word where a text is too long for it."""
-    one, other = before.splitlines(), after.splitlines()
-    note = f"only the first {MAX_DIFF_LINES:,} lines are compared" if max(len(one), len(other)) > MAX_DIFF_LINES else ""
-    lines = difflib.unified_diff(one[:MAX_DIFF_LINES], other[:MAX_DIFF_LINES], old, new, lineterm="")
-    return "".join(f"{line}\n" for line in lines), note
-
-
-# --- two of a kind -------------------------------------------------------------------------------
-
-
-def compare(root: Path, a: str, b: str) -> Comparison:
-    """Two runs or two sessions side by side; UsageError for one of each."""
+def compare(root: Path, a: str, b: str) -> dict[str, Any]:
+    """Compare two runs or two sessions; UsageError for one of each."""
     if not (a and b):
-        raise UsageError("two are needed to be compared", hint="name two runs, or two sessions")
-    kinds = [_is_run(root, name) for name in (a, b)]
-    if kinds[0] != kinds[1]:
+        raise UsageError("two are needed for a comparison", hint="name two runs, or two sessions")
+    are_runs = [_is_run(root, name) for name in (a, b)]
+    if are_runs[0] != are_runs[1]:
         raise UsageError("a run and a session cannot be compared", hint="name two runs, or two sessions")
-    return _compare_runs(run_page(root, a), run_page(root, b)) if kinds[0] else _compare_sessions(root, a, b)
+    return _compare_runs(root, a, b) if are_runs[0] else _compare_sessions(root, a, b)
 
 
 def _is_run(root: Path, name: str) -> bool:
@@ -190,86 +139,66 @@ def _is_run(root: Path, name: str) -> bool:
     return True
 
 
-def _compare_runs(a: RunPage, b: RunPage) -> Comparison:
-    both = (a, b)
-    ends = [_rank(each.row.status) for each in both]
-    alike = ends[0] == ends[1]
-    rows = [
-        _row("goal", both, lambda each: each.row.goal),
-        _better("status", both, lambda each: each.row.status, lambda each: _rank(each.row.status)),
-        _row("why it ended", both, lambda each: each.row.why),
-        _row("agent", both, lambda each: each.row.agent),
-        _row("model", both, lambda each: each.row.model or _models(each)),
-        _fewer("iterations", both, lambda each: each.row.iterations, alike),
-        _fewer("seconds", both, lambda each: each.row.seconds, alike),
-        _fewer("cost in dollars", both, lambda each: round(each.row.cost, 4), alike),
-        _fewer("tokens of all prompts", both, lambda each: each.row.tokens, alike),
-        _row("tokens of the longest prompt", both, lambda each: max([one.tokens for one in each.iterations] or [0])),
-        *(_outcomes(both, outcome) for outcome in Outcome if any(_outcome_count(each, outcome) for each in both)),
-        _row("files changed", both, lambda each: len(_files(each))),
-        _row("checks passed", both, _passed_criteria),
-    ]
-    shared = len(_files(a) & _files(b))
-    rows.append(RunDifference("files changed by both", shared, shared))
-    return Comparison(a.row, b.row, tuple(rows), tuple(zip_longest(a.iterations, b.iterations)))
+def _difference(what: str, a: Value, b: Value, better: str = "") -> Difference:
+    return {"what": what, "a": a, "b": b, "better": better}
 
 
-_Pair = tuple[RunPage, RunPage]
+def _higher(a: float, b: float) -> str:
+    return "a" if a > b else "b" if b > a else ""
 
 
-def _row(what: str, both: _Pair, tell: Callable[[RunPage], Value]) -> RunDifference:
-    return RunDifference(what, tell(both[0]), tell(both[1]))
+def _compare_runs(root: Path, a: str, b: str) -> dict[str, Any]:
+    pages = run_page(root, a), run_page(root, b)
+    rows, iterations = [page[0] for page in pages], [page[1] for page in pages]
+    ranks = [next((n for n, rank in enumerate(_RANKS) if rank.value == row.status), 0) for row in rows]
+    outcomes = [Counter(each.outcome for each in side) for side in iterations]
+    changed = [{file for each in side for file in each.files} for side in iterations]
+    differences: list[Difference] = []
+
+    def add(what: str, value: Callable[[int], Value], better: str = "") -> None:
+        differences.append(_difference(what, value(0), value(1), better))
+
+    def add_cost(what: str, value: Callable[[int], float]) -> None:
+        add(what, value, _higher(-value(0), -value(1)) if ranks[0] == ranks[1] else "")
+
+    def models(side: int) -> str:
+        return rows[side].model or ", ".join(dict.fromkeys(each.model for each in iterations[side] if each.model))
+
+    def checks(side: int) -> str:
+        passed = [check.passed for each in iterations[side] for check in each.checks]
+        return f"{sum(passed)} of {len(passed)}" if passed else ""
+
+    add("goal", lambda side: rows[side].goal)
+    add("status", lambda side: rows[side].status, _higher(*ranks))
+    add("why it ended", lambda side: rows[side].why)
+    add("agent", lambda side: rows[side].agent)
+    add("model", models)
+    add_cost("iterations", lambda side: rows[side].iterations)
+    add_cost("seconds", lambda side: rows[side].seconds)
+    add_cost("cost in dollars", lambda side: round(rows[side].cost_usd, 4))
+    add_cost("tokens of all prompts", lambda side: rows[side].tokens)
+    add("tokens of the longest prompt", lambda side: max((each.tokens for each in iterations[side]), default=0))
+    for outcome in (outcome.value for outcome in Outcome):
+        if outcomes[0][outcome] or outcomes[1][outcome]:
+            differences.append(
+                _difference(f"iterations that were {outcome}", outcomes[0][outcome], outcomes[1][outcome])
+            )
+    add("files changed", lambda side: len(changed[side]))
+    add("checks passed", checks)
+    add("files changed by both", lambda _: len(changed[0] & changed[1]))
+    pairs = zip_longest(*iterations)
+    return {
+        "a": asdict(rows[0]),
+        "b": asdict(rows[1]),
+        "rows": differences,
+        "iterations": [[None if each is None else each.to_json() for each in pair] for pair in pairs],
+    }
 
 
-def _better(
-    what: str, both: _Pair, tell: Callable[[RunPage], Value], worth: Callable[[RunPage], float]
-) -> RunDifference:
-    one, other = (worth(each) for each in both)
-    return RunDifference(what, tell(both[0]), tell(both[1]), "a" if one > other else "b" if other > one else "")
-
-
-def _fewer(what: str, both: _Pair, tell: Callable[[RunPage], float], alike: bool) -> RunDifference:
-    """Less is better, between two that came to the same end."""
-    return _better(what, both, tell, lambda each: -tell(each)) if alike else _row(what, both, tell)
-
-
-def _rank(status: str) -> int:
-    """How well a run ended."""
-    order = (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING, RunStatus.SUCCESS)
-    return next((place for place, each in enumerate(order) if each.value == status), 0)
-
-
-def _outcomes(both: _Pair, outcome: Outcome) -> RunDifference:
-    return _row(f"iterations that were {outcome.value}", both, lambda each: _outcome_count(each, outcome))
-
-
-def _outcome_count(seen: RunPage, outcome: Outcome) -> int:
-    return sum(each.outcome == outcome.value for each in seen.iterations)
-
-
-def _models(seen: RunPage) -> str:
-    return ", ".join(dict.fromkeys(each.model for each in seen.iterations if each.model))
-
-
-def _files(seen: RunPage) -> set[str]:
-    return {file for each in seen.iterations for file in each.files}
-
-
-def _passed_criteria(seen: RunPage) -> str:
-    checks = [check for each in seen.iterations for check in each.checks]
-    return f"{sum(check.passed for check in checks)} of {len(checks)}" if checks else ""
-
-
-# --- two sessions --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _SessionStats:
-    """A session, with what is counted of it."""
-
+class _SessionStats(NamedTuple):
     row: SessionRow
     seconds: int | None
-    kinds: Mapping[str, int]
+    types: Counter[str]
     files: frozenset[str]
     injected: int
     used: int
@@ -279,45 +208,47 @@ class _SessionStats:
         return round(self.used / self.injected, 4) if self.injected else None
 
 
-def _compare_sessions(root: Path, a: str, b: str) -> Comparison:
-    one, other = _session_stats(root, a), _session_stats(root, b)
-    rates = [each.rate if each.rate is not None else -1.0 for each in (one, other)]
-    best = "a" if rates[0] > rates[1] >= 0 else "b" if rates[1] > rates[0] >= 0 else ""
-    shared = len(one.files & other.files)
-    rows = [
-        RunDifference("host", one.row.host, other.row.host),
-        RunDifference("mode", one.row.mode, other.row.mode),
-        RunDifference("task", one.row.task, other.row.task),
-        RunDifference("seconds", one.seconds, other.seconds),
-        RunDifference("messages", one.row.messages, other.row.messages),
-        RunDifference("observations", one.row.observations, other.row.observations),
-        *(
-            RunDifference(f"of kind {kind.value}", one.kinds.get(kind.value, 0), other.kinds.get(kind.value, 0))
-            for kind in ObservationKind
-        ),
-        RunDifference("files touched", len(one.files), len(other.files)),
-        RunDifference("files touched by both", shared, shared),
-        RunDifference("tokens injected", one.row.tokens_injected, other.row.tokens_injected),
-        RunDifference("records injected", one.injected, other.injected),
-        RunDifference("of these referred to", one.used, other.used),
-        RunDifference("reference rate", one.rate, other.rate, best),
-    ]
-    return Comparison(one.row, other.row, tuple(rows))
-
-
 def _session_stats(root: Path, name: str) -> _SessionStats:
-    session, held = sessions.session_records(root, name)
-    book = lists.read_ledger(root)
-    handed = {each.record for each in book.injections if each.session == session.id}
-    used = {each.record for each in book.uses if each.session == session.id}
-    tokens = sum(each.tokens for each in book.injections if each.session == session.id)
-    row = lists.session_row(session, tokens, is_over=lists.is_over(root, session.id))
-    files = frozenset(file for record in held for file in record.origin.files)
-    return _SessionStats(row, session.seconds, _kind_counts(held), files, len(handed), len(handed & used))
+    session, records = sessions.session_records(root, name)
+    ledger = lists.read_ledger(root)
+    own = [each for each in ledger.injections if each.session == session.id]
+    injected = {each.record for each in own}
+    used = {each.record for each in ledger.uses if each.session == session.id}
+    row = lists.session_row(session, sum(each.tokens for each in own), is_over=lists.is_over(root, session.id))
+    return _SessionStats(
+        row,
+        session.seconds,
+        Counter(record.kind.value for record in records),
+        frozenset(file for record in records for file in record.origin.files),
+        len(injected),
+        len(injected & used),
+    )
 
 
-def _kind_counts(held: Sequence[Record]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for record in held:
-        found[record.kind.value] = found.get(record.kind.value, 0) + 1
-    return found
+def _compare_sessions(root: Path, a: str, b: str) -> dict[str, Any]:
+    one, other = _session_stats(root, a), _session_stats(root, b)
+    better = "" if one.rate is None or other.rate is None else _higher(one.rate, other.rate)
+    shared = len(one.files & other.files)
+    return {
+        "a": asdict(one.row),
+        "b": asdict(other.row),
+        "rows": [
+            _difference("host", one.row.host, other.row.host),
+            _difference("mode", one.row.mode, other.row.mode),
+            _difference("task", one.row.task, other.row.task),
+            _difference("seconds", one.seconds, other.seconds),
+            _difference("messages", one.row.messages, other.row.messages),
+            _difference("observations", one.row.observations, other.row.observations),
+            *(
+                _difference(f"of type {kind.value}", one.types[kind.value], other.types[kind.value])
+                for kind in ObservationKind
+            ),
+            _difference("files touched", len(one.files), len(other.files)),
+            _difference("files touched by both", shared, shared),
+            _difference("tokens injected", one.row.tokens_injected, other.row.tokens_injected),
+            _difference("records injected", one.injected, other.injected),
+            _difference("of these used", one.used, other.used),
+            _difference("reference rate", one.rate, other.rate, better),
+        ],
+        "iterations": [],
+    }

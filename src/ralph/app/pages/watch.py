@@ -1,13 +1,12 @@
-"""What has changed since somebody last looked: the pages ask about once a second, for as long as one is open.
+"""Detects what changed in a project since the last look; open pages ask about once a second.
 
-Nothing runs in the background and nobody is told by the system: each look is a `stat` of the files that hold something
-(a listing of a folder gives most of them), so that it costs a few milliseconds with a thousand sessions, and sees what
-editors, git, hooks and loops did alike. Runs are read when their files changed, and for as long as one is under way,
-since a run that is killed leaves no trace. `tests/app/pages/test_watch.py` proves it.
+Each look is a `stat` of the files that hold something, so that it costs a few milliseconds with a thousand sessions and
+sees the changes of editors, git, hooks and loops alike. Runs are read when their files changed, and as long as one is
+alive, since a killed run leaves no trace.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,82 +15,69 @@ from ralph.app import lists
 from ralph.app.lists import RunRow
 
 PARTS = ("records", "tasks", "sessions", "runs", "insights")
+_TASK_FILES = ("task.json", "prd.json", "progress.txt")
 _RUNS = 20
-"""So many of the newest runs are looked at."""
+"""The newest runs that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedParts:
-    """What changed: the parts of the project, and the runs that are not as they were."""
+    """The parts of the project that changed, and the runs that changed."""
 
     changed: tuple[str, ...] = ()
     runs: tuple[RunRow, ...] = ()
 
 
 class Watcher:
-    """One who looks again and again; the first look sees what is there, and tells of the runs that are under way."""
+    """Remembers the last look; the first one reports the runs that are alive."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._marks: Mapping[str, int] | None = None
+        self._marks: dict[str, int] | None = None
         self._runs: dict[str, RunRow] = {}
 
     def look(self) -> ChangedParts:
-        """What changed since the last look."""
-        before, self._marks = self._marks, marks(self._root)
+        """Return what changed since the last look."""
+        before, self._marks = self._marks, part_marks(self._root)
         changed = tuple(part for part in PARTS if before is not None and before[part] != self._marks[part])
-        if before is not None and "runs" not in changed and not any(row.live for row in self._runs.values()):
+        if before is not None and "runs" not in changed and not any(row.alive for row in self._runs.values()):
             return ChangedParts(changed)
-        found, _ = lists.run_rows(self._root, limit=_RUNS)
-        known, self._runs = self._runs, {row.id: row for row in found}
-        told = [row for row in found if row != known.get(row.id)] if before is not None else []
-        return ChangedParts(changed, tuple(told) if before is not None else tuple(row for row in found if row.live))
+        known, self._runs = self._runs, {row.id: row for row in lists.run_rows(self._root, limit=_RUNS)[0]}
+        listed = self._runs.values()
+        if before is None:
+            return ChangedParts((), tuple(row for row in listed if row.alive))
+        return ChangedParts(changed, tuple(row for row in listed if row != known.get(row.id)))
 
 
-def marks(root: Path) -> dict[str, int]:
-    """For each part a number that is another one when a file of it is."""
-    tasks = paths.tasks_folder(root)
-    folders = [Path(entry.path) for entry in _scan_folder(tasks) if entry.is_dir()]
+def part_marks(root: Path) -> dict[str, int]:
+    """Return for each part a number that changes with its files."""
+    folders = [Path(entry.path) for entry in _scan_folder(paths.tasks_folder(root)) if entry.is_dir()]
     logs = paths.log_folder(root)
-    kept = (
+    records: tuple[Path | os.DirEntry[str], ...] = (
         *paths.memories_files(root),
         *paths.guardrails_files(root),
         *paths.progress_files(root),
         paths.global_patterns(root),
+        *_scan_folder(paths.knowledge_folder(root)),
     )
     return {
-        "records": hash((*_file_marks(kept), *_folder_marks(paths.knowledge_folder(root)))),
-        "tasks": hash(tuple(_file_marks(folder / name for folder in folders for name in _TASK_FILES))),
-        "sessions": hash((*_folder_marks(logs / "sessions"), *_file_marks([logs / "injections.jsonl"]))),
-        "runs": hash(tuple(_folder_marks(paths.runs_folder(root)))),
-        "insights": hash(tuple(_file_marks(folder / "memory" / "insights.json" for folder in folders))),
+        "records": _mark(records),
+        "tasks": _mark(folder / name for folder in folders for name in _TASK_FILES),
+        "sessions": _mark((*_scan_folder(logs / "sessions"), logs / "injections.jsonl")),
+        "runs": _mark(_scan_folder(paths.runs_folder(root))),
+        "insights": _mark(folder / "memory" / "insights.json" for folder in folders),
     }
 
 
-_TASK_FILES = ("task.json", "prd.json", "progress.txt")
-
-_Mark = tuple[str, int, int]
-
-
-def _file_marks(found: Iterable[Path]) -> Iterator[_Mark]:
+def _mark(found: "Iterable[Path | os.DirEntry[str]]") -> int:
+    marks: list[tuple[str, int, int]] = []
     for path in found:
         try:
             status = path.stat()
         except OSError:
             continue
-        yield str(path), status.st_mtime_ns, status.st_size
-
-
-def _folder_marks(folder: Path) -> Iterator[_Mark]:
-    """What stands in a folder, in whatever order the system gives it, which is put right."""
-    found: list[_Mark] = []
-    for entry in _scan_folder(folder):
-        try:
-            status = entry.stat()
-        except OSError:
-            continue
-        found.append((entry.name, status.st_mtime_ns, status.st_size))
-    yield from sorted(found)
+        marks.append((os.fspath(path), status.st_mtime_ns, status.st_size))
+    return hash(tuple(marks))
 
 
 def _scan_folder(folder: Path) -> list["os.DirEntry[str]"]:

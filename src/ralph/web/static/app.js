@@ -1,9 +1,9 @@
 // The beginning: the shell, and the page that the address asks for. Pages are loaded when they are first visited, so
 // that the first one is small; a page that cannot be loaded or drawn says so, and the rest keeps working.
 import { html, render, useEffect, useErrorBoundary, useState } from "./lib.js";
-import { Empty, Failure, Loading } from "./parts/empty.js";
-import { startKeys } from "./parts/keys.js";
-import { arriving, route, startRouter } from "./parts/router.js";
+import { Empty, Failure, Loading } from "./parts/placeholders.js";
+import { startKeys } from "./parts/shortcuts.js";
+import { focusTarget, route, startRouter } from "./parts/router.js";
 import { PageHead, Shell } from "./parts/shell.js";
 
 const loaded = new Map();
@@ -37,16 +37,16 @@ function Current() {
     if (page && state.page !== page) return; // the page is not drawn yet
     if (Current.path !== undefined && Current.path !== path) {
       // The main part and not its heading: that one is drawn again when the answer comes, and would lose the focus.
-      const field = arriving.search ? document.querySelector("[data-search]") : null;
-      arriving.search = false;
+      const field = focusTarget.search ? document.querySelector("[data-search]") : null;
+      focusTarget.search = false;
       (field ?? document.getElementById("main")).focus({ preventScroll: true });
     }
     Current.path = path;
   }, [path, state.page]);
 
   if (!page) {
-    return html`<${PageHead} title="There is no such page" />
-      <${Empty} title="Nothing is at this address" text=${path}
+    return html`<${PageHead} title="Page not found" />
+      <${Empty} title="There is no page at this address" text=${path}
         action=${html`<a class="button" href="/" data-link>To the dashboard</a>`} />`;
   }
   if (broken) {

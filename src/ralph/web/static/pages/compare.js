@@ -2,18 +2,18 @@
  * Two runs side by side, or two sessions: totals with the better one marked, then iteration beside iteration.
  *
  * Both are chosen from lists, and the choice stands in the address, so a comparison can be sent to somebody.
- * "Better" is a word and a sign, and is only said where the server says it. On a narrow screen what is compared stands
+ * "Better" is a word and a sign, and is only data where the server says it. On a narrow screen what is compared stands
  * above the two values, so that both are in sight.
  */
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Loaded } from "../parts/empty.js";
-import { Choice, Section, State } from "../parts/pieces.js";
-import { money } from "../parts/rows.js";
+import { Empty, Loaded } from "../parts/placeholders.js";
+import { Choice, Section, State } from "../parts/widgets.js";
+import { money } from "../parts/entries.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { useMedia } from "../parts/use.js";
-import { Time, number, seconds } from "../parts/words.js";
+import { useMedia } from "../parts/hooks.js";
+import { Time, number, seconds } from "../parts/format.js";
 
 const NOUNS = { runs: "run", sessions: "session" };
 
@@ -27,10 +27,10 @@ export function Page() {
   return html`<div class="page">
     <${PageHead} title=${`Compare two ${kind}`} back=${[`/${kind}`, kind === "runs" ? "Runs" : "Sessions"]} />
     <${Loaded} state=${list} lines=${2}>
-      ${(said) => html`<${Choices} kind=${kind} items=${said.items} a=${a} b=${b} />
+      ${(data) => html`<${Choices} kind=${kind} items=${data.items} a=${a} b=${b} />
         ${a && b && a !== b
-          ? html`<${Loaded} state=${both} lines=${8}>${(value) => html`<${Both} said=${value} kind=${kind} />`}<//>`
-          : html`<${Nothing} kind=${kind} items=${said.items} same=${Boolean(a) && a === b} />`}`}
+          ? html`<${Loaded} state=${both} lines=${8}>${(value) => html`<${Both} data=${value} kind=${kind} />`}<//>`
+          : html`<${Nothing} kind=${kind} items=${data.items} same=${Boolean(a) && a === b} />`}`}
     <//>
   </div>`;
 }
@@ -62,14 +62,14 @@ function Nothing({ kind, items, same }) {
       : html`<${Empty} title="There are not two sessions yet" text="Sessions are recorded by the hooks of an agent's host."
           command="ralph install claude" />`;
   }
-  const title = same ? `That is the same ${NOUNS[kind]} twice` : `Choose two ${kind}`;
+  const title = same ? `Both are the same ${NOUNS[kind]}` : `Choose two ${kind}`;
   return html`<${Empty} title=${title} text="Their totals, outcomes, checks and changed files are then shown side by side." />`;
 }
 
-function Both({ said, kind }) {
-  const paired = said.iterations ?? [];
+function Both({ data, kind }) {
+  const paired = data.iterations ?? [];
   return html`<${Section} title="Totals">
-      <div role="region" aria-label="Totals side by side"><${Totals} said=${said} kind=${kind} /></div>
+      <div role="region" aria-label="Totals side by side"><${Totals} data=${data} kind=${kind} /></div>
     <//>
     ${paired.length > 0 && html`<${Section} title="Iterations side by side">
       <ol class="pairs">
@@ -83,15 +83,15 @@ function Both({ said, kind }) {
 }
 
 /** A table of three columns; where there is no room for them, what is compared has a line of its own above the two. */
-function Totals({ said, kind }) {
+function Totals({ data, kind }) {
   const narrow = useMedia("(max-width: 640px)");
-  const heads = html`<${Head} item=${said.a} kind=${kind} /><${Head} item=${said.b} kind=${kind} />`;
+  const heads = html`<${Head} item=${data.a} kind=${kind} /><${Head} item=${data.b} kind=${kind} />`;
   const cells = (row) => html`<${Cell} what=${row.what} value=${row.a} better=${row.better === "a"} />
     <${Cell} what=${row.what} value=${row.b} better=${row.better === "b"} />`;
   if (narrow) {
     return html`<table class="compare is-stacked">
       <thead><tr>${heads}</tr></thead>
-      ${said.rows.map(
+      ${data.rows.map(
         (row) => html`<tbody key=${row.what}>
           <tr><th scope="rowgroup" colspan="2">${row.what}</th></tr>
           <tr>${cells(row)}</tr>
@@ -101,7 +101,7 @@ function Totals({ said, kind }) {
   }
   return html`<table class="compare">
     <thead><tr><th scope="col">What</th>${heads}</tr></thead>
-    <tbody>${said.rows.map((row) => html`<tr key=${row.what}><th scope="row">${row.what}</th>${cells(row)}</tr>`)}</tbody>
+    <tbody>${data.rows.map((row) => html`<tr key=${row.what}><th scope="row">${row.what}</th>${cells(row)}</tr>`)}</tbody>
   </table>`;
 }
 
@@ -135,7 +135,7 @@ function Side({ one, name }) {
       <span class="quiet iteration-facts">
         ${one.seconds > 0 && html`<span class="num">${seconds(one.seconds)}</span>`}
         ${one.tokens > 0 && html`<span class="num">${number(one.tokens)} tokens</span>`}
-        ${one.cost > 0 && html`<span class="num">${money(one.cost)}</span>`}
+        ${one.cost_usd > 0 && html`<span class="num">${money(one.cost_usd)}</span>`}
       </span></p>
     ${one.summary && html`<p>${one.summary}</p>`}
     ${failed.length > 0 && html`<p class="quiet">Failed: ${failed.map((check) => html`<code key=${check.name}>${check.name}</code> `)}</p>`}

@@ -8,12 +8,12 @@ import { html, useEffect, useId, useState } from "../lib.js";
 import { isAbort, post, useGet } from "../parts/api.js";
 import { Budget } from "../parts/budget.js";
 import { AddMemory } from "../parts/changes.js";
-import { Empty, Failure, Loading, Told } from "../parts/empty.js";
-import { Choice, Section } from "../parts/pieces.js";
+import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
+import { Choice, Section } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { useWords } from "../parts/use.js";
-import { Kind, number, sentence } from "../parts/words.js";
+import { useQueryText } from "../parts/hooks.js";
+import { Kind, number, sentence } from "../parts/format.js";
 
 const EVENTS = [
   ["UserPromptSubmit", "with a prompt"],
@@ -24,13 +24,13 @@ const EVENTS = [
 /** The page at `/context?prompt=&event=&task=`. */
 export function Page() {
   const { query } = route.value;
-  const [prompt, setPrompt, calm] = useWords("prompt", 300);
+  const [prompt, setPrompt, calm] = useQueryText("prompt", 300);
   const event = EVENTS.some(([key]) => key === query.get("event")) ? query.get("event") : "UserPromptSubmit";
   const task = query.get("task") ?? "";
   const enough = event === "SessionStart" || calm.trim() !== "" || (event === "loop" && task !== "");
   const preview = usePreview(enough ? { prompt: calm, event, task } : null);
   return html`<div class="page">
-    <${PageHead} title="Context preview" sub="What an agent would be handed. Nothing is recorded by looking." />
+    <${PageHead} title="Context preview" sub="What would be injected. The preview records nothing." />
     <${Ask} prompt=${prompt} onPrompt=${setPrompt} event=${event} task=${task} />
     <div aria-live="polite" class="visually-hidden">${spoken(preview)}</div>
     <${Preview} preview=${preview} event=${event} />
@@ -49,7 +49,7 @@ function Ask({ prompt, onPrompt, event, task }) {
         onInput=${(typed) => onPrompt(typed.currentTarget.value)}></textarea>
     </div>
     <div class="toolbar">
-      <${Choice} label="Handed over" value=${event} options=${EVENTS}
+      <${Choice} label="Injected" value=${event} options=${EVENTS}
         onChange=${(next) => setQuery({ event: next === "UserPromptSubmit" ? null : next })} />
       <${Choice} label="Working on" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
     </div>
@@ -58,59 +58,59 @@ function Ask({ prompt, onPrompt, event, task }) {
 
 /** The newest answer to what is asked; `null` asks nothing. */
 function usePreview(body) {
-  const [answer, setAnswer] = useState({ said: null, error: null, busy: false });
+  const [answer, setAnswer] = useState({ data: null, error: null, busy: false });
   const key = JSON.stringify(body);
   useEffect(() => {
-    if (!body) return setAnswer({ said: null, error: null, busy: false });
+    if (!body) return setAnswer({ data: null, error: null, busy: false });
     const control = new AbortController();
     setAnswer((old) => ({ ...old, busy: true }));
     post("/api/context", body, { signal: control.signal }).then(
-      (said) => setAnswer({ said, error: null, busy: false }),
-      (error) => isAbort(error) || setAnswer({ said: null, error, busy: false }),
+      (data) => setAnswer({ data, error: null, busy: false }),
+      (error) => isAbort(error) || setAnswer({ data: null, error, busy: false }),
     );
     return () => control.abort();
   }, [key]);
   return answer;
 }
 
-function spoken({ said, busy }) {
-  if (busy || !said) return "";
-  return `${said.items.length} items of ${number(said.used)} tokens would be handed over, ${said.left_out.length} were left out.`;
+function spoken({ data, busy }) {
+  if (busy || !data) return "";
+  return `${data.items.length} items of ${number(data.used)} tokens would be injected, ${data.left_out.length} were left out.`;
 }
 
 function Preview({ preview, event }) {
-  const { said, error, busy } = preview;
+  const { data, error, busy } = preview;
   const [chosen, setChosen] = useState(null);
   if (error) return html`<${Failure} error=${error} />`;
-  if (!said && busy) return html`<${Loading} lines=${6} what="the preview" />`;
-  if (!said) return html`<${Empty} title=${event === "loop" ? "Type a goal, or choose a task" : "Type a prompt"}
-      text="You then see which memories it would bring along, in their order, and which were left out and why. The terminal tells the same."
+  if (!data && busy) return html`<${Loading} lines=${6} what="the preview" />`;
+  if (!data) return html`<${Empty} title=${event === "loop" ? "Type a goal, or choose a task" : "Type a prompt"}
+      text="The preview lists the memories that would be injected, in order, and those that were left out, with the reason. In the terminal:"
       command='ralph context "why do the tests hang?"' />`;
   const choose = (id) => {
     setChosen(id);
     document.getElementById(`item-${id}`)?.scrollIntoView({ block: "nearest" });
   };
-  return html`<div class="preview ${busy ? "is-busy" : ""}" data-items=${said.items.length} data-used=${said.used}>
-    <${Section} title="Budget"><${Budget} budget=${said.budget} cap=${said.cap} used=${said.used} items=${said.items}
+  return html`<div class="preview ${busy ? "is-busy" : ""}" data-items=${data.items.length} data-used=${data.used}>
+    <${Section} title="Budget"><${Budget} budget=${data.budget} cap=${data.cap} used=${data.used} items=${data.items}
         chosen=${chosen} onChoose=${choose} /><//>
-    ${said.notes?.length > 0 && html`<ul class="remarks">${said.notes.map((note) => html`<li key=${note}><${Told} text=${sentence(note)} /></li>`)}</ul>`}
+    ${data.notes?.length > 0 && html`<ul class="remarks">${data.notes.map((note) => html`<li key=${note}><${RichText} text=${sentence(note)} /></li>`)}</ul>`}
     <div class="columns columns-wide">
-      <${Section} title="Handed over" aside=${html`<span class="quiet num">${number(said.items.length)}</span>`}>
-        <${Items} said=${said} chosen=${chosen} /><//>
-      <${Section} title="Left out" aside=${html`<span class="quiet num">${number(said.left_out.length)}</span>`}>
-        <${LeftOut} items=${said.left_out} /><//>
+      <${Section} title="Injected" aside=${html`<span class="quiet num">${number(data.items.length)}</span>`}>
+        <${Items} data=${data} chosen=${chosen} /><//>
+      <${Section} title="Left out" aside=${html`<span class="quiet num">${number(data.left_out.length)}</span>`}>
+        <${LeftOut} items=${data.left_out} /><//>
     </div>
-    ${said.text && html`<details class="more-of exact">
-          <summary>Exactly what the agent would read (${number(said.tokens)} tokens)</summary><pre class="code">${said.text}</pre></details>`}
+    ${data.text && html`<details class="more-of exact">
+          <summary>Exactly what the agent would read (${number(data.tokens)} tokens)</summary><pre class="code">${data.text}</pre></details>`}
   </div>`;
 }
 
-function Items({ said, chosen }) {
-  if (!said.items.length) return html`<${Empty} title="Nothing would be handed over"
-      text="No record fits this closely enough. Say more, or keep what is missing." command='ralph memory add "what one should know"'
+function Items({ data, chosen }) {
+  if (!data.items.length) return html`<${Empty} title="Nothing would be injected"
+      text="No record matches closely enough. Use a longer prompt, or add a memory." command='ralph memory add "what one should know"'
       action=${html`<${AddMemory} />`} />`;
   return html`<ol class="items">
-      ${said.items.map((item) => html`<li key=${item.id + item.order}
+      ${data.items.map((item) => html`<li key=${item.id + item.order}
         id=${`item-${item.id}`} class="item ${chosen === item.id ? "is-chosen" : ""}"><${Item} item=${item} /></li>`)}</ol>`;
 }
 
@@ -118,30 +118,30 @@ function Item({ item }) {
   return html`<div class="item-head"><span class="item-order num" aria-hidden="true">${item.order}</span>
       <a class="item-title" href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.text || item.id}</a>
       <span class="num quiet item-tokens">${number(item.tokens)} tokens</span></div>
-    <p class="item-why"><${Kind} kind=${item.kind} />
+    <p class="item-why"><${Kind} kind=${item.type} />
       ${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) =>
           html`<span key=${one} class="reason">${one}</span>`)}</p>
-    ${item.text && html`<details class="item-text"><summary>Its words</summary><pre class="code">${item.text}</pre></details>`}`;
+    ${item.text && html`<details class="item-text"><summary>Text</summary><pre class="code">${item.text}</pre></details>`}`;
 }
 
 const SHOWN = 5;
 
-/** What was left out, by reason: the same reason is said once. */
+/** What was left out, by reason: the same reason is data once. */
 function LeftOut({ items }) {
-  if (!items.length) return html`<p class="quiet">Nothing that fits was left out.</p>`;
+  if (!items.length) return html`<p class="quiet">Nothing was left out.</p>`;
   const reasons = new Map();
   for (const item of items) reasons.set(item.why, [...(reasons.get(item.why) ?? []), item]);
   return [...reasons].map(
     ([why, group]) => html`<div key=${why} class="left">
       <h3>${sentence(why)}</h3>
-      <${Named} items=${group.slice(0, SHOWN)} />
+      <${RecordLinks} items=${group.slice(0, SHOWN)} />
       ${group.length > SHOWN && html`<details class="more-of"><summary>${number(group.length - SHOWN)} more</summary>
-        <${Named} items=${group.slice(SHOWN)} /></details>`}
+        <${RecordLinks} items=${group.slice(SHOWN)} /></details>`}
     </div>`,
   );
 }
 
-function Named({ items }) {
+function RecordLinks({ items }) {
   return html`<ul class="found">
     ${items.map((item) => html`<li key=${item.id}>
       <a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a>

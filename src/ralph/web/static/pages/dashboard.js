@@ -7,14 +7,14 @@
  */
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Loaded, Told } from "../parts/empty.js";
+import { Empty, Loaded, RichText } from "../parts/placeholders.js";
 import { Health } from "../parts/health.js";
-import { onEvent } from "../parts/live.js";
-import { between, Choice, Section, stateWord, Switches, toggled } from "../parts/pieces.js";
+import { onEvent } from "../parts/events.js";
+import { secondsBetween, Choice, Section, stateLabel, Switches, toggled } from "../parts/widgets.js";
 import { Plot } from "../parts/plot.js";
-import { RunEntry, SessionEntry, TaskEntry } from "../parts/rows.js";
+import { RunEntry, SessionEntry, TaskEntry } from "../parts/entries.js";
 import { PageHead, project } from "../parts/shell.js";
-import { count, number, seconds, sentence } from "../parts/words.js";
+import { count, number, seconds, sentence } from "../parts/format.js";
 
 const STATES = ["in_progress", "pending", "blocked", "failed", "done"];
 const SHOWN = 8;
@@ -33,21 +33,21 @@ export function Page() {
   return html`<div class="board">
     <${PageHead} title="Dashboard" sub=${html`<${Sub} />`} />
     <${Loaded} state=${board} lines=${8}>
-      ${(said) => html`<${Running} runs=${said.runs} />
+      ${(data) => html`<${Running} runs=${data.runs} />
         <div class="board-grid">
           <div class="board-wide">
-            <${Tasks} tasks=${said.tasks} />
-            <${Tokens} tokens=${said.tokens} />
-            <${Hooks} hooks=${said.hooks} />
+            <${Tasks} tasks=${data.tasks} />
+            <${Tokens} tokens=${data.tokens} />
+            <${Hooks} hooks=${data.hooks} />
           </div>
           <div class="board-side">
             <${Section} title="Memory health"
               aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${again}>
-                ${health.loading ? "Looking" : "Look again"}</button>`}>
+                ${health.loading ? "Checking" : "Check again"}</button>`}>
               <${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
-            <${Doctor} notes=${[...(said.doctor ?? []), ...(doctor.value?.items ?? [])]} />
-            <${Sessions} sessions=${said.sessions} />
-            <${Ended} runs=${said.runs} />
+            <${Doctor} notes=${[...(data.doctor ?? []), ...(doctor.value?.items ?? [])]} />
+            <${Sessions} sessions=${data.sessions} />
+            <${Ended} runs=${data.runs} />
           </div>
         </div>`}
     <//>
@@ -61,28 +61,28 @@ function Sub() {
 
 /** Running loops; the seconds are counted here, the rest is what the server says. */
 function Running({ runs }) {
-  const [told, setTold] = useState({});
-  useEffect(() => onEvent("run", (run) => setTold((old) => ({ ...old, [run.id]: { ...run, heard: performance.now() } }))), []);
-  useEffect(() => setTold(recent), [runs]);
+  const [updates, setUpdates] = useState({});
+  useEffect(() => onEvent("run", (run) => setUpdates((old) => ({ ...old, [run.id]: { ...run, received: performance.now() } }))), []);
+  useEffect(() => setUpdates(recent), [runs]);
   const known = new Map(runs.map((run) => [run.id, run]));
-  for (const run of Object.values(told)) known.set(run.id, { ...known.get(run.id), ...run });
-  const live = [...known.values()].filter((run) => run.live);
+  for (const run of Object.values(updates)) known.set(run.id, { ...known.get(run.id), ...run });
+  const live = [...known.values()].filter((run) => run.alive);
   return html`<${Section} title="Running now" class="running"
       aside=${live.length > 0 && html`<span class="quiet num">${number(live.length)}</span>`}>
     <div aria-live="polite" class="visually-hidden">
       ${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ")}</div>
     ${live.length === 0
       ? html`<${Empty} title="No loop is running"
-          text="A loop gives an agent one prompt after another until the work is done. What it does appears here while it does it."
+          text="A loop gives an agent one prompt after another until the work is done. Progress appears here."
           command='ralph loop start "what should be done"' />`
       : html`<ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>`}
   <//>`;
 }
 
 /** What was heard a moment ago: an answer that was asked for before it may be older. */
-function recent(told) {
+function recent(updates) {
   const since = performance.now() - 1500;
-  return Object.fromEntries(Object.entries(told).filter(([, run]) => run.heard > since));
+  return Object.fromEntries(Object.entries(updates).filter(([, run]) => run.received > since));
 }
 
 /** The iteration that a run is at: `iterations` counts those that have ended, `step` is empty between two. */
@@ -98,9 +98,9 @@ function LiveRun({ run }) {
   }, []);
   return html`<article class="card live" data-run=${run.id} data-iteration=${current(run)}>
     <p class="live-top"><span class="pulse" aria-hidden="true"></span>iteration <b class="num">${current(run)}</b>
-      <span class="num quiet">${seconds(Math.round(between(run.started_at)))}</span></p>
+      <span class="num quiet">${seconds(Math.round(secondsBetween(run.started_at)))}</span></p>
     <h3><a href=${`/runs/${encodeURIComponent(run.id)}`} data-link>${run.goal || run.id}</a></h3>
-    <p class="live-line"><${Told} text=${run.why || run.step || "The agent is at work."} /></p>
+    <p class="live-line"><${RichText} text=${run.why || run.step || "The agent is working."} /></p>
     <p class="quiet live-foot"><code>${run.id}</code>
       ${run.agent && html`<span>${run.agent}</span>`}
       ${run.tokens > 0 && html`<span class="num">${number(run.tokens)} tokens</span>`}
@@ -129,7 +129,7 @@ function Tasks({ tasks }) {
   if (total === 0) {
     return html`<${Section} title="Tasks">
         <${Empty} title="There are no tasks"
-          text="A task is one piece of work with its own log, runs and findings. Add one, or import a PRD."
+          text="A task is one piece of work with its own log, runs and insights. Add one, or import a PRD."
           command='ralph task add "what should be done"' /><//>`;
   }
   const sort = html`<${Choice} label="Sort by" value=${order} onChange=${setOrder}
@@ -138,7 +138,7 @@ function Tasks({ tasks }) {
     <div class="toolbar">
       <${Switches} label="Show tasks in these states" on=${on} onToggle=${(state) => setOn(toggled(on, state))}
         options=${states.map((state) =>
-            ({ key: state, label: stateWord(state), count: tasks.by_state[state], class: `state-${state}` }))} />
+            ({ key: state, label: stateLabel(state), count: tasks.by_state[state], class: `state-${state}` }))} />
     </div>
     <ul class="entries" aria-label="Tasks">
       ${chosen.slice(0, SHOWN).map((task) => html`<li key=${task.id}><${TaskEntry} task=${task} /></li>`)}</ul>
@@ -169,7 +169,7 @@ function Tokens({ tokens }) {
           <${Plot} title="Reference rate" days=${tokens.days} say=${percent} top=${1} height=${132}
             series=${[{ label: "reference rate", values: tokens.rate, colour: "--plot-2" }]} />`
       : html`<${Empty} title="Nothing was injected yet"
-          text="Once an agent's hooks ask for context, each day's tokens stand here, with how many of them the agent came back to."
+          text="Once an agent's hooks ask for context, each day's tokens stand here, with how many of them were used."
           command="ralph install claude" />`}
   <//>`;
 }
@@ -181,13 +181,13 @@ function Hooks({ hooks }) {
   if (!hooks.events.length) {
     return html`<${Section} title="Hook latency">
         <${Empty} title="No hook has run"
-          text="Hooks are how an agent's host tells Ralph what happens. Their time is measured here, for they must not be felt."
+          text="Through hooks an agent's host reports events to Ralph. Their response times are shown here."
           command="ralph install claude" /><//>`;
   }
   const failing = hooks.events.some((event) => event.failures !== null); // by event only where that is known
   return html`<${Section} title="Hook latency">
-    ${hooks.note && html`<p class="quiet remark"><${Told} text=${sentence(hooks.note)} /></p>`}
-    ${hooks.days?.length > 0 && html`<h3 class="plot-title">Half of the hooks took at most so long</h3>
+    ${hooks.note && html`<p class="quiet remark"><${RichText} text=${sentence(hooks.note)} /></p>`}
+    ${hooks.days?.length > 0 && html`<h3 class="plot-title">Median response time of hooks</h3>
       <${Plot} title="Median time of a hook" days=${hooks.days} say=${milliseconds} height=${132}
         series=${[{ label: "median", values: hooks.p50, colour: "--plot-2" }]} />`}
     <div class="scroller" tabindex="0" role="region" aria-label="Hook latency by event">
@@ -221,7 +221,7 @@ function Sessions({ sessions }) {
 }
 
 function Ended({ runs }) {
-  const ended = runs.filter((run) => !run.live).slice(0, 4);
+  const ended = runs.filter((run) => !run.alive).slice(0, 4);
   if (!ended.length) return null;
   return html`<${Section} title="Recent runs" aside=${html`<a href="/runs" data-link>All runs</a>`}>
     <ul class="entries is-narrow">${ended.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>
@@ -235,8 +235,8 @@ function Doctor({ notes }) {
     <ul class="notes">
       ${notes.map(
         (note, at) => html`<li key=${at} class="note note-${note.level}">
-          <b>${note.level}</b>: <${Told} text=${note.message} />
-          ${note.hint && html`<span class="quiet note-hint"><${Told} text=${sentence(note.hint)} /></span>`}
+          <b>${note.level}</b>: <${RichText} text=${note.message} />
+          ${note.hint && html`<span class="quiet note-hint"><${RichText} text=${sentence(note.hint)} /></span>`}
         </li>`,
       )}
     </ul>

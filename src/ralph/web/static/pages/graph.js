@@ -1,5 +1,5 @@
 /**
- * The graph: how memories, files, symbols, tags, tasks and sessions hang together, at any time.
+ * The graph: how memories, files, symbols, tags, tasks and sessions are linked, at any time.
  *
  * The picture and the lists show the same nodes and edges: what the server says for task, tag and time, less the
  * kinds that the legend has off, more what a path or a panel brought along. All of it stands in the address.
@@ -7,16 +7,16 @@
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { AddMemory } from "../parts/changes.js";
-import { Empty, Loaded } from "../parts/empty.js";
-import { Force } from "../parts/force.js";
-import { EdgeList, NodeList, NodePanel, PathWords } from "../parts/nodes.js";
-import { Pick } from "../parts/pick.js";
-import { Choice, Switches, Tabs, toggled } from "../parts/pieces.js";
+import { Empty, Loaded } from "../parts/placeholders.js";
+import { Force } from "../parts/force_graph.js";
+import { EdgeList, NodeList, NodePanel, PathSteps } from "../parts/nodes.js";
+import { Pick } from "../parts/node_picker.js";
+import { Choice, Switches, Tabs, toggled } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
-import { KINDS, kindWord, Shape } from "../parts/shapes.js";
+import { KINDS, typeLabel, Shape } from "../parts/node_shapes.js";
 import { PageHead } from "../parts/shell.js";
 import { TimeSlider } from "../parts/slider.js";
-import { count, number } from "../parts/words.js";
+import { count, number } from "../parts/format.js";
 
 const NONE = { nodes: [], edges: [] };
 
@@ -28,19 +28,19 @@ export function Page() {
   const ends = { a: query.get("a") ?? "", b: query.get("b") ?? "" };
   const path = useGet(ends.a && ends.b && ends.a !== ends.b ? "/api/graph/path" : null, { ...ends, as_of: asked.as_of });
   return html`<${PageHead} title="Graph"
-      sub="How what is known hangs together. Solid edges were stated by somebody, dashed ones follow from the records." />
+      sub="How everything is linked. Solid edges were added by hand, dashed ones are derived from the records." />
     <${Loaded} state=${graph} lines=${8} what="the graph">
-      ${(said) =>
-        said.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
-          ? html`<${Empty} title="There is nothing to join yet"
-              text="Nodes are made of memories and what they speak of: files, symbols, tags, tasks, sessions. Keep a memory that names a file, or state an edge."
+      ${(data) =>
+        data.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
+          ? html`<${Empty} title="The graph is empty"
+              text="Nodes are memories and what they mention: files, symbols, tags, tasks, sessions. Add a memory that names a file, or link two nodes."
               command='ralph memory add "src/db.ts needs the pool started first"'
               action=${html`<${AddMemory} />`} />`
-          : html`<${Seen} said=${said} asked=${asked} ends=${ends} path=${path} loading=${graph.loading} />`}
+          : html`<${GraphView} data=${data} asked=${asked} ends=${ends} path=${path} loading=${graph.loading} />`}
     <//>`;
 }
 
-function Filters({ asked, said, children }) {
+function Filters({ asked, data, children }) {
   const tasks = useGet("/api/tasks", { limit: 200, sort: "newest" }, { on: ["tasks"] });
   const tags = useGet("/api/tags", { limit: 200 });
   const options = [["", "all tasks"], ...(tasks.value?.items ?? []).map((one) => [one.id, one.title])];
@@ -51,17 +51,17 @@ function Filters({ asked, said, children }) {
     ${children}
     <${Choice} label="Task" name="task" value=${asked.task} options=${options} onChange=${(task) => setQuery({ task })} />
     <${Choice} label="Tag" name="tag" value=${asked.tag} options=${words} onChange=${(tag) => setQuery({ tag })} />
-    <${TimeSlider} from=${said.from} until=${said.until} value=${asked.as_of} onChange=${(as_of) => setQuery({ as_of })} />
+    <${TimeSlider} from=${data.from} until=${data.until} value=${asked.as_of} onChange=${(as_of) => setQuery({ as_of })} />
   </div>`;
 }
 
 /** What is shown: the answer, what a panel or a path added, less the kinds that are off. */
-function shownOf(said, added, path, off) {
+function shownOf(data, added, path, off) {
   const nodes = new Map();
   for (const node of [...said.nodes, ...added.nodes, ...path.nodes]) if (!nodes.has(node.id)) nodes.set(node.id, node);
   const counts = {};
-  for (const node of nodes.values()) counts[node.kind] = (counts[node.kind] ?? 0) + 1;
-  for (const [id, node] of nodes) if (off.has(node.kind)) nodes.delete(id);
+  for (const node of nodes.values()) counts[node.type] = (counts[node.type] ?? 0) + 1;
+  for (const [id, node] of nodes) if (off.has(node.type)) nodes.delete(id);
   const edges = new Map();
   for (const edge of [...said.edges, ...added.edges, ...path.edges]) {
     if (nodes.has(edge.source) && nodes.has(edge.target)) edges.set(`${edge.source} ${edge.relation} ${edge.target}`, edge);
@@ -69,20 +69,20 @@ function shownOf(said, added, path, off) {
   return { nodes: [...nodes.values()], edges: [...edges.values()], counts };
 }
 
-function Seen({ said, asked, ends, path, loading }) {
+function GraphView({ data, asked, ends, path, loading }) {
   const { query } = route.value;
   const [added, setAdded] = useState(NONE);
   const control = useRef(null);
   const off = new Set(query.getAll("off"));
   const found = path.value?.found ? path.value : NONE;
-  const seen = useMemo(() => shownOf(said, added, found, off), [said, added, found, [...off].join(" ")]);
+  const seen = useMemo(() => shownOf(data, added, found, off), [data, added, found, [...off].join(" ")]);
   const selected = query.get("node");
-  const chosen = seen.nodes.find((node) => node.id === selected) ?? said.nodes.find((node) => node.id === selected);
+  const chosen = seen.nodes.find((node) => node.id === selected) ?? data.nodes.find((node) => node.id === selected);
   const open = (id) => setQuery({ node: id });
   const view = query.get("view") ?? "picture";
-  const all = said.nodes.length >= said.total_nodes;
+  const all = data.nodes.length >= data.total_nodes;
   const add = (more) => setAdded((old) => ({ nodes: [...old.nodes, ...more.nodes], edges: [...old.edges, ...more.edges] }));
-  useEffect(() => setAdded(NONE), [said.total_nodes, asked.as_of]);
+  useEffect(() => setAdded(NONE), [data.total_nodes, asked.as_of]);
   useMissing(chosen ? null : selected, asked.as_of, add);
   const find = (node) => {
     if (!node) return open(null);
@@ -95,9 +95,9 @@ function Seen({ said, asked, ends, path, loading }) {
     { key: "nodes", label: "Nodes", count: seen.nodes.length },
     { key: "edges", label: "Edges", count: seen.edges.length },
   ];
-  const words = html`<span class="quiet" role="status">${counted(seen, said)}${loading ? ", asking again" : ""}</span>`;
-  return html`<${Filters} asked=${asked} said=${said}>
-      <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${chosen?.title ?? ""} onPick=${find} search=${true} /><//>
+  const words = html`<span class="quiet" role="status">${counted(seen, data)}${loading ? ", asking again" : ""}</span>`;
+  return html`<${Filters} asked=${asked} data=${data}>
+      <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${chosen?.name ?? ""} onPick=${find} search=${true} /><//>
     <${Legend} counts=${seen.counts} off=${off} />
     <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />
     <div class="graph-body ${chosen ? "has-panel" : ""}">
@@ -121,15 +121,15 @@ function useMissing(id, asOf, add) {
   }, [near.value]);
 }
 
-function counted(seen, said) {
+function counted(seen, data) {
   const words = `${count(seen.nodes.length, "node")} and ${count(seen.edges.length, "edge")}`;
-  return said.total_nodes > said.nodes.length
-    ? `${words} of ${number(said.total_nodes)} nodes and ${number(said.total_edges)} edges: those with the most edges` : words;
+  return data.total_nodes > data.nodes.length
+    ? `${words} of ${number(data.total_nodes)} nodes and ${number(data.total_edges)} edges: those with the most edges` : words;
 }
 
 function Picture({ seen, selected, path, onOpen, control }) {
   if (!seen.nodes.length) {
-    return html`<${Empty} title="No node is left"
+    return html`<${Empty} title="No nodes match"
       text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or take a filter away." />`;
   }
   const counts = `${count(seen.nodes.length, "node")} and ${count(seen.edges.length, "edge")}`;
@@ -151,7 +151,7 @@ function Legend({ counts, off }) {
   const on = new Set(kinds.filter((kind) => !off.has(kind)));
   const option = (kind) => ({
     key: kind,
-    label: kindWord(kind),
+    label: typeLabel(kind),
     count: number(counts[kind] ?? 0),
     sign: html`<${Shape} kind=${kind} />`,
   });
@@ -174,13 +174,13 @@ function Between({ nodes, all, ends, path, onOpen }) {
     </div>
     <div role="status" data-path=${set && path.value ? (path.value.found ? path.value.nodes.length : 0) : undefined}>
       ${set && ends.a === ends.b && html`<p class="quiet">That is the same node twice.</p>`}
-      ${set && ends.a !== ends.b && html`<${Loaded} state=${path} lines=${1}>${(said) => html`<${Way} said=${said} onOpen=${onOpen} />`}<//>`}
+      ${set && ends.a !== ends.b && html`<${Loaded} state=${path} lines=${1}>${(data) => html`<${Way} data=${data} onOpen=${onOpen} />`}<//>`}
       ${!set && (ends.a || ends.b) && html`<p class="quiet">Choose the other end, here or in a node's panel.</p>`}
     </div>
   </details>`;
 }
 
-function Way({ said, onOpen }) {
-  if (!said.found) return html`<p>No way leads from one to the other at this time.</p>`;
-  return html`<${PathWords} path=${said} onOpen=${onOpen} />`;
+function Way({ data, onOpen }) {
+  if (!data.found) return html`<p>No way leads from one to the other at this time.</p>`;
+  return html`<${PathSteps} path=${data} onOpen=${onOpen} />`;
 }

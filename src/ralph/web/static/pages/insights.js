@@ -4,20 +4,20 @@ import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { ChangeDialog } from "../parts/changes.js";
 import { Button, IdLink, recordPath, taskPath } from "../parts/controls.js";
-import { Empty, Loaded } from "../parts/empty.js";
+import { Empty, Loaded } from "../parts/placeholders.js";
 import { Icon } from "../parts/icons.js";
 import { setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { count, Kind, said, sentence } from "../parts/words.js";
+import { count, Kind, readable, sentence } from "../parts/format.js";
 
 const STATES = ["proposed", "accepted", "rejected", "all"];
-const SUB = "What was learned, and waits for your word. What you accept may be promoted to where every agent reads it.";
-const FROM =
-  "Insights come from sessions and runs: an error and what fixed it, a thing said twice, a choice that was stated. " +
-  "They are looked for when a task ends, or with this command.";
+const SUB = "Proposed memories that wait for review. Accepted ones can be promoted to files that every agent reads.";
+const EXPLANATION =
+  "Insights come from sessions and runs: an error and its fix, a repeated statement, a decision. " +
+  "They are extracted when a task ends, or with this command.";
 
 /** Evidence is an id of a record, or words. */
-function Proof({ one }) {
+function EvidenceItem({ one }) {
   const text = typeof one === "string" ? one : (one.text ?? one.id ?? JSON.stringify(one));
   return /^(mem|obs|ins|jrn|know|pat)-[\w-]+$/.test(text) ? html`<${IdLink} path=${recordPath} id=${text} />` : text;
 }
@@ -26,7 +26,7 @@ function Evidence({ items }) {
   if (!items?.length) return null;
   return html`<details class="evidence">
     <summary>${count(items.length, "piece")} of evidence</summary>
-    <ul>${items.map((one, at) => html`<li key=${at}><${Proof} one=${one} /></li>`)}</ul>
+    <ul>${items.map((one, at) => html`<li key=${at}><${EvidenceItem} one=${one} /></li>`)}</ul>
   </details>`;
 }
 
@@ -37,16 +37,16 @@ function Insight({ one, act }) {
   const more = titled ? one.text : rest.join("\n").trim();
   return html`<li class="card insight">
     <div class="insight-head">
-      <${Kind} kind=${one.kind || "insight"} />
-      <span class="badge ${one.status === "accepted" ? "good" : ""}">${said(one.status)}</span>
+      <${Kind} kind=${one.type || "insight"} />
+      <span class="badge ${one.status === "accepted" ? "good" : ""}">${readable(one.status)}</span>
       ${one.due && html`<span class="badge warn" title="It is promoted when its task is done">due</span>`}
-      <span class="quiet small num">seen ${count(one.seen ?? 1, "time")}</span>
+      <span class="quiet small num">seen ${count(one.count ?? 1, "time")}</span>
       ${one.task && html`<${IdLink} path=${taskPath} id=${one.task} small=${true} />`}
     </div>
     <h2 class="insight-title"><a href=${recordPath(one.id)} data-link>${titled ? one.title : line}</a></h2>
     ${more && html`<p class="insight-text">${more}</p>`}
-    ${one.promoted?.length > 0 &&
-    html`<p class="quiet small">Promoted to <span class="file">${one.promoted.join(", ")}</span></p>`}
+    ${one.promoted_to?.length > 0 &&
+    html`<p class="quiet small">Promoted to <span class="file">${one.promoted_to.join(", ")}</span></p>`}
     <${Evidence} items=${one.evidence} />
     <div class="actions">
       ${one.status !== "accepted" &&
@@ -60,7 +60,7 @@ function Insight({ one, act }) {
 
 function Nothing({ status }) {
   if (status === "accepted" || status === "rejected") return html`<${Empty} title=${`No insight is ${status}`} />`;
-  return html`<${Empty} title="No insight waits for you" text=${FROM} command="ralph review extract" />`;
+  return html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph review extract" />`;
 }
 
 function Choose({ status, task }) {
@@ -76,11 +76,11 @@ function Choose({ status, task }) {
   </div>`;
 }
 
-function List({ told, status, act }) {
-  return html`<p class="quiet small insight-count" role="status">${count(told.total, "insight")}</p>
-    ${told.items.length
+function List({ data, status, act }) {
+  return html`<p class="quiet small insight-count" role="status">${count(data.total, "insight")}</p>
+    ${data.items.length
       ? html`<ul class="plain stack insight-list">
-          ${told.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}
+          ${data.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}
         </ul>`
       : html`<${Nothing} status=${status} />`}`;
 }
@@ -96,7 +96,7 @@ export function Page({ query }) {
   return html`<${PageHead} title="Insights" sub=${SUB} />
     <${Choose} status=${status} task=${task} />
     <${Loaded} state=${state} lines=${6} what="the insights">
-      ${(told) => html`<${List} told=${told} status=${status} act=${act} />`}
+      ${(data) => html`<${List} data=${data} status=${status} act=${act} />`}
     <//>
     ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} />`}`;
 }

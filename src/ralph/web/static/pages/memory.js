@@ -6,20 +6,20 @@ import { get, queryOf } from "../parts/api.js";
 import { ChangeDialog, RecentChanges } from "../parts/changes.js";
 import { Button, recordPath } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
-import { Empty, Failure, Loading, Told } from "../parts/empty.js";
-import { chosenIn, Chosen, Facets } from "../parts/facets.js";
-import { Hit, HitDetail } from "../parts/hit.js";
+import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
+import { chosenFilters, ChosenFilters, Facets } from "../parts/facets.js";
+import { RecordItem, RecordDetail } from "../parts/record_row.js";
 import { Icon } from "../parts/icons.js";
-import { bind } from "../parts/keys.js";
-import { rows, VirtualList } from "../parts/list.js";
-import { onEvent } from "../parts/live.js";
+import { bind } from "../parts/shortcuts.js";
+import { rows, VirtualList } from "../parts/virtual_list.js";
+import { onEvent } from "../parts/events.js";
 import { go, route, setQuery } from "../parts/router.js";
 import { PageHead, project } from "../parts/shell.js";
-import { count, sentence } from "../parts/words.js";
+import { count, sentence } from "../parts/format.js";
 
-const CALM = 80;
-const OTHER_WORDS = "Try fewer or other words. Meaning counts too, if the extra 'local' is installed.";
-const NAMES = ["q", "family", "kind", "tag", "scope", "source", "status", "age", "task", "sort"];
+const TYPING_DELAY = 80;
+const OTHER_WORDS = "Try fewer or other words. Search by meaning needs the extra 'local'.";
+const NAMES = ["q", "family", "type", "tag", "scope", "source", "status", "age", "task", "sort"];
 const SHOWN = ["records", "insights", "sessions", "runs"];
 const opened = signal(new Set());
 const narrow = window.matchMedia("(max-width: 700px)");
@@ -30,13 +30,13 @@ const loader =
   (question) =>
   async ({ offset, limit, signal: abort }) => {
     const page = queryOf({ limit, offset: offset || "" });
-    const told = await get(`/api/records?${question ? `${question}&` : ""}${page}`, {}, { signal: abort });
+    const data = await get(`/api/records?${question ? `${question}&` : ""}${page}`, {}, { signal: abort });
     return { ...told, query: new URLSearchParams(question) };
   };
 const found = rows(loader(""));
 
 /** The part of a query that is a question to the server, in a fixed order. */
-function questionOf(query) {
+function requestQuery(query) {
   const words = new URLSearchParams();
   for (const name of NAMES) for (const value of query.getAll(name)) if (value) words.append(name, value);
   return words.toString();
@@ -74,7 +74,7 @@ function Search({ query, onDown }) {
     const value = event.target.value;
     setText(value);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => send(value), CALM);
+    timer.current = setTimeout(() => send(value), TYPING_DELAY);
   };
   const onKeyDown = (event) => {
     if (event.isComposing) return;
@@ -90,8 +90,8 @@ function Search({ query, onDown }) {
   };
   return html`<div class="search" role="search">
     <${Icon} name="search" />
-    <input type="search" data-search autocomplete="off" spellcheck="false" aria-label="Search everything that is remembered"
-      placeholder="Search what is remembered" value=${text} onInput=${onInput} onKeyDown=${onKeyDown} />
+    <input type="search" data-search autocomplete="off" spellcheck="false" aria-label="Search the memory"
+      placeholder="Search the memory" value=${text} onInput=${onInput} onKeyDown=${onKeyDown} />
     <kbd aria-hidden="true">/</kbd>
   </div>`;
 }
@@ -109,14 +109,14 @@ function Sort({ query }) {
 }
 
 function Nothing({ query }) {
-  const filters = chosenIn(query).length > 0;
+  const filters = chosenFilters(query).length > 0;
   if (!query.get("q") && !filters) {
-    return html`<${Empty} title="Nothing is remembered yet"
-      text="Add the first memory above, or in the terminal. With the hooks installed, sessions fill it by themselves."
+    return html`<${Empty} title="There are no memories yet"
+      text="Add the first memory above, or in the terminal. With hooks installed, sessions are recorded automatically."
       command='ralph memory add -t decision "We use Postgres, since two writers block each other in SQLite"' />`;
   }
-  return html`<${Empty} title="Nothing fits"
-    text=${filters ? "Take a filter away, or search for fewer words." : OTHER_WORDS}
+  return html`<${Empty} title="No results"
+    text=${filters ? "Remove a filter, or search for fewer words." : OTHER_WORDS}
     action=${html`<${Button} onClick=${() => go("/memory")}>Show everything<//>`} />`;
 }
 
@@ -135,10 +135,10 @@ function Results({ handle }) {
   const words = wordsOf(answer.value.query.get("q"));
   const isOpen = opened.value;
   const draw = (row) =>
-    html`<${Hit} row=${row} words=${words} open=${isOpen.has(row.id)} onToggle=${() => toggleRow(row.id)} />`;
+    html`<${RecordItem} row=${row} words=${words} open=${isOpen.has(row.id)} onToggle=${() => toggleRow(row.id)} />`;
   return html`<${VirtualList} label="Records" count=${total.value} rowHeight=${narrow.matches ? 104 : 88}
     get=${found.get} handle=${handle} onOpen=${(row) => go(recordPath(row.id))} render=${draw}
-    detail=${(row) => isOpen.has(row.id) && html`<${HitDetail} row=${row} />`} />`;
+    detail=${(row) => isOpen.has(row.id) && html`<${RecordDetail} row=${row} />`} />`;
 }
 
 function Summary() {
@@ -151,13 +151,13 @@ function Summary() {
   const took = answer.took_ms === undefined ? "" : ` in ${Math.max(1, Math.round(answer.took_ms))} ms`;
   return html`<div class="summary quiet small">
     <p role="status" class="num">${what}<span class="took">${took}</span></p>
-    ${answer.notes?.map((note) => html`<p key=${note}><${Told} text=${sentence(note)} /></p>`)}
+    ${answer.notes?.map((note) => html`<p key=${note}><${RichText} text=${sentence(note)} /></p>`)}
   </div>`;
 }
 
 function Head({ onOpen }) {
   const state = project.value;
-  return html`<${PageHead} title="Memory" sub=${state && `Everything Ralph keeps in ${state.project || state.root_name}`}
+  return html`<${PageHead} title="Memory" sub=${state && `All records of ${state.project}`}
     actions=${html`<${Button} icon="undo" opens=${true} onClick=${() => onOpen("changes")}>Recent changes<//>
       <${Button} icon="plus" look="primary" opens=${true} onClick=${() => onOpen("add")}>Add a memory<//>`} />`;
 }
@@ -171,7 +171,7 @@ function Drawer({ onClose, children }) {
 /** `/memory`. */
 export function Page() {
   const query = route.value.query;
-  const question = questionOf(query);
+  const question = requestQuery(query);
   const [dialog, setDialog] = useState("");
   const handle = useRef(null);
 
@@ -191,7 +191,7 @@ export function Page() {
 
   const close = () => setDialog("");
   const facets = html`<${Facets} counts=${found.answer.value?.facets} query=${query} />`;
-  const chosen = chosenIn(query).length;
+  const chosen = chosenFilters(query).length;
   return html`<div class="explorer">
     <${Head} onOpen=${setDialog} />
     <div class="sticky-head">
@@ -202,7 +202,7 @@ export function Page() {
         <//>
         <${Sort} query=${query} />
       </div>
-      <${Chosen} query=${query} />
+      <${ChosenFilters} query=${query} />
     </div>
     <div class="explorer-columns">
       <aside class="facets-side" aria-label="Filters">${facets}</aside>

@@ -1,18 +1,18 @@
-// One record's page: what it says, where it stands, whether it is still true, who was told of it and used it, what is
+// One record's page: what it says, where it stands, whether it is still true, who was data of it and used it, what is
 // around it, how it came to be; and every change that is possible, each with its diff first.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { actionWords, ChangeDialog, isTyped } from "../parts/changes.js";
+import { actionTitle, ChangeDialog, hasDraft } from "../parts/changes.js";
 import { Button, IdLink, recordPath, sessionPath, taskPath } from "../parts/controls.js";
 import { Diff } from "../parts/diff.js";
-import { Empty, Failure, Loaded, Loading } from "../parts/empty.js";
-import { labelOf, Marks, Standing, titleOf } from "../parts/hit.js";
+import { Empty, Failure, Loaded, Loading } from "../parts/placeholders.js";
+import { labelOf, Badges, RecordNotices, titleOf } from "../parts/record_row.js";
 import { Icon } from "../parts/icons.js";
 import { Layers } from "../parts/layers.js";
 import { Html } from "../parts/markdown.js";
 import { go } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { count, hueOf, Kind, number, said, sentence, Time } from "../parts/words.js";
+import { count, hueOf, Kind, number, readable, sentence, Time } from "../parts/format.js";
 
 /** The changes in the order of their buttons, with their drawings. */
 const ACTIONS = [
@@ -21,8 +21,8 @@ const ACTIONS = [
   ["edit", "edit"],
   ["retag", "tag"],
   ["promote", "promote"],
-  ["retire", "archive"],
-  ["restore", "undo"],
+  ["archive", "archive"],
+  ["unarchive", "undo"],
   ["delete", "trash"],
 ];
 const LOOKS = { accept: "primary", delete: "danger" };
@@ -30,7 +30,7 @@ const LOOKS = { accept: "primary", delete: "danger" };
 function Actions({ record, actions }) {
   const [action, setAction] = useState("");
   const done = () => action === "delete" && go("/memory");
-  const words = (one) => (one === "retag" ? "Tags" : actionWords(one).split(" ")[0]);
+  const words = (one) => (one === "retag" ? "Tags" : actionTitle(one).split(" ")[0]);
   return html`${ACTIONS.filter(([one]) => actions.includes(one)).map(
       ([one, icon]) => html`<${Button} key=${one} icon=${icon} look=${LOOKS[one]} opens=${true}
         onClick=${() => setAction(one)}>${words(one)}<//>`,
@@ -57,26 +57,27 @@ function Tags({ tags }) {
     </div>`;
 }
 
-function Facts({ told }) {
-  const { record, file } = told;
+function Facts({ data }) {
+  const { record } = data;
   const { created_at: written, updated_at: changed } = record;
   return html`<section class="card">
     <h2>Facts</h2>
     <dl class="facts">
-      <${Fact} name="Kind"><${Kind} kind=${record.kind || record.family} label=${labelOf(record)} /><//>
-      <${Fact} name="Family">${said(record.family)}<//>
-      <${Fact} name="Status">${said(record.status)}<//>
-      <${Fact} name="Scope">${record.scope && said(record.scope)}<//>
+      <${Fact} name="Type"><${Kind} kind=${record.type || record.family} label=${labelOf(record)} /><//>
+      <${Fact} name="Family">${readable(record.family)}<//>
+      <${Fact} name="Status">${readable(record.status)}<//>
+      <${Fact} name="Scope">${record.scope && readable(record.scope)}<//>
       <${Fact} name="Task">${record.task && html`<${IdLink} path=${taskPath} id=${record.task} />`}<//>
       <${Fact} name="Session">${record.session && html`<${IdLink} path=${sessionPath} id=${record.session} />`}<//>
       <${Fact} name="File">
-        ${file?.name && html`<span class="file">${file.name}${file.line ? `:${file.line}` : ""}</span>`}
+        ${record.source && html`<span class="file">${record.source}</span>`}
       <//>
       <${Fact} name="Written"><${Time} at=${written} /><//>
       <${Fact} name="Changed">${changed && changed !== written && html`<${Time} at=${changed} />`}<//>
-      ${Object.entries(record.origin ?? {})
+      ${["by", "via", "run", "iteration"].map((name) => [name, record[name]])
+        .concat(Object.entries(record.origin ?? {}))
         .filter(isThere)
-        .map(([name, value]) => html`<${Fact} key=${name} name=${sentence(said(name))}>${shown(value)}<//>`)}
+        .map(([name, value]) => html`<${Fact} key=${name} name=${sentence(readable(name))}>${shown(value)}<//>`)}
       <${Fact} name="Id"><code class="id">${record.id}</code><//>
     </dl>
     <${Tags} tags=${record.tags} />
@@ -95,9 +96,9 @@ const STATES = {
 function Citation({ one }) {
   const [look, icon] = STATES[one.state] ?? ["", ""];
   return html`<li>
-    <span class="badge ${look}">${icon && html`<${Icon} name=${icon} />`}${said(one.state)}</span>
+    <span class="badge ${look}">${icon && html`<${Icon} name=${icon} />`}${readable(one.state)}</span>
     <div class="lines-main">
-      <code>${one.what}</code> ${one.kind && html`<span class="quiet small">${said(one.kind)}</span>`}
+      <code>${one.what}</code> ${one.type && html`<span class="quiet small">${readable(one.type)}</span>`}
       ${one.where &&
       one.where !== one.what &&
       html`<span class="quiet small"> in <span class="file">${one.where}</span></span>`}
@@ -121,14 +122,14 @@ function Injection({ one }) {
     <td><${IdLink} path=${sessionPath} id=${one.session} /></td>
     <td>${one.event}</td>
     <td class="num">${number(one.tokens)}</td>
-    <td>${one.used ? used : html`<span class="quiet">not seen used</span>`}</td>
+    <td>${one.used ? used : html`<span class="quiet">not used</span>`}</td>
   </tr>`;
 }
 
-function Injections({ told: { injections, used } }) {
+function Injections({ data: { injections, used } }) {
   return html`<section class="card">
     <div class="card-head">
-      <h2>Told to agents</h2>
+      <h2>Injected into sessions</h2>
       ${used?.injected > 0 &&
       html`<p class="quiet small num">${count(used.injected, "time")}, used ${count(used.used, "time")}</p>`}
     </div>
@@ -147,26 +148,26 @@ function Injections({ told: { injections, used } }) {
             <tbody>${injections.map((one, at) => html`<${Injection} key=${at} one=${one} />`)}</tbody>
           </table>
         </div>`
-      : html`<p class="quiet">No agent was told of it yet.</p>`}
+      : html`<p class="quiet">It was not injected yet.</p>`}
   </section>`;
 }
 
 /** Where a node has its page; a file and a symbol have none. */
-function nodePath({ id, kind, title }) {
-  if (kind === "file" || kind === "symbol") return "";
-  if (kind === "tag") return `/memory?tag=${encodeURIComponent(title || id)}`;
+function nodePath({ id, type, name: title }) {
+  if (type === "file" || type === "symbol") return "";
+  if (type === "tag") return `/memory?tag=${encodeURIComponent(title || id)}`;
   const name = id.replace(/^(task|session):/, "");
-  return ({ task: taskPath, session: sessionPath }[kind] ?? recordPath)(name);
+  return ({ task: taskPath, session: sessionPath }[type] ?? recordPath)(name);
 }
 
 function Neighbour({ one: { relation, direction, node } }) {
   const path = nodePath(node);
-  const words = html`<span class="kind hue-${hueOf(node.kind)}" title=${said(node.kind)}>
-      <span class="visually-hidden">${said(node.kind)}: </span>
-    </span>${node.title || node.id}`;
+  const words = html`<span class="kind hue-${hueOf(node.type)}" title=${readable(node.type)}>
+      <span class="visually-hidden">${readable(node.type)}: </span>
+    </span>${node.name || node.id}`;
   const arrow = direction === "in" ? ["from there", "←"] : ["to there", "→"];
   return html`<li>
-    <span class="quiet small"><span role="img" aria-label=${arrow[0]}>${arrow[1]}</span> ${said(relation)}</span>
+    <span class="quiet small"><span role="img" aria-label=${arrow[0]}>${arrow[1]}</span> ${readable(relation)}</span>
     ${path ? html`<a href=${path} data-link>${words}</a>` : html`<span class="file">${words}</span>`}
   </li>`;
 }
@@ -174,13 +175,13 @@ function Neighbour({ one: { relation, direction, node } }) {
 function Neighbours({ id, items }) {
   return html`<section class="card">
     <div class="card-head">
-      <h2>Around it</h2>
+      <h2>Neighbours</h2>
       ${items?.length > 0 &&
       html`<a class="small" href=${`/graph?node=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
     </div>
     ${items?.length
       ? html`<ul class="plain neighbours">${items.map((one, at) => html`<${Neighbour} key=${at} one=${one} />`)}</ul>`
-      : html`<p class="quiet">Nothing is linked with it.</p>`}
+      : html`<p class="quiet">Nothing is linked to it.</p>`}
   </section>`;
 }
 
@@ -196,11 +197,11 @@ function Commit({ one, open }) {
   </li>`;
 }
 
-function Commits({ told }) {
-  const note = told.note || (told.items.length ? "" : "No commit holds it yet.");
+function Commits({ data }) {
+  const note = data.note || (data.items.length ? "" : "It is in no commit yet.");
   return html`${note && html`<p class="quiet">${sentence(note)}</p>`}
     <ol class="plain commits">
-      ${told.items.map((one, at) => html`<${Commit} key=${one.commit} one=${one} open=${at === 0} />`)}
+      ${data.items.map((one, at) => html`<${Commit} key=${one.commit} one=${one} open=${at === 0} />`)}
     </ol>`;
 }
 
@@ -210,10 +211,10 @@ function History({ id }) {
   return html`<section class="card">
     <div class="card-head">
       <h2>History</h2>
-      ${!wanted && html`<${Button} look="small" onClick=${() => setWanted(true)}>Show it from git<//>`}
+      ${!wanted && html`<${Button} look="small" onClick=${() => setWanted(true)}>Show git history<//>`}
     </div>
     ${wanted
-      ? html`<${Loaded} state=${state} lines=${4} what="the history">${(told) => html`<${Commits} told=${told} />`}<//>`
+      ? html`<${Loaded} state=${state} lines=${4} what="the history">${(data) => html`<${Commits} data=${data} />`}<//>`
       : html`<p class="quiet">The commits that changed this record's lines, with what they changed.</p>`}
   </section>`;
 }
@@ -225,7 +226,7 @@ function Links({ links }) {
     <ul class="plain neighbours">
       ${links.map(
         (one, at) => html`<li key=${at}>
-          <span class="quiet small">${said(one.relation)}</span>
+          <span class="quiet small">${readable(one.relation)}</span>
           <a href=${recordPath(one.target)} data-link>${one.title || one.target}</a>
         </li>`,
       )}
@@ -244,15 +245,15 @@ function Extra({ extra }) {
   </details>`;
 }
 
-function Whole({ told }) {
-  const { record } = told;
-  const sub = html`<${Kind} kind=${record.kind || record.family} label=${labelOf(record)} />
-    <${Marks} row=${record} />
+function RecordView({ data }) {
+  const { record } = data;
+  const sub = html`<${Kind} kind=${record.type || record.family} label=${labelOf(record)} />
+    <${Badges} row=${record} />
     <span class="num">${count(record.tokens ?? 0, "token")}</span>
     <${Time} at=${record.updated_at || record.created_at} />`;
   return html`<${PageHead} title=${titleOf(record)} back=${["/memory", "Memory"]} sub=${sub}
-      actions=${html`<${Actions} record=${record} actions=${told.actions ?? []} />`} />
-    <${Standing} row=${record} newer=${told.standing?.superseded_by} />
+      actions=${html`<${Actions} record=${record} actions=${data.actions ?? []} />`} />
+    <${RecordNotices} row=${record} newer=${data.superseded_by} />
     <div class="record-columns">
       <div class="stack">
         <section class="card" aria-labelledby="record-content">
@@ -260,17 +261,17 @@ function Whole({ told }) {
           ${record.html ? html`<${Html} html=${record.html} />` : html`<p class="quiet">It has no text.</p>`}
         </section>
         <section class="card">
-          <h2>As an agent sees it</h2>
-          <${Layers} layers=${told.layers} start="line" />
+          <h2>Text for agents</h2>
+          <${Layers} layers=${data.layers} start="line" />
         </section>
-        <${Citations} items=${told.citations} />
-        <${Injections} told=${told} />
+        <${Citations} items=${data.citations} />
+        <${Injections} data=${data} />
         <${History} id=${record.id} />
       </div>
       <div class="stack">
-        <${Facts} told=${told} />
+        <${Facts} data=${data} />
         <${Links} links=${record.links} />
-        <${Neighbours} id=${record.id} items=${told.neighbours} />
+        <${Neighbours} id=${record.id} items=${data.neighbours} />
         <${Extra} extra=${record.extra} />
       </div>
     </div>`;
@@ -280,16 +281,16 @@ function Whole({ told }) {
 export function Page({ params: { id } }) {
   const state = useGet(`/api/records/${encodeURIComponent(id)}`, {}, { on: ["records", "insights"] });
   const { value, error, reload } = state;
-  // Deleted by somebody while a text is being typed about it: the dialog, and the text, stay.
-  if (error?.status === 404 && !(value && isTyped(id))) {
-    return html`<${PageHead} title="There is no such record" back=${["/memory", "Memory"]} />
+  // It was deleted while a draft is open: keep the dialog and the text.
+  if (error?.status === 404 && !(value && hasDraft(id))) {
+    return html`<${PageHead} title="Record not found" back=${["/memory", "Memory"]} />
       <${Empty} title=${sentence(error.message)}
         text="It may have been deleted, or its file renamed. Its history is in git."
-        action=${html`<a class="button" href=${`/memory?q=${encodeURIComponent(id)}`} data-link>Look for it in Memory</a>`} />`;
+        action=${html`<a class="button" href=${`/memory?q=${encodeURIComponent(id)}`} data-link>Search in Memory</a>`} />`;
   }
   if (!value) {
     return html`<${PageHead} title="Record" back=${["/memory", "Memory"]} />
       ${error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Loading} lines=${8} what="the record" />`}`;
   }
-  return html`<${Failure} error=${error} retry=${reload} /><${Whole} told=${value} />`;
+  return html`<${Failure} error=${error} retry=${reload} /><${RecordView} data=${value} />`;
 }

@@ -8,31 +8,31 @@
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Diff } from "../parts/diff.js";
-import { Empty, Loaded, Told } from "../parts/empty.js";
-import { onEvent } from "../parts/live.js";
+import { Empty, Loaded, RichText } from "../parts/placeholders.js";
+import { onEvent } from "../parts/events.js";
 import { Html } from "../parts/markdown.js";
-import { between, Facts, Section, State, Tabs } from "../parts/pieces.js";
-import { money } from "../parts/rows.js";
+import { secondsBetween, Facts, Section, State, Tabs } from "../parts/widgets.js";
+import { money } from "../parts/entries.js";
 import { PageHead } from "../parts/shell.js";
-import { number, seconds, sentence, Time } from "../parts/words.js";
+import { number, seconds, sentence, Time } from "../parts/format.js";
 
 /** The page at `/runs/ID`. */
 export function Page({ params }) {
   const answer = useGet(`/api/runs/${encodeURIComponent(params.id)}`, {}, { on: ["runs"] });
   useEffect(() => onEvent("run", (run) => run.id === params.id && answer.reload()), [params.id]);
   return html`${answer.value === undefined && html`<${PageHead} title="Run" back=${["/runs", "Runs"]} />`}
-    <${Loaded} state=${answer}>${(said) => html`<${Run} said=${said} />`}<//>`;
+    <${Loaded} state=${answer}>${(data) => html`<${Run} data=${data} />`}<//>`;
 }
 
 /** Whether why a run ended says no more than its state and its task, which stand beside it. */
-const isSaid = (run) => run.why === `${run.status}: ${run.task}` || run.why === `done: ${run.task}`;
+const repeatsStatus = (run) => run.why === `${run.status}: ${run.task}` || run.why === `done: ${run.task}`;
 
-function Run({ said }) {
-  const { run, iterations } = said;
+function Run({ data }) {
+  const { run, iterations } = data;
   return html`<${PageHead} title=${run.goal || run.id} back=${["/runs", "Runs"]}
       actions=${html`<a class="button" href=${`/compare?a=${encodeURIComponent(run.id)}`} data-link>Compare</a>`}
-      sub=${html`<span class="head-states"><${State} state=${run.live ? "running" : run.status} /><code>${run.id}</code></span>`} />
-    ${run.why && !isSaid(run) && html`<p class="ended" role="status"><${Told} text=${sentence(run.why)} /></p>`}
+      sub=${html`<span class="head-states"><${State} state=${run.alive ? "running" : run.status} /><code>${run.id}</code></span>`} />
+    ${run.why && !repeatsStatus(run) && html`<p class="ended" role="status"><${RichText} text=${sentence(run.why)} /></p>`}
     <${Facts} of=${facts(run)} />
     <${Section} title="Iterations" aside=${html`<span class="quiet num">${number(iterations.length)}</span>`}>
       ${iterations.length > 1 && html`<${Strip} iterations=${iterations} />`}
@@ -41,7 +41,7 @@ function Run({ said }) {
             ${[...iterations].reverse().map((one, at) =>
               html`<li key=${one.number}><${Iteration} one=${one} run=${run} first=${at === 0} /></li>`)}</ol>`
         : html`<${Empty} title="No iteration has ended"
-            text=${run.live ? "The first one is at work. It appears here when it has ended."
+            text=${run.alive ? "The first one is running. It appears here when it has ended."
               : "The run ended before its first iteration did. Its log says why."} command=${`ralph loop logs ${run.id}`} />`}
     <//>`;
 }
@@ -51,9 +51,9 @@ function facts(run) {
     ["Task", run.task && html`<a href=${`/tasks/${encodeURIComponent(run.task)}`} data-link><code>${run.task}</code></a>`],
     ["Agent", run.agent],
     ["Began", run.started_at && html`<${Time} at=${run.started_at} />`],
-    ["Took", seconds(between(run.started_at, run.ended_at))],
+    ["Took", seconds(secondsBetween(run.started_at, run.ended_at))],
     ["Tokens", run.tokens ? number(run.tokens) : null],
-    ["Cost", money(run.cost)],
+    ["Cost", money(run.cost_usd)],
   ];
 }
 
@@ -126,17 +126,17 @@ function Snapshot({ run, nth }) {
   const answer = useGet(`/api/runs/${encodeURIComponent(run)}/prompts/${nth}`);
   const [view, setView] = useState(null);
   return html`<${Loaded} state=${answer} lines=${3}>
-    ${(said) => {
+    ${(data) => {
       const tabs = [
-        said.diff_to_previous && { key: "diff", label: "What changed" },
-        { key: "whole", label: "Whole prompt" },
+        data.diff && { key: "diff", label: "Changes" },
+        { key: "whole", label: "Full prompt" },
       ].filter(Boolean);
       const chosen = view ?? tabs[0].key;
       return html`<p class="quiet num">
-          ${number(said.tokens)} tokens${said.previous && !said.diff_to_previous ? `, the same as in iteration ${said.previous}` : ""}</p>
-        ${said.note && html`<p class="quiet">${said.note}</p>`}
+          ${number(data.tokens)} tokens${data.previous && !data.diff ? `, the same as in iteration ${data.previous}` : ""}</p>
+        ${data.note && html`<p class="quiet">${data.note}</p>`}
         <${Tabs} label=${`Prompt of iteration ${nth}`} tabs=${tabs} chosen=${chosen} onChoose=${setView}>
-          ${chosen === "diff" ? html`<${Diff} text=${said.diff_to_previous} />` : html`<pre class="code prompt">${said.text}</pre>`}
+          ${chosen === "diff" ? html`<${Diff} text=${data.diff} />` : html`<pre class="code prompt">${data.text}</pre>`}
         <//>`;
     }}
   <//>`;

@@ -2,14 +2,14 @@
  * All runs of the loop, newest first; two of them can be marked and compared. Live ones move by the server's events.
  */
 import { html, useEffect, useState } from "../lib.js";
-import { Empty } from "../parts/empty.js";
-import { onEvent } from "../parts/live.js";
+import { Empty } from "../parts/placeholders.js";
+import { onEvent } from "../parts/events.js";
 import { Paged, useRows } from "../parts/paging.js";
-import { toggled } from "../parts/pieces.js";
+import { toggled } from "../parts/widgets.js";
 import { go } from "../parts/router.js";
-import { RunEntry } from "../parts/rows.js";
+import { RunEntry } from "../parts/entries.js";
 import { PageHead } from "../parts/shell.js";
-import { count } from "../parts/words.js";
+import { count } from "../parts/format.js";
 
 /** The page at `/runs`. */
 export function Page() {

@@ -6,29 +6,29 @@
  */
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Loaded } from "../parts/empty.js";
+import { Empty, Loaded } from "../parts/placeholders.js";
 import { Html } from "../parts/markdown.js";
 import { Paged, useRows } from "../parts/paging.js";
-import { between, Facts, Mode, Section, State, Tabs } from "../parts/pieces.js";
+import { secondsBetween, Facts, Mode, Section, State, Tabs } from "../parts/widgets.js";
 import { go, route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { Kind, Time, number, seconds } from "../parts/words.js";
+import { Kind, Time, number, seconds } from "../parts/format.js";
 
 /** The page at `/sessions/ID`. */
 export function Page({ params }) {
   const path = `/api/sessions/${encodeURIComponent(params.id)}`;
   const answer = useGet(path, {}, { on: ["sessions"] });
   return html`${answer.value === undefined && html`<${PageHead} title="Session" back=${["/sessions", "Sessions"]} />`}
-    <${Loaded} state=${answer}>${(said) => html`<${Session} said=${said} path=${path} />`}<//>`;
+    <${Loaded} state=${answer}>${(data) => html`<${Session} data=${data} path=${path} />`}<//>`;
 }
 
-function Session({ said, path }) {
-  const { session } = said;
+function Session({ data, path }) {
+  const { session } = data;
   const tabs = [
-    said.turns.length > 0 && { key: "messages", label: "Messages", count: said.turns.length },
-    { key: "timeline", label: "Timeline", count: said.timeline.total },
-    { key: "injected", label: "Injected", count: said.injected.length },
-    said.summary_html && { key: "summary", label: "Summary" },
+    data.turns.length > 0 && { key: "messages", label: "Messages", count: data.turns.length },
+    { key: "timeline", label: "Timeline", count: data.timeline.total },
+    { key: "injected", label: "Injected", count: data.injected.length },
+    data.summary_html && { key: "summary", label: "Summary" },
   ].filter(Boolean);
   const wanted = route.value.query.get("view");
   const chosen = tabs.some((tab) => tab.key === wanted) ? wanted : tabs[0].key;
@@ -36,27 +36,27 @@ function Session({ said, path }) {
       actions=${html`<a class="button" href=${`/compare?kind=sessions&a=${encodeURIComponent(session.id)}`} data-link>Compare</a>`}
       sub=${html`<span class="head-states"><${Mode} mode=${session.mode} />
         ${session.status && html`<${State} state=${session.status} />`}<code>${session.id}</code></span>`} />
-    <${Facts} of=${facts(session, said)} />
+    <${Facts} of=${facts(session, data)} />
     <${Tabs} label="Parts of this session" tabs=${tabs} chosen=${chosen} onChoose=${(key) => setQuery({ view: key })}>
-      ${chosen === "messages" && html`<${Messages} turns=${said.turns} />`}
+      ${chosen === "messages" && html`<${Messages} turns=${data.turns} />`}
       ${chosen === "timeline" && html`<${Timeline} path=${path} />`}
-      ${chosen === "injected" && html`<${Injected} items=${said.injected} />`}
-      ${chosen === "summary" && html`<h2 class="visually-hidden">Summary</h2><${Html} html=${said.summary_html} />`}
+      ${chosen === "injected" && html`<${Injected} items=${data.injected} />`}
+      ${chosen === "summary" && html`<h2 class="visually-hidden">Summary</h2><${Html} html=${data.summary_html} />`}
     <//>`;
 }
 
-function facts(session, said) {
-  const used = said.injected.filter((item) => item.used).length;
+function facts(session, data) {
+  const used = data.injected.filter((item) => item.used).length;
   return [
     ["Task", session.task && html`<a href=${`/tasks/${encodeURIComponent(session.task)}`} data-link><code>${session.task}</code></a>`],
     ["Host", session.host],
     ["Agent", session.agent],
     ["Began", session.started_at && html`<${Time} at=${session.started_at} />`],
-    ["Took", session.ended_at && seconds(between(session.started_at, session.ended_at))],
+    ["Took", session.ended_at && seconds(secondsBetween(session.started_at, session.ended_at))],
     ["Observations", session.observations ? number(session.observations) : null],
     ["Messages", session.messages ? number(session.messages) : null],
     ["Tokens injected", session.tokens_injected ? number(session.tokens_injected) : null],
-    ["Used", said.injected.length > 0 && `${number(used)} of ${number(said.injected.length)} injected`],
+    ["Used", data.injected.length > 0 && `${number(used)} of ${number(data.injected.length)} injected`],
   ];
 }
 
@@ -67,14 +67,14 @@ function Messages({ turns }) {
   const [most, setMost] = useState(SHOWN);
   return html`<h2 class="visually-hidden">Messages</h2>
     <ol class="turns">
-      ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.speaker}"><${Turn} turn=${turn} /></li>`)}
+      ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.role}"><${Turn} turn=${turn} /></li>`)}
     </ol>
     ${turns.length > most && html`<button type="button" class="button" onClick=${() => setMost(most + SHOWN)}>
       Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
 }
 
 function Turn({ turn }) {
-  return html`<p class="turn-head"><b>${turn.speaker}</b>${turn.at && html`<${Time} at=${turn.at} />`}</p>
+  return html`<p class="turn-head"><b>${turn.role}</b>${turn.at && html`<${Time} at=${turn.at} />`}</p>
     <${Html} html=${turn.html} />
     ${turn.tools?.length > 0 && html`<ul class="tools">
       ${turn.tools.map((tool, at) => html`<li key=${at}><${Tool} tool=${tool} /></li>`)}</ul>`}`;
@@ -85,7 +85,6 @@ function Tool({ tool }) {
     <summary><code>${tool.name}</code><span class="tool-input">${oneLine(tool.input)}</span>
       <${State} state=${tool.failed ? "failed" : "done"} /></summary>
     <pre class="code">${plain(tool.input)}</pre>
-    ${tool.result && html`<pre class="code">${plain(tool.result)}</pre>`}
   </details>`;
 }
 
@@ -98,12 +97,12 @@ function oneLine(value) {
 }
 
 function Timeline({ path }) {
-  const list = useRows(path, {}, { on: ["sessions"], pick: (said) => said.timeline, size: 200 });
+  const list = useRows(path, {}, { on: ["sessions"], pick: (data) => data.timeline, size: 200 });
   return html`<div class="timeline">
     <${Paged} list=${list} label="Timeline" rowHeight=${56} render=${(row) => html`<${Moment} row=${row} />`}
       onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
-      empty=${html`<${Empty} title="Nothing was observed"
-        text="What an agent does is observed by its host's hooks. Look whether they are there and not paused."
+      empty=${html`<${Empty} title="No observations"
+        text="Hooks of the agent's host record what it does. Check that they are installed and not paused."
         command="ralph doctor" />`} />
   </div>`;
 }
@@ -112,7 +111,7 @@ function Timeline({ path }) {
 function Moment({ row }) {
   return html`<a class="moment" href=${`/memory/${encodeURIComponent(row.id)}`} data-link tabindex="-1">
     <time class="moment-at num" datetime=${row.at} title=${row.at}>${clock(row.at)}</time>
-    <span class="moment-kind"><${Kind} kind=${row.kind} /></span>
+    <span class="moment-kind"><${Kind} kind=${row.type} /></span>
     <span class="moment-text">${row.title || row.text}</span>
     <span class="moment-rest quiet">${row.title && row.text !== row.title ? row.text : ""}</span>
   </a>`;
@@ -126,9 +125,9 @@ function clock(at) {
 function Injected({ items }) {
   const [most, setMost] = useState(200);
   if (!items.length) return html`<${Empty} title="Nothing was injected"
-      text="Either nothing fitted what was asked, or injection is off. The preview shows what a prompt would be given now."
+      text="Either nothing matched, or injection is off. The preview shows what a prompt would get now."
       action=${html`<a class="button" href="/context" data-link>To the context preview</a>`} />`;
-  return html`<${Section} title="What the agent was handed">
+  return html`<${Section} title="Injected records">
     <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
       <table class="is-tight">
         <thead><tr><th scope="col">Record</th><th scope="col">Used</th><th scope="col" class="num">Tokens</th>

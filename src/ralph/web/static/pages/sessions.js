@@ -1,16 +1,16 @@
 /**
- * All sessions, newest first, or gathered by the task that they are about: its sub-chats with their modes.
+ * All sessions, newest first, or groupByTask by the task that they are about: its sub-chats with their modes.
  */
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Loaded } from "../parts/empty.js";
+import { Empty, Loaded } from "../parts/placeholders.js";
 import { Paged, useRows } from "../parts/paging.js";
-import { Choice, Line, Tabs } from "../parts/pieces.js";
+import { Choice, TextInput, Tabs } from "../parts/widgets.js";
 import { go, route, setQuery } from "../parts/router.js";
-import { SessionEntry } from "../parts/rows.js";
+import { SessionEntry } from "../parts/entries.js";
 import { PageHead } from "../parts/shell.js";
-import { useWords } from "../parts/use.js";
-import { count } from "../parts/words.js";
+import { useQueryText } from "../parts/hooks.js";
+import { count } from "../parts/format.js";
 
 const GATHERED = 500;
 const TABS = [{ key: "all", label: "All sessions" }, { key: "tasks", label: "By task" }];
@@ -21,7 +21,7 @@ export function Page() {
   const view = query.get("view") === "tasks" ? "tasks" : "all";
   const tasks = useGet("/api/tasks", { limit: GATHERED, sort: "newest" }, { on: ["tasks"] });
   return html`<${PageHead} title="Sessions"
-      sub="Conversations with agents: what was asked, what happened, what they were handed."
+      sub="Conversations with agents: what was asked, what happened, what was injected."
       actions=${html`<a class="button" href="/compare?kind=sessions" data-link>Compare two</a>`} />
     <${Tabs} label="How sessions are listed" tabs=${TABS} chosen=${view}
       onChoose=${(next) => setQuery({ view: next === "all" ? null : next })}>
@@ -32,21 +32,21 @@ export function Page() {
 function All({ tasks }) {
   const { query } = route.value;
   const task = query.get("task") ?? "";
-  const [words, setWords, asked] = useWords("q");
+  const [words, setWords, asked] = useQueryText("q");
   const list = useRows("/api/sessions", { task, q: asked }, { on: ["sessions"] });
   const options = [["", "any task, or none"], ...tasks.map((one) => [one.id, one.title])];
   if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
   return html`<div class="toolbar is-single">
-      <${Line} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Words of a title" search=${true} />
+      <${TextInput} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Search titles" search=${true} />
       <${Choice} label="About the task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
     </div>
     <${Paged} list=${list} label="Sessions" rowHeight=${64}
       render=${(session) => html`<${SessionEntry} session=${session} inList=${true} />`}
       onOpen=${(session) => go(`/sessions/${encodeURIComponent(session.id)}`)}
-      empty=${task || asked ? html`<${Empty} title="No session fits" text="Choose another task, or search for other words." />`
+      empty=${task || asked ? html`<${Empty} title="No sessions match" text="Choose another task, or search for other words." />`
         : html`<${Empty} title="No session yet"
-            text="Sessions are recorded by the hooks of an agent's host. Put them in, then talk to your agent as always."
+            text="Hooks of the agent's host record sessions. Install them, then use your agent as always."
             command="ralph install claude" />`} />`;
 }
 
@@ -55,8 +55,8 @@ function ByTask({ tasks }) {
   const answer = useGet("/api/sessions", { limit: GATHERED }, { on: ["sessions"] });
   const titles = new Map(tasks.map((task) => [task.id, task.title]));
   return html`<${Loaded} state=${answer} lines=${6}>
-    ${(said) => {
-      const groups = gathered(said.items);
+    ${(data) => {
+      const groups = groupByTask(data.items);
       if (!groups.length) return html`<${Empty} title="No session is about a task"
           text="A sub-chat belongs to one task. In plan mode the agent can write nothing, in agent mode it can."
           command='ralph session new --task ID --mode plan "How would you do it?"' />`;
@@ -65,7 +65,7 @@ function ByTask({ tasks }) {
   <//>`;
 }
 
-function gathered(items) {
+function groupByTask(items) {
   const groups = new Map();
   for (const session of items.filter((one) => one.task)) groups.set(session.task, [...(groups.get(session.task) ?? []), session]);
   return [...groups];

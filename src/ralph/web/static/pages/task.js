@@ -3,22 +3,22 @@
  */
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Loaded } from "../parts/empty.js";
+import { Empty, Loaded } from "../parts/placeholders.js";
 import { Html } from "../parts/markdown.js";
-import { Facts, Section, State } from "../parts/pieces.js";
-import { RunEntry, SessionEntry } from "../parts/rows.js";
+import { Facts, Section, State } from "../parts/widgets.js";
+import { RunEntry, SessionEntry } from "../parts/entries.js";
 import { PageHead } from "../parts/shell.js";
-import { Time, number } from "../parts/words.js";
+import { Time, number } from "../parts/format.js";
 
 /** The page at `/tasks/ID`. */
 export function Page({ params }) {
   const answer = useGet(`/api/tasks/${encodeURIComponent(params.id)}`, {}, { on: ["tasks", "sessions", "runs", "insights"] });
   return html`${answer.value === undefined && html`<${PageHead} title="Task" back=${["/tasks", "Tasks"]} />`}
-    <${Loaded} state=${answer}>${(said) => html`<${Task} said=${said} />`}<//>`;
+    <${Loaded} state=${answer}>${(data) => html`<${Task} data=${data} />`}<//>`;
 }
 
-function Task({ said }) {
-  const { task } = said;
+function Task({ data }) {
+  const { task } = data;
   return html`<${PageHead} title=${task.title} back=${["/tasks", "Tasks"]}
       sub=${html`<span class="head-states"><${State} state=${task.status} />
         ${task.ready && task.status === "pending" && html`<span class="badge">ready</span>`}<code>${task.id}</code></span>`} />
@@ -26,24 +26,24 @@ function Task({ said }) {
     ${task.html && html`<h2 class="visually-hidden">Description</h2><${Html} html=${task.html} />`}
     <div class="columns">
       <div>
-        <${Children} tasks=${said.children ?? []} />
-        <${Stories} stories=${said.stories} />
+        <${Children} tasks=${data.children ?? []} />
+        <${Stories} stories=${data.stories} />
         <${Section} title="Progress">
-          ${said.progress_html ? html`<${Html} class="progress" html=${said.progress_html} />`
-            : html`<${Empty} title="No progress was written"
-                text="A loop writes what it did and what it learned after each iteration." command=${`ralph loop start --task ${task.id}`} />`}
+          ${data.progress_html ? html`<${Html} class="progress" html=${data.progress_html} />`
+            : html`<${Empty} title="No progress yet"
+                text="A loop writes its progress after each iteration." command=${`ralph loop start --task ${task.id}`} />`}
         <//>
       </div>
       <div>
-        <${Log} log=${said.log} />
-        <${Chats} sessions=${said.sessions} task=${task} />
-        <${Section} title="Runs" aside=${html`<span class="quiet num">${number(said.runs.length)}</span>`}>
-          ${said.runs.length ? html`<ul class="entries is-narrow">
-              ${said.runs.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>`
-            : html`<${Empty} title="No loop has worked on it" text="Let an agent work on it, one iteration after another."
+        <${Log} log=${data.log} />
+        <${Chats} sessions=${data.sessions} task=${task} />
+        <${Section} title="Runs" aside=${html`<span class="quiet num">${number(data.runs.length)}</span>`}>
+          ${data.runs.length ? html`<ul class="entries is-narrow">
+              ${data.runs.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>`
+            : html`<${Empty} title="No runs yet" text="Start a loop to let an agent work on it."
                 command=${`ralph loop start --task ${task.id}`} />`}
         <//>
-        <${Insights} insights=${said.insights} />
+        <${Insights} insights=${data.insights} />
       </div>
     </div>`;
 }
@@ -52,9 +52,9 @@ function facts(task) {
   const link = (id) => html`<a href=${`/tasks/${encodeURIComponent(id)}`} data-link><code>${id}</code></a>`;
   return [
     ["Priority", task.priority || null],
-    ["Made", task.created_at && html`<${Time} at=${task.created_at} />`],
+    ["Created", task.created_at && html`<${Time} at=${task.created_at} />`],
     ["Changed", task.updated_at && html`<${Time} at=${task.updated_at} />`],
-    ["Under", task.parent && link(task.parent)],
+    ["Parent", task.parent && link(task.parent)],
     ["Waits for", task.waits_for?.length > 0 && task.waits_for.map((id) => html`<span key=${id} class="entry-part">${link(id)}</span>`)],
     ["Feature", task.feature],
     ["Branch", task.branch && html`<code>${task.branch}</code>`],
@@ -110,7 +110,7 @@ function Log({ log }) {
             ${step.note && html`<p>${step.note}</p>`}
           </li>`,
         )}</ol>`
-      : html`<p class="quiet">Its state has not changed since it was made.</p>`}
+      : html`<p class="quiet">Its state has not changed.</p>`}
   <//>`;
 }
 
@@ -125,7 +125,7 @@ function Chats({ sessions, task }) {
     ${sessions.length
       ? html`<ul class="entries is-narrow">
           ${sessions.map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
-      : html`<${Empty} title="Nobody has talked about it"
+      : html`<${Empty} title="No sessions yet"
           text="A sub-chat belongs to one task: plan with it in plan mode, where nothing can be written, or let it work in agent mode."
           command=${`ralph session new --task ${task.id} --mode plan`} />`}
   <//>`;
@@ -138,8 +138,8 @@ function Insights({ insights }) {
           (one) => html`<li key=${one.id}>
             <a href=${`/memory/${encodeURIComponent(one.id)}`} data-link>${one.title || one.text}</a>
             <span class="found-rest"><${State} state=${one.status} />
-              ${one.seen > 1 && html`<span class="quiet">seen ${number(one.seen)} times</span>`}</span></li>`,
+              ${one.count > 1 && html`<span class="quiet">seen ${number(one.count)} times</span>`}</span></li>`,
         )}</ul>`
-      : html`<p class="quiet">Nothing that it learned was proposed for the memory.</p>`}
+      : html`<p class="quiet">No insights were proposed.</p>`}
   <//>`;
 }

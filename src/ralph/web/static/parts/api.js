@@ -1,20 +1,20 @@
 // Talking to the server: JSON in, JSON out, and every failure as a sentence with a hint.
-// Nothing is kept and nothing is assumed: what a page shows is what the server said.
+// Nothing is kept and nothing is assumed: what a page shows is what the server data.
 import { useEffect, useRef, useState } from "../lib.js";
-import { onEvent } from "./live.js";
+import { onEvent } from "./events.js";
 
-/** What went wrong, in the server's words; `status` is 0 when no answer came, `anyway` what one may insist on. */
-export class Failed extends Error {
-  constructor(message, hint = "", status = 0, anyway = "") {
+/** What went wrong, in the server's words; `status` is 0 when no answer came, `override` the member that ignores the refusal. */
+export class RequestError extends Error {
+  constructor(message, hint = "", status = 0, override = "") {
     super(message);
     this.name = "Failed";
     this.hint = hint;
     this.status = status;
-    this.anyway = anyway;
+    this.override = override;
   }
 }
 
-/** `{q: "a", kind: ["x", "y"], tag: ""}` -> `q=a&kind=x&kind=y`; empty values are left out. */
+/** `{q: "a", type: ["x", "y"], tag: ""}` -> `q=a&type=x&type=y`; empty values are left out. */
 export function queryOf(params = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
@@ -25,7 +25,7 @@ export function queryOf(params = {}) {
   return query.toString();
 }
 
-/** Asks the server; `path` begins with /api. Throws Failed; an aborted request throws its AbortError. */
+/** Asks the server; `path` begins with /api. Throws RequestError; an aborted request throws its AbortError. */
 export function get(path, params, { signal } = {}) {
   const query = queryOf(params);
   return ask(query ? `${path}?${query}` : path, { signal });
@@ -47,17 +47,17 @@ async function ask(address, options) {
     answer = await fetch(address, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failed("The server does not answer.", "It may have been stopped. Start it again with `ralph web`");
+    throw new RequestError("The server does not answer.", "It may have been stopped. Start it again with `ralph web`");
   }
   let value;
   try {
     value = await answer.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failed(`The server answered with something that is not JSON (${answer.status}).`, "", answer.status);
+    throw new RequestError(`The server answered with something that is not JSON (${answer.status}).`, "", answer.status);
   }
-  const { message = answer.statusText, hint, anyway } = value?.error ?? {};
-  if (!answer.ok) throw new Failed(message, hint, answer.status, anyway);
+  const { message = answer.statusText, hint, override } = value?.error ?? {};
+  if (!answer.ok) throw new RequestError(message, hint, answer.status, override);
   return value;
 }
 
@@ -68,7 +68,7 @@ export const isAbort = (error) => error?.name === "AbortError";
  * Hook: what a path answers, asked again when path or params change, or when a live event says that something in
  * `on` ("records", "tasks", "sessions", "runs", "insights") changed. The old value stays until the new one is
  * there, so nothing jumps; only another path begins from nothing. A `null` path asks nothing.
- * @returns {{value: any, error: Failed|null, loading: boolean, reload: () => void}}
+ * @returns {{value: any, error: RequestError|null, loading: boolean, reload: () => void}}
  */
 export function useGet(path, params = {}, { on = [] } = {}) {
   const [state, setState] = useState({ path, value: undefined, error: null, loading: Boolean(path) });

@@ -6,7 +6,7 @@
  * found by title. The bar itself is an image with one sentence; the list is what readers get.
  */
 import { html, useEffect, useRef } from "../lib.js";
-import { hueOf, number } from "./words.js";
+import { hueOf, number } from "./format.js";
 
 function sentence({ used, budget, items }) {
   const share = budget ? Math.round((used / budget) * 100) : 0;
@@ -45,7 +45,7 @@ export function Budget({ budget, cap, used, items, chosen, onChoose }) {
 
 function Segment({ item, whole, chosen, onChoose }) {
   return html`<${Part}
-    class="budget-part hue-${hueOf(item.kind)} ${chosen ? "is-chosen" : ""}"
+    class="budget-part hue-${hueOf(item.type)} ${chosen ? "is-chosen" : ""}"
     share=${item.tokens / whole}
     text=${String(item.order)}
     title=${`${item.order}. ${item.title || item.id}: ${number(item.tokens)} tokens`}

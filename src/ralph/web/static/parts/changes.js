@@ -1,61 +1,61 @@
 // Changing what is remembered: a form where words are needed, then always the diff of the files, then Apply, then a
-// message with Undo. Nothing is optimistic: what is shown is what the server said. A file that was changed by somebody
+// message with Undo. Nothing is optimistic: what is shown is what the server data. A file that was changed by somebody
 // since the diff was made is a conflict, and one looks again. Text that was typed and not applied is kept as a draft
 // until the window is closed, so neither Esc nor a live update loses it.
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { Failed, get, isAbort, post } from "./api.js";
+import { RequestError, get, isAbort, post } from "./api.js";
 import { Button } from "./controls.js";
 import { Dialog } from "./dialog.js";
 import { Diff } from "./diff.js";
-import { Empty, Failure, Loading, Told } from "./empty.js";
+import { Empty, Failure, Loading, RichText } from "./placeholders.js";
 import { FORMS, start } from "./forms.js";
-import { announce, onEvent } from "./live.js";
+import { announce, onEvent } from "./events.js";
 import { toast } from "./toast.js";
-import { Time, count, sentence } from "./words.js";
+import { Time, count, sentence } from "./format.js";
 
 const WORDS = {
-  add: { title: "Add a memory", apply: "Add it" },
+  add: { title: "Add a memory", apply: "Save" },
   edit: { title: "Edit", apply: "Save" },
-  retag: { title: "Change the tags", apply: "Save the tags" },
-  retire: { title: "Retire", apply: "Retire it", text: "It is kept in its file, and no longer offered to agents." },
-  restore: { title: "Restore", apply: "Restore it", text: "It is offered to agents again." },
-  delete: { title: "Delete", apply: "Delete it", danger: true, text: "It is taken out of its file." },
-  promote: { title: "Promote", apply: "Promote it" },
-  accept: { title: "Accept the insight", apply: "Accept it", text: "It may be promoted when its task is done." },
-  reject: { title: "Reject the insight", apply: "Reject it", text: "It is kept, and not proposed again." },
+  retag: { title: "Edit tags", apply: "Save" },
+  archive: { title: "Archive", apply: "Archive", text: "It stays in its file and is no longer injected." },
+  unarchive: { title: "Unarchive", apply: "Unarchive", text: "It can be injected again." },
+  delete: { title: "Delete", apply: "Delete", danger: true, text: "It is deleted from its file." },
+  promote: { title: "Promote", apply: "Promote" },
+  accept: { title: "Accept", apply: "Accept", text: "It is promoted when its task is done." },
+  reject: { title: "Reject", apply: "Reject", text: "It stays in its file and is not proposed again." },
 };
 
 /** The words for an action's button. */
-export const actionWords = (action) => WORDS[action]?.title ?? action;
+export const actionTitle = (action) => WORDS[action]?.title ?? action;
 
 /** What a person may insist on, by the name that the server gives it. */
-const ANYWAY = {
-  allow_secret: "It is no secret, or may be kept in this file: store it anyway.",
-  force: "I have read it: do it anyway.",
+const OVERRIDES = {
+  allow_secret: "It is no secret, or may be stored in this file: save anyway.",
+  force: "I have read the warning: save anyway.",
 };
-const PATIENCE = 2000;
-const WAITING = "Another program may be writing to this file. Waiting for it to end, for half a minute at most.";
-const OTHER =
-  "The record was changed in its file since you opened this. Your text is as you typed it; the diff will show both.";
-const EMPTY = "Changes made in these pages since the server started can be undone from here. Older ones are in git.";
+const TIMEOUT = 2000;
+const WAITING = "Another program may be writing to this file. Waiting at most 30 seconds.";
+const CHANGED_MEANWHILE =
+  "The record was changed in its file since you opened this form. Your text is unchanged; the preview shows the difference.";
+const EMPTY = "Changes made in these pages since the server started can be undone here. Older ones are in git.";
 const drafts = new Map();
 /** Whether somebody has typed something about a record that is not applied yet. */
-export const isTyped = (id) => [...drafts.keys()].some((key) => key.endsWith(` ${id}`));
+export const hasDraft = (id) => [...drafts.keys()].some((key) => key.endsWith(` ${id}`));
 
 window.addEventListener("beforeunload", (event) => drafts.size && event.preventDefault());
 
 const CHANGED = { what: ["records", "insights"] };
 
-async function takeBack(id) {
-  const told = await post("/api/changes/undo", { undo: id });
+async function postUndo(id) {
+  const result = await post("/api/changes/undo", { undo: id });
   announce("changed", CHANGED);
-  return told;
+  return result;
 }
 
 /** Takes a change back, and says what came of it. */
 export async function undo(id) {
   try {
-    toast((await takeBack(id)).done);
+    toast((await postUndo(id)).summary);
   } catch (error) {
     toast([error.message, error.hint].filter(Boolean).map(sentence).join(". "), { failed: true });
   }
@@ -64,71 +64,71 @@ export async function undo(id) {
 function Review({ plan }) {
   return html`<div class="review">
     <p>${plan.summary}</p>
-    ${plan.warnings?.map((warning) => html`<p class="notice" key=${warning}><${Told} text=${sentence(warning)} /></p>`)}
+    ${plan.warnings?.map((warning) => html`<p class="notice" key=${warning}><${RichText} text=${sentence(warning)} /></p>`)}
     ${plan.files.map((file) => html`<${Diff} key=${file.name} name=${file.name} text=${file.diff} />`)}
     ${plan.files.length === 0 && html`<p class="quiet">No file changes.</p>`}
   </div>`;
 }
 
-function Kept({ onFresh }) {
+function DraftNotice({ onFresh }) {
   return html`<p class="notice">
-    This is what you had typed before.${" "}
-    <button type="button" class="link-button" onClick=${onFresh}>Begin anew</button>
+    This is your unsaved draft.${" "}
+    <button type="button" class="link-button" onClick=${onFresh}>Discard</button>
   </p>`;
 }
 
 /** What a person may insist on, after the server has refused it once. */
-function Anyway({ name, values, set }) {
+function Override({ name, values, set }) {
   return html`<label class="choice-one anyway">
     <input type="checkbox" checked=${Boolean(values[name])} onChange=${(event) => set({ [name]: event.target.checked })} />
-    <span>${ANYWAY[name]}</span>
+    <span>${OVERRIDES[name]}</span>
   </label>`;
 }
 
 /** Whether something has been going on for longer than a person expects. */
-function useLong(busy) {
+function useSlow(busy) {
   const [long, setLong] = useState(false);
   useEffect(() => {
     setLong(false);
-    const timer = busy ? setTimeout(() => setLong(true), PATIENCE) : 0;
+    const timer = busy ? setTimeout(() => setLong(true), TIMEOUT) : 0;
     return () => clearTimeout(timer);
   }, [busy]);
   return long;
 }
 
-const changed = (values, begun) => JSON.stringify(values) !== JSON.stringify(begun);
+const changed = (values, initial) => JSON.stringify(values) !== JSON.stringify(initial);
 
 /**
  * The dialog for one change.
- * @param {{action: string, record?: any, onClose: () => void, onDone?: (told: any) => void}} props `record` is the API's.
+ * @param {{action: string, record?: any, onClose: () => void, onDone?: (result: any) => void}} props `record` is the API's.
  */
 export function ChangeDialog({ action, record = null, onClose, onDone }) {
   const words = WORDS[action];
   const Form = FORMS[action];
   const key = `${action} ${record?.id ?? ""}`;
-  const begun = useRef(start(action, record)).current;
-  const [values, setValues] = useState(() => drafts.get(key) ?? begun);
+  const initial = useRef(start(action, record)).current;
+  const [values, setValues] = useState(() => drafts.get(key) ?? initial);
   const [kept, setKept] = useState(drafts.has(key));
   const [step, setStep] = useState(Form ? "form" : "plan");
   const [plan, setPlan] = useState(null);
   const [error, setError] = useState(null);
   const [anyway, setAnyway] = useState(null);
   const [busy, setBusy] = useState(false);
-  const long = useLong(busy);
+  const long = useSlow(busy);
   const abort = useRef(new AbortController()).current;
   const latest = useRef(values);
   const body = () => ({ action, ...(record ? { id: record.id } : {}), ...latest.current });
-  const other = Boolean(record) && action === "edit" && record.text !== begun.text;
+  const other = Boolean(record) && action === "edit" && record.text !== initial.text;
 
   const set = (changes) => {
     const next = { ...latest.current, ...changes };
     setValues((latest.current = next));
-    if (changed(next, begun)) drafts.set(key, next);
+    if (changed(next, initial)) drafts.set(key, next);
     else drafts.delete(key);
   };
   const fresh = () => {
     drafts.delete(key);
-    setValues((latest.current = begun));
+    setValues((latest.current = initial));
     setKept(false);
   };
   const attempt = async (what) => {
@@ -138,8 +138,8 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
       await what();
     } catch (failed) {
       if (!isAbort(failed)) {
-        setError(failed instanceof Failed ? failed : new Failed(String(failed.message ?? failed)));
-        setAnyway((before) => (ANYWAY[failed.anyway] ? failed.anyway : before));
+        setError(failed instanceof RequestError ? failed : new RequestError(String(failed.message ?? failed)));
+        setAnyway((before) => (OVERRIDES[failed.override] ? failed.override : before));
       }
     }
     setBusy(false);
@@ -158,15 +158,15 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
   const apply = () =>
     attempt(async () => {
       const stamps = Object.fromEntries(plan.files.map((file) => [file.name, file.before]));
-      const told = await post("/api/changes/apply", { ...body(), stamps });
+      const result = await post("/api/changes/apply", { ...body(), stamps });
       drafts.delete(key);
-      toast(told.done, { action: told.undo ? { label: "Undo", run: () => undo(told.undo) } : null });
+      toast(result.summary, { action: result.undo ? { label: "Undo", run: () => undo(result.undo) } : null });
       onClose();
-      onDone?.(told);
+      onDone?.(result);
       announce("changed", CHANGED);
     });
   const close = () => {
-    if (drafts.has(key)) toast(`Your text is kept. Open “${words.title}” again to go on.`);
+    if (drafts.has(key)) toast(`Your draft is kept. Open “${words.title}” again to continue.`);
     onClose();
   };
 
@@ -175,7 +175,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
     return () => abort.abort();
   }, []);
 
-  const title = step === "plan" && Form ? `${words.title}: what changes` : words.title;
+  const title = step === "plan" && Form ? `${words.title}: preview` : words.title;
   const nothing = plan && plan.files.every((file) => !file.diff);
   const back = () => {
     setStep("form");
@@ -184,9 +184,9 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
   const cancel = html`<${Button} look="plain" onClick=${close}>Cancel<//>`;
   const footer =
     step === "form"
-      ? html`${cancel}<button type="submit" form="change-form" class="button primary" disabled=${busy}>See what changes</button>`
+      ? html`${cancel}<button type="submit" form="change-form" class="button primary" disabled=${busy}>Preview</button>`
       : html`${Form ? html`<${Button} icon="left" look="plain" onClick=${back}>Back<//>` : cancel}
-          ${error?.status === 409 && html`<${Button} onClick=${look}>Look again<//>`}
+          ${error?.status === 409 && html`<${Button} onClick=${look}>Preview again<//>`}
           <${Button} look=${words.danger ? "danger" : "primary"} disabled=${busy || !plan || nothing} onClick=${apply}>
             ${words.apply}
           <//>`;
@@ -195,8 +195,8 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
     ${long && plan && html`<p class="notice waiting" role="status">${WAITING}</p>`}
     ${step === "form"
       ? html`<form id="change-form" onSubmit=${(event) => (event.preventDefault(), look())}>
-          ${kept && html`<${Kept} onFresh=${fresh} />`} ${other && html`<p class="notice">${OTHER}</p>`}
-          ${anyway && html`<${Anyway} name=${anyway} values=${values} set=${set} />`}
+          ${kept && html`<${DraftNotice} onFresh=${fresh} />`} ${other && html`<p class="notice">${CHANGED_MEANWHILE}</p>`}
+          ${anyway && html`<${Override} name=${anyway} values=${values} set=${set} />`}
           <${Form} values=${values} set=${set} record=${record} />
         </form>`
       : html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
@@ -217,31 +217,31 @@ export function AddMemory({ onDone }) {
 export function RecentChanges({ onClose }) {
   const [items, setItems] = useState(null);
   const [error, setError] = useState(null);
-  const ask = () => get("/api/changes").then((told) => (setItems(told.items), setError(null)), setError);
+  const ask = () => get("/api/changes").then((result) => (setItems(result.items), setError(null)), setError);
   useEffect(() => {
     ask();
     return onEvent("changed", ask);
   }, []);
   const [done, setDone] = useState("");
-  // What came of it is told in the dialog: a message at the edge would be behind it.
+  // What came of it is result in the dialog: a message at the edge would be behind it.
   const back = (id) =>
-    takeBack(id)
-      .then((told) => (setDone(told.done), ask()))
+    postUndo(id)
+      .then((result) => (setDone(result.summary), ask()))
       .catch((failed) => (setDone(""), setError(failed)));
   return html`<${Dialog} title="Recent changes" onClose=${onClose} wide=${true}>
     <${Failure} error=${error} retry=${ask} />
     <p role="status" class=${done ? "notice done-notice" : "visually-hidden"}>${done}</p>
     ${!items && !error && html`<${Loading} lines=${3} what="the changes" />`}
     ${items?.length === 0 &&
-    html`<${Empty} title="Nothing was changed here yet" text=${EMPTY} command="git log -p -- .agent .ralph" />`}
+    html`<${Empty} title="No changes yet" text=${EMPTY} command="git log -p -- .agent .ralph" />`}
     ${items?.length > 0 &&
     html`<p class="quiet small">${count(items.length, "change")} since the server started.</p>
-      <ul class="plain changes">${items.map((one) => html`<${Past} key=${one.undo} one=${one} onBack=${back} />`)}</ul>`}
+      <ul class="plain changes">${items.map((one) => html`<${ChangeItem} key=${one.undo} one=${one} onBack=${back} />`)}</ul>`}
   <//>`;
 }
 
-function Past({ one, onBack }) {
-  const why = one.possible ? undefined : "The file was changed by somebody since";
+function ChangeItem({ one, onBack }) {
+  const why = one.possible ? undefined : "The file was changed since";
   return html`<li>
     <div>
       <p>${one.summary}</p>

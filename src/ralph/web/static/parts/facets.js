@@ -3,12 +3,12 @@
 import { html, useId, useState } from "../lib.js";
 import { Icon } from "./icons.js";
 import { setQuery } from "./router.js";
-import { hueOf, number, said } from "./words.js";
+import { hueOf, number, readable } from "./format.js";
 
 /** The facets in the order in which they are shown; `single` ones hold one value. */
 export const FACETS = [
   { name: "family", title: "Family" },
-  { name: "kind", title: "Kind", hues: true },
+  { name: "type", title: "Type", hues: true },
   { name: "status", title: "Status" },
   { name: "age", title: "Age", single: true },
   { name: "scope", title: "Scope" },
@@ -19,13 +19,13 @@ const AGES = { "1d": "last day", "7d": "last 7 days", "30d": "last 30 days", "90
 const SHORT = 7;
 
 /** A value in words. */
-export function valueWords(facet, value) {
+export function valueLabel(facet, value) {
   if (facet === "age") return AGES[value] ?? value;
-  return facet === "tag" || facet === "source" || facet === "task" ? value : said(value);
+  return facet === "tag" || facet === "source" || facet === "task" ? value : readable(value);
 }
 
 /** What is chosen in a query: `[[facet, value], ...]`, in the facets' order. */
-export function chosenIn(query) {
+export function chosenFilters(query) {
   const all = [...FACETS, { name: "task", title: "Task" }];
   return all.flatMap(({ name, title }) => query.getAll(name).map((value) => ({ name, title, value })));
 }
@@ -38,16 +38,16 @@ export function toggle(query, { name, single = false }, value) {
 }
 
 /** What is chosen, as chips that take it away again. */
-export function Chosen({ query }) {
-  const all = chosenIn(query);
+export function ChosenFilters({ query }) {
+  const all = chosenFilters(query);
   if (!all.length) return null;
   const none = Object.fromEntries(all.map(({ name }) => [name, null]));
   return html`<ul class="chips plain chosen" aria-label="Filters">
     ${all.map(
       ({ name, title, value }) => html`<li key=${`${name} ${value}`}>
         <button type="button" class="chip on" onClick=${() => toggle(query, { name }, value)}
-          aria-label="Remove the filter ${title}: ${valueWords(name, value)}">
-          <span class="chip-words">${valueWords(name, value)}</span><${Icon} name="close" />
+          aria-label="Remove the filter ${title}: ${valueLabel(name, value)}">
+          <span class="chip-words">${valueLabel(name, value)}</span><${Icon} name="close" />
         </button>
       </li>`,
     )}
@@ -56,9 +56,9 @@ export function Chosen({ query }) {
   </ul>`;
 }
 
-const lookOf = (facet, value) => (facet.hues ? `kind hue-${hueOf(value)}` : facet.code ? "file" : "");
+const valueClass = (facet, value) => (facet.hues ? `kind hue-${hueOf(value)}` : facet.code ? "file" : "");
 
-function Facet({ facet, values, query, known: told }) {
+function Facet({ facet, values, query, hasCounts }) {
   const [all, setAll] = useState(false);
   const [words, setWords] = useState("");
   const id = useId();
@@ -67,7 +67,7 @@ function Facet({ facet, values, query, known: told }) {
   const rows = [...chosen.filter((value) => !known.has(value)).map((value) => [value, 0]), ...values];
   if (!chosen.length && rows.every(([, n]) => n === 0)) return null;
   if (!rows.length || (rows.length === 1 && !chosen.length && facet.name !== "tag")) return null;
-  const fits = rows.filter(([value]) => valueWords(facet.name, value).toLowerCase().includes(words.toLowerCase()));
+  const fits = rows.filter(([value]) => valueLabel(facet.name, value).toLowerCase().includes(words.toLowerCase()));
   const shown = all ? fits : fits.filter(([value], at) => at < SHORT || chosen.includes(value));
   const type = facet.single ? "radio" : "checkbox";
   return html`<fieldset class="facet">
@@ -80,10 +80,10 @@ function Facet({ facet, values, query, known: told }) {
         ([value, n]) => html`<li key=${value}>
           <label class="facet-value">
             <input type=${type} name=${id} checked=${chosen.includes(value)} onClick=${() => toggle(query, facet, value)} />
-            <span class="facet-words ${lookOf(facet, value)}" title=${value}>
-              <bdi>${valueWords(facet.name, value) || "none"}</bdi>
+            <span class="facet-words ${valueClass(facet, value)}" title=${value}>
+              <bdi>${valueLabel(facet.name, value) || "none"}</bdi>
             </span>
-            ${told && html`<span class="facet-count num">${number(n)}</span>`}
+            ${hasCounts && html`<span class="facet-count num">${number(n)}</span>`}
           </label>
         </li>`,
       )}
@@ -99,7 +99,7 @@ export function Facets({ counts, query }) {
   return html`<div class="facets">
     ${FACETS.map(
       (facet) => html`<${Facet} key=${facet.name} facet=${facet} values=${counts?.[facet.name] ?? []} query=${query}
-        known=${Boolean(counts)} />`,
+        hasCounts=${Boolean(counts)} />`,
     )}
   </div>`;
 }

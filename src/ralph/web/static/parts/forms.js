@@ -7,31 +7,31 @@ const KINDS = [
   ["pattern", "Pattern: how we do it"],
   ["decision", "Decision: why we chose it"],
   ["fix", "Fix: what solves it"],
-  ["context", "Context: what one must know"],
+  ["context", "Context: what you need to know"],
 ];
 const PLACES = [
-  ["memory", "Memory", ".agent/memories.md: offered in this project when it fits"],
-  ["patterns", "Patterns", ".ralph/global-patterns.md: told to every task"],
+  ["memory", "Memory", ".agent/memories.md: injected in this project when it matches"],
+  ["patterns", "Patterns", ".ralph/global-patterns.md: injected into every task"],
   ["agents", "AGENTS.md", "read by every agent at every start"],
   ["claude", "CLAUDE.md", "read by Claude Code at every start"],
   ["design", "A design page", "a page of specs/design"],
 ];
 const NOUNS = [
-  ["memory", "Memory", "offered when it fits the work"],
-  ["guardrail", "Guardrail", "a sign that is told before the mistake"],
-  ["knowledge", "Knowledge", "a page with a title, found by its tags"],
+  ["memory", "Memory", "injected when it matches the work"],
+  ["guardrail", "Guardrail", "a rule that is injected before a mistake"],
+  ["knowledge", "Knowledge", "an article with a title, found by its tags"],
 ];
-const PRIVATE = "Markdown. What is between <private> and </private> is not kept.";
+const PRIVATE = "Markdown. Text between <private> and </private> is not stored.";
 
 const isPage = (record) => record.id.startsWith("know-");
 const isMemory = (record) => record.id.startsWith("mem-");
 
 /** What a form begins with. */
 export function start(action, record) {
-  if (action === "add") return { family: "memory", kind: "pattern", title: "", text: "", tags: [] };
-  if (action === "edit") return { text: record.text, ...(isPage(record) ? { title: record.title } : { kind: record.kind }) };
+  if (action === "add") return { family: "memory", type: "pattern", title: "", text: "", tags: [] };
+  if (action === "edit") return { text: record.text, ...(isPage(record) ? { title: record.title } : { type: record.type }) };
   if (action === "retag") return { tags: [...(record.tags ?? [])] };
-  if (action === "promote") return { to: isMemory(record) ? "agents" : "memory", text: "", page: "", kind: "" };
+  if (action === "promote") return { to: isMemory(record) ? "agents" : "memory", text: "", page: "", type: "" };
   return {};
 }
 
@@ -71,8 +71,8 @@ function LineField({ label, hint, value, set }) {
   <//>`;
 }
 
-function KindField({ value, set, open = false }) {
-  return html`<${Field} label="Kind">
+function TypeField({ value, set, open = false }) {
+  return html`<${Field} label="Type">
     ${(id) => html`<select id=${id} value=${value} onChange=${(event) => set(event.target.value)}>
       ${open && html`<option value="">As it is</option>`}
       ${KINDS.map(([kind, words]) => html`<option key=${kind} value=${kind}>${words}</option>`)}
@@ -85,7 +85,7 @@ function Add({ values, set }) {
       onChange=${(family) => set({ family })} />
     ${values.family === "knowledge"
       ? html`<${LineField} label="Title" value=${values.title} set=${(title) => set({ title })} />`
-      : html`<${KindField} value=${values.kind} set=${(kind) => set({ kind })} />`}
+      : html`<${TypeField} value=${values.type} set=${(type) => set({ type })} />`}
     <${TextField} label="Text" first=${true} value=${values.text} set=${(text) => set({ text })} hint=${PRIVATE} />
     <${Tags} value=${values.tags} onChange=${(tags) => set({ tags })} />`;
 }
@@ -93,7 +93,7 @@ function Add({ values, set }) {
 function Edit({ values, set, record }) {
   return html`${isPage(record)
       ? html`<${LineField} label="Title" value=${values.title} set=${(title) => set({ title })} />`
-      : html`<${KindField} value=${values.kind} set=${(kind) => set({ kind })} />`}
+      : html`<${TypeField} value=${values.type} set=${(type) => set({ type })} />`}
     <${TextField} label="Text" first=${true} value=${values.text} set=${(text) => set({ text })} hint=${PRIVATE} />`;
 }
 
@@ -108,9 +108,9 @@ function Promote({ values, set, record }) {
     ${values.to === "design" &&
     html`<${LineField} label="Page" value=${values.page} set=${(page) => set({ page })}
       hint="The name of a page in specs/design." />`}
-    ${values.to === "memory" && html`<${KindField} open=${true} value=${values.kind} set=${(kind) => set({ kind })} />`}
-    <${TextField} label="In these words instead" short=${true} required=${false} value=${values.text}
-      set=${(text) => set({ text })} hint="Leave it empty to take the record's own words." />`;
+    ${values.to === "memory" && html`<${TypeField} open=${true} value=${values.type} set=${(type) => set({ type })} />`}
+    <${TextField} label="Text to use instead" short=${true} required=${false} value=${values.text}
+      set=${(text) => set({ text })} hint="Leave it empty to use the record's text." />`;
 }
 
 /** Which changes have a form. */

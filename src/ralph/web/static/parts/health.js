@@ -4,18 +4,18 @@
  * The counts are true for the whole memory; a list shows the first of them and says how many more there are.
  */
 import { html, useId, useState } from "../lib.js";
-import { Command, Empty, Told } from "./empty.js";
-import { count, number, sentence } from "./words.js";
+import { Command, Empty, RichText } from "./placeholders.js";
+import { count, number, sentence } from "./format.js";
 
 const SHOWN = 20;
 const ASPECTS = [
-  { key: "stale", label: "stale", about: "They cite something that is gone or was changed.",
-    none: "Every file, symbol and command that is cited was found.", command: "ralph doctor --citations" },
-  { key: "unused", label: "unused", about: "They were injected, and no agent came back to them.",
-    none: "Whatever was injected was used at least once." },
-  { key: "duplicates", label: "duplicates", about: "They say the same as another one.", none: "No two memories say the same." },
+  { key: "stale", label: "stale", about: "They cite something that is missing or changed.",
+    none: "All citations are valid.", command: "ralph doctor --citations" },
+  { key: "unused", label: "unused", about: "They were injected and never used.",
+    none: "Every injected record was used at least once." },
+  { key: "duplicates", label: "duplicates", about: "They repeat another memory.", none: "There are no duplicates." },
   { key: "secrets", label: "secrets", about: "These lines look like a password or a key.",
-    none: "No file of the memory looks as if it held a secret.", command: "ralph doctor --secrets" },
+    none: "No secrets were found.", command: "ralph doctor --secrets" },
 ];
 
 /** The four counts and the list of the chosen one. */
@@ -34,15 +34,15 @@ export function Health({ health }) {
       )}
     </div>
     <div id=${own} aria-live="polite">
-      ${aspect && html`<${Found} key=${aspect.key} aspect=${aspect} items=${health[aspect.key]} total=${health.counts[aspect.key]} />`}</div>
-    ${health.note && html`<p class="quiet health-note"><${Told} text=${sentence(health.note)} /></p>`}
+      ${aspect && html`<${HealthList} key=${aspect.key} aspect=${aspect} items=${health[aspect.key]} total=${health.counts[aspect.key]} />`}</div>
+    ${health.note && html`<p class="quiet health-note"><${RichText} text=${sentence(health.note)} /></p>`}
   </div>`;
 }
 
-function Found({ aspect, items, total }) {
+function HealthList({ aspect, items, total }) {
   const [all, setAll] = useState(false);
   if (!total) {
-    const what = { secrets: "a secret", duplicates: "there twice" }[aspect.key] ?? aspect.label;
+    const what = { secrets: "a secret", duplicates: "a duplicate" }[aspect.key] ?? aspect.label;
     return html`<${Empty} title=${`Nothing is ${what}`} text=${aspect.none} />`;
   }
   const shown = items.slice(0, all ? items.length : SHOWN);
@@ -51,7 +51,7 @@ function Found({ aspect, items, total }) {
     ${!all && items.length > SHOWN && html`<button type="button" class="link-button small" onClick=${() => setAll(true)}>
       Show ${number(items.length - SHOWN)} more</button>`}
     ${(all || items.length <= SHOWN) && total > items.length && html`<p class="quiet">${number(total - items.length)} more${aspect.command
-      ? html`, all of them with <${Command} command=${aspect.command} />` : ", when these are dealt with"}</p>`}`;
+      ? html`, all of them with <${Command} command=${aspect.command} />` : ", listed when these are resolved"}</p>`}`;
 }
 
 function Item({ aspect, item }) {

@@ -2,8 +2,8 @@
 // costs in tokens, so that one sees what a level is worth.
 import { html, useId, useState } from "../lib.js";
 import { useGet } from "./api.js";
-import { Failure, Loading } from "./empty.js";
-import { count } from "./words.js";
+import { Failure, Loading } from "./placeholders.js";
+import { count } from "./format.js";
 
 const NAMES = [
   ["line", "Line"],
@@ -27,7 +27,7 @@ export function Layers({ layers, start = "moment" }) {
     document.getElementById(`${id}-${next}`)?.focus();
   };
   return html`<div class="layers">
-    <div class="seg" role="tablist" aria-label="How much of it" onKeyDown=${onKeyDown}>
+    <div class="seg" role="tablist" aria-label="Level of detail" onKeyDown=${onKeyDown}>
       ${NAMES.map(
         ([name, words]) => html`<button type="button" role="tab" class="seg-one" id="${id}-${name}" key=${name}
           aria-selected=${chosen === name ? "true" : "false"} aria-controls="${id}-text"
@@ -41,7 +41,7 @@ export function Layers({ layers, start = "moment" }) {
 }
 
 /** The layers of the record with this id, asked for when they are first shown. */
-export function LayersOf({ id, start }) {
+export function RecordLayers({ id, start }) {
   const state = useGet(`/api/records/${encodeURIComponent(id)}`);
   if (state.error) return html`<${Failure} error=${state.error} retry=${state.reload} />`;
   if (!state.value) return html`<${Loading} lines=${3} what="the record" />`;

@@ -4,20 +4,20 @@
  */
 import { html, useEffect, useRef } from "../lib.js";
 import { get } from "./api.js";
-import { Failure, Loading } from "./empty.js";
-import { rows, VirtualList } from "./list.js";
-import { onEvent } from "./live.js";
+import { Failure, Loading } from "./placeholders.js";
+import { rows, VirtualList } from "./virtual_list.js";
+import { onEvent } from "./events.js";
 
 /**
  * @param {string} path what to ask for
  * @param {object} params the question; another one begins anew
- * @param {{on?: string[], pick?: (said: any) => {items: any[], total: number}, size?: number}} options
+ * @param {{on?: string[], pick?: (data: any) => {items: any[], total: number}, size?: number}} options
  * @returns what `rows` of list.js gives
  */
-export function useRows(path, params, { on = [], pick = (said) => said, size = 100 } = {}) {
+export function useRows(path, params, { on = [], pick = (data) => data, size = 100 } = {}) {
   const list = useRef(null);
   const ask = ({ offset, limit, signal }) =>
-    get(path, { ...params, offset, limit }, { signal }).then((said) => ({ ...said, ...pick(said) }));
+    get(path, { ...params, offset, limit }, { signal }).then((data) => ({ ...said, ...pick(data) }));
   list.current ??= rows(ask, { size });
   useEffect(() => {
     list.current.reset(ask);

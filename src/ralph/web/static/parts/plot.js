@@ -6,9 +6,8 @@
  * style as well as by colour. Drawn anew when the theme or the width changes.
  */
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { ink } from "./ink.js";
-import { shown } from "./theme.js";
-import { number } from "./words.js";
+import { colour, shown } from "./theme.js";
+import { number } from "./format.js";
 
 let library = null;
 
@@ -40,9 +39,9 @@ function dayWord(stamp) {
 
 function axes(say, width) {
   const axis = {
-    stroke: ink("--plot-text"),
+    stroke: colour("--plot-text"),
     font: "12px system-ui, sans-serif",
-    grid: { stroke: ink("--plot-grid"), width: 1 },
+    grid: { stroke: colour("--plot-grid"), width: 1 },
     ticks: { show: false },
   };
   return [
@@ -54,8 +53,8 @@ function axes(say, width) {
 
 function drawn(Plotter, series) {
   return series.map((one) => {
-    const tint = ink(one.colour);
-    const bars = one.bars ? { paths: Plotter.paths.bars({ size: [0.7, 28], align: 0 }), fill: ink("--plot-fill") } : {};
+    const tint = colour(one.colour);
+    const bars = one.bars ? { paths: Plotter.paths.bars({ size: [0.7, 28], align: 0 }), fill: colour("--plot-fill") } : {};
     return {
       label: one.label,
       stroke: tint,
@@ -126,7 +125,7 @@ function Numbers({ title, days, series, say }) {
  * @param {{title: string, days: string[], series: {label: string, values: (number|null)[], colour: string,
  *   bars?: boolean, dash?: number[]}[], say?: (n: number|null) => string, height?: number, top?: number}} props
  */
-export function Plot({ title, days, series, say = saidCount, height = 168, top }) {
+export function Plot({ title, days, series, say = formatCount, height = 168, top }) {
   const box = useRef(null);
   const [at, setAt] = useState(null);
   useEffect(() => {
@@ -168,6 +167,6 @@ function sentence(title, days, series, say) {
   return `${title}, ${days.length} days from ${days[0].slice(0, 10)} to ${days[last].slice(0, 10)}; on the last day ${now}.`;
 }
 
-function saidCount(value) {
+function formatCount(value) {
   return value === null || value === undefined ? "none" : number(value);
 }

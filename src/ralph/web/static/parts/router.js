@@ -50,14 +50,14 @@ function here() {
 export const route = signal(here());
 
 /** Where the focus goes on the next page: to its search field, or to its main part. */
-export const arriving = { search: false };
+export const focusTarget = { search: false };
 
 /** Goes to a path of the site, with its query. */
 export function go(address, { replace = false, search = false } = {}) {
-  arriving.search = search;
+  focusTarget.search = search;
   const target = new URL(address, window.location.href);
   if (!replace) {
-    letAlone();
+    cancelRestore();
     rememberScroll();
   }
   const samePage = target.pathname === window.location.pathname;
@@ -84,24 +84,24 @@ function rememberScroll() {
 }
 
 const HANDS = ["wheel", "touchmove", "keydown", "pointerdown"];
-const PATIENCE = 10_000;
-let letAlone = () => {};
+const TIMEOUT = 10_000;
+let cancelRestore = () => {};
 
 /** To where the page was scrolled when it was left: its rows may come late, so again whenever it has grown, until
  * the person does something or leaves. */
-function comeBack() {
-  letAlone();
+function restoreScroll() {
+  cancelRestore();
   const wanted = window.history.state?.scroll;
   if (!wanted) return;
   const grown = new ResizeObserver(() => window.scrollTo(0, wanted));
-  const tooLate = setTimeout(() => letAlone(), PATIENCE);
-  letAlone = () => {
+  const tooLate = setTimeout(() => cancelRestore(), TIMEOUT);
+  cancelRestore = () => {
     grown.disconnect();
     clearTimeout(tooLate);
-    for (const hand of HANDS) window.removeEventListener(hand, letAlone, true);
-    letAlone = () => {};
+    for (const hand of HANDS) window.removeEventListener(hand, cancelRestore, true);
+    cancelRestore = () => {};
   };
-  for (const hand of HANDS) window.addEventListener(hand, letAlone, true);
+  for (const hand of HANDS) window.addEventListener(hand, cancelRestore, true);
   grown.observe(document.body);
 }
 
@@ -111,7 +111,7 @@ export function startRouter() {
   window.history.scrollRestoration = "manual";
   window.addEventListener("popstate", () => {
     route.value = here();
-    requestAnimationFrame(comeBack);
+    requestAnimationFrame(restoreScroll);
   });
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0) return;

@@ -4,8 +4,8 @@ import { html, signal, useEffect, useState } from "../lib.js";
 import { get } from "./api.js";
 import { Dialog } from "./dialog.js";
 import { Icon } from "./icons.js";
-import { bind } from "./keys.js";
-import { connected, onEvent } from "./live.js";
+import { bind } from "./shortcuts.js";
+import { connected, onEvent } from "./events.js";
 import { go, route } from "./router.js";
 import { shown, toggleTheme } from "./theme.js";
 import { Toasts } from "./toast.js";
@@ -49,11 +49,11 @@ function Place({ place: [path, name, icon, key], onGo }) {
     title=${key ? `g ${key}` : undefined} onClick=${onGo}><${Icon} name=${icon} /><span>${name}</span></a>`;
 }
 
-const OLD = "What you see may be old: the server does not answer. Start it again with ralph web";
+const DISCONNECTED = "This page may be out of date: the server does not answer. Start it again with ralph web";
 
-function Line() {
+function ConnectionStatus() {
   const words = { live: "Live", waiting: "Not connected", off: "Connecting" }[connected.value];
-  const title = connected.value === "waiting" ? OLD : "Changes in the files show by themselves";
+  const title = connected.value === "waiting" ? DISCONNECTED : "Changes in the files appear by themselves";
   return html`<p class="line line-${connected.value}" role="status" title=${title}>
     <span class="line-dot" aria-hidden="true"></span>${words}
   </p>`;
@@ -134,12 +134,12 @@ export function Shell({ children }) {
       <a class="mark" href="/" data-link>
         <img src="/static/icon.svg" alt="" width="24" height="24" />
         <span class="mark-words"><span class="mark-name">Ralph</span>
-        <span class="mark-project" title=${state?.project}>${state?.project || state?.root_name || " "}</span></span>
+        <span class="mark-project" title=${state?.project}>${state?.project || " "}</span></span>
       </a>
       <nav class="places" aria-label="Pages">${PLACES.map((place) => html`<${Place} key=${place[0]} place=${place} />`)}</nav>
       <div class="rail-foot">
-        ${state?.paused && html`<p class="paused" title="Hooks record nothing and tell nothing until somebody runs ralph capture on">Paused</p>`}
-        <${Line} />
+        ${state?.paused && html`<p class="paused" title="Hooks record and inject nothing until you run ralph capture on">Paused</p>`}
+        <${ConnectionStatus} />
         <div class="rail-tools">
           <button type="button" class="icon-button" onClick=${toggleTheme} title="t"
             aria-label=${shown.value === "dark" ? "Light colours" : "Dark colours"}>

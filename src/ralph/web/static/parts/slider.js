@@ -5,7 +5,7 @@
  * asks for no time at all, which means now; what was not yet known at a day is left out by the server.
  */
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
-import { useCalm } from "./use.js";
+import { useDebounced } from "./hooks.js";
 
 const DAY = 86400000;
 
@@ -29,29 +29,29 @@ export function TimeSlider({ from, until, value, onChange }) {
   const last = dayOf(until);
   const known = Number.isFinite(first) && Number.isFinite(last) && last > first;
   const [at, setAt] = useState(value ? dayOf(value) : last);
-  const calm = useCalm(at, 160);
-  const told = useRef(value);
+  const calm = useDebounced(at, 160);
+  const sent = useRef(value);
   useEffect(() => {
     if (!value) setAt(last);
   }, [last]);
-  // Only another's change moves the slider: what it has told itself comes back late, when it may be farther already.
+  // Only another's change moves the slider: what it has sent itself comes back late, when it may be farther already.
   useEffect(() => {
-    if (value !== told.current) setAt(value ? dayOf(value) : last);
-    told.current = value;
+    if (value !== sent.current) setAt(value ? dayOf(value) : last);
+    sent.current = value;
   }, [value]);
   useEffect(() => {
     if (!known || calm !== at) return;
-    told.current = calm >= last ? "" : isoOf(calm);
-    onChange(told.current);
+    sent.current = calm >= last ? "" : isoOf(calm);
+    onChange(sent.current);
   }, [calm]);
-  const said = !known ? "now" : at >= last ? "now" : words(at);
+  const label = !known ? "now" : at >= last ? "now" : words(at);
   return html`<div class="field slider">
     <label for=${own}>As of</label>
     <div class="slider-line">
       <input id=${own} type="range" name="as_of" min=${known ? first : 0} max=${known ? last : 1} step="1"
         value=${known ? at : 1} disabled=${!known}
-        aria-valuetext=${said} onInput=${(event) => setAt(Number(event.currentTarget.value))} />
-      <output for=${own} class="num slider-day">${said}</output>
+        aria-valuetext=${label} onInput=${(event) => setAt(Number(event.currentTarget.value))} />
+      <output for=${own} class="num slider-day">${label}</output>
     </div>
   </div>`;
 }

@@ -3,20 +3,20 @@
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { get, isAbort } from "./api.js";
 import { Icon } from "./icons.js";
-import { number } from "./words.js";
+import { number } from "./format.js";
 
 const MOST = 8;
-const CALM = 80;
+const TYPING_DELAY = 80;
 
 /** The tags in use that fit what is typed, without those that are chosen. */
 function useOffers(text, chosen) {
   const [offers, setOffers] = useState([]);
   useEffect(() => {
     const stop = new AbortController();
-    const told = ({ items }) => setOffers(items.filter(([tag]) => !chosen.includes(tag)).slice(0, MOST));
+    const showOffers = ({ items }) => setOffers(items.filter(([tag]) => !chosen.includes(tag)).slice(0, MOST));
     const ask = () =>
-      get("/api/tags", { q: text }, { signal: stop.signal }).then(told, (error) => isAbort(error) || setOffers([]));
-    const timer = setTimeout(ask, CALM);
+      get("/api/tags", { q: text }, { signal: stop.signal }).then(showOffers, (error) => isAbort(error) || setOffers([]));
+    const timer = setTimeout(ask, TYPING_DELAY);
     return () => {
       clearTimeout(timer);
       stop.abort();

@@ -14,8 +14,8 @@ export function toast(text, { action = null, failed = false, seconds = action ? 
   const others = action ? toasts.value.filter((each) => !each.action) : toasts.value;
   toasts.value = [...others.slice(-2), one];
   const away = () => (toasts.value = toasts.value.filter((each) => each.key !== one.key));
-  const isLookedAt = () => document.querySelector(".toast:hover, .toast:focus-within");
-  const wait = () => setTimeout(() => (isLookedAt() ? wait() : away()), seconds * 1000);
+  const isActive = () => document.querySelector(".toast:hover, .toast:focus-within");
+  const wait = () => setTimeout(() => (isActive() ? wait() : away()), seconds * 1000);
   if (!failed) wait();
   one.away = away;
   return away;

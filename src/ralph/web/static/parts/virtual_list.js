@@ -6,7 +6,7 @@
 // it is always in the page. `rows()` gives `get` for lists that come from the server in pages.
 import { html, signal, useEffect, useId, useLayoutEffect, useReducer, useRef } from "../lib.js";
 import { isAbort } from "./api.js";
-import { bind } from "./keys.js";
+import { bind } from "./shortcuts.js";
 
 const MOST = 150;
 const AROUND = 6;

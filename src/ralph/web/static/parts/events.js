@@ -17,10 +17,10 @@ export function onEvent(name, fn) {
 }
 
 /** Tells the listeners of what this window has just done itself, without waiting for the server to notice it. */
-export function announce(name, told) {
+export function announce(name, data) {
   for (const fn of [...listeners.get(name)]) {
     try {
-      fn(told);
+      fn(data);
     } catch (error) {
       console.error(error); // one listener that fails is no reason for the others not to hear
     }

@@ -1,28 +1,28 @@
 // What is shown when there is nothing, not yet anything, or something went wrong: always a sentence, and what to do.
 import { html, useState } from "../lib.js";
 import { Icon } from "./icons.js";
-import { sentence } from "./words.js";
+import { sentence } from "./format.js";
 
 /** A command to run, with a button that copies it. */
 export function Command({ command }) {
-  const [told, setTold] = useState("");
+  const [status, setStatus] = useState("");
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(command);
-      setTold("Copied");
+      setStatus("Copied");
     } catch {
-      setTold("Select it and copy it by hand");
+      setStatus("Select it and copy it by hand");
     }
-    setTimeout(() => setTold(""), 2000);
+    setTimeout(() => setStatus(""), 2000);
   };
   return html`<span class="command"><code>${unbroken(command)}</code
     ><button type="button" class="icon-button" onClick=${copy} aria-label="Copy the command: ${command}">
-      <${Icon} name=${told === "Copied" ? "check" : "copy"} /></button
-    ><span class="visually-hidden" role="status">${told}</span></span>`;
+      <${Icon} name=${status === "Copied" ? "check" : "copy"} /></button
+    ><span class="visually-hidden" role="status">${status}</span></span>`;
 }
 
 /** A sentence of the server's: a command in backticks is shown to be copied, other names as code. */
-export function Told({ text }) {
+export function RichText({ text }) {
   return String(text ?? "").split("`").map((part, at) => {
     if (at % 2 === 0) return part;
     return part.startsWith("ralph ") ? html`<${Command} key=${at} command=${part} />` : html`<code key=${at}>${part}</code>`;
@@ -50,14 +50,14 @@ export function Failure({ error, retry }) {
   return html`<div class="failure" role="alert">
     <${Icon} name="alert" />
     <div>
-      <p class="failure-title"><${Told} text=${sentence(error.message)} /></p>
-      ${error.hint && html`<p><${Told} text=${sentence(error.hint)} /></p>`}
+      <p class="failure-title"><${RichText} text=${sentence(error.message)} /></p>
+      ${error.hint && html`<p><${RichText} text=${sentence(error.hint)} /></p>`}
       ${retry && html`<p><button type="button" class="button small" onClick=${retry}>Try again</button></p>`}
     </div>
   </div>`;
 }
 
-/** Grey bars while something loads; said once to a screen reader. */
+/** Grey bars while something loads; data once to a screen reader. */
 export function Loading({ lines = 4, what = "" }) {
   return html`<div class="loading" role="status">
     <span class="visually-hidden">Loading${what && ` ${what}`}…</span>

@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "../lib.js";
 import { route, setQuery } from "./router.js";
 
 /** A value that follows another one only when that has been still for a moment. */
-export function useCalm(value, milliseconds = 250) {
+export function useDebounced(value, milliseconds = 250) {
   const [calm, setCalm] = useState(value);
   useEffect(() => {
     const timer = setTimeout(() => setCalm(value), milliseconds);
@@ -20,19 +20,19 @@ export function useCalm(value, milliseconds = 250) {
  * address (a link, the way back) changes the words.
  * @returns {[string, (words: string) => void, string]} what stands in the field, how to change it, what to ask for
  */
-export function useWords(name, milliseconds = 120) {
+export function useQueryText(name, milliseconds = 120) {
   const asked = route.value.query.get(name) ?? "";
   const [words, setWords] = useState(asked);
-  const calm = useCalm(words, milliseconds);
-  const told = useRef(asked);
+  const calm = useDebounced(words, milliseconds);
+  const sent = useRef(asked);
   useEffect(() => {
-    if (calm === told.current) return;
-    told.current = calm;
+    if (calm === sent.current) return;
+    sent.current = calm;
     setQuery({ [name]: calm });
   }, [calm]);
   useEffect(() => {
-    if (asked === told.current) return;
-    told.current = asked;
+    if (asked === sent.current) return;
+    sent.current = asked;
     setWords(asked);
   }, [asked]);
   return [words, setWords, asked];

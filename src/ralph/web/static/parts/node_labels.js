@@ -15,35 +15,35 @@ function short(title, most = 32) {
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : title;
 }
 
-const NAMED = 60;
-const NAMED_MOVING = 12;
+const MAX_LABELS = 60;
+const MAX_LABELS_MOVING = 12;
 
 /** The names, after all nodes, biggest first: one that would lie over another name or a node is left out. */
-export function drawNames(nodes, canvas, scale, look) {
+export function drawLabels(nodes, canvas, scale, look) {
   const font = 11.5 / scale;
   canvas.font = `${font}px system-ui, sans-serif`;
   canvas.textAlign = "center";
   canvas.textBaseline = "top";
   const view = look.view();
   const taken = nodes.map((node) => boxOf(node));
-  let left = look.moving() ? NAMED_MOVING : NAMED * Math.max(1, scale);
+  let left = look.moving() ? MAX_LABELS_MOVING : MAX_LABELS * Math.max(1, scale);
   for (const node of nodes) {
     if (left <= 0) break;
     const wanted = look.marked(node.id) || look.hovered() === node.id;
-    if ((!wanted && look.dimmed(node.id)) || !meets(boxOf(node), view)) continue;
-    const text = short(node.title || node.id, wanted ? 40 : 28);
+    if ((!wanted && look.dimmed(node.id)) || !overlaps(boxOf(node), view)) continue;
+    const text = short(node.name || node.id, wanted ? 40 : 28);
     const width = canvas.measureText(text).width + font * 0.6;
-    const places = placesFor(node, width, font * 1.35).map((box) => within(box, view));
-    const box = wanted ? freest(places, taken) : places[0];
-    if (!wanted && taken.some((other) => meets(box, other))) continue;
+    const places = labelPositions(node, width, font * 1.35).map((box) => within(box, view));
+    const box = wanted ? leastCovered(places, taken) : places[0];
+    if (!wanted && taken.some((other) => overlaps(box, other))) continue;
     left -= 1;
     taken.unshift(box);
-    drawName(text, box, canvas, look, font);
+    drawLabel(text, box, canvas, look, font);
   }
 }
 
 /** Where a name could stand: below its node, above it, at its sides. */
-function placesFor(node, width, height) {
+function labelPositions(node, width, height) {
   const away = radius(node) * 1.25;
   const size = { width, height };
   return [
@@ -62,8 +62,8 @@ function within(box, view) {
 }
 
 /** The place that hides least; what comes first among those taken counts more. */
-function freest(places, taken) {
-  const hides = (box) => taken.reduce((sum, other, at) => sum + (meets(box, other) ? 1 + 20 / (1 + at) : 0), 0);
+function leastCovered(places, taken) {
+  const hides = (box) => taken.reduce((sum, other, at) => sum + (overlaps(box, other) ? 1 + 20 / (1 + at) : 0), 0);
   return places.reduce((best, box) => (hides(box) < hides(best) ? box : best));
 }
 
@@ -73,7 +73,7 @@ function boxOf(node) {
   return { left: node.x - size, top: node.y - size, width: 2 * size, height: 2 * size };
 }
 
-function drawName(text, box, canvas, look, font) {
+function drawLabel(text, box, canvas, look, font) {
   canvas.globalAlpha = 0.82;
   canvas.fillStyle = look.colours[":plate"];
   canvas.fillRect(box.left, box.top, box.width, box.height);
@@ -82,7 +82,7 @@ function drawName(text, box, canvas, look, font) {
   canvas.fillText(text, box.left + box.width / 2, box.top + font * 0.14);
 }
 
-function meets(one, other) {
+function overlaps(one, other) {
   return one.left < other.left + other.width && other.left < one.left + one.width
     && one.top < other.top + other.height && other.top < one.top + one.height;
 }

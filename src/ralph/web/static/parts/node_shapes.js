@@ -29,7 +29,7 @@ export function pathOf(kind) {
 }
 
 /** The word a person reads for a kind of node. */
-export function kindWord(kind) {
+export function typeLabel(kind) {
   return WORDS[kind] ?? kind;
 }
 

@@ -5,8 +5,8 @@
  * for there the list itself has the focus and Enter opens.
  */
 import { html } from "../lib.js";
-import { between, Mode, State } from "./pieces.js";
-import { count, number, seconds, Time } from "./words.js";
+import { secondsBetween, Mode, State } from "./widgets.js";
+import { count, number, seconds, Time } from "./format.js";
 
 function Entry({ href, title, sub, state, aside, inList }) {
   return html`<a class="entry" href=${href} data-link tabindex=${inList ? -1 : undefined}>
@@ -67,15 +67,15 @@ export function RunEntry({ run, inList }) {
     run.agent,
     count(run.iterations, "iteration"),
     run.tokens > 0 && `${number(run.tokens)} tokens`,
-    run.cost > 0 && money(run.cost),
-    seconds(between(run.started_at, run.ended_at)),
+    run.cost_usd > 0 && money(run.cost_usd),
+    seconds(secondsBetween(run.started_at, run.ended_at)),
   ]);
   return html`<${Entry}
     inList=${inList}
     href=${`/runs/${encodeURIComponent(run.id)}`}
     title=${run.goal || run.id}
     sub=${sub}
-    state=${html`<${State} state=${run.live ? "running" : run.status} />`}
+    state=${html`<${State} state=${run.alive ? "running" : run.status} />`}
     aside=${html`<${Time} at=${run.started_at} />`}
   />`;
 }

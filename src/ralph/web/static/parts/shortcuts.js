@@ -5,7 +5,7 @@
 const bound = [];
 let first = "";
 let firstAt = 0;
-const PATIENCE = 1200;
+const TIMEOUT = 1200;
 
 /**
  * Binds keys: `bind({"/": fn, "g m": fn})`. The newest binding of a key wins; a function that gives back false lets
@@ -33,7 +33,7 @@ function leave(field) {
   (document.querySelector("main [role=grid]") ?? document.getElementById("main")).focus({ preventScroll: true });
 }
 
-function heard(event) {
+function onKeyDown(event) {
   if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
   if (document.querySelector("dialog[open]")) return;
   if (isTyping(event.target)) {
@@ -44,7 +44,7 @@ function heard(event) {
   }
   // Enter and space on a button or a link are that control's own.
   if (["Enter", " "].includes(event.key) && event.target.closest?.("a, button, summary, input, label")) return;
-  const pair = first && event.timeStamp - firstAt < PATIENCE ? `${first} ${event.key}` : "";
+  const pair = first && event.timeStamp - firstAt < TIMEOUT ? `${first} ${event.key}` : "";
   first = "";
   for (const name of pair ? [pair, event.key] : [event.key]) {
     for (const table of [...bound]) {
@@ -63,5 +63,5 @@ function heard(event) {
 
 /** Starts listening; called once by app.js. */
 export function startKeys() {
-  document.addEventListener("keydown", heard);
+  document.addEventListener("keydown", onKeyDown);
 }

@@ -1,4 +1,4 @@
-// How things are said: times, numbers, kinds. One place, so that "3 days ago" reads the same on every page.
+// How things are readable: times, numbers, kinds. One place, so that "3 days ago" reads the same on every page.
 import { html } from "../lib.js";
 
 const whole = new Intl.NumberFormat("en");
@@ -130,8 +130,8 @@ export function hueOf(kind) {
 }
 
 /** "tool_use" -> "tool use". */
-export function said(kind) {
-  return String(kind ?? "").replaceAll("_", " ");
+export function readable(word) {
+  return String(word ?? "").replaceAll("_", " ");
 }
 
 /** "cited file is gone: x" -> "Cited file is gone: x"; what begins with a name or an id stays as it is. */
@@ -141,10 +141,10 @@ export function sentence(words) {
 
 /** A kind as a chip: its word, and a dot in its colour. */
 export function Kind({ kind, label }) {
-  const words = said(kind);
-  const other = label && said(label).toLowerCase() !== words ? label : "";
-  return html`<span class="kind hue-${hueOf(kind)}" title=${other ? `${words}, called ${other}` : undefined}
-    >${other ? said(other).toLowerCase() : words}</span>`;
+  const words = readable(kind);
+  const other = label && readable(label).toLowerCase() !== words ? label : "";
+  return html`<span class="kind hue-${hueOf(kind)}" title=${other ? `${words}, labelled ${other}` : undefined}
+    >${other ? readable(other).toLowerCase() : words}</span>`;
 }
 
 /** How many tokens, with the word. */

@@ -9,10 +9,9 @@
  * layout has come to rest. While it moves only a few names are drawn, since placing them takes time.
  */
 import { html, useEffect, useRef } from "../lib.js";
-import { ink } from "./ink.js";
-import { drawNames, radius } from "./names.js";
-import { colourOf, KINDS, pathOf } from "./shapes.js";
-import { shown } from "./theme.js";
+import { drawLabels, radius } from "./node_labels.js";
+import { colourOf, KINDS, pathOf } from "./node_shapes.js";
+import { colour, shown } from "./theme.js";
 
 let library = null;
 
@@ -25,9 +24,9 @@ const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** The theme's colours for one drawing. */
 function palette() {
-  const colours = { other: ink("--node-other") };
-  for (const kind of KINDS) colours[kind] = ink(colourOf(kind));
-  for (const name of ["text", "plate", "edge", "path"]) colours[`:${name}`] = ink(`--graph-${name}`);
+  const colours = { other: colour("--node-other") };
+  for (const kind of KINDS) colours[kind] = colour(colourOf(kind));
+  for (const name of ["text", "plate", "edge", "path"]) colours[`:${name}`] = colour(`--graph-${name}`);
   return colours;
 }
 
@@ -46,12 +45,12 @@ function drawNode(node, canvas, look) {
   canvas.save();
   canvas.translate(node.x, node.y);
   canvas.scale(size, size);
-  canvas.fillStyle = look.colours[node.kind] ?? look.colours.other;
-  canvas.fill(shape(node.kind));
+  canvas.fillStyle = look.colours[node.type] ?? look.colours.other;
+  canvas.fill(shape(node.type));
   if (marked) {
     canvas.lineWidth = 2.5 / size;
     canvas.strokeStyle = look.colours[":path"];
-    canvas.stroke(shape(node.kind));
+    canvas.stroke(shape(node.type));
   }
   canvas.restore();
   canvas.globalAlpha = 1;
@@ -96,7 +95,7 @@ function begin(ForceGraph, host, look, events) {
     .linkVisibility((link) => !look.hides(link))
     .linkDirectionalArrowLength((link) => (look.onPath(link) || link.explicit ? 4 : 0))
     .linkDirectionalArrowRelPos(0.92)
-    .onRenderFramePost((canvas, scale) => drawNames(look.ordered(), canvas, scale, look))
+    .onRenderFramePost((canvas, scale) => drawLabels(look.ordered(), canvas, scale, look))
     .onNodeClick((node) => events.open(node.id))
     .onNodeHover((node) => events.hover(node?.id ?? null))
     .onBackgroundClick(() => events.open(null))

@@ -6,25 +6,25 @@
  */
 import { html, useEffect, useId, useState } from "../lib.js";
 import { get } from "./api.js";
-import { Shape, kindWord } from "./shapes.js";
-import { useCalm } from "./use.js";
+import { Shape, typeLabel } from "./node_shapes.js";
+import { useDebounced } from "./hooks.js";
 
 const MOST = 8;
 
 function fitting(nodes, words) {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const fits = (node) => wanted.every((word) => `${node.title} ${node.id}`.toLowerCase().includes(word));
+  const fits = (node) => wanted.every((word) => `${node.name} ${node.id}`.toLowerCase().includes(word));
   return nodes.filter(fits).sort((a, b) => b.degree - a.degree).slice(0, MOST);
 }
 
 /** Nodes that fit the words: those at hand first, then what the server finds. */
 function useFitting(nodes, words, all) {
-  const calm = useCalm(words, 150);
+  const calm = useDebounced(words, 150);
   const [more, setMore] = useState([]);
   useEffect(() => {
     if (all || !calm.trim()) return setMore([]);
     const control = new AbortController();
-    get("/api/graph", { q: calm, limit: MOST * 3 }, { signal: control.signal }).then((said) => setMore(said.nodes), () => setMore([]));
+    get("/api/graph", { q: calm, limit: MOST * 3 }, { signal: control.signal }).then((data) => setMore(data.nodes), () => setMore([]));
     return () => control.abort();
   }, [calm, all]);
   const near = fitting(nodes, words);
@@ -36,7 +36,7 @@ function useFitting(nodes, words, all) {
  * @param {{label: string, nodes: object[], all: boolean, value: string, onPick: (node: object|null) => void,
  *   search?: boolean, placeholder?: string}} props `all` says that `nodes` are all there are; `value` is the chosen title
  */
-export function Pick({ label, nodes, all, value, onPick, search = false, placeholder = "Type a part of its name" }) {
+export function Pick({ label, nodes, all, value, onPick, search = false, placeholder = "Type part of its name" }) {
   const own = useId();
   const [words, setWords] = useState(null);
   const [at, setAt] = useState(0);
@@ -77,11 +77,11 @@ export function Pick({ label, nodes, all, value, onPick, search = false, placeho
     <ul class="pick-list" id=${`${own}-list`} role="listbox" aria-label=${label} hidden=${!open}>
       ${options.map(
         (node, index) => html`<li key=${node.id} id=${`${own}-${index}`} role="option" aria-selected=${index === at ? "true" : "false"}
-          onMouseDown=${(event) => (event.preventDefault(), take(node))}><${Shape} kind=${node.kind} />
-          <span class="pick-title">${node.title || node.id}</span><span class="quiet">${kindWord(node.kind)}</span></li>`,
+          onMouseDown=${(event) => (event.preventDefault(), take(node))}><${Shape} kind=${node.type} />
+          <span class="pick-title">${node.name || node.id}</span><span class="quiet">${typeLabel(node.type)}</span></li>`,
       )}
       ${open && !options.length && html`<li class="quiet pick-none" role="option" aria-disabled="true"
-        aria-selected="false">No node has this in its name</li>`}
+        aria-selected="false">No node matches</li>`}
     </ul>
   </div>`;
 }

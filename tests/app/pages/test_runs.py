@@ -1,6 +1,7 @@
 """Iterations, prompts and what differs: of runs that a scripted agent played, and of sessions."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.app.looping import PASSES, Workshop, project, says_done
@@ -9,8 +10,8 @@ from ralph import paths
 from ralph.app import runs
 from ralph.app.loop import LoopRequest
 from ralph.app.pages import runs as compare
-from ralph.app.pages.runs import CriterionCheck
-from ralph.errors import NotFound, UsageError
+from ralph.app.pages.runs import Check
+from ralph.errors import NotFound
 from ralph.formats.log import parse_log
 from ralph.loop.state import Run
 from ralph.testing import Step
@@ -31,20 +32,20 @@ def run_of(shop: Workshop, goal: str, *words: str) -> Run:
 class TestIterations:
     def test_they_are_told_with_notes_files_and_tokens(self, shop: Workshop) -> None:
         ended = run_of(shop, "make it add up", "looked at it\nand more", "wrote it")
-        seen = compare.run_page(shop.root, ended.id)
-        assert [(each.number, each.outcome) for each in seen.iterations] == [(1, "blocked"), (2, "done")]
-        assert seen.iterations[0].summary == "looked at it"
-        assert "and more" in seen.iterations[0].notes
-        assert seen.iterations[1].files == ("cart.py",)
-        assert seen.row.tokens == sum(each.tokens for each in seen.iterations) > 0
-        assert all(each.has_prompt for each in seen.iterations)
+        row, iterations = compare.run_page(shop.root, ended.id)
+        assert [(each.number, each.outcome) for each in iterations] == [(1, "blocked"), (2, "done")]
+        assert iterations[0].summary == "looked at it"
+        assert "and more" in iterations[0].notes
+        assert iterations[1].files == ("cart.py",)
+        assert row.tokens == sum(each.tokens for each in iterations) > 0
+        assert all(each.has_prompt for each in iterations)
 
     def test_checks_are_kept_with_what_they_printed(self, shop: Workshop) -> None:
         request = LoopRequest(goal="make it pass", criteria=("custom: cat missing.txt",))
         wrong = says_done("", {"cart.py": "# wrong\n"})
         right = says_done("", {"missing.txt": "here\n"})
         ended = shop.start(wrong, right, PASSES, request=request)
-        first, second = compare.run_page(shop.root, ended.id).iterations
+        first, second = compare.run_page(shop.root, ended.id)[1]
         assert [check.passed for check in first.checks] == [False]
         assert "missing.txt" in first.checks[0].output
         assert [(check.name, check.passed) for check in second.checks] == [
@@ -56,15 +57,15 @@ class TestIterations:
         ended = shop.start(
             says_done(), doubt, goal="do it", request=LoopRequest(goal="do it", criteria=("none",), max_iterations=1)
         )
-        checks = compare.run_page(shop.root, ended.id).iterations[0].checks
-        assert checks == (CriterionCheck("verification", False, "the tests were weakened"),)
+        checks = compare.run_page(shop.root, ended.id)[1][0].checks
+        assert checks == (Check("verification", False, "the tests were weakened"),)
 
     def test_no_secret_of_a_check_is_kept(self, shop: Workshop) -> None:
         token = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
         shop.put("leak.sh", f"echo GITHUB_TOKEN={token}; exit 1\n")
         request = LoopRequest(goal="leak", criteria=("custom: sh leak.sh",), max_iterations=1)
         ended = shop.start(says_done(), request=request)
-        assert compare.run_page(shop.root, ended.id).iterations[0].checks[0].passed is False
+        assert compare.run_page(shop.root, ended.id)[1][0].checks[0].passed is False
         assert token not in shop.log(ended)
 
     def test_checks_of_another_shape_are_passed_over(self, shop: Workshop) -> None:
@@ -72,7 +73,7 @@ class TestIterations:
         path = paths.log_folder(shop.root) / "runs" / f"{ended.id}.jsonl"
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace('"checks":[', '"checks":[7,{"passed":true},'), encoding="utf-8", newline="")
-        assert [check.name for check in compare.run_page(shop.root, ended.id).iterations[0].checks] == ["verification"]
+        assert [check.name for check in compare.run_page(shop.root, ended.id)[1][0].checks] == ["verification"]
         assert parse_log(text).lines
 
 
@@ -80,16 +81,16 @@ class TestPrompts:
     def test_the_first_has_nothing_before_it(self, shop: Workshop) -> None:
         ended = run_of(shop, "one", "a", "b", "c")
         first = compare.prompt_page(shop.root, ended.id, 1)
-        assert (first.previous, first.diff) == (None, "")
+        assert (first["previous"], first["diff"]) == (None, "")
         third = compare.prompt_page(shop.root, ended.id, 3)
-        assert third.previous == 2
-        assert third.diff.startswith("--- prompt 2\n+++ prompt 3\n")
-        assert third.text == runs.snapshot(shop.root, ended.id, 3)
+        assert third["previous"] == 2
+        assert str(third["diff"]).startswith("--- prompt 2\n+++ prompt 3\n")
+        assert third["text"] == runs.snapshot(shop.root, ended.id, 3)
 
     def test_what_is_the_same_has_no_difference(self, shop: Workshop) -> None:
         ended = run_of(shop, "same", "a", "b")
         runs.keep_snapshot(shop.root, ended.id, 2, runs.snapshot(shop.root, ended.id, 1))
-        assert compare.prompt_page(shop.root, ended.id, 2).diff == ""
+        assert compare.prompt_page(shop.root, ended.id, 2)["diff"] == ""
 
     def test_a_very_long_one_is_compared_as_far_as_is_bearable(self, shop: Workshop) -> None:
         ended = run_of(shop, "long", "a", "b")
@@ -97,8 +98,8 @@ class TestPrompts:
         runs.keep_snapshot(shop.root, ended.id, 1, lines)
         runs.keep_snapshot(shop.root, ended.id, 2, lines + "the end\n")
         found = compare.prompt_page(shop.root, ended.id, 2)
-        assert found.diff == ""
-        assert found.note == "only the first 4,000 lines are compared"
+        assert found["diff"] == ""
+        assert found["note"] == "only the first 4,000 lines are compared"
 
     def test_one_that_was_not_kept_is_not_found(self, shop: Workshop) -> None:
         ended = run_of(shop, "one", "a")
@@ -107,26 +108,15 @@ class TestPrompts:
 
 
 class TestTwoRuns:
-    def test_less_is_better_between_two_that_came_to_the_same_end(self, shop: Workshop) -> None:
+    def test_less_is_better_between_two_runs_with_the_same_end(self, shop: Workshop) -> None:
         slow, quick = run_of(shop, "slow", "a", "b", "c"), run_of(shop, "quick", "a")
-        told = compare.compare(shop.root, slow.id, quick.id)
-        rows = {row.what: row for row in told.rows}
-        assert (rows["iterations"].a, rows["iterations"].b, rows["iterations"].better) == (3, 1, "b")
-        assert rows["cost in dollars"].better == "b"
-        assert rows["status"].better == ""
-        assert (rows["files changed by both"].a, rows["files changed"].a) == (1, 1)
-        assert [(one.number if one else None, other.number if other else None) for one, other in told.iterations] == [
-            (1, 1), (2, None), (3, None),
-        ]  # fmt: skip
-
-    def test_a_run_compared_with_itself_is_no_better(self, shop: Workshop) -> None:
-        ended = run_of(shop, "one", "a")
-        assert {row.better for row in compare.compare(shop.root, ended.id, ended.id).rows} == {""}
-
-    def test_names_may_be_shortened_and_must_be_there(self, shop: Workshop) -> None:
-        ended = run_of(shop, "one", "a")
-        assert compare.compare(shop.root, ended.id[:9], ended.id).a.id == ended.id
-        with pytest.raises(NotFound):
-            compare.compare(shop.root, ended.id, "nobody")
-        with pytest.raises(UsageError):
-            compare.compare(shop.root, ended.id, "")
+        page: dict[str, Any] = compare.compare(shop.root, slow.id, quick.id)
+        rows = {row["what"]: row for row in page["rows"]}
+        assert rows["iterations"] == {"what": "iterations", "a": 3, "b": 1, "better": "b"}
+        assert rows["cost in dollars"]["better"] == "b"
+        assert rows["status"]["better"] == ""
+        assert (rows["files changed by both"]["a"], rows["files changed"]["a"]) == (1, 1)
+        numbers = [[each and each["number"] for each in pair] for pair in page["iterations"]]
+        assert numbers == [[1, 1], [2, None], [3, None]]
+        same: dict[str, Any] = compare.compare(shop.root, slow.id[:9], slow.id)
+        assert {row["better"] for row in same["rows"]} == {""}

@@ -7,22 +7,22 @@
  */
 import { html, useId, useRef } from "../lib.js";
 
-const SIGNS = {
+const STATE_ICONS = {
   done: "✓", success: "✓", passed: "✓", accepted: "✓", used: "✓",
   failed: "✕", gone: "✕", crashed: "✕", rejected: "✕",
   blocked: "◼", retried: "↻", interrupted: "⏸", stopped: "◼",
-  running: "▶", in_progress: "▶", pending: "○", ready: "●", open: "▶", ended: "✓", retired: "–", proposed: "○",
+  running: "▶", in_progress: "▶", pending: "○", ready: "●", open: "▶", ended: "✓", archived: "–", proposed: "○",
 };
 
 /** The words of a state: `in_progress` reads "in progress". */
-export function stateWord(state) {
+export function stateLabel(state) {
   return String(state ?? "").replaceAll("_", " ") || "unknown";
 }
 
 /** A state with its sign. */
 export function State({ state }) {
   return html`<span class="state state-${state || "unknown"}">
-    ${SIGNS[state] && html`<span class="state-sign" aria-hidden="true">${SIGNS[state]}</span>`}${stateWord(state)}</span>`;
+    ${STATE_ICONS[state] && html`<span class="state-sign" aria-hidden="true">${STATE_ICONS[state]}</span>`}${stateLabel(state)}</span>`;
 }
 
 /** The mode of a chat: in "plan" nothing can be written. */
@@ -93,7 +93,7 @@ export function Choice({ label, value, options, onChange, name }) {
 }
 
 /** A labelled line to type into. */
-export function Line({ label, value, onInput, type = "text", placeholder, list, search = false }) {
+export function TextInput({ label, value, onInput, type = "text", placeholder, list, search = false }) {
   const own = useId();
   return html`<div class="field">
     <label for=${own}>${label}</label>
@@ -114,7 +114,7 @@ export function Switches({ label, options, on, onToggle }) {
 }
 
 /** Seconds between two times, or since the first when there is no second. */
-export function between(from, until) {
+export function secondsBetween(from, until) {
   const start = Date.parse(from);
   return Number.isNaN(start) ? null : Math.max(0, ((until ? Date.parse(until) : Date.now()) - start) / 1000);
 }

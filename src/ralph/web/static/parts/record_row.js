@@ -2,9 +2,9 @@
 import { html } from "../lib.js";
 import { recordPath } from "./controls.js";
 import { Icon } from "./icons.js";
-import { LayersOf } from "./layers.js";
+import { RecordLayers } from "./layers.js";
 import { Marked } from "./markdown.js";
-import { count, day, Kind, number, said, sentence, Time } from "./words.js";
+import { count, day, Kind, number, readable, sentence, Time } from "./format.js";
 
 const SPOKEN = ["prompt", "answer"];
 const USUAL = ["", "active", "accepted", "raw"];
@@ -22,10 +22,10 @@ export function titleOf(row) {
   return (sentence ?? (line.length > 110 ? `${line.slice(0, 100).replace(/\s+\S*$/, "")}…` : line)) || row.id;
 }
 
-/** Marks that ask for attention: superseded, expired, stale, not active, seen several times. Words, never colour alone. */
-export function Marks({ row, inList = false }) {
-  const repeats = `Seen ${count(row.count, "time")} in the same words`;
-  const state = USUAL.includes(row.status ?? "") ? "" : said(row.status);
+/** Badges that ask for attention: superseded, expired, stale, not active, seen several times. Words, never colour alone. */
+export function Badges({ row, inList = false }) {
+  const repeats = `Seen ${count(row.count, "time")} with the same text`;
+  const state = USUAL.includes(row.status ?? "") ? "" : readable(row.status);
   return html`${row.superseded_by &&
     html`<a class="badge warn" href=${recordPath(row.superseded_by)} data-link tabindex=${inList ? "-1" : undefined}
       title="To what took its place: ${row.superseded_by}"><${Icon} name="archive" />superseded</a>`}
@@ -36,20 +36,20 @@ export function Marks({ row, inList = false }) {
 }
 
 /** What a reader must know before believing a record, a sentence for each; `newer` is what took its place, if known. */
-export function Standing({ row, newer }) {
-  const told = [
+export function RecordNotices({ row, newer }) {
+  const notices = [
     row.superseded_by &&
       html`Superseded by <a href=${recordPath(row.superseded_by)} data-link>${newer?.title || row.superseded_by}</a>.
-        Agents are told that one instead.`,
-    row.expired && html`Its last day was ${day(row.expired)}, so no agent is told of it any more.`,
+        Agents get that one instead.`,
+    row.expired && html`Expired on ${day(row.expired)}; it is no longer injected.`,
     row.stale && `${sentence(row.stale)}.`,
-    row.status === "retired" && "Retired: it stays in its file, and no agent is told of it.",
+    row.status === "archived" && "Archived: it stays in its file and is not injected.",
   ].filter(Boolean);
-  return told.map((one, at) => html`<p class="notice standing" key=${at}><${Icon} name="alert" /><span>${one}</span></p>`);
+  return notices.map((one, at) => html`<p class="notice standing" key=${at}><${Icon} name="alert" /><span>${one}</span></p>`);
 }
 
 /** Whether a record no longer holds. */
-const isPast = (row) => Boolean(row.superseded_by || row.expired || row.status === "retired");
+const isPast = (row) => Boolean(row.superseded_by || row.expired || row.status === "archived");
 
 /** A text from where the first of the words is, when that is far from its beginning. */
 function excerpt(text, words) {
@@ -62,7 +62,7 @@ function excerpt(text, words) {
  * A row; `words` are marked in it. What has no title of its own shows two lines of its text instead. Neither its link
  * nor its button is a stop of the Tab key, which would have thousands: in the list Enter and `e` do the same.
  */
-export function Hit({ row, words, open, onToggle }) {
+export function RecordItem({ row, words, open, onToggle }) {
   const title = titleOf(row);
   const titled = title === row.title;
   const text = (row.text ?? "").trim() || row.id;
@@ -75,11 +75,11 @@ export function Hit({ row, words, open, onToggle }) {
       <a class="hit-title" href=${recordPath(row.id)} data-link tabindex="-1">
         <${Marked} text=${titled ? title : excerpt(text, words)} words=${words} />
       </a>
-      <${Marks} row=${row} inList=${true} />
+      <${Badges} row=${row} inList=${true} />
     </div>
     ${titled && html`<p class="hit-text"><${Marked} text=${excerpt(text, words)} words=${words} /></p>`}
     <p class="hit-meta">
-      <${Kind} kind=${row.kind || row.family} label=${labelOf(row)} />
+      <${Kind} kind=${row.type || row.family} label=${labelOf(row)} />
       <${Time} at=${row.updated_at || row.created_at} />
       <span class="num">${count(row.tokens ?? 0, "token")}</span>
       ${row.source && html`<span class="file hit-source" title=${row.source}><bdi>${row.source}</bdi></span>`}
@@ -91,16 +91,16 @@ export function Hit({ row, words, open, onToggle }) {
 }
 
 /** Below an opened row. */
-export function HitDetail({ row }) {
+export function RecordDetail({ row }) {
   const why = row.why ?? [];
   return html`<div class="hit-detail">
-    <${Standing} row=${row} />
+    <${RecordNotices} row=${row} />
     ${why.length > 0 &&
     html`<div class="why">
-      <p class="why-title">Why it was found</p>
+      <p class="why-title">Why it matches</p>
       <ul>${why.map((one) => html`<li key=${one}>${one}</li>`)}</ul>
     </div>`}
-    <${LayersOf} id=${row.id} />
-    <p><a href=${recordPath(row.id)} data-link>Open the record</a></p>
+    <${RecordLayers} id=${row.id} />
+    <p><a href=${recordPath(row.id)} data-link>Open record</a></p>
   </div>`;
 }
