@@ -3,7 +3,7 @@
 `claude` and `codex` are those programs, `acp` is any program that speaks the protocol, `command` any other one, and
 `scripted` plays a file; `auto` is the first of claude and codex that is installed. A check really prompts the agent,
 read-only where it can and with nothing recorded: a missing login, network or model shows only then. In a loop, Claude
-Code is told to leave out MCP servers that do not answer, need a login, or came with the repository untrusted.
+Code leaves out MCP servers that do not answer, need a login, or came with the repository untrusted.
 """
 
 import os
@@ -133,25 +133,19 @@ def check_agent(agent: Agent, folder: Path, *, model: str = "", timeout: float =
         QUESTION, folder, model=model, read_only=agent.reads_only, timeout=timeout, environment={"RALPH_DISABLE": "1"}
     )
     reply = agent.run(ask)
-    if reply.stop is StopReason.END_TURN and reply.text.strip():
-        return AgentCheck(agent.name, True, reply)
     if reply.stop is StopReason.END_TURN:
-        return AgentCheck(
-            agent.name, False, reply, "it answered without a word", "ask it by hand, with the same program"
-        )
-    return AgentCheck(
-        agent.name, False, reply, reply.error or f"it ended with {reply.stop}", _advice(agent.name, reply)
-    )
-
-
-def _advice(name: str, reply: Reply) -> str:
+        if reply.text.strip():
+            return AgentCheck(agent.name, True, reply)
+        hint = "ask it by hand, with the same program"
+        return AgentCheck(agent.name, False, reply, "it answered without a word", hint)
+    hint = "run the same program by hand to see more of it"
     if reply.stop is StopReason.TIMEOUT:
-        return "give it more time with --timeout, or see by hand what it waits for"
-    if reply.stop is StopReason.UNAVAILABLE and "no such program" in reply.error:
-        return _INSTALL.get(name, "check the program's name and the PATH")
-    if reply.stop is StopReason.UNAVAILABLE:
-        return "check the login, the network and the model's name; then try again"
-    return "run the same program by hand to see more of it"
+        hint = "give it more time with --timeout, or see by hand what it waits for"
+    elif reply.stop is StopReason.UNAVAILABLE and "no such program" in reply.error:
+        hint = _INSTALL.get(agent.name, "check the program's name and the PATH")
+    elif reply.stop is StopReason.UNAVAILABLE:
+        hint = "check the login, the network and the model's name; then try again"
+    return AgentCheck(agent.name, False, reply, reply.error or f"it ended with {reply.stop}", hint)
 
 
 def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:

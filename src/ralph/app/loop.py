@@ -62,7 +62,7 @@ class Preparation:
 
     agent: Agent
     criteria: tuple[Criterion, ...]
-    given: bool  # whether the criteria are those of --criteria
+    from_options: bool  # whether the criteria are those of --criteria
     goal: str = ""  # the goal, redacted
 
 
@@ -291,7 +291,7 @@ def _begin(bench: Workbench, run: Run, ready: Preparation, request: LoopRequest,
         if check.missing and not check.is_file:
             message = f"{check.criterion.label}: {check.message}"
             raise UsageError(message, hint="nothing was started; correct the criterion")
-    if verdict is not None and ready.given and ready.criteria and verdict.passed and not request.force:
+    if verdict is not None and ready.from_options and ready.criteria and verdict.passed and not request.force:
         message = "every criterion holds already; nothing was started (--force starts anyway)"
         return bench.save(end_run(run, EndReason.ALREADY_PASSING, message, ids.timestamp()))
     if (ready.goal or request.task) and not run.only:

@@ -162,7 +162,7 @@ class Workbench:
     def ask(self, run: Run, work: Task) -> Ask:
         """Return the prompt of the next iteration and store its snapshot."""
         iteration = run.iterations + 1
-        checks = [each.label for each in self.plan.criteria]
+        checks = [criterion.label for criterion in self.plan.criteria]
         text = loop_prompt.build(self.root, self.config, run, work, checks, self.plan.limits.max_iterations)
         self._prompt, self._story = text, progress.current_story(self.root, work.id)
         self._known, self._learned = [], []

@@ -18,7 +18,7 @@ _RULES = """\
 # Ralph loop: iteration {iteration} of at most {most}
 
 You work alone on one task until it is done. You start with a fresh context each time: what you know of earlier
-iterations stands below, and the files are as they were left. Work in {folder}. Do the next useful step, check it,
+iterations is below, and the files are as they were left. Work in {folder}. Do the next useful step, check it,
 and leave the project in a state from which the next iteration can go on.
 
 - Work only on the assigned task. Do not start others.
@@ -95,8 +95,8 @@ class PromptSection:
 
 def render_rules(task: Task, *, iteration: int, most: int, folder: str, checks: Sequence[str]) -> str:
     """Return the rules of how to work and how to answer."""
-    listed = [f"  - {check}" for check in checks] or [f"  - none is set: <task-done> or {MARKER} on a line is enough"]
-    return _RULES.format(iteration=iteration, most=most, folder=folder, task=task.id, checks="\n".join(listed))
+    lines = [f"  - {check}" for check in checks] or [f"  - none is set: <task-done> or {MARKER} on a line is enough"]
+    return _RULES.format(iteration=iteration, most=most, folder=folder, task=task.id, checks="\n".join(lines))
 
 
 def render_task(task: Task, prerequisites: Sequence[Task] = ()) -> str:
@@ -162,9 +162,6 @@ def _join_truncated(lines: Sequence[str]) -> str:
 
 
 def _fence(text: str) -> str:
-    longest = 2
-    for line in text.split("\n"):
-        stripped = line.lstrip()
-        longest = max(longest, len(stripped) - len(stripped.lstrip("`")))
+    longest = max(2, *(len(line) - len(line.lstrip("`")) for line in map(str.lstrip, text.split("\n"))))
     fence = "`" * (longest + 1)
     return f"{fence}\n{text.strip()}\n{fence}"

@@ -35,52 +35,32 @@ class EndReason(StrEnum):
     ERROR = "error"
 
 
-EXIT_CODES = {
-    EndReason.SUCCESS: 0,
-    EndReason.ALREADY_PASSING: 0,
-    EndReason.NOTHING_READY: 0,
-    EndReason.ERROR: 1,
-    EndReason.TASK_FAILED: 10,
-    EndReason.GAVE_UP: 11,
-    EndReason.MAX_ITERATIONS: 12,
-    EndReason.TIME: 13,
-    EndReason.COST: 14,
-    EndReason.NO_PROGRESS: 15,
-    EndReason.THRASHING: 16,
-    EndReason.AGENT_UNAVAILABLE: 17,
-    EndReason.STOPPED: 18,
-    EndReason.DIED: 19,
-    EndReason.INTERRUPTED: 130,
+_SUCCESS, _STOPPED, _FAILED = RunStatus.SUCCESS, RunStatus.STOPPED, RunStatus.FAILED
+_ENDS = {
+    EndReason.SUCCESS: (0, _SUCCESS, "everything it was to do is done, and the checks agree"),
+    EndReason.ALREADY_PASSING: (0, _SUCCESS, "all criteria given with --criteria passed before the first iteration"),
+    EndReason.NOTHING_READY: (0, _SUCCESS, "no task was ready"),
+    EndReason.TASK_FAILED: (10, _FAILED, "a task failed after all its retries"),
+    EndReason.GAVE_UP: (11, _FAILED, "the agent promised COMPLETE or FAILURE, and the checks do not say success"),
+    EndReason.MAX_ITERATIONS: (12, _FAILED, "the limit of iterations was reached"),
+    EndReason.TIME: (13, _FAILED, "the limit of time was reached"),
+    EndReason.COST: (14, _FAILED, "the limit of cost was reached"),
+    EndReason.NO_PROGRESS: (15, _FAILED, "the same failure several times, with no change on disk"),
+    EndReason.THRASHING: (16, _FAILED, "the files went back and forth between the same states"),
+    EndReason.AGENT_UNAVAILABLE: (17, _FAILED, "the agent could not be reached, again and again"),
+    EndReason.STOPPED: (18, _STOPPED, "somebody asked it to stop"),
+    EndReason.INTERRUPTED: (130, _STOPPED, "Ctrl-C"),
+    EndReason.DIED: (19, _STOPPED, "its process was killed"),
+    EndReason.ERROR: (
+        1,
+        _FAILED,
+        "something it needs failed: a full disk, a file that cannot be read; or Ralph itself did",
+    ),
 }
+EXIT_CODES = {reason: code for reason, (code, _, _) in _ENDS.items()}
 """What `ralph loop start` exits with; 2 is wrong usage, as everywhere."""
-
-MEANINGS = {
-    EndReason.SUCCESS: "everything it was to do is done, and the checks agree",
-    EndReason.ALREADY_PASSING: "all criteria given with --criteria passed before the first iteration",
-    EndReason.NOTHING_READY: "no task was ready",
-    EndReason.TASK_FAILED: "a task failed after all its retries",
-    EndReason.GAVE_UP: "the agent promised COMPLETE or FAILURE, and the checks do not say success",
-    EndReason.MAX_ITERATIONS: "the limit of iterations was reached",
-    EndReason.TIME: "the limit of time was reached",
-    EndReason.COST: "the limit of cost was reached",
-    EndReason.NO_PROGRESS: "the same failure several times, with no change on disk",
-    EndReason.THRASHING: "the files went back and forth between the same states",
-    EndReason.AGENT_UNAVAILABLE: "the agent could not be reached, again and again",
-    EndReason.STOPPED: "somebody asked it to stop",
-    EndReason.DIED: "its process was killed",
-    EndReason.INTERRUPTED: "Ctrl-C",
-    EndReason.ERROR: "something it needs failed: a full disk, a file that cannot be read; or Ralph itself did",
-}
+MEANINGS = {reason: meaning for reason, (_, _, meaning) in _ENDS.items()}
 """Each reason for people, in help and documentation."""
-
-_STATUS = {
-    EndReason.SUCCESS: RunStatus.SUCCESS,
-    EndReason.ALREADY_PASSING: RunStatus.SUCCESS,
-    EndReason.NOTHING_READY: RunStatus.SUCCESS,
-    EndReason.STOPPED: RunStatus.STOPPED,
-    EndReason.INTERRUPTED: RunStatus.STOPPED,
-    EndReason.DIED: RunStatus.STOPPED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +101,7 @@ class Run:
 
 def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
     """Return the run with its end."""
-    status = _STATUS.get(reason, RunStatus.FAILED)
-    return replace(run, status=status, reason=reason.value, words=message, ended_at=at, step="")
+    return replace(run, status=_ENDS[reason][1], reason=reason.value, words=message, ended_at=at, step="")
 
 
 def describe_fault(error: BaseException) -> str:

@@ -298,19 +298,19 @@ def _add_server(
     """Add our MCP server to the edits; a foreign server of that name stays, which a note says."""
     path, keys = target.servers
     setting = server_setting(target.host, ours, always=target.always)
-    there = _read_server(target, _text_after(path, edits))
-    if there is not None and not is_ralph_server(there):
+    server = _read_server(target, _text_after(path, edits))
+    if server is not None and not is_ralph_server(server):
         return list(edits), [f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is"]
-    if there is not None and same_json(there, check_json(setting)):
+    if server is not None and same_json(server, check_json(setting)):
         return list(edits), []
 
     def change(text: str | None) -> str:
-        base = text if there is None or text is None else _without_server(target, text)
+        base = text if server is None or text is None else _without_server(target, text)
         if target.host is Host.CODEX:
             return with_toml_server(base, setting)
         return with_json_server(base, keys, setting, comments=has_comments(target.host))
 
-    what = "the MCP server added" if there is None else "the MCP server put in anew"
+    what = "the MCP server added" if server is None else "the MCP server put in anew"
     return _change_servers(target, edits, change, what), []
 
 
