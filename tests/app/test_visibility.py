@@ -19,6 +19,7 @@ from tests.app.side_by_side import (
     WHEN_DONE,
     Both,
     entry,
+    insight,
     observed,
     seen,
     words,
@@ -27,13 +28,14 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import chat_history, context, index, insights, journal, search, sessions
+from ralph.app import chat_history, context, graph, index, insights, journal, search, sessions
 from ralph.app.search import SearchAnswer
 from ralph.app.tasks import task
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
+from ralph.formats.work import render_insights
 from ralph.model.query import Detail, Query
-from ralph.model.record import Family
+from ralph.model.record import Family, Origin
 from ralph.settings import Config, Memories
 from ralph.store import lookup
 
@@ -269,3 +271,71 @@ def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(here: Both,
     assert TWO_SEEN in seen(context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text)
     assert not seen(context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text) & ONE
     assert TWO_INSIGHT not in context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text
+
+
+# --- the graph ---------------------------------------------------------------------------------
+
+SHARED, MINE, TOUCHED, READ = "src/shared.py", "src/mine.py", "src/touched.py", "src/read.py"
+HIDDEN = {"file:src/mine.py", "file:src/touched.py", "file:src/read.py", "tag:secret", "symbol:src/mine.py#grease"}
+
+
+@pytest.fixture
+def graph_tasks(tmp_path: Path) -> Both:
+    """Task one speaks of files that nobody else names; both speak of one."""
+    made = side_by_side.both(tmp_path)
+    folder = paths.tasks_folder(tmp_path)
+    one = replace(
+        insight(ONE_INSIGHT, 1, f"See {MINE}#grease {ONE_INSIGHT}"), tags=("secret",), origin=Origin(files=(SHARED,))
+    )
+    two = replace(insight(TWO_INSIGHT, 2), tags=("open",), origin=Origin(files=(SHARED,)))
+    write(folder / made.one / "memory" / "insights.json", render_insights(one))
+    write(folder / made.two / "memory" / "insights.json", render_insights(two))
+    journal.append(tmp_path, replace(entry("x", made.one, 2), files=(TOUCHED, SHARED)))
+    read = replace(
+        observed(9, "y", "s-one", made.one),
+        title="Read it",
+        origin=Origin("tool", session="s-one", task=made.one, files=(READ,)),
+    )
+    log = paths.log_folder(tmp_path) / "sessions" / "s-one.jsonl"
+    write(log, log.read_text(encoding="utf-8") + encode_record(read))
+    return made
+
+
+def near(graph_tasks: Both, name: str, within: str) -> set[str]:
+    return {each.node.id for each in graph.neighbors(graph_tasks.root, name, hops=4, task=within)}
+
+
+def test_graph_hides_nodes_that_only_another_open_task_mentions(graph_tasks: Both) -> None:
+    for name in (*HIDDEN, "ins-1", "session:s-one"):
+        graph.show(graph_tasks.root, name)
+        with pytest.raises(NotFound, match="that this task may see"):
+            graph.show(graph_tasks.root, name, task=graph_tasks.two)
+    assert not near(graph_tasks, f"file:{SHARED}", graph_tasks.two) & {*HIDDEN, "ins-1", "session:s-one"}
+    assert near(graph_tasks, f"file:{SHARED}", "") >= HIDDEN - {f"file:{READ}"}
+    overview = graph.overview(graph_tasks.root, task=graph_tasks.two)
+    assert not {node.id for node, _ in overview.busiest} & HIDDEN
+    assert overview.nodes["file"] == 1
+
+
+def test_graph_shows_another_open_task_without_its_edges(graph_tasks: Both) -> None:
+    theirs = f"task:{graph_tasks.one}"
+    assert graph.show(graph_tasks.root, theirs, task=graph_tasks.two).edges == ()
+    assert graph.show(graph_tasks.root, theirs).edges
+    shared = graph.show(graph_tasks.root, SHARED, task=graph_tasks.two)
+    assert {other.id for _, other in shared.edges} == {"ins-2"}
+    assert not graph.path(graph_tasks.root, theirs, SHARED, task=graph_tasks.two).found
+    assert graph.path(graph_tasks.root, theirs, SHARED).found
+
+
+def test_graph_shows_a_dependency_on_another_open_task(graph_tasks: Both) -> None:
+    task.block(graph_tasks.root, graph_tasks.two, by=(graph_tasks.one,))
+    shown = graph.show(graph_tasks.root, f"task:{graph_tasks.two}", task=graph_tasks.two)
+    assert f"task:{graph_tasks.one}" in {other.id for _, other in shown.edges}
+
+
+def test_graph_of_a_done_task_hides_only_its_insights(graph_tasks: Both) -> None:
+    task.done(graph_tasks.root, graph_tasks.one)
+    assert f"file:{TOUCHED}" in near(graph_tasks, f"task:{graph_tasks.one}", graph_tasks.two)
+    graph.show(graph_tasks.root, "session:s-one", task=graph_tasks.two)
+    with pytest.raises(NotFound, match="that this task may see"):
+        graph.show(graph_tasks.root, "tag:secret", task=graph_tasks.two)
