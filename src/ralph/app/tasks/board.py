@@ -7,6 +7,7 @@ A task changes only through `update`, under the lock of its file, with a line in
 """
 
 import contextlib
+import itertools
 import os
 import platform
 import re
@@ -27,18 +28,16 @@ from ralph.model.work import Claim, Task, TaskStatus
 from ralph.store import files
 from ralph.store.gitignore import hide_state
 
-_ALIASES = {
-    "open": TaskStatus.PENDING, "todo": TaskStatus.PENDING, "new": TaskStatus.PENDING, "ready": TaskStatus.PENDING,
-    "doing": TaskStatus.IN_PROGRESS, "started": TaskStatus.IN_PROGRESS, "active": TaskStatus.IN_PROGRESS,
-    "complete": TaskStatus.DONE, "completed": TaskStatus.DONE, "closed": TaskStatus.DONE, "finished": TaskStatus.DONE,
-}  # fmt: skip
-"""Words that people and other tools write for the five states."""
+_STATES = {status.value: status for status in TaskStatus}
+_STATES |= dict.fromkeys(("open", "todo", "new", "ready"), TaskStatus.PENDING)
+_STATES |= dict.fromkeys(("doing", "started", "active"), TaskStatus.IN_PROGRESS)
+_STATES |= dict.fromkeys(("complete", "completed", "closed", "finished"), TaskStatus.DONE)
+"""The five states, and other words that people and tools write for them."""
 
 RESET_PARENT = "alone"
 """The member of a parent that was reset after its children were done: it is to be done for itself."""
 
-_STATES = {status.value: status for status in TaskStatus} | _ALIASES
-_UNPRIORITISED = 2**63
+_OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 _Node = tuple[str, bool]
@@ -62,15 +61,15 @@ class UnreadableFile:
 
 
 def status_of(task: Task) -> TaskStatus | None:
-    """A task's state; None when the file has a word that nobody knows."""
+    """Return a task's state; None when the file has an unknown word."""
     return _STATES.get(task.status.strip().casefold().replace("-", "_").replace(" ", "_"))
 
 
 def parse_time(text: str) -> datetime:
-    """A time that a file holds; what is no time counts as long ago."""
+    """Parse a time of a file; what is no time counts as long ago."""
     try:
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return _LONG_AGO
 
@@ -80,13 +79,8 @@ def is_time(text: str) -> bool:
     return parse_time(text) is not _LONG_AGO
 
 
-def sort_key(task: Task) -> tuple[int, datetime, str]:
-    """What tasks are sorted by: priority (1 first, none last), age, id."""
-    return task.priority if task.priority > 0 else _UNPRIORITISED, parse_time(task.created_at), task.id
-
-
 def host_name() -> str:
-    """The name of this machine, as claims have it."""
+    """Return the name of this machine."""
     return platform.node()
 
 
@@ -120,17 +114,21 @@ class Board:
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """Every task, in the order in which they should be done."""
-        return sorted((each.task for each in self.placed.values()), key=sort_key)
+        """Every task in the order in which they should be done: by priority (1 first, none last), age and id."""
+
+        def sort_key(task: Task) -> tuple[int, datetime, str]:
+            return task.priority if task.priority > 0 else sys.maxsize, parse_time(task.created_at), task.id
+
+        return sorted((location.task for location in self.placed.values()), key=sort_key)
 
     @cached_property
     def children(self) -> Mapping[str, list[str]]:
         """The ids of each task's children."""
-        found: dict[str, list[str]] = {}
-        for each in self.placed.values():
-            if each.task.parent:
-                found.setdefault(each.task.parent, []).append(each.task.id)
-        return found
+        children: dict[str, list[str]] = {}
+        for location in self.placed.values():
+            if location.task.parent:
+                children.setdefault(location.task.parent, []).append(location.task.id)
+        return children
 
     @cached_property
     def done(self) -> frozenset[str]:
@@ -139,8 +137,8 @@ class Board:
 
     def get(self, task_id: str) -> Task | None:
         """The task with this id."""
-        each = self.placed.get(task_id)
-        return None if each is None else each.task
+        location = self.placed.get(task_id)
+        return None if location is None else location.task
 
     def has_done_all(self, task_id: str) -> bool:
         """Whether a task has children, and all of them are done."""
@@ -156,53 +154,60 @@ class Board:
         return Board({**self.placed, **new}, self.unread)
 
     def waits_for(self, task: Task) -> tuple[str, ...]:
-        """What holds a task: blockers that are not done, open children, its parent when something holds that."""
+        """Return the blockers and children that are not done, and the parent when something holds that."""
         blockers = [each for each in task.blocked_by if each not in self.done]
         open_children = [each for each in self.children.get(task.id, ()) if each not in self.done]
         above = [task.parent] if task.parent and task.parent in self._held else []
         return tuple(dict.fromkeys([*blockers, *open_children, *above]))
 
     def ready(self, now: datetime) -> list[Task]:
-        """The tasks that may be begun now, the next one first."""
+        """Return the tasks that may be begun now, the next one first."""
+
+        def is_free(task: Task) -> bool:
+            if status_of(task) is TaskStatus.IN_PROGRESS and task.claim is None:  # a person does it
+                return False
+            return status_of(task) in _OPEN and not is_live(task.claim, now)
+
         return [
             task
             for task in self.tasks
-            if _is_free(task, now)
+            if is_free(task)
             and not self.waits_for(task)
             and (RESET_PARENT in task.extra or task.id not in self.children)
         ]
 
     def late(self) -> list[Task]:
-        """The parents that are open though all their children are done."""
+        """Return the parents that are open though all their children are done."""
         ids = [each for each in self.children if each in self.placed and self.has_done_all(each)]
         return [task for task in map(self.get, ids) if task is not None and can_end(task)]
 
     @cached_property
     def _held(self) -> set[str]:
-        """The parents whose children cannot be begun: ended, blocked, waiting, gone, or below such a one."""
+        """The parents whose children cannot be begun: ended, blocked, waiting, gone, or below such a parent."""
+
+        def holds(task: Task | None) -> bool:
+            return (
+                task is None
+                or status_of(task) not in _OPEN
+                or any(blocker not in self.done for blocker in task.blocked_by)
+            )
+
         known: dict[str, bool] = {}
         for start in self.children:
             chain: list[str] = []
             at: str | None = start
             while at and at not in known:
-                known[at] = self._is_held(at)
-                chain.append(at)
                 task = self.get(at)
+                known[at] = holds(task)
+                chain.append(at)
                 at = task.parent if task is not None else None
             held = bool(at) and known.get(at or "", False)
-            for each in reversed(chain):
-                known[each] = held = known[each] or held
-        return {each for each, held in known.items() if held}
-
-    def _is_held(self, task_id: str) -> bool:
-        """Whether a parent by itself holds its children."""
-        task = self.get(task_id)
-        if task is None or status_of(task) not in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS):
-            return True
-        return any(each not in self.done for each in task.blocked_by)
+            for name in reversed(chain):
+                known[name] = held = known[name] or held
+        return {name for name, held in known.items() if held}
 
     def cycle(self, task_id: str) -> tuple[str, ...]:
-        """The tasks through which one waits for itself, from it to itself again; () when it does not."""
+        """Return the tasks through which one waits for itself, from it to itself again; () when it does not."""
         for start in ((task_id, False), (task_id, True)):
             before: dict[_Node, _Node] = {}
             queue = deque([start])
@@ -217,7 +222,7 @@ class Board:
         return ()
 
     def tangled(self) -> set[str]:
-        """The ids of tasks that can never end because they, or what they wait for, wait for themselves."""
+        """Return the tasks that can never end because they, or what they wait for, wait for themselves."""
         needs = {(name, end): list(self._needs((name, end))) for name in self.placed for end in (False, True)}
         needed_by: dict[_Node, list[_Node]] = {}
         for node, others in needs.items():
@@ -233,7 +238,7 @@ class Board:
         return {name for (name, _), count in missing.items() if count}
 
     def _needs(self, node: _Node) -> Iterator[_Node]:
-        """What must be so before a task begins (its blockers ended, its parent may begin) or ends (its children)."""
+        """Yield what comes before a task's beginning (blockers end, parent begins) or end (children end)."""
         name, is_end = node
         task = self.get(name)
         if task is None:
@@ -249,25 +254,17 @@ class Board:
 
 def can_end(task: Task) -> bool:
     """Whether a parent ends by itself once its children are done; not when somebody stopped it or wants it alone."""
-    return status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS) and RESET_PARENT not in task.extra
+    return status_of(task) in _OPEN and RESET_PARENT not in task.extra
 
 
 def _named(start: _Node, last: _Node, before: Mapping[_Node, _Node]) -> tuple[str, ...]:
-    """The names along a way that was found, without a task's beginning after its end."""
+    """Return the names along a cycle, without a task's beginning after its end."""
     way = [start, last]
     while way[-1] != start:
         way.append(before[way[-1]])
     names = [name for name, _ in reversed(way)]
-    told = [name for place, name in enumerate(names) if place == 0 or name != names[place - 1]]
-    return tuple(told) if len(told) > 1 else (told[0], told[0])
-
-
-def _is_free(task: Task, now: datetime) -> bool:
-    """Whether nobody works on it, and nobody has ended or stopped it."""
-    status = status_of(task)
-    if status is TaskStatus.IN_PROGRESS:  # without a claim a person does it
-        return task.claim is not None and not is_live(task.claim, now)
-    return status is TaskStatus.PENDING and not is_live(task.claim, now)
+    distinct = tuple(name for name, _ in itertools.groupby(names))
+    return distinct if len(distinct) > 1 else distinct * 2
 
 
 def read(root: Path) -> Board:
@@ -295,7 +292,6 @@ def read(root: Path) -> Board:
 
 
 def _why(text: str) -> str:
-    """Why a text says no task."""
     problems = parse_task(text).problems
     serious = [problem for problem in problems if problem.level == "error"] or problems
     return f"line {serious[0].line}: {serious[0].what}" if serious else "it holds no task"
@@ -304,7 +300,7 @@ def _why(text: str) -> str:
 # --- one task's file ---------------------------------------------------------------------------
 
 Edit = Callable[[Task], Task]
-"""What becomes of a task; a pure function, as it may be called again."""
+"""A pure function, as it may be called again."""
 
 MAX_HISTORY = 100
 """Changes of state that a task's history holds; older ones go."""
@@ -333,7 +329,7 @@ _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def stamp() -> str:
-    """The present moment as RFC 3339 text, fine enough that tasks made in one second keep their order."""
+    """Return the time in microseconds, so that tasks made in one second keep their order."""
     return ids.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -343,7 +339,7 @@ def is_folder_name(task_id: str) -> bool:
 
 
 def find(root: Path, task_id: str) -> TaskLocation:
-    """The task with this id: in the folder of its name, else wherever it stands; NotFound when nowhere."""
+    """Find a task by id: in the folder of its name, else in any; NotFound, or Unreadable when its file is damaged."""
     if is_folder_name(task_id):
         path = paths.tasks_folder(root) / task_id / "task.json"
         text = files.read(path)
@@ -389,7 +385,7 @@ def change(root: Path, task_id: str, edit: Edit) -> Task:
 
 
 def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None) -> Task:
-    """The task in another state, with a line in its history; Refused when it cannot come there from where it is."""
+    """Return the task in another state, with a line in its history; Refused when that change is not allowed."""
     now = status_of(task)
     if now not in ALLOWED[to] and to is not TaskStatus.PENDING:
         state = now.value.replace("_", " ") if now is not None else f"in a state that nobody knows ({task.status!r})"
@@ -408,13 +404,13 @@ def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", cla
 
 
 def with_member(task: Task, key: str, value: str) -> Task:
-    """The task with one member beside those of the format; an empty text leaves it as it is."""
+    """Return the task with one extra member; an empty text leaves it as it is."""
     return replace(task, extra={**task.extra, key: value}) if value else task
 
 
 @contextlib.contextmanager
 def lock_all(root: Path) -> Iterator[Board]:
-    """All tasks as they are, while nobody else adds one or lets one wait for another."""
+    """Lock the links between all tasks, and yield the board."""
     folder = paths.tasks_folder(root)
     files.make_folder(folder, root=paths.main_checkout(root))
     hide_state(root)
@@ -423,21 +419,21 @@ def lock_all(root: Path) -> Iterator[Board]:
 
 
 def fresh_id(everything: Board, folder: Path) -> str:
-    """An id that neither a task nor a folder has; called within `together`."""
+    """Return an id that neither a task nor a folder has; called within `lock_all`."""
     while (minted := ids.short("t")) in everything.placed or (folder / minted).exists():
         pass
     return minted
 
 
 def create(root: Path, task: Task) -> Path:
-    """Write a new task's file into a folder of its name; called within `together`."""
+    """Write a new task's file into a folder of its name; called within `lock_all`."""
     path = paths.tasks_folder(root) / task.id / "task.json"
     files.write(path, render_task(task), root=paths.main_checkout(root), expect="")
     return path
 
 
 def delete_task(root: Path, task_id: str) -> None:
-    """Remove a new task that could not be made whole, so that whoever tries again has it once."""
+    """Remove the folder of a new task that could not be completed."""
     folder = find(root, task_id).path.parent
     for path in sorted(folder.rglob("*"), reverse=True):  # what is within a folder comes before it
         if path.is_dir():
