@@ -194,8 +194,8 @@ def test_a_log_that_somebody_writes_to_meanwhile_is_left_alone(tmp_path: Path) -
         return (), None
 
     before = log.read_bytes()
-    left: list[compress.UncompressedSession] = []
-    assert compress.replace_log(tmp_path, log, logs.moment(OLD) or ids.now(), read, left) == []
+    compressed, left = compress.replace_log(tmp_path, log, logs.moment(OLD) or ids.now(), read)
+    assert compressed == []
     assert [each.why for each in left] == ["somebody wrote to its log meanwhile"]
     assert log.read_bytes() == before + late.encode()
 

@@ -1,15 +1,12 @@
-"""`ralph session compress`: an old session's observations become its summary and what is worth keeping of them.
+"""`ralph session compress`: replace the observations of an old session by its summary and the important ones.
 
-`shrink` is a function of a log's text: what would be left of it. Of a session that is old enough it keeps the first
-prompt, each error once, what resolved it, decisions, and the last answer, as ordinary observations with the
-ids they had, and one line that says the rest: when, where, the summary, and how many there were. Everything else in the
-log stays: other sessions, journal entries, half lines, what a newer Ralph wrote. A session that would not get
-smaller is left as it is, and so is one in which something happened within a day, whatever was asked for. The new
-text takes the place of the old one at once, and only if nobody wrote meanwhile: a kill leaves the one or the other.
-`tests/app/test_compress.py` proves it, `tests/soak/test_compress.py` kills it.
+Kept are the first prompt, each error once, what resolved it, decisions, and the last answer, with their ids, and one
+line about the session: times, summary, and how many observations there were. Everything else in the log stays: other
+sessions, journal entries, torn lines, lines of a newer version. A session that would not get smaller stays, and so does
+one with activity within a day. The log is replaced atomically, and only if nobody wrote meanwhile.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -32,8 +29,8 @@ YOUNG = timedelta(days=1)
 """A session in which something happened within this time is never compressed."""
 
 _EARLIEST = ("started_at", "created_at")
-_SUMMED_UP = ("summary", "summary_by", "summarized_at", "tags")
-_MARK = ("compressed_at", "compressed_from")
+_SUMMARY_FIELDS = ("summary", "summary_by", "summarized_at", "tags")
+_COMPRESSION_FIELDS = ("compressed_at", "compressed_from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,211 +66,192 @@ class CompressionResult:
 
 @dataclass(frozen=True, slots=True)
 class _LogPiece:
-    """One thing in a log: its text, its session ("" for none of ours), and what it says."""
+    """A part of a log: its text, its session ("" for none), its records, and the fields about its session."""
 
     text: str
     session: str = ""
     records: tuple[Record, ...] = ()
-    said: Mapping[str, object] = field(default_factory=dict)
+    fields: Mapping[str, object] = field(default_factory=dict)
     at: str = ""
 
 
 Improve = Callable[[str], ImprovedSummary]
-"""Lets somebody write a session's summary anew."""
+"""Writes a better summary of a session."""
 
 
 def compress(root: Path, before: str, *, really: bool = False, improve: Improve | None = None) -> CompressionResult:
-    """The sessions that ended before a time, compressed if that is meant, after their summaries were improved."""
-    index.of(root)  # Refused, where the logs are somebody else's
-    wanted, read = _limit(before), index.by_todays_rules(root)
-    done: list[CompressedSession] = []
+    """Compress the sessions that ended before a time, with improved summaries; a dry run unless `really`."""
+    index.of(root)  # Refused, where the logs are of another machine
+    read = index.by_todays_rules(root)
+    latest = ids.now() - YOUNG
+    limit = min(logs.moment(f"{before}-01" if len(before) == len("2026-01") else before) or latest, latest)
+    compressed: list[CompressedSession] = []
     left: list[UncompressedSession] = []
     for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")):
-        made = _shrunk(path, wanted, read)
-        if really and made:
-            failed = [
-                UncompressedSession(each.session, each.why) for each in _improved(made, improve) if not each.changed
-            ]
+        sessions = [replace(session, path=path) for session in shrink(files.read(path) or "", limit, read, "")[1]]
+        if really and sessions:
+            improved = [improve(session.id) for session in sessions] if improve is not None else []
+            failed = [UncompressedSession(result.session, result.why) for result in improved if not result.changed]
+            if not failed:
+                sessions, failed = replace_log(root, path, limit, read)
+            else:
+                sessions = []
             left += failed
-            made = [] if failed else replace_log(root, path, wanted, read, left)
-        done += made
-    if really and done:
+        compressed += sessions
+    if really and compressed:
         index.sync(root)
-    return CompressionResult(tuple(done), tuple(left))
-
-
-def _limit(before: str) -> datetime:
-    """The moment before which a session must have ended; a day is its beginning, and none is too young."""
-    said = logs.moment(f"{before}-01" if len(before) == len("2026-01") else before)
-    latest = ids.now() - YOUNG
-    return latest if said is None else min(said, latest)
-
-
-def _shrunk(path: Path, wanted: datetime, read: Interpret) -> list[CompressedSession]:
-    return [replace(each, path=path) for each in shrink(files.read(path) or "", wanted, read, "")[1]]
-
-
-def _improved(made: Sequence[CompressedSession], improve: Improve | None) -> Iterator[ImprovedSummary]:
-    yield from (improve(each.id) for each in made) if improve is not None else ()
+    return CompressionResult(tuple(compressed), tuple(left))
 
 
 def replace_log(
-    root: Path, path: Path, wanted: datetime, read: Interpret, left: list[UncompressedSession]
-) -> list[CompressedSession]:
-    """Compress a log on disk; what is worked out without holding the lock counts only if nobody wrote meanwhile."""
+    root: Path, path: Path, limit: datetime, read: Interpret
+) -> tuple[list[CompressedSession], list[UncompressedSession]]:
+    """Compress a log on disk, unless somebody writes to it meanwhile; return what was compressed and what was not."""
     text = files.read(path) or ""
-    after, made = shrink(text, wanted, read, ids.timestamp())
+    after, sessions = shrink(text, limit, read, ids.timestamp())
     try:
         files.write(path, after, root=paths.state_boundary(root), expect=text)
     except Conflict:
-        left += [UncompressedSession(each.id, "somebody wrote to its log meanwhile") for each in made]
-        return []
-    return [replace(each, path=path) for each in made]
+        return [], [UncompressedSession(session.id, "somebody wrote to its log meanwhile") for session in sessions]
+    return [replace(session, path=path) for session in sessions], []
 
 
-# --- a log's text ------------------------------------------------------------------------------
+# --- the text of a log ---------------------------------------------------------------------------
 
 
-def shrink(text: str, wanted: datetime, read: Interpret, at: str) -> tuple[str, list[CompressedSession]]:
+def shrink(text: str, limit: datetime, read: Interpret, at: str) -> tuple[str, list[CompressedSession]]:
     """A log with its old sessions compressed, and which these are; the text itself when there are none."""
-    pieces = list(_pieces(text, read))
+    pieces = _pieces(text, read)
     blocks: dict[str, list[str]] = {}
-    made: list[CompressedSession] = []
+    sessions: list[CompressedSession] = []
     for name in dict.fromkeys(piece.session for piece in pieces if piece.session):
-        own = [piece for piece in pieces if piece.session == name]
-        done = _session(name, own, wanted, at)
-        if done is not None:
-            blocks[name] = done[0]
-            made.append(done[1])
-    if not made:
+        result = _shrink_session(name, [piece for piece in pieces if piece.session == name], limit, at)
+        if result is not None:
+            blocks[name] = result[0]
+            sessions.append(result[1])
+    if not sessions:
         return text, []
+    names = set(blocks)
     lines: list[str] = []
     for piece in pieces:
-        lines += blocks.pop(piece.session, ()) if piece.session in {each.id for each in made} else [piece.text]
+        lines += blocks.pop(piece.session, ()) if piece.session in names else [piece.text]
     ended = text.endswith("\n") or bool(pieces[-1].session)
-    return "\n".join(lines) + ("\n" if ended else ""), made
+    return "\n".join(lines) + ("\n" if ended else ""), sessions
 
 
-def _pieces(text: str, read: Interpret) -> Iterator[_LogPiece]:
+def _pieces(text: str, read: Interpret) -> list[_LogPiece]:
     """Everything in a log, in its order."""
     document = parse_log(text)
-    places: list[tuple[int, int, _LogPiece]] = []
+    pieces: dict[int, _LogPiece] = {}
     for entry in document.entries:
-        record, words = entry.record, text[entry.start : entry.end]
-        ours = record.family is Family.OBSERVATION
-        session = record.origin.session if ours else ""
-        places.append(
-            (entry.start, entry.end, _LogPiece(words, session, (record,) if session else (), {}, record.created_at))
-        )
+        record = entry.record
+        session = record.origin.session if record.family is Family.OBSERVATION else ""
+        records = (record,) if session else ()
+        pieces[entry.start] = _LogPiece(text[entry.start : entry.end], session, records, {}, record.created_at)
     for line in document.lines:
-        places.append((line.start, line.end, _piece(text[line.start : line.end], line, read)))
-    places += ((start, end, _LogPiece(text[start:end])) for start, end in document.torn)
-    yield from (piece for _, _, piece in sorted(places, key=lambda place: place[0]))
+        pieces[line.start] = _parse_line(text[line.start : line.end], line, read)
+    for start, end in document.torn:
+        pieces[start] = _LogPiece(text[start:end])
+    return [pieces[start] for start in sorted(pieces)]
 
 
-def _piece(words: str, line: LogLine, read: Interpret) -> _LogPiece:
-    """A line that is no record: one about a session, a raw event, or somebody else's."""
+def _parse_line(text: str, line: LogLine, read: Interpret) -> _LogPiece:
+    """A line that is no record: one about a session, a raw event, or an unknown one."""
     version = line.value.get("v", 0)
     if type(version) is not int or version > LOG_VERSION:
-        return _LogPiece(words)
+        return _LogPiece(text)
     if line.type == "session":
-        said = {key: value for key, value in line.value.items() if key not in ("v", "type")}
-        return _LogPiece(words, _word(said, "id"), (), said, max(_word(said, "updated_at"), _word(said, "ended_at")))
+        fields = {key: value for key, value in line.value.items() if key not in ("v", "type")}
+        at = max(_string(fields, "updated_at"), _string(fields, "ended_at"))
+        return _LogPiece(text, _string(fields, "id"), (), fields, at)
     if line.type != EVENT:
-        return _LogPiece(words)
-    records, told = read(line.value)
-    return _LogPiece(words, _word(told or {}, "id"), tuple(records), told or {}, _word(line.value, "at"))
+        return _LogPiece(text)
+    records, about = read(line.value)
+    return _LogPiece(text, _string(about or {}, "id"), tuple(records), about or {}, _string(line.value, "at"))
 
 
-def _session(
-    name: str, own: Sequence[_LogPiece], wanted: datetime, at: str
+def _shrink_session(
+    name: str, pieces: Sequence[_LogPiece], limit: datetime, at: str
 ) -> tuple[list[str], CompressedSession] | None:
-    """The lines that take a session's place, or None when it stays as it is."""
-    times = [moment for piece in own if (moment := logs.moment(piece.at)) is not None]
-    records = [record for piece in own for record in piece.records]
-    if not times or max(times) >= wanted or not records or _is_compressed(own):
+    """The lines that replace a session, or None when it stays as it is."""
+    times = {moment: piece.at for piece in pieces if (moment := logs.moment(piece.at)) is not None}
+    records = [record for piece in pieces for record in piece.records]
+    marks = [number for number, piece in enumerate(pieces) if "compressed_at" in piece.fields]
+    unchanged = bool(marks) and not any(piece.records for piece in pieces[marks[-1] :])
+    if not times or max(times) >= limit or not records or unchanged:
         return None
-    last = max(piece.at for piece in own if logs.moment(piece.at) == max(times))
+    last = times[max(times)]
     kept = choose_observations(records)
-    said = _session_fields(name, own, records, last)
+    fields = _session_fields(name, pieces, records, last)
     lines = [encode_record(record).removesuffix("\n") for record in kept]
-    lines.append(encode_line("session", {**said, "compressed_at": at}).removesuffix("\n"))
-    before, after = (sum(len(text.encode("utf-8", "surrogateescape")) + 1 for text in texts)
-                     for texts in ([piece.text for piece in own], lines))  # fmt: skip
+    lines.append(encode_line("session", {**fields, "compressed_at": at}).removesuffix("\n"))
+    before, after = _bytes(piece.text for piece in pieces), _bytes(lines)
     if after + len(ids.timestamp()) >= before:
         return None
-    return lines, CompressedSession(
-        name, Path(), last, len(records), len(kept), before, after, str(said.get("summary") or "")
-    )
+    summary = str(fields.get("summary") or "")
+    return lines, CompressedSession(name, Path(), last, len(records), len(kept), before, after, summary)
 
 
-def _is_compressed(own: Sequence[_LogPiece]) -> bool:
-    """Whether nothing has happened in a session since it was compressed."""
-    marks = [number for number, piece in enumerate(own) if "compressed_at" in piece.said]
-    return bool(marks) and not any(piece.records for piece in own[marks[-1] :])
+def _bytes(lines: Iterable[str]) -> int:
+    return sum(len(line.encode("utf-8", "surrogateescape")) + 1 for line in lines)
 
 
-def _session_fields(name: str, own: Sequence[_LogPiece], records: Sequence[Record], last: str) -> dict[str, object]:
-    """What all lines of a session say of it together, its summary, and how many observations there were."""
-    said: dict[str, object] = {"id": name}
-    for key, value in ((key, value) for piece in own for key, value in piece.said.items()):
-        known = said.get(key)
-        if key in (*_SUMMED_UP, *_MARK) or value is None:
-            continue
-        said[key] = (
-            min(known, value) if key in _EARLIEST and isinstance(known, str) and isinstance(value, str) else value
-        )
+def _session_fields(name: str, pieces: Sequence[_LogPiece], records: Sequence[Record], last: str) -> dict[str, object]:
+    """The fields of all lines about a session together, its summary, and how many observations there were."""
+    fields: dict[str, object] = {"id": name}
+    count = 0
+    for piece in pieces:
+        count += len(piece.records)
+        earlier = piece.fields.get("compressed_from")
+        if type(earlier) is int and earlier > 0:
+            count = earlier
+        for key, value in piece.fields.items():
+            if key in (*_SUMMARY_FIELDS, *_COMPRESSION_FIELDS) or value is None:
+                continue
+            known = fields.get(key)
+            both = isinstance(known, str) and isinstance(value, str)
+            fields[key] = min(str(known), str(value)) if key in _EARLIEST and both else value
     times = sorted(record.created_at for record in records if record.created_at)
-    said.setdefault("started_at", times[0] if times else last)
-    said.setdefault("ended_at", last)
-    said |= {"updated_at": last, "compressed_from": _count(own)}
-    return {**said, **_summed_up(own, records)}
+    fields.setdefault("started_at", times[0] if times else last)
+    fields.setdefault("ended_at", last)
+    fields |= {"updated_at": last, "compressed_from": count}
+    return {**fields, **_summary_fields(pieces, records)}
 
 
-def _summed_up(own: Sequence[_LogPiece], records: Sequence[Record]) -> dict[str, object]:
-    """The stored summary where it stands behind all that happened, else one that is made now."""
-    found = summaries.summary(records)
-    made: dict[str, object] = {"summary": summaries.text(found, SUMMARY, estimate), "tags": list(found.tags)}
-    for piece in reversed(own):
+def _summary_fields(pieces: Sequence[_LogPiece], records: Sequence[Record]) -> dict[str, object]:
+    """The stored summary if nothing happened after it, else one that is made now."""
+    summary = summaries.summary(records)
+    fields: dict[str, object] = {"summary": summaries.text(summary, SUMMARY, estimate), "tags": list(summary.tags)}
+    for piece in reversed(pieces):
         if piece.records:
             break
-        if piece.said.get("summary"):
-            made = {"tags": made["tags"]} | {key: value for key, value in piece.said.items() if key in _SUMMED_UP}
+        if piece.fields.get("summary"):
+            stored = {key: value for key, value in piece.fields.items() if key in _SUMMARY_FIELDS}
+            fields = {"tags": fields["tags"]} | stored
             break
-    return {key: value for key, value in made.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
-def _count(own: Sequence[_LogPiece]) -> int:
-    """How many observations there were: those of now, and those that an earlier compression has replaced."""
-    earlier = 0
-    count = 0
-    for piece in own:
-        count += len(piece.records)
-        found = piece.said.get("compressed_from")
-        if type(found) is int and found > 0:
-            earlier, count = found, 0
-    return earlier + count
+def _string(fields: Mapping[str, object], key: str) -> str:
+    value = fields.get(key)
+    return value if isinstance(value, str) else ""
 
 
-def _word(said: Mapping[str, object], key: str) -> str:
-    found = said.get(key)
-    return found if isinstance(found, str) else ""
-
-
-# --- which observations are worth keeping -------------------------------------------------------
+# --- which observations are kept -----------------------------------------------------------------
 
 MAX_KEPT = 60
 """Observations that are kept of one session; of more, both ends."""
 
 _EDITS = 3
 _CHANGES = frozenset("edit multiedit write notebookedit apply_patch create_file replace str_replace write_file".split())
-_DECIDED = (
-    "decid", "decision", "instead of", "rather than", "we chose", "i chose", "root cause", "turned out", "turns out",
-    "workaround", "convention", "from now on", "agreed", "trade-off", "gotcha", "결정", "대신", "원인은", "앞으로",
-    "决定", "改用", "原因是", "決め", "決定", "代わりに", "原因は", "entschieden", "entscheidung", "stattdessen",
-    "décid", "plutôt que", "au lieu d", "decidi", "decisión", "en lugar de", "en vez de",
-)  # fmt: skip
-"""What texts have that tell a decision or a cause, in small letters."""
+# Parts of texts about a decision or a cause, in lowercase.
+_DECISIONS = tuple(
+    (
+        "decid|decision|instead of|rather than|we chose|i chose|root cause|turned out|turns out|workaround|convention|"
+        "from now on|agreed|trade-off|gotcha|결정|대신|원인은|앞으로|决定|改用|原因是|決め|決定|代わりに|原因は|"
+        "entschieden|entscheidung|stattdessen|décid|plutôt que|au lieu d|decidi|decisión|en lugar de|en vez de"
+    ).split("|")
+)
 
 
 def choose_observations(records: Sequence[Record]) -> list[Record]:
@@ -285,22 +263,22 @@ def choose_observations(records: Sequence[Record]) -> list[Record]:
 
 
 def _first_and_last(records: Sequence[Record]) -> Iterator[int]:
-    """What was asked first, what was said of a decision, and the last answer."""
-    asked = [number for number, record in enumerate(records) if summaries.is_prompt(record)]
-    real = [number for number in asked if not records[number].text.lstrip().startswith("/")]
-    yield from (real or asked)[:1]
+    """The first prompt, notes about a decision, and the last answer."""
+    prompts = [number for number, record in enumerate(records) if summaries.is_prompt(record)]
+    real = [number for number in prompts if not records[number].text.lstrip().startswith("/")]
+    yield from (real or prompts)[:1]
     answers = [number for number, record in enumerate(records) if summaries.is_message(record)]
     yield from answers[-1:]
     seen: set[str] = set()
     for number, record in enumerate(records):
-        words = record.text.lower()
-        if record.kind is ObservationKind.NOTE and words not in seen and any(mark in words for mark in _DECIDED):
+        text = record.text.lower()
+        if record.kind is ObservationKind.NOTE and text not in seen and any(mark in text for mark in _DECISIONS):
             yield number
-            seen.add(words)
+            seen.add(text)
 
 
 def _errors_with_fixes(records: Sequence[Record]) -> Iterator[int]:
-    """Each error once, and of one that was got over the last edits before and the call that passed."""
+    """Each error once, and of a resolved one the last edits before the call that passed, and that call."""
     open_errors: dict[str, int] = {}
     seen: set[tuple[str, str]] = set()
     for number, record in enumerate(records):
