@@ -1,11 +1,10 @@
-"""Tasks, runs and sessions as pages list them: one flat value each, from the index or from few files.
+"""Rows of tasks, runs and sessions for lists: one flat value each, from the index or from few files.
 
-A row holds what a list shows and nothing that has to be read for one row alone; what one thing is in full is told by
-its own module (`task`, `runs`, `session`). Tokens of a run are those of its prompts, counted once a file since a
-snapshot never changes. What was injected comes from the ledger, which is read again only when it has grown.
-`tests/app/pages/test_dashboard.py` proves the rows, and that empty projects have none.
+A row has what a list shows and nothing that has to be read for one row alone. The tokens of a run are those of its
+prompts, counted once a file since a snapshot never changes; the ledger is read again only when it has changed.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,17 +25,13 @@ from ralph.store import files
 from ralph.store import sessions as stored_sessions
 
 SORTS = ("priority", "newest", "title", "state")
-_ORDER = {
-    TaskStatus.IN_PROGRESS: 0,
-    TaskStatus.PENDING: 1,
-    TaskStatus.BLOCKED: 2,
-    TaskStatus.FAILED: 3,
-    TaskStatus.DONE: 4,
-}
+_STATE_ORDER = [
+    state.value
+    for state in (TaskStatus.IN_PROGRESS, TaskStatus.PENDING, TaskStatus.BLOCKED, TaskStatus.FAILED, TaskStatus.DONE)
+]
 _TITLE_LENGTH = 160
 _LEDGER = 1 << 28
-_DONE_SHOWN = 20
-"""So many of the newest runs are looked at for a task, beside those that the journal names."""
+_NEWEST_RUNS = 20  # checked for a task, beside those that the journal names
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run in a list; `tokens` are those of its prompts, `why` is its end in words, or what it is at."""
+    """A run in a list; `tokens` are those of its prompts, `why` is how it ended, or its current step."""
 
     id: str
     task: str
@@ -84,7 +79,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session in a list; `mode` is that of a chat, and empty where nobody chose one."""
+    """A session in a list; `mode` is that of a chat, and empty for other sessions."""
 
     id: str
     title: str
@@ -105,78 +100,63 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """Tasks in an order, how many there are in each state, and the files that say none."""
+    """Tasks in an order, how many there are in each state, and problems with files."""
 
     rows: tuple[TaskRow, ...]
     by_state: Mapping[str, int]
     notes: tuple[str, ...] = ()
 
     def first(self, count: int) -> list[TaskRow]:
-        """So many of each state, in their order."""
-        left = dict.fromkeys(self.by_state, count)
-        kept: list[TaskRow] = []
+        """At most so many of each state, in their order."""
+        seen = Counter[str]()
+        rows = []
         for row in self.rows:
-            if left[row.status] > 0:
-                left[row.status] -= 1
-                kept.append(row)
-        return kept
+            seen[row.status] += 1
+            if seen[row.status] <= count:
+                rows.append(row)
+        return rows
 
 
 def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority") -> TaskList:
     """The tasks whose id, title or description has some words, in these states; the counts are of every state."""
     if sort not in SORTS:
         raise UsageError(f"{sort!r} is no order of tasks", hint=f"one of {', '.join(SORTS)}")
-    found, unread = task.list_(root)
-    wanted = words.casefold()
-    said = [each for each in found if wanted in _searched_text(each)]
-    by_state = {state.value: 0 for state in TaskStatus}
-    for each in said:
-        state = task_state(each)
-        by_state[state] = by_state.get(state, 0) + 1
-    kept = [task_row(each) for each in said if not states or task_state(each) in states]
-    notes = tuple(f"{paths.shown(each.path, root)}: {each.what}" for each in unread)
-    return TaskList(tuple(_sort_rows(kept, sort)), by_state, notes)
-
-
-def _searched_text(listed: ListedTask) -> str:
-    return f"{listed.task.id}\n{listed.task.title}\n{listed.task.description}".casefold()
-
-
-def task_state(listed: ListedTask) -> str:
-    """A task's state as everybody calls it; somebody's own word where nobody knows it."""
-    known = status_of(listed.task)
-    return known.value if known is not None else listed.task.status
-
-
-def _sort_rows(found: list[TaskRow], sort: str) -> list[TaskRow]:
+    tasks, unread = task.list_(root)
+    matching = [
+        task_row(listed)
+        for listed in tasks
+        if words.casefold() in f"{listed.task.id}\n{listed.task.title}\n{listed.task.description}".casefold()
+    ]
+    by_state = {state.value: 0 for state in TaskStatus} | Counter(row.status for row in matching)
+    rows = [row for row in matching if not states or row.status in states]
     if sort == "newest":
-        return sorted(found, key=lambda row: (row.created_at, row.id), reverse=True)
-    if sort == "title":
-        return sorted(found, key=lambda row: (row.title.casefold(), row.id))
-    if sort == "state":
-        last = len(_ORDER)
-        places = {state.value: place for state, place in _ORDER.items()}
-        return sorted(found, key=lambda row: places.get(row.status, last))
-    return found
+        rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
+    elif sort == "title":
+        rows.sort(key=lambda row: (row.title.casefold(), row.id))
+    elif sort == "state":
+        order = {state: number for number, state in enumerate(_STATE_ORDER)}
+        rows.sort(key=lambda row: order.get(row.status, len(order)))
+    notes = tuple(f"{paths.shown(problem.path, root)}: {problem.what}" for problem in unread)
+    return TaskList(tuple(rows), by_state, notes)
 
 
 def task_row(listed: ListedTask) -> TaskRow:
-    """A task as a row."""
-    held = listed.task
+    """A task as a row; an unknown state stays as it is written."""
+    work, status = listed.task, status_of(listed.task)
     return TaskRow(
-        id=held.id,
-        title=held.title,
-        status=task_state(listed),
-        priority=held.priority,
-        created_at=held.created_at,
-        updated_at=held.updated_at,
-        parent=held.parent or "",
-        feature=held.feature or "",
-        branch=held.branch or "",
-        worktree=held.worktree or "",
-        run=held.claim.run if held.claim is not None and listed.is_held else "",
-        attempts=held.attempts,
-        blocked_by=held.blocked_by,
+        id=work.id,
+        title=work.title,
+        status=status.value if status is not None else work.status,
+        priority=work.priority,
+        created_at=work.created_at,
+        updated_at=work.updated_at,
+        parent=work.parent or "",
+        feature=work.feature or "",
+        branch=work.branch or "",
+        worktree=work.worktree or "",
+        run=work.claim.run if work.claim is not None and listed.is_held else "",
+        attempts=work.attempts,
+        blocked_by=work.blocked_by,
         waits_for=listed.waits_for,
         ready=listed.is_ready,
     )
@@ -188,29 +168,33 @@ def task_row(listed: ListedTask) -> TaskRow:
 def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = "") -> tuple[list[RunRow], int]:
     """The newest runs (of a task) first, those that are under way before all others; and how many there are."""
     if task_id:
-        own = _runs_of_task(root, task_id)
-        found, total = own[offset : offset + limit], len(own)
+        of_task = _runs_of_task(root, task_id)
+        page, total = of_task[offset : offset + limit], len(of_task)
     else:
-        found, total = runs.newest(root, limit, offset)
-    rows = [run_row(root, each) for each in found]
-    return sorted(rows, key=lambda row: not row.alive), total
+        page, total = runs.newest(root, limit, offset)
+    return sorted((run_row(root, run) for run in page), key=lambda row: not row.alive), total
 
 
 def _runs_of_task(root: Path, task_id: str) -> list[Run]:
-    """The runs that worked on a task, the newest first: by the journal, and those that came to no iteration."""
-    newest, _ = runs.newest(root, _DONE_SHOWN)
-    found = {each.id: each for each in newest if task_id in (each.task, *each.only, *each.done, *each.failed)}
-    told = index.ask(root, lambda connection: stored_sessions.runs_of_task(connection, task_id))
-    for name in told:
-        if name not in found:
+    """The runs that worked on a task, the newest first: by the journal, and those without an iteration."""
+    newest, _ = runs.newest(root, _NEWEST_RUNS)
+    by_id = {run.id: run for run in newest if task_id in (run.task, *run.only, *run.done, *run.failed)}
+    for name in index.ask(root, lambda connection: stored_sessions.runs_of_task(connection, task_id)):
+        if name not in by_id:
             with suppress(NotFound):
-                found[name] = runs.read(root, name)
-    return sorted(found.values(), key=lambda each: (each.started_at, each.id), reverse=True)
+                by_id[name] = runs.read(root, name)
+    return sorted(by_id.values(), key=lambda run: (run.started_at, run.id), reverse=True)
 
 
 def run_row(root: Path, run: Run) -> RunRow:
     """A run as a row."""
     live = runs.lives(root, run)
+    if run.status is not RunStatus.RUNNING:
+        why = run.words or run.reason
+    elif not live:
+        why = f"its process is gone; `ralph loop resume {run.id}` goes on"
+    else:
+        why = runs.DOING.get(run.step, run.step) or "between two iterations"
     return RunRow(
         id=run.id,
         task=run.task or "".join(run.only[:1]),
@@ -227,26 +211,17 @@ def run_row(root: Path, run: Run) -> RunRow:
         seconds=round(run.seconds, 3),
         alive=live,
         step=run.step,
-        why=_end_reason(run, live),
+        why=why,
     )
-
-
-def _end_reason(run: Run, live: bool) -> str:
-    if run.status is not RunStatus.RUNNING:
-        return run.words or run.reason
-    if not live:
-        return f"its process is gone; `ralph loop resume {run.id}` goes on"
-    return runs.DOING.get(run.step, run.step) or "between two iterations"
 
 
 def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
     """What each prompt of a run costs, by iteration."""
-    return {each.iteration: _token_count(each.path, each.size) for each in runs.snapshots(root, run_id)}
+    return {prompt.iteration: _token_count(prompt.path, prompt.size) for prompt in runs.snapshots(root, run_id)}
 
 
 @lru_cache(maxsize=20_000)
 def _token_count(path: Path, size: int) -> int:
-    """The tokens of a snapshot; its size is part of the question, so that a file of the same name is counted anew."""
     return estimate(files.read(path) or "")
 
 
@@ -257,16 +232,15 @@ def session_rows(
     root: Path, *, limit: int | None = 100, offset: int = 0, task_id: str = "", words: str = ""
 ) -> tuple[list[SessionRow], int]:
     """The newest sessions (of a task, with some words) first, and how many there are."""
-    found, total = sessions.list_(root, limit=limit, offset=offset, task=task_id, words=words)
-    ended = index.ask(root, stored_sessions.ended_sessions) if found else set()
-    spent = tokens_by_session(root)
-    return [session_row(each, spent.get(each.id, 0), is_over=each.id in ended) for each in found], total
+    page, total = sessions.list_(root, limit=limit, offset=offset, task=task_id, words=words)
+    ended = index.ask(root, stored_sessions.ended_sessions) if page else set()
+    tokens = tokens_by_session(root)
+    return [session_row(session, tokens[session.id], is_over=session.id in ended) for session in page], total
 
 
 def session_row(session: Session, tokens: int = 0, *, is_over: bool = False) -> SessionRow:
     """A session as a row."""
-    first = session.prompt or session.summary
-    title = " ".join(first.split())
+    title = " ".join((session.prompt or session.summary).split())
     is_chat = bool(session.task) or session.mode == "plan"
     return SessionRow(
         id=session.id,
@@ -285,7 +259,7 @@ def session_row(session: Session, tokens: int = 0, *, is_over: bool = False) -> 
 
 
 def is_over(root: Path, session_id: str) -> bool:
-    """Whether a session has said that it ended."""
+    """Whether a session reported its end."""
     return session_id in index.ask(root, stored_sessions.ended_sessions)
 
 
@@ -293,7 +267,7 @@ def is_over(root: Path, session_id: str) -> bool:
 
 
 def read_ledger(root: Path) -> usage.Ledger:
-    """The whole ledger, read again when it has changed."""
+    """The complete ledger, read again when it has changed."""
     path = usage.ledger_file(root)
     try:
         now = path.stat()
@@ -307,9 +281,9 @@ def _cached_ledger(root: Path, changed: int, size: int) -> usage.Ledger:
     return usage.read_ledger(root, _LEDGER)
 
 
-def tokens_by_session(root: Path) -> Mapping[str, int]:
-    """How many tokens each session was handed."""
-    found: dict[str, int] = {}
-    for each in read_ledger(root).injections:
-        found[each.session] = found.get(each.session, 0) + each.tokens
-    return found
+def tokens_by_session(root: Path) -> Counter[str]:
+    """The tokens injected into each session."""
+    tokens = Counter[str]()
+    for injection in read_ledger(root).injections:
+        tokens[injection.session] += injection.tokens
+    return tokens

@@ -1,19 +1,15 @@
-"""Meaning in the product: which embedder counts, what gets a vector, and how near records are to a question.
+"""Search by meaning: which embedder is configured, which records get vectors, and how near they are to a question.
 
-Vectors are made by `embed` alone (`ralph index sync --embed`, and a few with `ralph index sync`), memories first
-and the newest first, and kept by model and content: a lost index or a record that moved costs nothing, and
-another model begins anew. A record's vectors are those of its chunks, one after the other; it is as near as
-its best one. A search never waits for vectors: what has none is found by its words, and when the
-embedder fails the search goes on without it, with one warning. Nothing here reads the config, and nothing
-is asked of a server that the caller's settings do not name. `tests/app/test_meaning.py` proves it with a
-fake embedder, with a server on this machine, and with the real model.
+Vectors are computed by `embed` alone (`ralph index sync --embed`, and a few with `ralph index sync`), memories first,
+the newest first, and cached by model and content: a lost index or a moved record costs nothing. A record is as near as
+the best of its chunks. A search never waits for vectors: a record without one is found by its words, and when the
+embedder fails, the search goes on without it, with one warning. No server is asked that the settings do not name.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,22 +31,15 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
 
 NEAREST = 100
-"""How many records are offered by meaning alone, at most."""
-
+"""Records that are offered by meaning alone, at most."""
 FAINT = 0.3
 """A cosine below this is chance: offering such records found no more and showed noise (own-dev)."""
-
 WITH_SYNC = 200
-"""How many records `ralph index sync` embeds at most."""
+"""Records that `ralph index sync` embeds at most."""
 
-_CHUNKS = 20
-"""A record counts by its first so many chunks, about 16,000 characters."""
-
-_AT_ONCE = 32
-"""Chunks between two writes to the cache: what a kill may lose."""
-
-_LOOKED_UP = 5_000
-_LOOKED_AT = 500
+_CHUNKS = 20  # of a record, about 16,000 characters
+_BATCH = 32  # chunks between two writes to the cache: what a kill may lose
+_CACHE_BATCH, _FILTER_BATCH = 5_000, 500
 _ORDER = (Family.MEMORY, Family.JOURNAL, Family.OBSERVATION)
 _NONE = Query(limit=None)
 
@@ -59,7 +48,7 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What a call of `embed` did: records done and left, by which model, and what stopped it, if something did."""
+    """How many records were embedded and how many are left, the model, and the problem that stopped it."""
 
     done: int
     left: int
@@ -94,7 +83,7 @@ def meaning_for(
     try:
         embedder = embedder_of(settings)
     except RalphError as error:
-        _told(warn, error)
+        _warn(warn, error)
         return None
     return None if embedder is None else nearness(root, embedder, connection, query, warn)
 
@@ -105,13 +94,13 @@ def nearness(
     """The engine's question about meaning, answered from the cache; whatever fails is one warning and no answer."""
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
-        held = queries.digests(connection)
+        digests = queries.digests(connection)
         try:
-            best = _cosines(root, embedder, text, held)
+            best = _cosines(root, embedder, text, digests)
         except (RalphError, OSError, sqlite3.Error) as error:
-            _told(warn, error)
+            _warn(warn, error)
             return {}
-        return _offered(connection, query, held, best, keys)
+        return _nearest(connection, query, digests, best, keys)
 
     return near
 
@@ -136,28 +125,31 @@ def embed_some(root: Path, settings: "Embedding", progress: Progress | None = No
 def embed_with(
     root: Path, embedder: Embedder, *, limit: int | None = None, progress: Progress | None = None
 ) -> Embedded:
-    """Give vectors to records that have none, batch by batch; what was made is kept whatever happens next."""
+    """Give vectors to records that have none, batch by batch; what is computed is kept whatever happens next."""
     complete = index.sync(root).complete
-    held = index.ask(root, queries.digests)
+    digests = index.ask(root, queries.digests)
     everything = complete and limit is None
     others = frozenset(indexes.digests(root))
+
+    def read(keys: Sequence[int]) -> Mapping[int, Record]:
+        return index.ask(root, lambda connection: queries.records(connection, keys))
+
     with _cache(root) as cache:
         if everything:
-            cache.prune({*held.values(), *others})
-        made = _Made(root, cache, embedder, lambda keys: index.ask(root, partial(_records, keys)), others)
-        return made.embed(held, limit, progress, tidy=everything)
+            cache.prune({*digests.values(), *others})
+        return _Vectorizer(root, cache, embedder, read, others).embed(digests, limit, progress, tidy=everything)
 
 
 def embed_held(root: Path, embedder: Embedder, connection: sqlite3.Connection) -> Embedded:
     """Give vectors to the records of an index that the caller holds, such as one in memory."""
     with _cache(root) as cache:
-        made = _Made(root, cache, embedder, lambda keys: queries.records(connection, keys))
-        return made.embed(queries.digests(connection))
+        vectorizer = _Vectorizer(root, cache, embedder, lambda keys: queries.records(connection, keys))
+        return vectorizer.embed(queries.digests(connection))
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """Where vectors go, who makes them, where the records come from, and what other checkouts hold."""
+class _Vectorizer:
+    """Computes vectors into a cache; `others` are the contents of other checkouts."""
 
     root: Path
     cache: VectorCache
@@ -166,51 +158,93 @@ class _Made:
     others: frozenset[str] = frozenset()
 
     def embed(
-        self, held: Mapping[int, str], limit: int | None = None, progress: Progress | None = None, *, tidy: bool = False
+        self,
+        digests: Mapping[int, str],
+        limit: int | None = None,
+        progress: Progress | None = None,
+        *,
+        tidy: bool = False,
     ) -> Embedded:
-        """Make what is missing; with `tidy`, forget what is no longer held."""
-        waiting = _waiting(self.cache, self.embedder, held)
+        """Compute what is missing; with `tidy`, forget what no record has."""
+        waiting = self._waiting(digests)
         planned = waiting[:limit]
         done = 0
         problem = None
         try:
-            for records in _batches(self.read, planned):
-                self.cache.put(self.embedder.name, _packed(self.embedder, records))
+            for records in self._batches(planned):
+                texts = [chunks_of(record) for record in records]
+                vectors_ = iter(vectors.quantize(self.embedder.embed([chunk for chunks in texts for chunk in chunks])))
+                self.cache.put(
+                    self.embedder.name,
+                    {
+                        digest_of(record): b"".join(islice(vectors_, len(chunks)))  # b"" for a record without words
+                        for record, chunks in zip(records, texts, strict=True)
+                    },
+                )
                 done += len(records)
                 if progress is not None:
                     progress(done, len(planned))
         except ProviderFailed as error:
             problem = error
-        with suppress(Refused, WriteFailed):  # a search without it is slower, no more
-            theirs = self.cache.get(self.embedder.name, self.others - {*held.values()})
-            self._pack({*held.values(), *theirs} - {held[key] for key in waiting[done:]}, tidy)
+        with suppress(Refused, WriteFailed):  # a search without the packed files is slower, no more
+            shared = self.cache.get(self.embedder.name, self.others - {*digests.values()})
+            self._pack({*digests.values(), *shared} - {digests[key] for key in waiting[done:]}, tidy)
         return Embedded(done, len(waiting) - done, self.embedder.name, problem)
 
+    def _waiting(self, digests: Mapping[int, str]) -> list[int]:
+        """The keys of contents without vectors, one a content: memories first, and the newest of a family first."""
+        first: dict[str, int] = {}
+        for key in sorted(digests, key=lambda key: (_ORDER.index(FAMILIES[key % len(FAMILIES)]), -key)):
+            first.setdefault(digests[key], key)
+        keys = list(first.values())
+        size = vectors.row_bytes(self.embedder.dimensions) if self.embedder.dimensions else 1
+        waiting: list[int] = []
+        for start in range(0, len(keys), _CACHE_BATCH):
+            some = keys[start : start + _CACHE_BATCH]
+            known = self.cache.get(self.embedder.name, [digests[key] for key in some])
+            waiting += [key for key in some if digests[key] not in known or len(known[digests[key]]) % size]
+        return waiting
+
+    def _batches(self, keys: Sequence[int]) -> Iterator[list[Record]]:
+        """Records in batches of about as many chunks as are written at once."""
+        for start in range(0, len(keys), _BATCH):
+            records = self.read(keys[start : start + _BATCH])
+            batch: list[Record] = []
+            count = 0
+            for record in (records[key] for key in keys[start : start + _BATCH] if key in records):
+                batch.append(record)
+                count += len(chunks_of(record))
+                if count >= _BATCH:
+                    yield batch
+                    batch, count = [], 0
+            if batch:
+                yield batch
+
     def _pack(self, digests: set[str], tidy: bool) -> None:
-        """Leave all vectors in one piece: a large one that is seldom made anew, and what came since in a small one."""
+        """Write all vectors into two files: a large one that is seldom replaced, and a small one with the newest."""
         if not self.embedder.dimensions:
             return
-        large, small = _pieces(self.root)
-        known = set(self._in(large))
+        large, small = _packed_files(self.root)
+        known = set(self._packed(large))
         fresh = sorted(digests - known)
         if len(fresh) > len(known) // 10 or (tidy and known - digests):
             self._write(large, sorted(digests))
             files.delete(small)
-        elif fresh != sorted(self._in(small)):
+        elif fresh != sorted(self._packed(small)):
             self._write(small, fresh)
 
-    def _in(self, piece: Path) -> tuple[str, ...]:
-        found = _piece(piece, self.embedder.name)
-        return found.digests if found is not None and found.dimensions == self.embedder.dimensions else ()
+    def _packed(self, path: Path) -> tuple[str, ...]:
+        packed = _read_packed(path, self.embedder.name)
+        return packed.digests if packed is not None and packed.dimensions == self.embedder.dimensions else ()
 
-    def _write(self, piece: Path, digests: Sequence[str]) -> None:
+    def _write(self, path: Path, digests: Sequence[str]) -> None:
         stored = self.cache.get(self.embedder.name, digests)
         raw = vectors.encode_vectors(vectors.pack_vectors(self.embedder.name, self.embedder.dimensions, stored))
-        files.write(piece, raw.decode("utf-8", "surrogateescape"), mode=files.PRIVATE)  # the very bytes, both ways
+        files.write(path, raw.decode("utf-8", "surrogateescape"), mode=files.PRIVATE)  # the same bytes, both ways
 
 
 def chunks_of(record: Record) -> tuple[str, ...]:
-    """The pieces of a record that get a vector each: of the very words that its digest is made of."""
+    """The chunks of a record that get a vector each: of the same text as its digest."""
     return vectors.split_chunks(f"{record.title}\n{record.text}")[:_CHUNKS]
 
 
@@ -220,120 +254,79 @@ def _file(root: Path) -> Path:
 
 @contextmanager
 def _cache(root: Path) -> Iterator[VectorCache]:
-    """The vectors, for writing; whatever is wrong with their file is WriteFailed."""
+    """Open the vectors for writing; any problem with their file is WriteFailed."""
     try:
         with VectorCache(_file(root)) as cache:
             yield cache
     except (db.Busy, db.Damaged, sqlite3.Error, OSError) as error:
         what = f"{paths.shown(_file(root), root)}: cannot be written: {error}"
-        raise WriteFailed(what, hint="delete the file; it is made again") from error
+        raise WriteFailed(what, hint="delete the file; it is created again") from error
 
 
-def _told(warn: Warn | None, error: Exception) -> None:
-    """One line about why meaning does not take part."""
+def _warn(warn: Warn | None, error: Exception) -> None:
+    """Warn why the search is by words alone."""
     what, hint = (error.message, error.hint) if isinstance(error, RalphError) else (str(error), "")
     if warn is not None:
         warn(f"searched by words alone: {what}" + (f" ({hint})" if hint else ""))
 
 
-def _pieces(root: Path) -> tuple[Path, Path]:
-    """Where vectors are in one piece: the most of them, and those that came since."""
+def _packed_files(root: Path) -> tuple[Path, Path]:
+    """The packed vectors: most of them, and those that came since."""
     return paths.cache_folder(root) / "vectors.packed", paths.cache_folder(root) / "vectors.recent"
 
 
-def _piece(path: Path, model: str) -> PackedVectors | None:
-    """What a file holds of a model's vectors, if that can be read."""
+def _read_packed(path: Path, model: str) -> PackedVectors | None:
+    """The packed vectors of a model in a file; None when they cannot be read."""
     try:
-        found = vectors.decode_vectors(path.read_bytes())
+        packed = vectors.decode_vectors(path.read_bytes())
     except OSError:
         return None
-    return found if found is not None and found.model == model else None
+    return packed if packed is not None and packed.model == model else None
 
 
-def _cosines(root: Path, embedder: Embedder, text: str, held: Mapping[int, str]) -> dict[str, float]:
-    """How near each content is to a text; a question that the model cannot read is near to nothing.
+def _cosines(root: Path, embedder: Embedder, text: str, digests: Mapping[int, str]) -> dict[str, float]:
+    """How near each content is to a text.
 
-    The embedder is asked only when there is something to compare with. What is not in one piece (nobody has
-    embedded since, or the file is damaged) is read from the cache row by row.
+    The embedder is asked only when there is something to compare with. Without usable packed files, the vectors
+    are read from the cache row by row.
     """
-    pieces = [piece for path in _pieces(root) if (piece := _piece(path, embedder.name)) is not None]
-    stored = {} if pieces else _vectors(root, embedder, held)
-    if not pieces and not stored:
+    packed = [piece for path in _packed_files(root) if (piece := _read_packed(path, embedder.name)) is not None]
+    stored = {} if packed else _stored_vectors(root, embedder, digests)
+    if not packed and not stored:
         return {}
     question = embedder.embed([text])
     size = int(question.shape[1])
-    if any(piece.dimensions != size for piece in pieces):
-        pieces, stored = [], _vectors(root, embedder, held)
-    found: dict[str, float] = {}
-    for piece in pieces or [vectors.pack_vectors(embedder.name, size, stored)]:
-        found |= vectors.cosines(piece, question)
-    return found
+    if any(piece.dimensions != size for piece in packed):
+        packed, stored = [], _stored_vectors(root, embedder, digests)
+    cosines: dict[str, float] = {}
+    for piece in packed or [vectors.pack_vectors(embedder.name, size, stored)]:
+        cosines |= vectors.cosines(piece, question)
+    return cosines
 
 
-def _vectors(root: Path, embedder: Embedder, held: Mapping[int, str]) -> dict[str, bytes]:
+def _stored_vectors(root: Path, embedder: Embedder, digests: Mapping[int, str]) -> dict[str, bytes]:
     with VectorCache(_file(root)) as cache:
-        return cache.get(embedder.name, held.values()) if cache.count(embedder.name) else {}
+        return cache.get(embedder.name, digests.values()) if cache.count(embedder.name) else {}
 
 
-def _offered(
-    connection: sqlite3.Connection, query: Query, held: Mapping[int, str], best: Mapping[str, float],
+def _nearest(
+    connection: sqlite3.Connection,
+    query: Query,
+    digests: Mapping[int, str],
+    cosines: Mapping[str, float],
     keys: Sequence[int],
-) -> dict[int, float]:  # fmt: skip
+) -> dict[int, float]:
     """The cosines of these keys, and of the nearest of all that pass the filters, unless that is by chance."""
     keep = queries.filter_of(query)
-    close = {digest: value for digest, value in best.items() if value >= FAINT}
-    ranked = sorted(((close[digest], key) for key, digest in held.items() if digest in close), reverse=True)
-    found: dict[int, float] = {}
-    for start in range(0, len(ranked), _LOOKED_AT):
-        some = ranked[start : start + _LOOKED_AT]
-        passing = lookup.filter_keys(connection, [key for _, key in some], keep)
-        found.update((key, value) for value, key in some if key in passing)
-        if len(found) >= NEAREST:
+    close = {digest: value for digest, value in cosines.items() if value >= FAINT}
+    ranked = sorted(((close[digest], key) for key, digest in digests.items() if digest in close), reverse=True)
+    passing: dict[int, float] = {}
+    for start in range(0, len(ranked), _FILTER_BATCH):
+        some = ranked[start : start + _FILTER_BATCH]
+        allowed = lookup.filter_keys(connection, [key for _, key in some], keep)
+        passing.update((key, value) for value, key in some if key in allowed)
+        if len(passing) >= NEAREST:
             break
-    nearest = dict(islice(found.items(), NEAREST))
+    nearest = dict(islice(passing.items(), NEAREST))
     candidates = lookup.filter_keys(connection, keys, keep)
-    return nearest | {key: best[held[key]] for key in candidates if held.get(key, "") in best}
-
-
-def _waiting(cache: VectorCache, embedder: Embedder, held: Mapping[int, str]) -> list[int]:
-    """The keys of contents without vectors, one a content: memories first, and of each family the newest first."""
-    order = sorted(held, key=lambda key: (_ORDER.index(FAMILIES[key % len(FAMILIES)]), -key))
-    one_each: dict[str, int] = {}
-    for key in order:
-        one_each.setdefault(held[key], key)
-    wanted = list(one_each.values())
-    size = vectors.row_bytes(embedder.dimensions) if embedder.dimensions else 1
-    found: list[int] = []
-    for start in range(0, len(wanted), _LOOKED_UP):
-        some = wanted[start : start + _LOOKED_UP]
-        known = cache.get(embedder.name, [held[key] for key in some])
-        found += [key for key in some if held[key] not in known or len(known[held[key]]) % size]
-    return found
-
-
-def _batches(read: Callable[[Sequence[int]], Mapping[int, Record]], keys: Sequence[int]) -> Iterator[list[Record]]:
-    """Records in batches of about as many chunks as are kept at once."""
-    waiting = iter(keys)
-    while some := list(islice(waiting, _AT_ONCE)):
-        found = read(some)
-        batch: list[Record] = []
-        count = 0
-        for record in (found[key] for key in some if key in found):
-            batch.append(record)
-            count += len(chunks_of(record))
-            if count >= _AT_ONCE:
-                yield batch
-                batch, count = [], 0
-        if batch:
-            yield batch
-
-
-def _records(keys: Sequence[int], connection: sqlite3.Connection) -> dict[int, Record]:
-    return queries.records(connection, keys)
-
-
-def _packed(embedder: Embedder, records: Sequence[Record]) -> dict[str, bytes]:
-    """The vectors of records under their digests; a record without words has none, and is not asked for again."""
-    texts = [chunks_of(record) for record in records]
-    rest = iter(vectors.quantize(embedder.embed([text for each in texts for text in each])))
-    return {digest_of(record): b"".join(islice(rest, len(each))) for record, each in zip(records, texts, strict=True)}
+    return nearest | {key: cosines[digests[key]] for key in candidates if digests.get(key, "") in cosines}
