@@ -198,7 +198,7 @@ def test_broken_data_file_gives_a_clear_error(tmp_path: Path, content: bytes) ->
     path = tmp_path / "issues" / "issues.json"
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(Unreadable, match="issues.json: cannot be read as JSON") as caught:
+    with pytest.raises(Unreadable, match=r"issues\.json: cannot be read as JSON") as caught:
         retrieval.data_sets([tmp_path])
     assert caught.value.hint == "download the data set again"
 
