@@ -3,11 +3,14 @@
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
-from tests.cli.runner import Project
+from tests.app.test_session import line as log_line
+from tests.cli.runner import Block, Project
 
 from ralph.cli.main import cli
 
@@ -28,6 +31,33 @@ LISTINGS = {
     "journal",
 }
 NEEDS_WORDS = {("graph", "search")}
+NOT_RUN = {
+    ("web",),
+    ("demo",),
+    ("trust",),
+    ("mcp", "serve"),
+    ("mcp", "status"),
+    ("loop", "start"),
+    ("loop", "resume"),
+    ("session", "new"),
+    ("session", "resume"),
+    ("task", "merge"),
+    ("task", "drop"),
+    ("review", "refine"),
+}
+"""Commands whose examples need an agent, a network, a terminal or git."""
+NOT_RUN_OPTIONS = {"--watch", "--improve", "--check", "--embed", "--worktree"}
+NOTHING_TO_FIND = (
+    "run-1a2b3c4d",
+    "ins-a231",
+    "obs-12ab",
+    "hunter2",
+    "loop logs",
+    "loop stop",
+    "--remove",
+    "--before 90d",
+)
+"""Parts of examples whose record, run or edge the sample has not: they end with 1 and an error."""
 
 
 def commands(group: click.Group = cli, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -97,6 +127,54 @@ def test_examples_in_the_help_are_calls_that_parse(words: tuple[str, ...], comma
             group = below
         with group.make_context("ralph", arguments, resilient_parsing=False):
             pass
+
+
+def runnable_examples() -> Iterator[str]:
+    for words, command in commands():
+        if words not in NOT_RUN and words != ("memory", "init"):
+            yield from (line for line in examples(command) if not NOT_RUN_OPTIONS & set(line.split()))
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with what the examples of the help name."""
+    root = tmp_path_factory.mktemp("examples") / "project"
+    (root / ".git").mkdir(parents=True)
+    (root.parent / "other-project").mkdir()
+    project = Project(root)
+    text = "ECONNREFUSED: run docker compose up first, see src/db/schema.ts, src/a.ts and src/b.ts"
+    project.memories(Block(text, tags="db, docker"), Block("jwt errors", id="mem-1736942400-b1c2", kind="fix"))
+    for name in ("src/db/schema.ts", "src/a.ts", "src/b.ts", "plan.md", "steps.md"):
+        project.put(name, "database problem\n")
+    project.put("prd.json", json.dumps({"project": "shop", "userStories": [{"id": "US-1", "title": "Button"}]}))
+    tasks = [{"id": name, "title": "Refund", "status": "pending"} for name in ("t-1a2b3c", "t-4d5e6f")]
+    project.put("tasks.jsonl", "".join(f"{json.dumps(task)}\n" for task in tasks))
+    project.put(".ralph/features/f-0c0ffe/feature.json", json.dumps({"id": "f-0c0ffe", "title": "Refunds"}))
+    for call in (
+        ("task", "import", "tasks.jsonl"),
+        ("memory", "add", "Tag it.", "--in", "knowledge", "--title", "Release steps", "--tags", "release"),
+        ("memory", "add", "Twice.", "--in", "knowledge", "--title", "Retry policy", "--tags", "http"),
+        ("memory", "add", "Ten seconds.", "--in", "knowledge", "--title", "Timeouts", "--tags", "http"),
+    ):
+        answer = project(*call)
+        assert answer.code == 0, answer.err
+    return project
+
+
+@pytest.mark.parametrize("example", sorted(set(runnable_examples())))
+def test_examples_in_the_help_run(
+    sample: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: str
+) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    (tmp_path / "nobody" / ".codex").mkdir(parents=True)
+    (tmp_path / "other-project").mkdir()
+    copy = Project(tmp_path / "copy")
+    shutil.copytree(sample.root, copy.root)
+    copy.put("log/sessions/3f2a.jsonl", log_line("3f2a", 1, "fix the login"))
+    answer = copy(*shlex.split(re.split(r" [<>|] |   ", example)[0])[1:], stdin="jwt errors")
+    failing = any(part in example for part in NOTHING_TO_FIND)
+    assert answer.code == (1 if failing else 0), f"{example}: {answer.err}"
+    assert "this is a bug" not in answer.err
 
 
 @pytest.mark.parametrize("words", [words for words, _ in commands()], ids=" ".join)

@@ -1,8 +1,10 @@
-"""`ralph forget` through the front door: a preview unless --yes is said, and what is left is told."""
+"""`ralph forget` through the front door: a preview unless --yes is given, and what cannot be removed."""
 
 import pytest
 from tests.app.test_forget import S1, SECRET, raw, seen
 from tests.cli.runner import Block, Project
+
+from ralph import paths
 
 ID = "mem-1705751400-a3f8"
 
@@ -21,8 +23,9 @@ def test_without_yes_it_says_exactly_what_would_go_and_changes_nothing(full: Pro
     assert said.code == 0
     lines = said.out.splitlines()
     assert lines[0] == f"would remove .agent/memories.md:5 {ID} (memories pattern) the word is {SECRET}"
-    assert lines[1] == f"would remove {S1}:1 obs-1 (observation tool_use) {SECRET}"
-    assert lines[2].startswith(f"would remove {S1}:2 ")
+    log = paths.shown(full.file(S1), full.root)
+    assert lines[1] == f"would remove {log}:1 obs-1 (observation tool_use) {SECRET}"
+    assert lines[2].startswith(f"would remove {log}:2 ")
     assert lines[3] == "3 to go. Nothing was removed; --yes does it, for good."
     assert (full.read(), full.read(S1)) == before
 
@@ -48,7 +51,8 @@ def test_a_second_time_there_is_nothing_to_find(full: Project) -> None:
 
 def test_a_session_and_a_time_mean_what_was_recorded(full: Project) -> None:
     said = full("forget", "--before", "2026-11-11")
-    assert [line.split()[2] for line in said.out.splitlines()[:-1]] == [f"{S1}:1", f"{S1}:2"]
+    log = paths.shown(full.file(S1), full.root)
+    assert [line.split()[2] for line in said.out.splitlines()[:-1]] == [f"{log}:1", f"{log}:2"]
     assert full("forget", "--session", "s", "--yes").code == 0
     assert not full.file(S1).exists()
     assert SECRET in full.read()
