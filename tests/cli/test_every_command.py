@@ -170,7 +170,7 @@ def test_examples_in_the_help_run(
     (tmp_path / "other-project").mkdir()
     copy = Project(tmp_path / "copy")
     shutil.copytree(sample.root, copy.root)
-    copy.put("log/sessions/3f2a.jsonl", log_line("3f2a", 1, "fix the login"))
+    copy.put("log/sessions/3f2a.jsonl", log_line("3f2a", 1, "fix the login")).chmod(0o600)
     answer = copy(*shlex.split(re.split(r" [<>|] |   ", example)[0])[1:], stdin="jwt errors")
     failing = any(part in example for part in NOTHING_TO_FIND)
     assert answer.code == (1 if failing else 0), f"{example}: {answer.err}"
