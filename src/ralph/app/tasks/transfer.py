@@ -7,7 +7,7 @@ stay as they are; only a story that passes makes its task done.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from ralph import paths
@@ -29,6 +29,7 @@ _NAMED = 20
 """Parts that an error names one by one."""
 
 _KEPT = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
+_COMPARED = ("title", "description", "priority")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def import_(
         bad = sorted([*bad, *refused, *placeless, *unlinked], key=lambda each: each.line)
         if bad and not partial:
             raise Refused(
-                f"{name}: nothing was imported: {_told(bad)}",
+                f"{name}: nothing was imported: {_describe(bad)}",
                 hint="mend the file, or import the rest with --partial",
             )
         for each in new:
@@ -90,7 +91,11 @@ def import_(
         tuple(each.task for each in new),
         finished,
         tuple(task for task, _ in there),
-        tuple(task.id for task, each in there if _differs(task, each.task)),
+        tuple(
+            task.id
+            for task, wanted_task in there
+            if any(getattr(task, key) != getattr(wanted_task.task, key) for key in _COMPARED)
+        ),
         tuple(bad),
         odd,
         sum(each.private for each in new),
@@ -103,9 +108,9 @@ def export(root: Path) -> str:
     return "".join(render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
 
 
-def _told(bad: Sequence[ImportProblem]) -> str:
-    words = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_NAMED]]
-    return "; ".join(words) + (f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else "")
+def _describe(bad: Sequence[ImportProblem]) -> str:
+    lines = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_NAMED]]
+    return "; ".join(lines) + (f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else "")
 
 
 def _is_prd(text: str, name: str) -> bool:
@@ -193,11 +198,13 @@ def _cleaned(
 
 
 def _foreign(task: Task, patterns: Sequence[str]) -> Task:
-    """A task from elsewhere without what only holds there, and with nothing secret in what nobody reads."""
+    """Remove what only holds in the other project, and redact the members that are not printed."""
+    current = status_of(task)
+    status = current if current is not None and current in _KEPT else TaskStatus.PENDING  # nobody works on it here
     extra = text_cleaning.redact_value(dict(task.extra), patterns)
     return replace(
         task,
-        status=_status(task),
+        status=status.value,
         feature=text_cleaning.redact_note(task.feature, patterns) if task.feature else None,
         branch=text_cleaning.redact_note(task.branch, patterns) if task.branch else None,
         worktree=None,
@@ -212,12 +219,6 @@ def _name(task: Task) -> str:
     """What a task is called in the file it came from."""
     story = task.extra.get(STORY)
     return f"story {story['id']}" if not task.id and isinstance(story, dict) else task.id[:80]
-
-
-def _status(task: Task) -> str:
-    """The state that holds here, too: what somebody works on elsewhere, nobody works on here."""
-    status = status_of(task)
-    return status.value if status in _KEPT else TaskStatus.PENDING.value
 
 
 def _sorted_out(
@@ -242,7 +243,10 @@ def _sorted_out(
             continue
         while not task.id or task.id in new:
             task = replace(task, id=board.fresh_id(everything, folder))
-        new[task.id] = replace(each, task=_aged(task, now, len(new)))
+        moment = now + timedelta(microseconds=len(new))  # so that they keep the file's order
+        time = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        task = replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
+        new[task.id] = replace(each, task=task)
     return list(new.values()), there, bad
 
 
@@ -250,12 +254,6 @@ def _key(task: Task) -> str:
     """By which a story is known again."""
     story = task.extra.get(STORY)
     return f"{story.get('prd')}\n{story.get('id')}" if isinstance(story, dict) else ""
-
-
-def _aged(task: Task, now: datetime, number: int) -> Task:
-    """The task with its times; those of one import are a moment apart, so that they keep the file's order."""
-    time = (now + timedelta(microseconds=number)).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
 
 
 def _linked(everything: Board, new: list[_Wanted]) -> tuple[list[_Wanted], list[ImportProblem]]:
@@ -296,8 +294,3 @@ def _finished(root: Path, there: Iterable[tuple[Task, _Wanted]]) -> tuple[Task, 
                 continue
             close_parents(root, found[-1])
     return tuple(found)
-
-
-def _differs(task: Task, other: Task) -> bool:
-    members = ("title", "description", "priority")
-    return any(getattr(task, key) != getattr(other, key) for key in members)
