@@ -66,7 +66,7 @@ def test_only_what_changed_is_told_anew() -> None:
         told: list[str] = []
         connection.execute("UPDATE sources SET digest = 'other' WHERE path = 'two.md'")
 
-        def tell(key: int, path: str) -> graph.Told:
+        def tell(key: int, path: str) -> graph.SourceFacts:
             told.append(path)
             return source_facts(connection, key, path)
 
@@ -94,7 +94,7 @@ def test_a_file_of_another_version_is_made_again(tmp_path: Path) -> None:
 def test_a_source_that_cannot_be_told_leaves_the_graph_as_it_was() -> None:
     with closing(graph.in_memory()) as found, closing(index_of({"one.md": []})) as connection:
 
-        def fail(key: int, path: str) -> graph.Told:
+        def fail(key: int, path: str) -> graph.SourceFacts:
             raise ValueError(path)
 
         with pytest.raises(ValueError, match=r"one\.md"):

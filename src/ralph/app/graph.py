@@ -174,7 +174,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> NodeView:
         sight = visibility.graph_visibility(graph, connection, task)
         key = find_node(graph, name, sight)
-        rows_there = sorted({row for row in stored.around(graph, [key]) if sight.allows(row.source, row.target)})
+        rows_there = sorted({row for row in stored.edges_at(graph, [key]) if sight.allows(row.source, row.target)})
         nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
         edges = [
             (stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]) for row in rows_there
@@ -286,7 +286,7 @@ def find_node(graph: sqlite3.Connection, name: str, sight: GraphVisibility = wal
     """Return the key of a visible node by name. Raises NotFound, with the nearest name as a hint."""
     bare = name.strip()
     named_ = (stored.key_of(graph, spelling) for spelling in spellings(bare))
-    meant = [key for key in (*named_, stored.meant(graph, bare)) if key is not None]
+    meant = [key for key in (*named_, stored.find_by_words(graph, bare)) if key is not None]
     for key in meant:
         if key not in sight.hidden:
             return key

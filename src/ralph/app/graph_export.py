@@ -64,14 +64,14 @@ def _folders(root: Path) -> dict[str, Path]:
 
 def task_graph(found: sqlite3.Connection, index: sqlite3.Connection, task: str) -> TaskGraph:
     """Return what belongs to a task."""
-    own = set(stored.own(found, task))
+    own = set(stored.task_keys(found, task))
     itself = stored.key_of(found, entity_id(NodeType.TASK, task))
     own |= {itself} if itself is not None else set()
-    touching = stored.around(found, sorted(own))
+    touching = stored.edges_at(found, sorted(own))
     near = stored.nodes(found, own | {end for row in touching for end in (row.source, row.target)})
     shared = {key for key, node in near.items() if not node.task or node.type is NodeType.TASK}
     kept = {key: node for key, node in near.items() if key in own | shared}
-    between = [row for row in stored.around(found, sorted(kept)) if row.source in kept and row.target in kept]
+    between = [row for row in stored.edges_at(found, sorted(kept)) if row.source in kept and row.target in kept]
     records = graph.records(index, [node.id for node in kept.values() if entity_type(node.id) is None])
     nodes = [node._replace(text=records[node.id].text) if node.id in records else node for node in kept.values()]
     ordered = sort_nodes(nodes)

@@ -1,8 +1,8 @@
-"""Git as the verbs of tasks need it: a folder of a repository that is asked, and told to do what a person wants.
+"""Git as Ralph needs it: questions that only read, and actions that a person asked for.
 
-`ask` only looks: no hooks, monitors, transports or optional locks. `tell` is the user's own git with their hooks and
+`ask` only reads: no hooks, monitors, transports or optional locks. `tell` is the user's own git with their hooks and
 settings, for what a person asked for by name: making a worktree, a commit, a merge. Neither inherits the variables by
-which a git that runs somewhere above us names another repository, and nobody is asked anything: there is no terminal.
+which a git that runs above us names another repository, and neither can prompt: there is no terminal.
 """
 
 import os
@@ -16,17 +16,29 @@ from ralph.agents import process
 from ralph.errors import Refused
 from ralph.model.work import ProcessResult
 
-_SAFE = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never", "core.quotePath=false")
+_SAFE = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "protocol.allow=never",
+    "core.quotePath=false",
+    "diff.renameLimit=2000",
+    "log.showSignature=false",
+)
+_DIFF_OPTIONS = ("--relative", "--no-textconv", "--no-ext-diff")
+"""Names from the folder, and no program that the config names for differences: `-S` would start it."""
 _ELSEWHERE = frozenset(
     """GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX GIT_OBJECT_DIRECTORY GIT_NAMESPACE
     GIT_ALTERNATE_OBJECT_DIRECTORIES""".split()
 )
 _LOOKING, _DOING = 60.0, 900.0
-_SHOWN = 10
+_MAX_NAMES = 10
+_MAX_ARGUMENTS = 400
+"""Paths in one question: a command line is not endless."""
+_MAX_OUTPUT = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Dirt:
+class UncommittedFile:
     """A file that differs from the last commit: its path from the top, and whether git knows it."""
 
     path: str
@@ -40,18 +52,13 @@ class Repository:
         self.folder = folder
         self._until = time.monotonic() + patience if patience else None
 
-    @property
-    def is_late(self) -> bool:
-        """Whether the time is over: then no answer counts."""
-        return self._until is not None and time.monotonic() >= self._until
-
-    def ask(self, *words: str, stdin: str = "", index: Path | None = None) -> ProcessResult:
+    def ask(self, *words: str, stdin: str = "", index: Path | None = None, limit: int = process.LIMIT) -> ProcessResult:
         """Look at something; with `index`, through an index of our own instead of the checkout's."""
         safe = [word for each in _SAFE for word in ("-c", each)]
         argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs", *safe, *words]
         own = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
         rest = _LOOKING if self._until is None else max(0.01, self._until - time.monotonic())
-        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment() | own, timeout=rest)
+        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment() | own, timeout=rest, limit=limit)
 
     def tell(self, *words: str, stdin: str = "", env: Mapping[str, str] = MappingProxyType({})) -> ProcessResult:
         """Do something, as the user would; `env` are further variables."""
@@ -89,12 +96,12 @@ class Repository:
         """Whether a commit has another one in its past."""
         return self.holds("merge-base", "--is-ancestor", ancestor, commit)
 
-    def dirt(self) -> list[Dirt]:
+    def dirt(self) -> list[UncommittedFile]:
         """What is uncommitted here, by name; Refused when git does not say."""
         ran = self.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
         if ran.code != 0:
             raise Refused(f"{self.folder}: git does not say what is uncommitted: {first_line(ran)}")
-        return [Dirt(entry[3:], entry[:2] != "??") for entry in ran.out.split("\0") if len(entry) > 3]
+        return [UncommittedFile(entry[3:], entry[:2] != "??") for entry in ran.out.split("\0") if len(entry) > 3]
 
     def names(self, *words: str) -> list[str]:
         """The paths that git says to a question, from the top; it is asked for zeros between them (`-z`)."""
@@ -109,38 +116,20 @@ class Repository:
 
 def first_line(ran: ProcessResult) -> str:
     """Why git did not do it, in its own words."""
-    said = [line for line in f"{ran.err}\n{ran.out}".splitlines() if line.strip()]
-    told = next((line for line in said if line.startswith(("fatal:", "error:"))), said[0] if said else "")
-    return told.removeprefix("fatal: ").removeprefix("error: ").strip() or f"it ended with {ran.code}"
+    lines = [line for line in f"{ran.err}\n{ran.out}".splitlines() if line.strip()]
+    line = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else "")
+    return line.removeprefix("fatal: ").removeprefix("error: ").strip() or f"it ended with {ran.code}"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names for a message; of many, the first."""
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
     return own | {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_MERGE_AUTOEDIT": "no"}
-
-
-# NOTE: What git knows of files that records cite, asked for all of them at once.
-
-_SAFE_OPTIONS = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "protocol.allow=never",
-    "core.quotePath=false",
-    "diff.renameLimit=2000",
-    "log.showSignature=false",
-)
-_DIFF_OPTIONS = ("--relative", "--no-textconv", "--no-ext-diff")
-"""Names from the folder, and no program that the config names to make a difference readable: `-S` would start it."""
-_TIMEOUT = 60.0
-_MAX_ARGUMENTS = 400
-"""Paths in one question: a command line is not endless."""
-_MAX_OUTPUT = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,32 +140,27 @@ class RemovedFile:
     path: str
 
 
-class GitHistory:
-    """The repository around a folder; all questions together take no longer than `patience` seconds, if there is one.
+class GitHistory(Repository):
+    """The files and commits of a repository that records cite, asked for all of them at once.
 
-    Whoever was not answered in time finds it `late`.
+    `late` is True when `patience` seconds were not enough: then some answers are missing.
     """
 
     def __init__(self, folder: Path, patience: float = 0) -> None:
-        self.folder = folder
-        self.there = any((each / ".git").exists() for each in (folder, *folder.parents))
+        super().__init__(folder, patience)
+        self.there = any((parent / ".git").exists() for parent in (folder, *folder.parents))
         self.late = False
-        self._until = time.monotonic() + patience if patience else None
         self._deletions: list[RemovedFile] | None = None
 
     def _ask(self, *words: str, stdin: str = "") -> str:
-        """What git answers; nothing where it does not."""
-        left = _TIMEOUT if self._until is None else self._until - time.monotonic()
-        self.late = self.late or left <= 0
-        if not self.there or left <= 0:
+        """Return the output of a question; "" where git gives none."""
+        is_over = self._until is not None and time.monotonic() >= self._until
+        self.late = self.late or is_over
+        if not self.there or is_over:
             return ""
-        argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs"]
-        argv += [word for each in _SAFE_OPTIONS for word in ("-c", each)]
-        done = process.run(
-            [*argv, *words], cwd=self.folder, stdin=stdin, timeout=min(left, _TIMEOUT), limit=_MAX_OUTPUT
-        )
-        self.late = self.late or done.timed_out or done.cut
-        return done.out if done.code == 0 and not done.cut else ""
+        ran = self.ask(*words, stdin=stdin, limit=_MAX_OUTPUT)
+        self.late = self.late or ran.timed_out or ran.cut
+        return ran.out if ran.code == 0 and not ran.cut else ""
 
     def files(self) -> list[str]:
         """Every file that is tracked, or could be."""

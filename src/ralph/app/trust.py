@@ -1,11 +1,9 @@
-"""`ralph trust`: what a project's config names to be run or sent to, and the user's word for it.
+"""`ralph trust`: what a project's config names to be run or sent to, and the user's approval of it.
 
-A project's file may name a command or an address, and none of it counts until its user has seen it:
-`ralph.config` compares what is named with the trust file, and this module is what writes that file. A line
-holds the project's real path, the key and a fingerprint of the value, never the value itself, so that a
-changed value, a moved folder and another clone are strangers again. To record is to replace all that was
-said about the project before by exactly what was shown. Logs that came with a copy from another machine do not count
-until then, either.
+A project's file may name a command or an address, and none of it counts until its user has approved it. A line of the
+trust file has the project's real path, the key and a digest of the value, so that a changed value, a moved folder and
+another clone need a new approval. `record` replaces everything about the project by exactly what was shown. Logs that
+came with a copy from another machine do not count until then, either.
 """
 
 import json

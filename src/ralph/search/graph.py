@@ -20,7 +20,7 @@ from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, enti
 from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import graph as stored
 from ralph.store import queries, sessions
-from ralph.store.graph import Fact, Row, Told
+from ralph.store.graph import EdgeRow, Fact, SourceFacts
 
 DECAY = 0.5
 """The factor of a score with each hop."""
@@ -88,7 +88,7 @@ class GraphVisibility(NamedTuple):
 ALL_VISIBLE = GraphVisibility()
 """Outside of any task."""
 
-_At = tuple[float, int, Row | None, int, int]
+_At = tuple[float, int, EdgeRow | None, int, int]
 """A step of a walk: score, hops, the last edge, the node before, and the start."""
 
 
@@ -176,10 +176,10 @@ def _further(
     return nearest
 
 
-def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _WalkRules) -> dict[int, list[Row]]:
+def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _WalkRules) -> dict[int, list[EdgeRow]]:
     """The edges at some nodes that may be walked, by the node they start from."""
-    edges: dict[int, list[Row]] = {key: [] for key in ends}
-    for row in stored.around(graph, ends):
+    edges: dict[int, list[EdgeRow]] = {key: [] for key in ends}
+    for row in stored.edges_at(graph, ends):
         if rules.relations and row.relation not in rules.relations:
             continue
         if rules.visibility is not ALL_VISIBLE and not rules.visibility.allows(row.source, row.target):
@@ -191,12 +191,12 @@ def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _WalkRule
     return edges
 
 
-def _valid_at(row: Row, at: str) -> bool:
+def _valid_at(row: EdgeRow, at: str) -> bool:
     times = (row.recorded, row.valid_from, row.valid_until)
     return Edge("", Relation.RELATED_TO, "", *times).holds(at)
 
 
-def _first(known: Mapping[int, Node], key: int, row: Row, best: _At) -> bool:
+def _first(known: Mapping[int, Node], key: int, row: EdgeRow, best: _At) -> bool:
     """Whether this is the path to report of two equally good ones: a fixed choice, whatever the keys are."""
     other = best[2]
     if other is None:
@@ -251,7 +251,7 @@ def path(
     return [*reversed(first), *rest]
 
 
-_Came = dict[int, tuple[int, Row] | None]
+_Came = dict[int, tuple[int, EdgeRow] | None]
 """Nodes reached from one end, each with the node before it and the edge between; None for the end itself."""
 
 
@@ -259,8 +259,8 @@ def _onward(
     graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], rules: _WalkRules
 ) -> set[int]:
     """Go one hop further; return the new nodes, each reached by a fixed one of the paths to it."""
-    found: dict[int, tuple[tuple[str, str, str], int, Row]] = {}
-    for row in stored.around(graph, edge):
+    found: dict[int, tuple[tuple[str, str, str], int, EdgeRow]] = {}
+    for row in stored.edges_at(graph, edge):
         other = row.target if row.source == row.here else row.source
         if other in came or not rules.visibility.allows(row.source, row.target):
             continue
@@ -308,7 +308,7 @@ def _is_record(node: Node) -> bool:
 # --- facts of a source --------------------------------------------------------------------------
 
 
-def source_facts(index: sqlite3.Connection, source: int, path: str) -> Told:
+def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
     """The nodes and edges of one source of the index."""
     task = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
     nodes: list[tuple[Node, str]] = []
@@ -324,7 +324,7 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> Told:
             facts += more
     facts += _journal(index, source, task)
     facts += _observations(index, source)
-    return Told(tuple(nodes), tuple(facts))
+    return SourceFacts(tuple(nodes), tuple(facts))
 
 
 def node_of(record: Record, task: str = "") -> Node:

@@ -1,16 +1,15 @@
 """The graph in a database of its own: nodes and edges, brought up to date source by source.
 
-It is a cache over the index: each source of the index that changed is taken out and told anew (what its rows mean
-is for `search/graph.py` to know), so that a session's new line costs that session, and a rebuild is linear. Ends
-that are words are looked up at the end of every change, with the times that superseding gives: the result depends
-on the rows alone, never on the order in which they came. A file that is damaged, or was made by another version,
-is deleted and made again without a word. `tests/store/test_graph.py` compares every state with a graph made anew.
+It is a cache over the index: each source of the index that changed is removed and read again (`search/graph.py` decides
+what its rows mean), so that a rebuild is linear. Ends that are words are resolved at the end of every change, with the
+times that superseding gives: the result depends on the rows alone, never on their order. A file that is damaged or was
+made by another version is deleted and made again.
 """
 
 import json
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -43,14 +42,14 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SourceFacts:
     """What one source says: its nodes, each with the title that links may call it by, and its edges."""
 
     nodes: tuple[tuple[Node, str], ...] = ()
     facts: tuple[Fact, ...] = ()
 
 
-class Row(NamedTuple):
+class EdgeRow(NamedTuple):
     """An edge between two keys, as walking needs it; `here` is the end that it is seen from."""
 
     here: int
@@ -63,7 +62,7 @@ class Row(NamedTuple):
     explicit: bool
 
 
-Tell = Callable[[int, str], Told]
+ReadFacts = Callable[[int, str], SourceFacts]
 """What a source of the index says, by its key there and its path."""
 
 
@@ -110,7 +109,7 @@ def _create(connection: sqlite3.Connection) -> None:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def sync(graph: sqlite3.Connection, index: sqlite3.Connection, tell: Tell) -> int:
+def sync(graph: sqlite3.Connection, index: sqlite3.Connection, tell: ReadFacts) -> int:
     """Bring the graph up to date with the index; how many sources were taken out or told anew."""
     present = {row[0]: (row[1], f"{row[2]} {row[3]}") for row in index.execute(_SOURCES)}
     if not _changes(graph, present):
@@ -155,7 +154,7 @@ def _clear(graph: sqlite3.Connection, path: str) -> None:
     graph.execute("DELETE FROM sources WHERE key = ?", (row[0],))
 
 
-def _put(graph: sqlite3.Connection, origin: int, told: Told) -> None:
+def _put(graph: sqlite3.Connection, origin: int, told: SourceFacts) -> None:
     graph.executemany(
         "INSERT INTO nodes(id, type, name, title, recorded, valid_from, valid_until, since, retired, task, origin) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET type = excluded.type, "
@@ -163,17 +162,22 @@ def _put(graph: sqlite3.Connection, origin: int, told: Told) -> None:
         "valid_from = excluded.valid_from, valid_until = excluded.valid_until, since = excluded.since, "
         "retired = excluded.retired, task = excluded.task, origin = excluded.origin",
         (
-            (each.id, each.type.value, each.name, folded(title), each.recorded, each.valid_from, each.valid_until,
+            (each.id, each.type.value, each.name, fold_title(title), each.recorded, each.valid_from, each.valid_until,
              each.valid_from or each.recorded, each.retired, each.task, origin)
             for each, title in told.nodes
         ),
     )  # fmt: skip
-    spoken = {name for fact in told.facts for name in _names(fact)}
+    ends = {
+        name
+        for fact in told.facts
+        for name, is_words in ((fact.source, fact.source_is_words), (fact.target, fact.target_is_words))
+        if not is_words
+    }
     graph.executemany(
         "INSERT OR IGNORE INTO nodes(id, type, name) VALUES (?, ?, ?)",
         (
             (name, kind.value, name.partition(":")[2])
-            for name in sorted(spoken)
+            for name in sorted(ends)
             if (kind := entity_type(name)) is not None
         ),
     )
@@ -187,13 +191,6 @@ def _put(graph: sqlite3.Connection, origin: int, told: Told) -> None:
             for fact in told.facts
         ),
     )  # fmt: skip
-
-
-def _names(fact: Fact) -> Iterator[str]:
-    if not fact.source_is_words:
-        yield fact.source
-    if not fact.target_is_words:
-        yield fact.target
 
 
 def _look_up(graph: sqlite3.Connection) -> None:
@@ -224,7 +221,7 @@ class _Names:
         self._ids: dict[str, int] = {}
         self._titles: dict[str, int] = {}
         for name, key, title in graph.execute(sql):
-            self._ids[folded(name)] = key
+            self._ids[fold_title(name)] = key
             if title:
                 self._titles[title] = key
 
@@ -232,7 +229,7 @@ class _Names:
         """The key of what is meant; `Title#part` and `Title|other words` mean the title."""
         bare = words.partition("|")[0]
         for spelling in dict.fromkeys((words, bare, bare.partition("#")[0])):
-            name = folded(spelling)
+            name = fold_title(spelling)
             for found in (self._ids.get(name), self._titles.get(name), self._ids.get(f"know-{name}")):
                 if found is not None:
                     return found
@@ -264,7 +261,7 @@ def _supersede(graph: sqlite3.Connection) -> None:
     graph.executemany("UPDATE nodes SET replaced = ? WHERE key = ?", ((at, key) for key, at in ends.items()))
 
 
-def folded(title: str) -> str:
+def fold_title(title: str) -> str:
     """A title as links are compared: in any case and spacing."""
     if not title.isascii():
         title = unicodedata.normalize("NFC", title)
@@ -290,7 +287,7 @@ def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def meant(graph: sqlite3.Connection, words: str) -> int | None:
+def find_by_words(graph: sqlite3.Connection, words: str) -> int | None:
     """The key of the record that an id or a title in any case means."""
     return _Names(graph).key(words)
 
@@ -307,9 +304,7 @@ def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[
 
 def _node(row: tuple[Any, ...]) -> Node:
     _, name, kind, title, recorded, valid_from, valid_until, since, replaced, retired, task = row
-    return Node(
-        name, _TYPES[kind], title, recorded, valid_from, valid_until, since, replaced, retired == 1, task
-    )  # fmt: skip
+    return Node(name, _TYPES[kind], title, recorded, valid_from, valid_until, since, replaced, retired == 1, task)
 
 
 _TYPES = {kind.value: kind for kind in NodeType}
@@ -323,9 +318,9 @@ def _bare(graph: sqlite3.Connection) -> sqlite3.Cursor:
     return cursor
 
 
-def around(graph: sqlite3.Connection, keys: Iterable[int]) -> list[Row]:
+def edges_at(graph: sqlite3.Connection, keys: Iterable[int]) -> list[EdgeRow]:
     """Every edge at some nodes, once for each of its ends among them, which is its `here`."""
-    return list(map(Row._make, _bare(graph).execute(_AROUND, (json.dumps(list(keys)),))))
+    return list(map(EdgeRow._make, _bare(graph).execute(_AROUND, (json.dumps(list(keys)),))))
 
 
 _NODES = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"  # noqa: S608  (our own names)
@@ -336,18 +331,16 @@ _AROUND = (
 """Keys come as one value, so that SQLite reads these sentences once, however many keys there are."""
 
 
-def edges(graph: sqlite3.Connection) -> list[Row]:
+def edges(graph: sqlite3.Connection) -> list[EdgeRow]:
     """Every edge that has both of its ends."""
     sql = f"SELECT source, {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"  # noqa: S608 - our own words
-    return list(map(Row._make, _bare(graph).execute(sql)))
+    return list(map(EdgeRow._make, _bare(graph).execute(sql)))
 
 
-def edge_of(row: Row, names: Mapping[int, Node]) -> Edge:
+def edge_of(row: EdgeRow, names: Mapping[int, Node]) -> Edge:
     """An edge with the ids of its ends."""
     _, source, target, relation, recorded, since, until, explicit = row
-    return Edge(
-        names[source][0], _RELATIONS[relation], names[target][0], recorded, since, until, explicit == 1
-    )  # fmt: skip
+    return Edge(names[source][0], _RELATIONS[relation], names[target][0], recorded, since, until, explicit == 1)
 
 
 def counts(graph: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int]]:
@@ -367,7 +360,7 @@ def busiest(graph: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
     return [(row[0], row[1]) for row in graph.execute(sql, (limit,)) if row[1]]
 
 
-def own(graph: sqlite3.Connection, task: str) -> list[int]:
+def task_keys(graph: sqlite3.Connection, task: str) -> list[int]:
     """The keys of what is a task's own."""
     return [row[0] for row in graph.execute("SELECT key FROM nodes WHERE task = ? ORDER BY id", (task,))]
 
@@ -385,8 +378,7 @@ _JOINED = "source IS NOT NULL AND +target IS NOT NULL"
 
 def joined_edges(graph: sqlite3.Connection) -> list[tuple[int, int, str, str, str, str, int]]:
     """Return every edge with two known ends, each once, in a fixed order."""
-    columns = "source, target, relation, recorded, valid_from, valid_until, explicit"
-    sql = f"SELECT DISTINCT {columns} FROM edges WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"  # noqa: S608 - our own words
+    sql = f"SELECT DISTINCT {_EDGE} FROM edges WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"  # noqa: S608 - our own words
     return _bare(graph).execute(sql).fetchall()
 
 

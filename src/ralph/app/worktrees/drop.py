@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app.repository import Repository, first_line, listed
+from ralph.app.repository import Repository, first_line, join_names
 from ralph.app.tasks import board
 from ralph.app.worktrees import indexes, worktree
 from ralph.app.worktrees.worktree import BRANCH, FOLDER, PRD_BRANCH, STATE, member
@@ -45,10 +45,10 @@ class Losses:
     @property
     def description(self) -> str:
         """The losses in a sentence."""
-        parts = [f"{len(self.uncommitted)} uncommitted: {listed(self.uncommitted)}"] if self.uncommitted else []
-        parts += [f"{len(self.ignored)} that git ignores: {listed(self.ignored)}"] if self.ignored else []
-        parts += [f"{len(self.commits)} unmerged commits: {listed(self.commits)}"] if self.commits else []
-        parts += [f"which end at {listed(self.tips)}"] if self.tips else []
+        parts = [f"{len(self.uncommitted)} uncommitted: {join_names(self.uncommitted)}"] if self.uncommitted else []
+        parts += [f"{len(self.ignored)} that git ignores: {join_names(self.ignored)}"] if self.ignored else []
+        parts += [f"{len(self.commits)} unmerged commits: {join_names(self.commits)}"] if self.commits else []
+        parts += [f"which end at {join_names(self.tips)}"] if self.tips else []
         parts += [f"the worktree is on {self.switched}, which stays"] if self.switched else []
         return "; ".join([*parts, *([self.unknown] if self.unknown else [])])
 
@@ -133,7 +133,7 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
         memory = [path for path in lost.uncommitted if worktree.is_memory(path)]
         if memory:
             raise Refused(
-                f"the worktree of {task_id} has uncommitted memory: {listed(memory)}",
+                f"the worktree of {task_id} has uncommitted memory: {join_names(memory)}",
                 hint=f"commit it in {FOLDER}/{task_id} and `ralph task merge {task_id}`, or undo it there with git",
             )
         if lost and lost != agreed:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import promote
-from ralph.app.repository import Repository, first_line, listed
+from ralph.app.repository import Repository, first_line, join_names
 from ralph.app.tasks import board
 from ralph.app.worktrees import worktree
 from ralph.app.worktrees.worktree import PAGE
@@ -129,7 +129,7 @@ def merge(
 
 def _uncommitted(sides: _Branches, dirty: Sequence[str]) -> Refused:
     return Refused(
-        f"the worktree of {sides.task.id} has uncommitted changes: {listed(dirty)}",
+        f"the worktree of {sides.task.id} has uncommitted changes: {join_names(dirty)}",
         hint=f"commit them in {worktree.FOLDER}/{sides.task.id}, or use --commit",
     )
 
@@ -182,7 +182,7 @@ def _preview(
             tree = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "HEAD", sides.branch)
             conflicts = [name for name in sides.main.ask(*tree).out.split("\0")[1:] if name]
             if unresolved := [name for name in conflicts if _merged_entries(sides, name) is None]:
-                stops.append(f"{sides.branch} and {sides.into} both changed {listed(unresolved)}")
+                stops.append(f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}")
     except (Refused, Conflict) as error:
         stops.append(error.message)
     stat = sides.main.answer("diff", "--stat", sides.base() or "HEAD", sides.branch)
@@ -202,7 +202,7 @@ def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:
     dirty = [each.path for each in sides.main.dirt() if each.path in names]
     if dirty:
         raise Refused(
-            f"the main checkout has uncommitted changes where {sides.branch} writes: {listed(dirty)}",
+            f"the main checkout has uncommitted changes where {sides.branch} writes: {join_names(dirty)}",
             hint="commit them first; nothing was merged",
         )
 
@@ -217,7 +217,7 @@ def _check_other_branch(root: Path, sides: _Branches) -> None:
     if commits:
         raise Refused(
             f"{sides.into} has all of {sides.branch}, but the worktree is on {other.description}, with commits that "
-            f"neither has: {listed(commits)}",
+            f"neither has: {join_names(commits)}",
             hint=f"`git merge {other.branch or other.head[:12]}` in {worktree.FOLDER}/{sides.task.id}, on "
             f"{sides.branch}; then run this again",
         )
@@ -233,7 +233,7 @@ def _commit(own: Repository, sides: _Branches, dirty: Sequence[str], verify: boo
     for command in (("add", "--", *names), ("commit", "--quiet", *flags, "-m", sides.task.title, "--", *names)):
         ran = own.tell(*command)
         if ran.code != 0:
-            raise _refused(ran, f"git did not commit {listed(dirty)} in {own.folder}")
+            raise _refused(ran, f"git did not commit {join_names(dirty)} in {own.folder}")
 
 
 def _merge(sides: _Branches, verify: bool) -> None:
@@ -280,7 +280,7 @@ def _conflict(sides: _Branches, unresolved: Sequence[str]) -> Conflict:
     diff = sides.main.ask("diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved).out.splitlines()
     quoted += [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
     return Conflict(
-        f"{sides.branch} and {sides.into} both changed {listed(unresolved)}; nothing was merged{_quote(quoted)}",
+        f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}; nothing was merged{_quote(quoted)}",
         hint=f"merge {sides.into} into the worktree ({worktree.FOLDER}/{sides.task.id}) and resolve it there, "
         f"or `git merge {sides.branch}` here; then run this again",
     )
