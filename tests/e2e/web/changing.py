@@ -77,7 +77,7 @@ class Change:
 
     def see(self) -> Mapping[str, str]:
         """From the form to the diff."""
-        return self.looked(self.dialog.get_by_role("button", name="See what changes"))
+        return self.looked(self.dialog.get_by_role("button", name="Preview"))
 
     def apply(self, words: str, wanted: Mapping[str, str]) -> None:
         """Say yes; then the files say what the diff said, and no other file changed."""
@@ -95,4 +95,4 @@ class Change:
         """Take it back with the message's button."""
         with self.page.expect_response("**/api/changes/undo") as answer:
             self.page.locator(".toast").get_by_role("button", name="Undo").click()
-        expect(self.page.locator(".toasts")).to_contain_text(answer.value.json()["done"])
+        expect(self.page.locator(".toasts")).to_contain_text(answer.value.json()["summary"])

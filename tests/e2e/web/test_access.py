@@ -124,7 +124,7 @@ STATES: dict[str, tuple[str, Step]] = {
     "record": ("/memory/{keys}", _nothing),
     "record-markdown": ("/memory/{markdown}", _nothing),
     "record-hostile": ("/memory/{hostile}", _nothing),
-    "record-history": ("/memory/{keys}", _press("Show it from git", ".commits")),
+    "record-history": ("/memory/{keys}", _press("Show git history", ".commits")),
     "record-edit": ("/memory/{keys}", _press("Edit", DIALOG)),
     "record-missing": ("/memory/mem-0-0000", _nothing),
     "insights": ("/insights", _nothing),

@@ -72,7 +72,7 @@ def test_an_edit_shows_its_diff_is_written_and_taken_back(window: Reader, shop: 
     expect(text).to_be_focused()
     expect(text).to_have_value(re.compile("VAT is computed per line"))
     text.fill("VAT is computed per line.\n\n- 세금은 줄마다\n- `round()` at the end")
-    change.dialog.get_by_label("Kind").select_option("fix")
+    change.dialog.get_by_label("Type", exact=True).select_option("fix")
     wanted = change.see()
     assert list(wanted) == [MEMORIES]
     assert MEMORIES in change.plan["summary"]
@@ -97,32 +97,32 @@ def test_tags_are_changed_with_completion(window: Reader, shop: Sample) -> None:
     field.press("Enter")
     field.press_sequentially("brand-new,")
     change.dialog.get_by_role("button", name="Remove the tag jwt").click()
-    change.apply("Save the tags", change.see())
+    change.apply("Save", change.see())
     expect(page.locator(".facts-tags .chip")).to_have_text(["auth", "security", "money", "brand-new"])
     change.undo()
     expect(page.locator(".facts-tags .chip")).to_have_text(["auth", "jwt", "security"])
 
 
-def test_what_is_retired_is_offered_no_more_until_it_is_restored(window: Reader, shop: Sample) -> None:
+def test_an_archived_record_is_not_listed_until_it_is_unarchived(window: Reader, shop: Sample) -> None:
     change = at(window, shop, "flags")
     page = change.page
-    change.apply("Retire it", change.looked(page.get_by_role("button", name="Retire")))
-    expect(page.locator(".page-sub .badge")).to_contain_text("retired")
+    change.apply("Archive", change.looked(page.get_by_role("button", name="Archive", exact=True)))
+    expect(page.locator(".page-sub .badge")).to_contain_text("archived")
     expect(page.get_by_role("button", name="Edit")).to_have_count(0)
     window.go("/memory?q=feature+flags+read+once&source=.agent/memories.md")
-    expect(page.locator(".results")).to_contain_text("Nothing fits")
+    expect(page.locator(".results")).to_contain_text("No results")
     change = at(window, shop, "flags")
-    change.apply("Restore it", change.looked(page.get_by_role("button", name="Restore")))
-    expect(page.get_by_role("button", name="Retire")).to_be_visible()
+    change.apply("Unarchive", change.looked(page.get_by_role("button", name="Unarchive")))
+    expect(page.get_by_role("button", name="Archive", exact=True)).to_be_visible()
     expect(page.locator(".page-sub .badge")).to_have_count(0)
     change.undo()
-    expect(page.get_by_role("button", name="Restore")).to_be_visible()
+    expect(page.get_by_role("button", name="Unarchive")).to_be_visible()
     page.get_by_role("link", name="Memory", exact=True).first.click()
     page.get_by_role("button", name="Recent changes").click()
     changes = change.dialog.locator(".changes > li")
     expect(changes.first).to_contain_text("undone")
     changes.nth(1).get_by_role("button", name="Undo").click()
-    expect(change.dialog.locator(".done-notice")).to_contain_text("Taken back: Retired")
+    expect(change.dialog.locator(".done-notice")).to_contain_text("Undone: Archived")
     expect(changes.nth(1)).to_contain_text("undone")
     keep(page, "recent-changes")
 
@@ -130,7 +130,7 @@ def test_what_is_retired_is_offered_no_more_until_it_is_restored(window: Reader,
 def test_what_is_deleted_is_out_of_its_file_and_comes_back(window: Reader, shop: Sample) -> None:
     change = at(window, shop, "redis")
     page = change.page
-    change.apply("Delete it", change.looked(page.get_by_role("button", name="Delete")))
+    change.apply("Delete", change.looked(page.get_by_role("button", name="Delete")))
     expect(page.get_by_role("heading", name="Memory", level=1)).to_be_visible()
     assert shop.memories["redis"] not in (shop.root / MEMORIES).read_text(encoding="utf-8")
     change.undo()
@@ -146,10 +146,10 @@ def test_a_memory_is_promoted_to_where_every_agent_reads_it(window: Reader, shop
     change = at(window, shop, "vat")
     change.page.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name=to).check()
-    change.dialog.get_by_label("In these words instead").fill("VAT is computed per line, never per invoice.")
+    change.dialog.get_by_label("Text to use instead").fill("VAT is computed per line, never per invoice.")
     wanted = change.see()
     assert file in wanted
-    change.apply("Promote it", wanted)
+    change.apply("Promote", wanted)
     assert "VAT is computed per line, never per invoice." in (shop.root / file).read_text(encoding="utf-8")
     change.undo()
 
@@ -181,7 +181,7 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
     link = card.locator(".insight-title a").get_attribute("href")
     mine = page.locator(".insight", has=page.locator(f"a[href='{link}']"))
     waiting = page.locator(".insight").count()
-    for button, words, state in (("Accept", "Accept it", "Accepted"), ("Reject", "Reject it", "Rejected")):
+    for button, words, state in (("Accept", "Accept", "Accepted"), ("Reject", "Reject", "Rejected")):
         change.apply(words, change.looked(card.get_by_role("button", name=button)))
         expect(page.locator(".insight")).to_have_count(waiting - 1)
         page.get_by_role("button", name=state, exact=True).click()
@@ -192,11 +192,11 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
         expect(page.locator(".insight")).to_have_count(waiting)
     card.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name="Memory").check()
-    change.dialog.get_by_label("In these words instead").fill("What the task has taught us, in a sentence of our own.")
+    change.dialog.get_by_label("Text to use instead").fill("What the task has taught us, in a sentence of our own.")
     change.see()
     names = [each["name"] for each in change.plan["files"]]
     assert MEMORIES in names
-    change.dialog.get_by_role("button", name="Promote it").click()
+    change.dialog.get_by_role("button", name="Promote", exact=True).click()
     expect(page.locator(".toasts")).to_contain_text("Promoted")
     assert "a sentence of our own" in (shop.root / MEMORIES).read_text(encoding="utf-8")
     change.undo()
@@ -219,7 +219,7 @@ def test_a_change_is_made_with_the_keyboard_alone(window: Reader, shop: Sample) 
     expect(change.dialog.get_by_label("Text")).to_be_focused()
     page.keyboard.press("Control+End")
     page.keyboard.type(" Always.")
-    to("See what changes")
+    to("Preview")
     page.keyboard.press("Enter")
     expect(change.dialog.locator(".diff-plus").first).to_contain_text("time zone. Always.")
     to("Save")
@@ -242,12 +242,12 @@ def test_a_memory_is_added_and_taken_back(window: Reader, shop: Sample) -> None:
     change = Change(page, shop.root)
     page.get_by_role("button", name="Add a memory").click()
     change.dialog.get_by_label("Text").fill("결제는 재고보다 먼저: payment comes first. <private>my own note</private>")
-    change.dialog.get_by_label("Kind").select_option("decision")
+    change.dialog.get_by_label("Type", exact=True).select_option("decision")
     change.dialog.get_by_role("combobox", name="Tags").fill("payments")
     wanted = change.see()
     expect(change.dialog).to_contain_text("private")
     expect(change.dialog).not_to_contain_text("my own note")
-    change.dialog.get_by_role("button", name="Add it").click()
+    change.dialog.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator(".toast")).to_contain_text("Added mem-")
     expect(page.get_by_role("heading", level=1)).to_contain_text("결제는 재고보다 먼저")
     expect(page.locator(".facts-tags .chip")).to_have_text(["payments"])
@@ -255,7 +255,7 @@ def test_a_memory_is_added_and_taken_back(window: Reader, shop: Sample) -> None:
     assert _ID.sub("ID", now) == _ID.sub("ID", wanted[MEMORIES])
     window.excused.append("status of 404")
     change.undo()
-    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such record")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Record not found")
 
 
 @pytest.mark.parametrize(("what", "where"), [("Guardrail", ".ralph/guardrails.md"), ("Knowledge", "knowledge/")])
@@ -269,14 +269,14 @@ def test_what_is_added_goes_where_the_person_said(window: Reader, shop: Sample, 
     change.dialog.get_by_label("Text").fill("Parcels leave at four; the courier does not wait.")
     if what == "Knowledge":
         window.excused.append("status of 400")
-        change.dialog.get_by_role("button", name="See what changes").click()
+        change.dialog.get_by_role("button", name="Preview").click()
         expect(change.dialog.get_by_role("alert")).to_contain_text("without a tag would never be found")
         change.dialog.get_by_role("combobox", name="Tags").press_sequentially("parcels")
     change.see()
     names = [each["name"] for each in change.plan["files"]]
     assert len(names) == 1
     assert where in names[0]
-    change.dialog.get_by_role("button", name="Add it").click()
+    change.dialog.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator(".toast")).to_contain_text(names[0])
     expect(page.locator(".prose").first).to_contain_text("the courier does not wait")
     window.excused.append("status of 404")
@@ -289,7 +289,7 @@ def test_what_is_added_goes_where_the_person_said(window: Reader, shop: Sample, 
 def test_nothing_is_written_before_somebody_says_yes(window: Reader, shop: Sample) -> None:
     change = at(window, shop, "dates")
     before = everything(shop.root)
-    for button in ("Retire", "Delete"):
+    for button in ("Archive", "Delete"):
         change.looked(change.page.get_by_role("button", name=button))
         assert everything(shop.root) == before
         change.dialog.get_by_role("button", name="Cancel").click()
@@ -314,7 +314,7 @@ def test_a_file_that_somebody_changed_since_the_diff_is_not_written_over(window:
     expect(alert).to_contain_text("changed")
     keep(page, "conflict")
     assert path.read_bytes() == theirs
-    wanted = change.looked(change.dialog.get_by_role("button", name="Look again"))
+    wanted = change.looked(change.dialog.get_by_role("button", name="Preview again"))
     assert "Zulu" in wanted[MEMORIES]
     change.apply("Save", wanted)
     assert b"Zulu" in path.read_bytes()
@@ -350,7 +350,7 @@ def test_a_secret_is_refused_with_a_sentence_and_the_text_stays(window: Reader, 
     change = Change(page, shop.root)
     page.get_by_role("button", name="Add a memory").click()
     change.dialog.get_by_label("Text").fill(SECRET)
-    change.dialog.get_by_role("button", name="See what changes").click()
+    change.dialog.get_by_role("button", name="Preview").click()
     expect(change.dialog.get_by_role("alert")).to_contain_text("secret")
     expect(change.dialog.get_by_role("alert")).not_to_contain_text("q7Rk2mXc9Lw4Tz8VbN3e")
     expect(change.dialog.get_by_label("Text")).to_have_value(SECRET)
@@ -361,10 +361,10 @@ def test_a_secret_is_refused_with_a_sentence_and_the_text_stays(window: Reader, 
     assert SECRET in wanted[MEMORIES]
     assert everything(shop.root) == before
     page.keyboard.press("Escape")
-    expect(page.locator(".toast")).to_contain_text("Your text is kept")
+    expect(page.locator(".toast")).to_contain_text("Your draft is kept")
     page.get_by_role("button", name="Add a memory").click()
     expect(change.dialog.get_by_label("Text")).to_have_value(SECRET)
-    change.dialog.get_by_role("button", name="Begin anew").click()
+    change.dialog.get_by_role("button", name="Discard").click()
     expect(change.dialog.get_by_label("Text")).to_have_value("")
 
 

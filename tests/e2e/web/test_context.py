@@ -69,7 +69,7 @@ def test_the_bar_adds_up_to_what_the_server_says(reader: OpenReader, shop: Shop,
     assert sum(each["tokens"] for each in told["items"]) == told["used"]
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").fill(PROMPT)
-    page.get_by_role("combobox", name="Handed over").select_option(event)
+    page.get_by_role("combobox", name="Injected").select_option(event)
     shown = preview(page, told)
     expect(shown.locator(".budget-words")).to_contain_text(f"{told['used']:,} of {told['budget']:,} tokens")
     parts = shown.locator(".budget-bar").last.locator(".budget-part")
@@ -92,7 +92,7 @@ def test_the_exact_text_can_be_read(reader: OpenReader, shop: Shop) -> None:
 def test_a_task_brings_its_own_and_a_finished_story_is_no_record(reader: OpenReader, shop: Shop) -> None:
     task = shop.task("Checkout in one page")
     page = loaded(reader(), "/context")
-    page.get_by_role("combobox", name="Handed over").select_option("loop")
+    page.get_by_role("combobox", name="Injected").select_option("loop")
     expect(page.get_by_text("Type a goal, or choose a task")).to_be_visible()
     page.get_by_label("Working on").select_option(task)
     shown = preview(page, shop.post("/api/context", prompt="", event="loop", task=task))
@@ -125,6 +125,6 @@ def test_looking_records_nothing(reader: OpenReader, site: Site, shop: Shop) -> 
     page = loaded(reader(), "/context")
     for event in ("UserPromptSubmit", "SessionStart", "loop"):
         page.get_by_label("Prompt").fill(PROMPT)
-        page.get_by_role("combobox", name="Handed over").select_option(event)
+        page.get_by_role("combobox", name="Injected").select_option(event)
         preview(page, shop.post("/api/context", prompt=PROMPT, event=event))
     assert kept(site.root) == before

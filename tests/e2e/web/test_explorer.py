@@ -27,7 +27,7 @@ def told(page: Page, path: str = "/api/records", **params: object) -> Any:
 
 
 def search(page: Page) -> Locator:
-    return page.get_by_role("searchbox", name="Search everything")
+    return page.get_by_role("searchbox", name="Search the memory")
 
 
 def said(page: Page) -> Locator:
@@ -129,8 +129,8 @@ def test_a_search_that_is_given_up_is_aborted(window: Reader) -> None:
 
 
 def test_words_that_nothing_has_lead_to_a_way_out(window: Reader) -> None:
-    page = window.go("/memory?q=zzzyqx&kind=fix")
-    expect(page.locator(".empty")).to_contain_text("Nothing fits")
+    page = window.go("/memory?q=zzzyqx&type=fix")
+    expect(page.locator(".empty")).to_contain_text("No results")
     page.get_by_role("button", name="Show everything").click()
     expect(said(page)).to_contain_text(records(told(page)["total"]))
 
@@ -155,27 +155,27 @@ def facet(page: Page, name: str) -> Locator:
 
 def test_facets_count_what_choosing_them_shows_and_stand_in_the_address(window: Reader) -> None:
     page = window.go("/memory")
-    counts = dict(told(page)["facets"]["kind"])
-    kinds = facet(page, "Kind")
+    counts = dict(told(page)["facets"]["type"])
+    kinds = facet(page, "Type")
     for kind in ("decision", "pattern"):
         row = kinds.locator("label", has_text=kind)
         expect(row.locator(".facet-count")).to_have_text(str(counts[kind]))
     kinds.get_by_text("decision", exact=True).click()
     expect(said(page)).to_contain_text(records(counts["decision"]))
-    asks(page, kind=["decision"])
+    asks(page, type=["decision"])
     kinds.get_by_text("pattern", exact=True).click()
     expect(said(page)).to_contain_text(records(counts["decision"] + counts["pattern"]))
-    asks(page, kind=["decision", "pattern"])
+    asks(page, type=["decision", "pattern"])
 
-    tags = dict(told(page, kind=["decision", "pattern"])["facets"]["tag"])
+    tags = dict(told(page, type=["decision", "pattern"])["facets"]["tag"])
     facet(page, "Tag").get_by_text("auth", exact=True).click()
     expect(said(page)).to_contain_text(records(tags["auth"]))
-    asks(page, kind=["decision", "pattern"], tag=["auth"])
+    asks(page, type=["decision", "pattern"], tag=["auth"])
     keep(page, "explorer-facets")
 
     page.reload()
     expect(said(page)).to_contain_text(records(tags["auth"]))
-    expect(facet(page, "Kind").get_by_role("checkbox", checked=True)).to_have_count(2)
+    expect(facet(page, "Type").get_by_role("checkbox", checked=True)).to_have_count(2)
     page.get_by_role("button", name="Remove the filter Tag: auth").click()
     expect(said(page)).to_contain_text(records(counts["decision"] + counts["pattern"]))
     page.get_by_role("button", name="Clear all").click()
@@ -183,7 +183,7 @@ def test_facets_count_what_choosing_them_shows_and_stand_in_the_address(window: 
     asks(page)
 
 
-@pytest.mark.parametrize("name", ["family", "kind", "status", "age", "scope", "tag", "source"])
+@pytest.mark.parametrize("name", ["family", "type", "status", "age", "scope", "tag", "source"])
 def test_every_facet_narrows_the_list_to_its_count(window: Reader, site: Site, name: str) -> None:
     values = Shop(site).get("/api/records")["facets"][name]
     assert values
@@ -272,14 +272,14 @@ def test_a_record_has_all_that_is_known_of_it(window: Reader) -> None:
     whole = told(page, f"/api/records/{jwt['id']}")
     page = window.go(f"/memory/{jwt['id']}")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Refresh tokens rotate")
-    expect(page.locator("main")).to_contain_text(f"{whole['file']['name']}:{whole['file']['line']}")
+    expect(page.locator("main")).to_contain_text(f"{whole['record']['source']}")
     for one in whole["citations"]:
         expect(page.locator(".card", has_text="Citations")).to_contain_text(one["what"])
-    expect(page.locator(".card", has_text="Told to agents").get_by_role("row")).to_have_count(
+    expect(page.locator(".card", has_text="Injected into sessions").get_by_role("row")).to_have_count(
         1 + len(whole["injections"])
     )
     expect(page.locator(".neighbours").last.get_by_role("listitem")).to_have_count(len(whole["neighbours"]))
-    page.get_by_role("button", name="Show it from git").click()
+    page.get_by_role("button", name="Show git history").click()
     past = told(page, f"/api/records/{jwt['id']}/history")["items"]
     assert len(past) >= 2
     expect(page.locator(".commits > li")).to_have_count(len(past))

@@ -71,14 +71,14 @@ class TestThePicture:
         said = f"Graph of {counts}. The tabs Nodes and Edges have the same as lists."
         expect(picture).to_have_attribute("aria-label", said)
         kinds = page.locator(".legend .switch")
-        expect(kinds).to_have_count(len({each["kind"] for each in told["nodes"]}))
+        expect(kinds).to_have_count(len({each["type"] for each in told["nodes"]}))
         for kind in kinds.all():
             shows(page, kind.locator(".shape").evaluate("shape => getComputedStyle(shape).fill"))
 
     def test_the_legend_takes_kinds_away_and_brings_them_back(self, reader: OpenReader, shop: Shop) -> None:
         told = shop.get("/api/graph")
         page = loaded(reader(), "/graph")
-        tags = [each for each in told["nodes"] if each["kind"] == "tag"]
+        tags = [each for each in told["nodes"] if each["type"] == "tag"]
         switch = page.get_by_role("button", name="tag")
         expect(switch).to_have_attribute("aria-pressed", "true")
         switch.click()
@@ -164,9 +164,9 @@ class TestOneNode:
 
     def test_a_session_is_called_by_what_was_asked_and_a_long_name_is_seen_to_be_cut(self, shop: Shop) -> None:
         nodes = shop.get("/api/graph")["nodes"]
-        names = [each["title"] for each in nodes if each["kind"] == "session"]
+        names = [each["name"] for each in nodes if each["type"] == "session"]
         assert "How is VAT computed on an invoice?" in names
-        long = [each["title"] for each in nodes if len(each["title"]) >= 80]
+        long = [each["name"] for each in nodes if len(each["name"]) >= 80]
         assert long
         assert all(name.endswith("…") for name in long)
 
@@ -181,7 +181,7 @@ class TestPaths:
         expect(page.get_by_text("Choose the other end")).to_be_visible()
         find(page, "To", "file:src/auth/keys.ts")
         expect(page.locator("[data-path]")).to_have_attribute("data-path", str(len(told["nodes"])))
-        expect(page.locator(".path-words .link")).to_have_text([each["title"] for each in told["nodes"]])
+        expect(page.locator(".path-words .link")).to_have_text([each["name"] for each in told["nodes"]])
         expect(page.locator(".path-words")).to_contain_text("supersedes")
         marked = page.locator("body").evaluate(
             "body => { const dot = document.createElement('span'); dot.style.color = 'var(--graph-path)';"
@@ -234,5 +234,5 @@ class TestTheLists:
 
     def test_an_empty_answer_says_what_to_do(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/graph?tag=nothing-like-it")
-        expect(page.get_by_text("No node is left")).to_be_visible()
-        expect(page.get_by_text("Move the slider or take a filter away.")).to_be_visible()
+        expect(page.get_by_text("No nodes match")).to_be_visible()
+        expect(page.get_by_text("Move the slider or remove a filter.")).to_be_visible()

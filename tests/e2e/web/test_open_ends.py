@@ -59,7 +59,7 @@ class TestStanding:
         hit(page, "is read from JWT_KEY").locator(".hit-title").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("JWT_KEY")
         notice = page.locator("main > .standing, main .standing").first
-        expect(notice).to_contain_text("Agents are told that one instead.")
+        expect(notice).to_contain_text("Agents get that one instead.")
         notice.get_by_role("link").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("comes from keys.current()")
         expect(page.locator(".standing")).to_have_count(0)
@@ -70,12 +70,12 @@ class TestStanding:
         hit(page, "soap.ts").first.locator(".hit-title").click()
         expect(page.locator(".standing")).to_have_text("Cited file is gone: src/legacy/soap.ts.")
 
-    def test_a_retired_record_says_so(self, reader: OpenReader) -> None:
-        page = reader().go("/memory?status=retired")
+    def test_an_archived_record_says_so(self, reader: OpenReader) -> None:
+        page = reader().go("/memory?status=archived")
         first = page.locator("article.hit").first
-        expect(first.get_by_text("retired", exact=True)).to_be_visible()
+        expect(first.get_by_text("archived", exact=True)).to_be_visible()
         first.locator(".hit-title").click()
-        expect(page.locator(".standing")).to_contain_text("Retired: it stays in its file")
+        expect(page.locator(".standing")).to_contain_text("Archived: it stays in its file")
 
 
 class TestLeavingAField:
@@ -180,7 +180,7 @@ class TestTheDisk:
         page.get_by_role("button", name="Add a memory").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Text").fill("The quokka waits.")
-        dialog.get_by_role("button", name="See what changes").click()
+        dialog.get_by_role("button", name="Preview").click()
         failure = dialog.get_by_role("alert")
         expect(failure).to_contain_text("memories.md")
         expect(failure).to_contain_text("Nothing was changed. Make the file and its folder writable, and try again.")
@@ -188,7 +188,7 @@ class TestTheDisk:
         keep(page, "disk-read-only")
         assert locked.read_bytes() == before
         locked.chmod(0o644)
-        dialog.get_by_role("button", name="See what changes").click()
+        dialog.get_by_role("button", name="Preview").click()
         expect(dialog.locator(".diff")).to_be_visible()
 
     def test_a_secret_is_insisted_on_with_a_box_and_no_option_is_named(self, reader: OpenReader) -> None:
@@ -198,11 +198,11 @@ class TestTheDisk:
         page.get_by_role("button", name="Add a memory").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Text").fill("The token is ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ.")
-        dialog.get_by_role("button", name="See what changes").click()
+        dialog.get_by_role("button", name="Preview").click()
         expect(dialog.get_by_role("alert")).to_contain_text("looks like a secret")
         assert not re.search(r"--[a-z]", dialog.inner_text())
-        dialog.get_by_label("store it anyway").check()
-        dialog.get_by_role("button", name="See what changes").click()
+        dialog.get_by_label("save anyway").check()
+        dialog.get_by_role("button", name="Preview").click()
         expect(dialog.locator(".diff")).to_be_visible()
 
 

@@ -93,7 +93,7 @@ class TestTheWayAbout:
 
     def test_an_address_that_is_none_says_so_and_leads_back(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/no/such/page")
-        expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
         page.get_by_role("link", name="To the dashboard").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
 
@@ -151,7 +151,7 @@ class TestTasks:
         page.reload()
         expect(page.get_by_role("row")).to_have_count(1)
         page.get_by_label("Search tasks").fill("nothing like it")
-        expect(page.get_by_text("No task fits")).to_be_visible()
+        expect(page.get_by_text("No tasks match")).to_be_visible()
 
     def test_one_task_has_its_stories_parts_chats_and_log(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/tasks")

@@ -78,7 +78,7 @@ def test_the_printed_address_opens_one_window_and_no_second_one(browser: Browser
         answer = second.page.goto(site.address)
         assert answer is not None
         assert answer.status == 403
-        expect(second.page.locator("body")).to_contain_text("This address was used already")
+        expect(second.page.locator("body")).to_contain_text("Link expired")
         expect(second.page.locator("body")).to_contain_text("run `ralph web` again")
         assert second.context.cookies() == []
 
@@ -97,7 +97,7 @@ def test_no_page_opens_without_the_right_token(browser: Browser, site: Site, pat
     answer = window.page.goto(site.origin + path)
     assert answer is not None
     assert answer.status == 403
-    expect(window.page.locator("h1")).to_have_text("Not from here")
+    expect(window.page.locator("h1")).to_have_text("Access denied")
     assert "ralph web" in window.page.inner_text("body")
     assert window.troubles == []
     window.close()
@@ -214,7 +214,7 @@ def test_a_page_on_another_port_changes_and_learns_nothing_with_the_persons_cook
     assert fingerprint(project) == before
 
     done = own.evaluate(_OWN, ["/api/changes/apply", body])
-    assert done["done"].startswith("Added"), "the very same request from our own page is a good one"
+    assert done["summary"].startswith("Added"), "the very same request from our own page is a good one"
     own.evaluate(_OWN, ["/api/changes/undo", {"undo": done["undo"]}])
     assert fingerprint(project) == before
 
@@ -256,9 +256,9 @@ def test_an_odd_address_is_a_page_that_says_so(reader: OpenReader) -> None:
     window = reader()
     window.excused.append("status of 404")
     page = window.go("/memory/..%2F..%2Fetc%2Fpasswd")
-    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such record")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Record not found")
     page = window.go("/%3Cscript%3Ewindow.hacked=1%3C/script%3E")
-    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
     assert hostile.broken(page) == []
 
 
@@ -314,7 +314,7 @@ def test_a_hostile_record_is_text_on_its_own_page(window: Reader, planted: Plant
     assert prose.locator("img, svg, form, iframe, style").count() == 0
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
     expect(page.get_by_role("link", name=hostile.TAG).first).to_be_visible()
-    page.get_by_role("button", name="Show it from git").click()
+    page.get_by_role("button", name="Show git history").click()
     expect(page.locator(".commits, .card p.quiet").last).to_be_visible()
     assert hostile.broken(page) == []
     keep(page, f"hostile-{which}")
@@ -325,12 +325,12 @@ def test_hostile_words_are_text_in_the_form_the_diff_and_the_message(window: Rea
     page.get_by_role("button", name="Edit").click()
     text = page.get_by_role("dialog").get_by_label("Text")
     text.fill(f"Changed {hostile.SCRIPT}\n{hostile.IMAGE}")
-    page.get_by_role("button", name="See what changes").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.locator(".diff-plus").first).to_contain_text(hostile.SCRIPT)
     assert hostile.broken(page) == []
     page.get_by_role("button", name="Save").click()
     page.get_by_role("status").get_by_role("button", name="Undo").click()
-    expect(page.locator(".toasts")).to_contain_text("Taken back")
+    expect(page.locator(".toasts")).to_contain_text("Undone")
     expect(page.locator(".prose").first).to_contain_text("javascript:window.hacked=3")
     assert hostile.broken(page) == []
 

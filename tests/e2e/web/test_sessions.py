@@ -118,11 +118,11 @@ class TestRuns:
         asked = page.locator("#iteration-2 details", has_text="Prompt snapshot")
         asked.locator("summary").first.click()
         expect(asked).to_contain_text(f"{told['tokens']:,} tokens")
-        added = [line[1:] for line in told["diff_to_previous"].splitlines() if line[:1] == "+" and line[:3] != "+++"]
+        added = [line[1:] for line in told["diff"].splitlines() if line[:1] == "+" and line[:3] != "+++"]
         expect(asked.locator(".diff-plus .diff-text")).to_have_count(len(added))
         shown = asked.locator(".diff-plus .diff-text").all_inner_texts()
         assert [line.removeprefix("added:").strip() for line in shown] == [line.strip() for line in added]
-        asked.get_by_role("tab", name="Whole prompt").click()
+        asked.get_by_role("tab", name="Full prompt").click()
         assert asked.locator("pre.prompt").inner_text().strip() == told["text"].strip()
 
     def test_two_marked_runs_are_compared(self, reader: OpenReader, shop: Shop) -> None:

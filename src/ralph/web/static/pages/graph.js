@@ -130,7 +130,7 @@ function counted(seen, data) {
 function Picture({ seen, selected, path, onOpen, control }) {
   if (!seen.nodes.length) {
     return html`<${Empty} title="No nodes match"
-      text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or take a filter away." />`;
+      text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or remove a filter." />`;
   }
   const counts = `${count(seen.nodes.length, "node")} and ${count(seen.edges.length, "edge")}`;
   const label = `Graph of ${counts}. The tabs Nodes and Edges have the same as lists.`;
