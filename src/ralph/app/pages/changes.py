@@ -34,7 +34,7 @@ _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "k
 _CONTEXT_LINES = 2
 """Lines around a change that must be unchanged for an undo in a file that was changed elsewhere."""
 _LOG = ".jsonl"
-"""Logs only grow: a line that somebody else appended is no conflict."""
+"""Logs only grow: a line appended by another program is no conflict."""
 
 
 @dataclass(frozen=True, slots=True)

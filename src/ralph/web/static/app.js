@@ -1,5 +1,5 @@
-// The beginning: the shell, and the page that the address asks for. Pages are loaded when they are first visited, so
-// that the first one is small; a page that cannot be loaded or drawn says so, and the rest keeps working.
+// Entry point: the shell and the page for the address. Pages are loaded when they are first visited; a page that fails to
+// load or render shows an error, and the rest keeps working.
 import { html, render, useEffect, useErrorBoundary, useState } from "./lib.js";
 import { Empty, Failure, Loading } from "./parts/placeholders.js";
 import { startKeys } from "./parts/shortcuts.js";

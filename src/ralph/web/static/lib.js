@@ -1,5 +1,4 @@
-// The one place that knows which libraries the pages are made with. Everybody else imports from here, so that
-// a change of library is a change of this file. Notes for authors: Preact adds no "px" to numbers in `style`.
+// The libraries of the pages; everything else imports from here. Preact adds no "px" to numbers in `style`.
 import htm from "./vendor/htm.js";
 import { h } from "./vendor/preact.js";
 

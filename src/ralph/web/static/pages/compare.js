@@ -1,10 +1,4 @@
-/**
- * Two runs side by side, or two sessions: totals with the better one marked, then iteration beside iteration.
- *
- * Both are chosen from lists, and the choice stands in the address, so a comparison can be sent to somebody.
- * "Better" is a word and a sign, and is only data where the server says it. On a narrow screen what is compared stands
- * above the two values, so that both are in sight.
- */
+// Compares two runs or two sessions: totals in a table, iterations in pairs. The choice is part of the address.
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/placeholders.js";

@@ -1,9 +1,5 @@
-/**
- * The context preview: what an agent would be handed with a prompt, in its order, and what was left out and why.
- *
- * It is the hooks' own answer and writes nothing. The prompt is asked for when the typing rests; it stands in the
- * address, so a case can be sent to somebody. The newest answer wins, and the old one stays until it is there.
- */
+// The context preview: what would be injected with a prompt, in order, and what was left out and why. It records
+// nothing. The prompt is part of the address.
 import { html, useEffect, useId, useState } from "../lib.js";
 import { isAbort, post, useGet } from "../parts/api.js";
 import { Budget } from "../parts/budget.js";
@@ -126,7 +122,7 @@ function Item({ item }) {
 
 const SHOWN = 5;
 
-/** What was left out, by reason: the same reason is data once. */
+/** What was left out, by reason: each reason is listed once. */
 function LeftOut({ items }) {
   if (!items.length) return html`<p class="quiet">Nothing was left out.</p>`;
   const reasons = new Map();

@@ -1,10 +1,5 @@
-/**
- * The dashboard: what runs now, what is to do, what was remembered and how healthy that is.
- *
- * One request brings all but the health, which takes a look at every record: it comes on its own, goes on by itself as
- * long as the server has more to search, and comes again when somebody asks. Live runs are moved by the server's events; the rest is asked again when files change. Each part
- * says what to do when it has nothing to show.
- */
+// The dashboard: running loops, tasks, context over time, memory health. Health reads every record, so it is a separate
+// request, repeated as long as the server has more to scan. Live runs are updated by events.
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded, RichText } from "../parts/placeholders.js";
@@ -23,7 +18,7 @@ const SHOWN = 8;
 export function Page() {
   const board = useGet("/api/dashboard", {}, { on: ["tasks", "runs", "sessions", "records"] });
   const health = useGet("/api/health");
-  // What is odd takes a look into every file: after the health, and with it when somebody asks again.
+  // Doctor parses every file: it is requested after health, and again with it.
   const looked = health.value !== undefined || health.error !== null;
   const doctor = useGet(looked ? "/api/doctor" : null);
   const again = () => (health.reload(), doctor.reload());

@@ -1,9 +1,5 @@
-/**
- * The graph: how memories, files, symbols, tags, tasks and sessions are linked, at any time.
- *
- * The picture and the lists show the same nodes and edges: what the server says for task, tag and time, less the
- * kinds that the legend has off, more what a path or a panel brought along. All of it stands in the address.
- */
+// The graph: how memories, files, symbols, tags, tasks and sessions are linked, at any time. Picture and lists show the
+// same nodes and edges; the filter is part of the address.
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { AddMemory } from "../parts/changes.js";

@@ -1,5 +1,4 @@
-// Insights: what Ralph believes to have learned, waiting for a person's word. Accept, reject or promote, each with the
-// diff first; the evidence is beside it, since it is what one judges by.
+// Insights: proposed memories with their evidence; accept, reject or promote each, with a preview of the diff.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { ChangeDialog } from "../parts/changes.js";

@@ -1,6 +1,5 @@
-// The Memory Explorer: search as you type over everything, facets with counts, a list that is long without being
-// heavy. The address holds the whole view. Rows are asked for in pages; the newest question wins, and what was there
-// stays until its answer is. The rows outlive the page, so that coming back from a record finds the same place.
+// The Memory Explorer: search as you type, facets with counts, and a virtual list. The address holds the whole view; the
+// rows outlive the page, so that coming back from a record restores the position.
 import { html, signal, useEffect, useRef, useState } from "../lib.js";
 import { get, queryOf } from "../parts/api.js";
 import { ChangeDialog, RecentChanges } from "../parts/changes.js";

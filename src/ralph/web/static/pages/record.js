@@ -1,5 +1,4 @@
-// One record's page: what it says, where it stands, whether it is still true, who was data of it and used it, what is
-// around it, how it came to be; and every change that is possible, each with its diff first.
+// One record: text, layers, citations, injections, neighbours, git history, and every possible change.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { actionTitle, ChangeDialog, hasDraft } from "../parts/changes.js";

@@ -1,10 +1,4 @@
-/**
- * One run of the loop: its iterations with outcome, checks and journal, what each was asked, and what changed
- * between one prompt and the next.
- *
- * A prompt is long and rarely wanted, so it is asked for when its part is opened. A live run is moved by the
- * server's events.
- */
+// One run of the loop: iterations with outcome, checks, journal and prompt. Live runs are updated by events.
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Diff } from "../parts/diff.js";

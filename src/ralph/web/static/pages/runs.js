@@ -1,6 +1,4 @@
-/**
- * All runs of the loop, newest first; two of them can be marked and compared. Live ones move by the server's events.
- */
+// All runs of the loop, the newest first; two can be marked and compared.
 import { html, useEffect, useState } from "../lib.js";
 import { Empty } from "../parts/placeholders.js";
 import { onEvent } from "../parts/events.js";

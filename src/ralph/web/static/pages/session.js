@@ -1,9 +1,4 @@
-/**
- * One session: its summary, its messages where it is a chat, everything that happened, and what was injected.
- *
- * Tabs, since each of the four is long by itself; which one is open stands in the address. The timeline is a
- * virtual list and asks for its later parts as they are scrolled to.
- */
+// One session: messages, timeline, injected records and summary, in tabs; the open tab is part of the address.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/placeholders.js";

@@ -1,6 +1,4 @@
-/**
- * All sessions, newest first, or groupByTask by the task that they are about: its sub-chats with their modes.
- */
+// All sessions, the newest first, or grouped by task.
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/placeholders.js";

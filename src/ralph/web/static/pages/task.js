@@ -1,6 +1,4 @@
-/**
- * One task: what it is, its stories and progress, how its state went, its sub-chats, runs and insights.
- */
+// One task: description, stories, progress, log, sessions, runs and insights.
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/placeholders.js";

@@ -1,5 +1,4 @@
-// Talking to the server: JSON in, JSON out, and every failure as a sentence with a hint.
-// Nothing is kept and nothing is assumed: what a page shows is what the server data.
+// Requests to the server: JSON in, JSON out, and every failure as an error with a message and a hint.
 import { useEffect, useRef, useState } from "../lib.js";
 import { onEvent } from "./events.js";
 
@@ -74,7 +73,7 @@ export function useGet(path, params = {}, { on = [] } = {}) {
   const [state, setState] = useState({ path, value: undefined, error: null, loading: Boolean(path) });
   const [turn, setTurn] = useState(0);
   const query = queryOf(params);
-  // One question at a time: who asks again while an answer is on its way gets another one after it.
+  // One request at a time: a reload during a request is sent after it.
   const flight = useRef({ busy: false, again: false }).current;
   const reload = useRef(() => {
     if (flight.busy) flight.again = true;

@@ -1,10 +1,5 @@
-/**
- * The budget bar: what each item takes of the tokens there are.
- *
- * Segments stand in the order in which the items are injected and carry their number, which the list beneath
- * repeats; so a segment can be told without its colour, and what is too narrow for its number can still be
- * found by title. The bar itself is an image with one sentence; the list is what readers get.
- */
+// The budget bar: the share of each injected item. Segments carry the number of their item in the list below, so
+// colour is never needed to tell them apart.
 import { html, useEffect, useRef } from "../lib.js";
 import { hueOf, number } from "./format.js";
 

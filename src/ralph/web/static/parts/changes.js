@@ -1,7 +1,5 @@
-// Changing what is remembered: a form where words are needed, then always the diff of the files, then Apply, then a
-// message with Undo. Nothing is optimistic: what is shown is what the server data. A file that was changed by somebody
-// since the diff was made is a conflict, and one looks again. Text that was typed and not applied is kept as a draft
-// until the window is closed, so neither Esc nor a live update loses it.
+// Changing records: a form where needed, then the preview of the diff, then Save, then a message with Undo. A file that
+// was changed since the preview is a conflict. Unsaved text is kept as a draft until the window is closed.
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { RequestError, get, isAbort, post } from "./api.js";
 import { Button } from "./controls.js";
@@ -39,7 +37,7 @@ const CHANGED_MEANWHILE =
   "The record was changed in its file since you opened this form. Your text is unchanged; the preview shows the difference.";
 const EMPTY = "Changes made in these pages since the server started can be undone here. Older ones are in git.";
 const drafts = new Map();
-/** Whether somebody has typed something about a record that is not applied yet. */
+/** Whether a record has an unsaved draft. */
 export const hasDraft = (id) => [...drafts.keys()].some((key) => key.endsWith(` ${id}`));
 
 window.addEventListener("beforeunload", (event) => drafts.size && event.preventDefault());

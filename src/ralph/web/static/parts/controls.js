@@ -1,4 +1,4 @@
-// Buttons and links that many pages have: the same words, the same class, one place.
+// Buttons and links that many pages share.
 import { html } from "../lib.js";
 import { Icon } from "./icons.js";
 

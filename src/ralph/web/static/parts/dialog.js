@@ -1,5 +1,4 @@
-// A modal dialog on the browser's own <dialog>: it keeps the focus inside, Esc closes it, and the focus goes back
-// to where it was. `onClose` is asked first: it may give back false to stay open.
+// A modal dialog on the browser's <dialog>: it traps the focus, Esc closes it, and the focus returns.
 import { html, useEffect, useId, useRef } from "../lib.js";
 import { Icon } from "./icons.js";
 

@@ -1,4 +1,4 @@
-// A unified diff, readable: line numbers, a sign and a colour for each line (never the colour alone).
+// A unified diff with line numbers, and a sign and a colour for each line.
 import { html } from "../lib.js";
 
 /** One entry a line: `{sign, text, before, after}`; headers of hunks have the sign "@". */

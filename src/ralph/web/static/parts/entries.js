@@ -1,9 +1,4 @@
-/**
- * One task, one session, one run as a line that is a link: the same line wherever it is listed.
- *
- * The title comes first and may be cut, the rest is quiet. Within a virtual list (`inList`) the link is no tab stop,
- * for there the list itself has the focus and Enter opens.
- */
+// One task, session or run as a line that is a link.
 import { html } from "../lib.js";
 import { secondsBetween, Mode, State } from "./widgets.js";
 import { count, number, seconds, Time } from "./format.js";

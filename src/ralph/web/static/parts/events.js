@@ -1,5 +1,4 @@
-// One EventSource for the whole site. It is opened when the first page listens, and the browser opens it again by
-// itself after a break. `connected` is shown in the header, so that nobody trusts a page that no longer hears.
+// One EventSource for the whole site. `connected` is shown in the header.
 import { signal } from "../lib.js";
 
 /** "live", "waiting" (the line is broken) or "off" (nobody listens yet). */

@@ -1,5 +1,4 @@
-// Facets: which values there are, how many records have each, and which are chosen. The choice is the address's
-// query, so that a view can be shared and reloaded; nothing is kept here.
+// Facets: their values, the count of each, and which are chosen. The choice is part of the address.
 import { html, useId, useState } from "../lib.js";
 import { Icon } from "./icons.js";
 import { setQuery } from "./router.js";

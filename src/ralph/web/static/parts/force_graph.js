@@ -208,8 +208,8 @@ function repaint(state) {
 }
 
 /**
- * As big as its box, and all of it in sight again, unless somebody has moved the picture: then its middle stays.
- * The library forgets its place when it is told the size that it has, so it is told of changes only.
+ * Fits the size of its box; the view is kept once the picture was moved. Setting the present size again would reset
+ * the view of the library, so only changes are set.
  */
 function fill(state) {
   const { graph, host } = state;
@@ -220,7 +220,7 @@ function fill(state) {
   if (state.fitted && !state.moved) fit(state, 0);
 }
 
-/** Notes that somebody has dragged the picture, or come nearer. */
+/** Notes that the picture was dragged or zoomed. */
 function watchMoves(host, state) {
   host.addEventListener("pointermove", (event) => (state.moved ||= event.buttons !== 0), { passive: true });
   host.addEventListener("wheel", (event) => (state.moved ||= event.ctrlKey || event.metaKey), { passive: true });

@@ -1,4 +1,4 @@
-// How things are readable: times, numbers, kinds. One place, so that "3 days ago" reads the same on every page.
+// Formats times, numbers and types: one place, so that "3 days ago" reads the same on every page.
 import { html } from "../lib.js";
 
 const whole = new Intl.NumberFormat("en");

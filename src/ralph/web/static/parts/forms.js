@@ -1,5 +1,4 @@
-// The forms of the changes that need words: a text, tags, a place. Each is `Form({values, set, record})`; what it
-// holds is the body of the request, so the names are the API's.
+// The forms of changes. Each is `Form({values, set, record})`; its values are the body of the request.
 import { html, useId } from "../lib.js";
 import { Tags } from "./tags.js";
 

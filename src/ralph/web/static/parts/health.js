@@ -1,8 +1,4 @@
-/**
- * Memory health: four counts, each of which opens its list in place.
- *
- * The counts are true for the whole memory; a list shows the first of them and says how many more there are.
- */
+// Memory health: four counts, each of which opens its list.
 import { html, useId, useState } from "../lib.js";
 import { Command, Empty, RichText } from "./placeholders.js";
 import { count, number, sentence } from "./format.js";

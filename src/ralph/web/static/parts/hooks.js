@@ -1,7 +1,4 @@
-/**
- * What pages share of listening: to typing, which asks the server when it rests and stands in the address, and to the
- * width of the window.
- */
+// Hooks that pages share: debounced values, text in the address, media queries.
 import { useEffect, useRef, useState } from "../lib.js";
 import { route, setQuery } from "./router.js";
 
@@ -18,7 +15,7 @@ export function useDebounced(value, milliseconds = 250) {
 /**
  * Words that are typed and stand in the address: typing changes the address when it rests, and a change of the
  * address (a link, the way back) changes the words.
- * @returns {[string, (words: string) => void, string]} what stands in the field, how to change it, what to ask for
+ * @returns {[string, (words: string) => void, string]} the text in the field, its setter, the text to request
  */
 export function useQueryText(name, milliseconds = 120) {
   const asked = route.value.query.get(name) ?? "";

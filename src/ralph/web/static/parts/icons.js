@@ -1,4 +1,4 @@
-// Small drawings, 16 by 16, in the colour of the text. They never stand alone: words or a label say the same.
+// Icons, 16 by 16, in the colour of the text; a text or a label always says the same.
 import { html } from "../lib.js";
 
 const PATHS = {

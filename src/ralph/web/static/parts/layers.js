@@ -1,5 +1,4 @@
-// A record at three levels of detail, as an agent sees it: a line, the moment around it, the whole. Each says what it
-// costs in tokens, so that one sees what a level is worth.
+// A record at three levels of detail, as an agent gets it, each with its tokens.
 import { html, useId, useState } from "../lib.js";
 import { useGet } from "./api.js";
 import { Failure, Loading } from "./placeholders.js";

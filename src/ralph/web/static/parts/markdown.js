@@ -1,5 +1,5 @@
-// The only place that puts HTML into the page. It takes the API's `html` fields alone: web/markdown.py made them from
-// markdown with raw HTML off, and the content security policy stops scripts even if that were to fail.
+// The only place that puts HTML into the page: the `html` fields of the API, rendered by web/markdown.py without raw
+// HTML. The content security policy blocks scripts in any case.
 import { html } from "../lib.js";
 
 /** Safe HTML of the server, as a block of text. */

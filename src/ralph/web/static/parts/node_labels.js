@@ -1,9 +1,5 @@
-/**
- * The names of a graph's nodes on its canvas: as text, the biggest nodes' first, none over another or cut by an edge.
- *
- * Placing takes time that grows with the nodes, so while the layout moves only a few are drawn. What is chosen or
- * pointed at always has its name, where it hides least.
- */
+// The labels of nodes on the canvas, the biggest nodes first; none covers another label or a node. While the layout
+// moves only a few are drawn. A selected or hovered node always has its label.
 
 /** How big a node is: by the root of its degree, so that a hub is seen and does not hide the rest. */
 export function radius(node) {

@@ -1,9 +1,4 @@
-/**
- * Choosing one node by typing: a text field with a list of what fits, by the pattern for comboboxes.
- *
- * What fits is looked for among the nodes that are shown, and asked of the server when not all are shown. Arrows
- * move, Enter takes, Esc closes; the chosen one is told by aria-activedescendant, so the focus stays in the field.
- */
+// Choosing a node by typing: a combobox over the nodes in the page and, when not all are loaded, those of the server.
 import { html, useEffect, useId, useState } from "../lib.js";
 import { get } from "./api.js";
 import { Shape, typeLabel } from "./node_shapes.js";

@@ -1,9 +1,5 @@
-/**
- * What each kind of node looks like, so that colour is never the only sign.
- *
- * One path a kind, in a box from -1 to 1: the legend draws it as SVG, the canvas as a Path2D, so both are the
- * same by construction. The colour comes from a custom property `--node-KIND` in pages.css.
- */
+// The shape of each node type, so that colour is never the only difference: one path in a box from -1 to 1, drawn as SVG
+// in the legend and as Path2D on the canvas.
 import { html } from "../lib.js";
 
 /** The kinds in the order of the legend: what was remembered first, then what it speaks of. */

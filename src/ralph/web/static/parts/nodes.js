@@ -1,8 +1,5 @@
-/**
- * The graph in words: one node with what is around it, and the lists of all nodes and edges.
- *
- * Whoever cannot see or point at the picture does everything here; both open the same panel.
- */
+// The graph as text: one node with its neighbours, and lists of all nodes and edges. Everything that the picture shows
+// can be reached here.
 import { html } from "../lib.js";
 import { useGet } from "./api.js";
 import { Empty, Loaded } from "./placeholders.js";

@@ -1,7 +1,5 @@
-/**
- * A list of the server in a virtual list: pages are asked for as they are scrolled to, another question keeps the
- * old rows until the new ones are there, and a change of the files asks the same again without a jump.
- */
+// A list of the server in a virtual list: pages are requested when they are scrolled to; old rows stay until new ones
+// are there.
 import { html, useEffect, useRef } from "../lib.js";
 import { get } from "./api.js";
 import { Failure, Loading } from "./placeholders.js";

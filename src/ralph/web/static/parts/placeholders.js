@@ -1,4 +1,4 @@
-// What is shown when there is nothing, not yet anything, or something went wrong: always a sentence, and what to do.
+// What is shown when there is nothing, nothing yet, or an error: a sentence, and what to do.
 import { html, useState } from "../lib.js";
 import { Icon } from "./icons.js";
 import { sentence } from "./format.js";
@@ -57,7 +57,7 @@ export function Failure({ error, retry }) {
   </div>`;
 }
 
-/** Grey bars while something loads; data once to a screen reader. */
+/** Grey bars while something loads; announced once to a screen reader. */
 export function Loading({ lines = 4, what = "" }) {
   return html`<div class="loading" role="status">
     <span class="visually-hidden">Loading${what && ` ${what}`}…</span>

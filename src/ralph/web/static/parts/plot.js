@@ -1,10 +1,4 @@
-/**
- * One plot over days: uPlot on a canvas, in the theme's colours, with the same numbers as a table beneath.
- *
- * uPlot is fetched when the first plot is shown, so it weighs nothing on the other pages. A canvas says nothing
- * to a reader, so the figure has a sentence as its label and the table in a <details>. Series differ by line
- * style as well as by colour. Drawn anew when the theme or the width changes.
- */
+// A plot over days: uPlot on a canvas, loaded with the first plot, with the same numbers as a table below.
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { colour, shown } from "./theme.js";
 import { number } from "./format.js";

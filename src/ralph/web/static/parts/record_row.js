@@ -1,4 +1,4 @@
-// One record as a row of a list, and what opens below it: why it was found, and the record at three levels of detail.
+// One record in a list: its title, its text, its badges, and why it matches.
 import { html } from "../lib.js";
 import { recordPath } from "./controls.js";
 import { Icon } from "./icons.js";

@@ -1,6 +1,5 @@
-// Addresses: one table from path to page, the current place as a signal, and links that do not reload.
-// The query is part of the place, so that a view can be reloaded and shared. A page asks for `route.value.query`
-// (a URLSearchParams) and changes it with `setQuery`.
+// Addresses: a table from path to page, the current route as a signal, and links without reload. The query is part of
+// the route, so that a view can be reloaded and shared.
 import { signal } from "../lib.js";
 
 /** Path patterns, in order; `:id` takes one piece. */

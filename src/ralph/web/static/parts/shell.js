@@ -1,5 +1,4 @@
-// What is around every page: the way about (a rail at the side, a bar at the bottom of a narrow screen), the messages,
-// the help. One `main`, and a link to skip to it.
+// The frame of every page: navigation, messages, help, and a link to skip to the content.
 import { html, signal, useEffect, useState } from "../lib.js";
 import { get } from "./api.js";
 import { Dialog } from "./dialog.js";

@@ -1,6 +1,5 @@
-// The keyboard, in one place: single keys, and two keys in a row ("g m"). No shortcut while somebody types, while a
-// dialog is open (its own keys aside), or together with Ctrl, Alt or Meta: those belong to the browser. Esc leads out of
-// a field: what a search field holds is cleared first, and then the focus goes to the list, where j and k move.
+// Keyboard shortcuts: single keys, and two keys in a row ("g m"). They are off while a field has the focus, while a
+// dialog is open, and together with Ctrl, Alt or Meta. Esc clears a search field, then moves the focus to the list.
 
 const bound = [];
 let first = "";

@@ -1,9 +1,4 @@
-/**
- * The time slider: the graph as it was known at the end of a day.
- *
- * One step is a day. The date stands beside it and is what a reader hears (aria-valuetext). At its right end it
- * asks for no time at all, which means now; what was not yet known at a day is left out by the server.
- */
+// The time slider: the graph as of the end of a day. One step is a day; the right end is now.
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { useDebounced } from "./hooks.js";
 

@@ -1,5 +1,4 @@
-// Tags as chips with completion: Enter or a comma adds one, Backspace in the empty field takes the last one away, the
-// arrows choose among those that are in use.
+// Tags as chips with completion: Enter or a comma adds one, Backspace removes the last one, arrows choose.
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { get, isAbort } from "./api.js";
 import { Icon } from "./icons.js";

@@ -1,4 +1,5 @@
-// Light, dark, or as the system says. The choice is kept in the browser; early.js sets it before the first paint.
+// Light, dark, or the setting of the system. The choice is stored in the browser; early.js applies it before the first
+// paint.
 import { signal } from "../lib.js";
 
 const NAME = "ralph-theme";

@@ -1,5 +1,4 @@
-// Short messages at the edge: what was done, with a way back. They are spoken (role status), stay while they are
-// looked at or hold a button, and never cover what has the focus.
+// Short messages: what was done, with Undo. They are announced (role status) and stay while hovered or focused.
 import { html, signal } from "../lib.js";
 import { Button } from "./controls.js";
 import { Icon } from "./icons.js";

@@ -1,9 +1,7 @@
-// Long lists: only the rows in sight (and a few around) are in the page, at most MOST, whatever the count.
+// Long lists: only the visible rows and a few around them are in the page.
 //
-// The list scrolls with the page (or with whatever box it is in): it has the height of all its rows, and the rows in
-// sight stand at their places in it. A row may be opened; what is below it is measured, and the rows after it move.
-// For assistive technology it is a grid with `aria-rowcount`; the active row is told by `aria-activedescendant`, so
-// it is always in the page. `rows()` gives `get` for lists that come from the server in pages.
+// The list has the height of all its rows; visible rows are positioned in it. An opened row is measured, and the rows
+// after it move. For assistive technology it is a grid with `aria-rowcount` and `aria-activedescendant`.
 import { html, signal, useEffect, useId, useLayoutEffect, useReducer, useRef } from "../lib.js";
 import { isAbort } from "./api.js";
 import { bind } from "./shortcuts.js";
@@ -212,7 +210,7 @@ export function VirtualList({ count, rowHeight, get, render, onOpen, label, deta
     act.move(to);
   };
 
-  // Whoever comes with Tab must see where they are: on the first row, as long as they were on none.
+  // Tab must make the position visible: activate the first row when none is active.
   const onFocusIn = (event) => {
     current = box;
     if (event.target !== box.current || state.active >= 0 || !box.current.matches(":focus-visible")) return;

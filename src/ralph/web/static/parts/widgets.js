@@ -1,10 +1,5 @@
-/**
- * Small pieces that the board's pages share: a section with its heading, a state with its sign, facts, tabs,
- * choices from a list, the rows of tasks, sessions and runs.
- *
- * A state is always a word with a sign before it, never a colour alone. A tab list follows the pattern for tabs:
- * arrows move, one tab stop. What can be a link is a link, so that a middle click works.
- */
+// Small components that pages share: sections, states, facts, tabs, choices and switches. A state is always a word with
+// an icon, never a colour alone.
 import { html, useId, useRef } from "../lib.js";
 
 const STATE_ICONS = {
