@@ -40,7 +40,7 @@ from ralph.model.work import JournalEntry, Story, Task, ignore_text
 from ralph.store import files, queries
 
 BUDGET = 2_000
-"""Tokens of progress.txt that an iteration is told."""
+"""Tokens of progress.txt in the prompt of an iteration."""
 SESSION = "ralph://session/"
 SEEN = worktree.PRD_BRANCH
 
@@ -150,14 +150,14 @@ def begin(root: Path, task_id: str) -> Path | None:
         if isinstance(known, str) and known and branch and known != branch:  # somebody edited the PRD
             kept = _archived(root, task_id, files.read(place / LAST) or text, known, moving=True)
         if branch and known != branch:
-            board.change(root, task_id, lambda old: _turned_to(old, branch))
+            board.change(
+                root,
+                task_id,
+                lambda old: board.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch),
+            )
         files.update(place / LAST, lambda _: text, root=paths.main_checkout(root))
     files.update(place / "progress.txt", lambda old: old or progress_template(), root=paths.main_checkout(root))
     return kept
-
-
-def _turned_to(old: Task, branch: str) -> Task:
-    return board.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch)
 
 
 def start_in_worktree(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Worktree:
@@ -211,19 +211,16 @@ def prompt_section(root: Path, task_id: str, budget: int = BUDGET) -> str:
     head = ["### Codebase Patterns", *out] if out else []
     newest: list[str] = []
     for each in reversed(blocks):
-        said = f"### {each.record.title}\n{_shown(each.record)}"
-        if (cost := estimate(said) + 2) > room:
+        record, thread = each.record, each.record.extra.get("thread")
+        lines = [f"### {record.title}", f"Thread: {thread}" if thread else "", f"({record.kind.value})", record.text]
+        block = "\n".join(filter(None, lines))
+        if (cost := estimate(block) + 2) > room:
             break
         room -= cost
-        newest.insert(0, said)
+        newest.insert(0, block)
     left = len(blocks) - len(newest)
     more = [f"({left} older blocks: {folder(root, task_id) / 'progress.txt'})"] if left else []
     return "\n\n".join(filter(None, ["\n".join(head), *more, *newest]))
-
-
-def _shown(record: Record) -> str:
-    thread = record.extra.get("thread")
-    return "\n".join(filter(None, [f"Thread: {thread}" if thread else "", f"({record.kind.value})", record.text]))
 
 
 def append_iteration(
@@ -246,8 +243,12 @@ def append_iteration(
         document = parse_progress(text or progress_template())
         name = block.extra[JOURNAL_KEY]
         if all(each.record.extra.get(JOURNAL_KEY) != name for each in document.entries):
-            document = _with_block(document, block)
-        document, added = _consolidated(document, known)
+            try:
+                document = document.add(block)
+            except Refused:  # the text would break the file
+                short = f"- {Outcome(block.kind).value}; what was noted is in the journal"
+                document = document.add(replace(block, text=short))
+        document, added = _with_patterns(document, known)
         return str(document), added
 
     return files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root))
@@ -256,7 +257,7 @@ def append_iteration(
 def _block(entry: JournalEntry, story: str, clean: Clean) -> Record:
     notes = clean(entry.notes)  # whole: a key may be spread over lines
     lessons = [_line(each.text) for each in read_learnings("", list(scan_lines(notes)))]
-    body = [f"- {each}" for each in _told(notes, {*lessons})] or [f"- {_line(clean(entry.title))}"]
+    body = [f"- {each}" for each in _note_lines(notes, {*lessons})] or [f"- {_line(clean(entry.title))}"]
     if entry.files:
         more = f" and {len(entry.files) - _FILES} more" if len(entry.files) > _FILES else ""
         body.append(f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_FILES])}{more}")
@@ -275,7 +276,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:_WORDS]
 
 
-def _told(notes: str, lessons: set[str]) -> Iterator[str]:
+def _note_lines(notes: str, lessons: set[str]) -> Iterator[str]:
     """What was noted, line by line as bullets, without the learnings and without marks that mean something here."""
     count = 0
     for line in notes.splitlines():
@@ -290,27 +291,18 @@ def _told(notes: str, lessons: set[str]) -> Iterator[str]:
         yield bare
 
 
-def _with_block(document: ProgressDocument, block: Record) -> ProgressDocument:
-    """The document with a block; words that cannot stand in it are left to the journal."""
-    try:
-        return document.add(block)
-    except Refused:
-        bare = f"- {Outcome(block.kind).value}; what was noted is in the journal"
-        return document.add(replace(block, text=bare))
-
-
 def _sentence(text: str) -> str:
     """The beginning of a text, as far as one line should go."""
     first = " ".join(text.strip().split("\n\n", 1)[0].split())
     return first if len(first) <= _PATTERN else first[: _PATTERN - 1].rsplit(" ", 1)[0] + "…"
 
 
-def _consolidated(document: ProgressDocument, known: Iterable[str]) -> tuple[ProgressDocument, list[Record]]:
+def _with_patterns(document: ProgressDocument, known: Iterable[str]) -> tuple[ProgressDocument, list[Record]]:
     """The document with the patterns that it is worth: what is known, and what two blocks have learned."""
     patterns = [without_pointer(each.record.text) for each in document.entries if is_progress_pattern(each.record)]
     shelf, said = TextMatcher(patterns), {*patterns}
     added: list[Record] = []
-    for text in [*known, *_twice(document)]:
+    for text in [*known, *_repeated_learnings(document)]:
         bare = without_pointer(text)
         if bare in said or shelf.nearest(bare) is not None:
             continue
@@ -325,7 +317,7 @@ def _consolidated(document: ProgressDocument, known: Iterable[str]) -> tuple[Pro
     return document, added
 
 
-def _twice(document: ProgressDocument) -> Iterator[str]:
+def _repeated_learnings(document: ProgressDocument) -> Iterator[str]:
     """The learnings that stand in a second block as well, as they were worded first."""
     shelf = TextMatcher()
     first: list[tuple[str, str]] = []
