@@ -1,8 +1,8 @@
 """`ralph feature ...`: what several tasks build together, one folder each in `.ralph/features/` of the main checkout.
 
 `feature.json` is Ralph's, `spec.md` and `plan.md` are people's: they are made once, with headings to fill in, and
-never written again. What stands in them goes into the prompt of each task of the feature, private parts aside;
-headings alone say nothing. `tests/app/test_feature.py` holds the cases.
+never written again. Their text goes into the prompt of each task of the feature, private parts aside;
+headings alone are left out.
 """
 
 import contextlib
@@ -64,9 +64,9 @@ class FeatureView:
 def add(
     root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> AddedFeature:
-    """Make a new feature, with a spec.md and a plan.md to fill in."""
-    named = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    told = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
+    """Add a feature, with a spec.md and a plan.md to fill in."""
+    name = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    body = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     folder, state = paths.features_folder(root), paths.main_checkout(root)
     files.make_folder(folder, root=state)
     hide_state(root)
@@ -75,12 +75,12 @@ def add(
         while (minted := ids.short("f")) in taken or (folder / minted).exists():
             pass
         now = board.stamp()
-        feature = Feature(minted, named.text, told.text, created_at=now, updated_at=now)
+        feature = Feature(minted, name.text, body.text, created_at=now, updated_at=now)
         files.write(folder / minted / "feature.json", render_feature(feature), root=state, expect="")
-        for name, text in (("spec.md", new_spec(feature)), ("plan.md", new_plan(feature))):
+        for file, text in (("spec.md", new_spec(feature)), ("plan.md", new_plan(feature))):
             with contextlib.suppress(Conflict):  # somebody has written it already
-                files.write(folder / minted / name, text, root=state, expect="")
-    return AddedFeature(feature, folder / minted, named.private + told.private)
+                files.write(folder / minted / file, text, root=state, expect="")
+    return AddedFeature(feature, folder / minted, name.private + body.private)
 
 
 def list_(root: Path) -> tuple[list[FeatureProgress], tuple[UnreadableFile, ...]]:
@@ -124,8 +124,8 @@ def resolve_name(root: Path, name: str) -> str:
     spelled = {word.casefold(): word for each in there for word in (each.id, each.title)}
     if folded in spelled or (not there and not _ID.fullmatch(folded)):
         return spelled.get(folded, name)
-    listed = ", ".join(f"{each.id} ({each.title})" for each in there[:_NAMED])
-    more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
+    listed = ", ".join(f"{each.id} ({each.title})" for each in there[:_MAX_NAMES])
+    more = f" and {len(there) - _MAX_NAMES} more" if len(there) > _MAX_NAMES else ""
     hint = (
         f"the features are {listed}{more}" if there else "this project has no features; `ralph feature add` makes one"
     )
@@ -133,7 +133,7 @@ def resolve_name(root: Path, name: str) -> str:
 
 
 _ID = re.compile(r"f-[0-9a-f]{6}")
-_NAMED = 10
+_MAX_NAMES = 10
 
 
 def show(root: Path, feature_id: str) -> FeatureView:
@@ -144,20 +144,20 @@ def show(root: Path, feature_id: str) -> FeatureView:
     count = sum(task.id in everything.done for task in tasks)
     folder = place.path.parent
     listed = FeatureProgress(place.feature, count, len(tasks))
-    return FeatureView(listed, folder, tasks, _words(folder / "spec.md"), _words(folder / "plan.md"))
+    return FeatureView(listed, folder, tasks, _read_page(folder / "spec.md"), _read_page(folder / "plan.md"))
 
 
 def spec(root: Path, feature_id: str) -> str:
-    """What the feature should do, for a prompt; "" while nobody has written it."""
-    return _words(find(root, feature_id).path.with_name("spec.md"))
+    """Return what the feature should do, for a prompt; "" while nobody has written it."""
+    return _read_page(find(root, feature_id).path.with_name("spec.md"))
 
 
 def plan(root: Path, feature_id: str) -> str:
-    """How the feature is built, for a prompt; "" while nobody has written it."""
-    return _words(find(root, feature_id).path.with_name("plan.md"))
+    """Return how the feature is built, for a prompt; "" while nobody has written it."""
+    return _read_page(find(root, feature_id).path.with_name("plan.md"))
 
 
-def _words(path: Path) -> str:
+def _read_page(path: Path) -> str:
     text = files.read(path) or ""
     bare, _ = privacy.strip_private(text)
     return "" if is_unwritten(bare) else bare

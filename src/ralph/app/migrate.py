@@ -88,8 +88,13 @@ def _clean_signs(
             continue
         private += parts
         structured = replace(
-            sign, kind=MemoryKind.FIX, text=clean, label=MemoryKind.FIX.value, title="", tags=clean_tags(sign.tags),
+            sign,
+            kind=MemoryKind.FIX,
+            text=clean,
+            label=MemoryKind.FIX.value,
+            title="",
+            tags=clean_tags(sign.tags),
             created_at=sign.created_at or ids.today(),
-        )  # fmt: skip
+        )
         signs.append((sign.id, structured))
     return signs, tuple(kept), private

@@ -43,12 +43,6 @@ def remove(root: Path, name: str) -> None:
         files.remove_folder(folder)
 
 
-def discard_one(root: Path) -> None:
-    """Delete what was made of one checkout's files; whoever needs it makes it again."""
-    discard(paths.index_file(root))
-    db.remove(paths.graph_file(root))
-
-
 def discard_all(root: Path, patience: float = 0.0) -> None:
     """Delete what was made of every checkout's files; Busy when another process is at one of them."""
     for path in databases(root):
