@@ -1,4 +1,4 @@
-"""Layers, origins, warnings and errors of the config; the key table as the one source."""
+"""The settings: keys, files, layers, trust, and which files count in a worktree."""
 
 import re
 import subprocess
@@ -11,7 +11,9 @@ from docs.generate import keys_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.laws import messy
+from tests.hooks.test_bare_tree import git
 
+from ralph import config, paths
 from ralph.app.config import template
 from ralph.config import BY_NAME, KEYS, ConfigSource, Layer, Loaded, as_json, load
 from ralph.errors import ConfigError, UsageError
@@ -389,3 +391,76 @@ def test_shares_that_add_up_to_more_than_the_window_are_told_at_their_line(tmp_p
     assert loaded.warnings == ("ralph.yml:3: context.shares add up to 1.35: the window has no more than 1",)
     assert loaded.config.context.shares.memory == 0.5
     assert load(tmp_path, env={"RALPH_CONTEXT_SHARES_RESPONSE": "0.05"}).warnings == ()
+
+
+# --- settings in a worktree ---
+
+
+def put_budget(root: Path, name: str, budget_of: int) -> None:
+    (root / name).write_text(f"memories:\n  budget: {budget_of}\n", encoding="utf-8", newline="")
+
+
+def budget_of(root: Path) -> int:
+    return config.load(root, env={}).config.memories.budget
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path) -> tuple[Path, Path]:
+    """A repository and a worktree of it; neither has settings."""
+    main, side = tmp_path / "main", tmp_path / "side"
+    main.mkdir()
+    git(main, "init", "-q", "-b", "main")
+    git(main, "commit", "-q", "--allow-empty", "-m", "first")
+    subprocess.run(["git", "-C", main, "worktree", "add", "-q", "-b", "other", side], check=True)
+    return main, side
+
+
+def test_settings_that_were_never_committed_count_in_a_worktree(checkouts: tuple[Path, Path]) -> None:
+    main, side = checkouts
+    put_budget(main, "ralph.yml", 1111)
+    assert budget_of(side) == budget_of(main) == 1111
+
+
+def test_the_settings_of_its_branch_count_more(checkouts: tuple[Path, Path]) -> None:
+    main, side = checkouts
+    put_budget(main, "ralph.yml", 1111)
+    put_budget(side, "ralph.yml", 2222)
+    assert (budget_of(main), budget_of(side)) == (1111, 2222)
+
+
+def test_a_local_file_counts_in_every_worktree_without_one(checkouts: tuple[Path, Path]) -> None:
+    main, side = checkouts
+    put_budget(side, "ralph.yml", 2222)
+    put_budget(main, "ralph.local.yml", 3333)
+    assert budget_of(side) == 3333
+    put_budget(side, "ralph.local.yml", 4444)
+    assert (budget_of(main), budget_of(side)) == (3333, 4444)
+
+
+def test_a_main_checkout_reads_its_own_files_only(checkouts: tuple[Path, Path]) -> None:
+    main, side = checkouts
+    put_budget(side, "ralph.yml", 2222)
+    assert paths.settings_files(main) == paths.config_files(main)
+    assert budget_of(main) == config.load(None, env={}).config.memories.budget
+
+
+def private_patterns(root: Path) -> set[str]:
+    return set(config.load(root, env={}).config.privacy.patterns)
+
+
+def test_private_patterns_of_the_main_checkout_count_in_worktrees(
+    checkouts: tuple[Path, Path],
+) -> None:
+    main, side = checkouts
+    for root, name, pattern in (
+        (main, "ralph.yml", "KITE-[0-9]+"),
+        (main, "ralph.local.yml", "ACME-[0-9]+"),
+        (side, "ralph.yml", "OWL-[0-9]+"),
+    ):
+        (root / name).write_text(f'privacy:\n  patterns: ["{pattern}"]\n', encoding="utf-8", newline="")
+    assert private_patterns(main) == {"ACME-[0-9]+"}, "a higher file says it anew"
+    assert private_patterns(side) == {"ACME-[0-9]+"}, (
+        "of the main checkout's files the highest counts, and it is one person's"
+    )
+    (main / "ralph.local.yml").unlink()
+    assert private_patterns(side) == {"KITE-[0-9]+", "OWL-[0-9]+"}

@@ -40,7 +40,7 @@ class Embeddings:
 
 
 def sort_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Nodes as they stand in the file, which is the order of the embeddings' rows."""
+    """Nodes in the order of the file and of the embeddings' rows."""
     return sorted(nodes, key=lambda node: node.id)
 
 

@@ -18,7 +18,7 @@ MAX_DEPTH = 200  # containers within containers that are read; people's files ha
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
-_AFTER = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # what stands after a value; matches everywhere
+_AFTER = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # what follows a value; matches everywhere
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} |={7}\r?$)", re.MULTILINE)
 
 
@@ -131,14 +131,14 @@ def read_json(text: str) -> JsonNode | Problem:
     try:
         root = _read_value(text, skip_blanks(text, 1 if text.startswith(BOM) else 0))
         if (rest := skip_blanks(text, root.end)) != len(text):
-            raise json.JSONDecodeError("something stands after the end of the value", text, rest)
+            raise json.JSONDecodeError("there is text after the end of the value", text, rest)
         return root
     except json.JSONDecodeError as error:
         conflict = _CONFLICT.search(text)
         if conflict is not None:
             line = text.count("\n", 0, conflict.start()) + 1
             hint = "choose a side, delete the marker lines, and save the file"
-            return Problem(line, "a git conflict marker stands in this JSON file", hint, "error", "conflict-marker")
+            return Problem(line, "there is a git conflict marker in this JSON file", hint, "error", "conflict-marker")
         what = f"this is not JSON: {error.msg} (column {error.colno})"
         hint = "mend the file by hand; until then it is left as it is and not read"
         return Problem(error.lineno, what, hint, "error", "not-json")

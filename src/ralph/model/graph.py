@@ -55,10 +55,9 @@ _SECOND = len("2026-01-01T00:00:00")
 
 
 class Node(NamedTuple):
-    """One node; `replaced` says since when it is superseded ("" when nobody knows, None when it is not).
+    """One node; `replaced` is the time since when it is superseded ("" when unknown, None when it is not).
 
-    `since` is from when it holds: as its file says, else when it was recorded, or when it replaced an older text.
-    `task` is whose own it is, and `text` a record's words, where they are asked for.
+    `since` is from when it holds: as its file has it, else when it was recorded or replaced an older text.
     """
 
     id: str

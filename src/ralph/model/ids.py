@@ -6,13 +6,14 @@ arguments. The same text always has the same derived id.
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from ralph.errors import Conflict, NotFound
 
 ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
-"""An id as it stands in files: a word, digits, and hex or other alphanumerics (not everybody writes hex)."""
+"""An id in files: a word, digits, and hex or other alphanumerics."""
 
 _SHORTENED = re.compile(r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)")
 """Ids that are random or a hash; a name such as `know-release-steps` is never shortened."""
@@ -49,15 +50,12 @@ def short(prefix: str, size: int = 3) -> str:
 
 
 def mint_like(record_id: str) -> str:
-    """A new id with the prefix and the time of an existing one, so that what it stands for keeps its date."""
+    """A new id with the prefix and the time of an existing one, so that its record keeps its date."""
     return f"{record_id.rpartition('-')[0]}-{os.urandom(2).hex()}"
 
 
 def date_of(record_id: str) -> str:
-    """The date that an id's timestamp stands for, or "" when it has none that makes sense.
-
-    Thirteen digits are milliseconds, as JavaScript counts them; a small number counts something else than time.
-    """
+    """The date of an id's timestamp in seconds or milliseconds, or "" when it has none or is too small."""
     match = ID.fullmatch(record_id)
     if match is None:
         return ""
@@ -70,31 +68,26 @@ def date_of(record_id: str) -> str:
 
 def slug(text: str, limit: int = 80) -> str:
     """Lowercase words of any script joined by hyphens, cut at a hyphen; "" when nothing is left."""
-    whole = _SLUG_BREAK.sub("-", text.lower()).strip("-")
-    if len(whole) <= limit:
-        return whole
-    cut = whole[: limit + 1].rpartition("-")[0]
-    return cut or whole[:limit]
+    slug = _SLUG_BREAK.sub("-", text.lower()).strip("-")
+    if len(slug) <= limit:
+        return slug
+    return slug[: limit + 1].rpartition("-")[0] or slug[:limit]
 
 
-def derived(prefix: str, words: str) -> str:
-    """An id that depends on nothing but the words."""
+def derived(prefix: str, text: str) -> str:
+    """An id that depends on nothing but the text."""
     import hashlib  # noqa: PLC0415  (few commands derive ids, every command starts)
 
-    return f"{prefix}-{hashlib.sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"{prefix}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def short_ids(known: Iterable[str]) -> dict[str, str]:
+def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
     """Map each id to its short form: the kind and the shortest tail, of four characters or more, that is unique."""
-    shortened = [(record_id, match) for record_id in set(known) if (match := _SHORTENED.fullmatch(record_id))]
-    rests: dict[str, list[str]] = {}
+    shortened = [(record_id, match) for record_id in set(all_ids) if (match := _SHORTENED.fullmatch(record_id))]
+    uses: Counter[tuple[str, str]] = Counter()
     for _, match in shortened:
-        rests.setdefault(match["kind"], []).append(match["rest"])
-    uses: dict[tuple[str, str], int] = {}
-    for kind, all_rests in rests.items():
-        for rest in all_rests:
-            for start in range(len(rest) - _SHORTEST_TAIL + 1):
-                uses[kind, rest[start:]] = uses.get((kind, rest[start:]), 0) + 1
+        kind, rest = match["kind"], match["rest"]
+        uses.update((kind, rest[start:]) for start in range(len(rest) - _SHORTEST_TAIL + 1))
     short: dict[str, str] = {}
     for record_id, match in shortened:
         kind, rest = match["kind"], match["rest"]
@@ -104,29 +97,25 @@ def short_ids(known: Iterable[str]) -> dict[str, str]:
     return short
 
 
-def match_ids(name: str, known: Iterable[str]) -> list[str]:
+def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
     """Return the ids that a full or short form means: an equal one alone, else all of its kind with that tail."""
-    known = set(known)
-    if name in known:
+    known_ids = set(all_ids)
+    if name in known_ids:
         return [name]
     kind, _, tail = name.partition("-")
     if len(tail) < _SHORTEST_TAIL:
         return []
-    return sorted(each for each in known if each.startswith(f"{kind}-") and _has_tail(each, tail))
+    matches = filter(None, map(_SHORTENED.fullmatch, known_ids))
+    return sorted(match[0] for match in matches if match["kind"] == kind and match["rest"].endswith(tail))
 
 
-def _has_tail(record_id: str, tail: str) -> bool:
-    match = _SHORTENED.fullmatch(record_id)
-    return match is not None and match["rest"].endswith(tail)
-
-
-def resolve(name: str, known: Iterable[str], *, noun: str = "entry", hint: str = "") -> str:
+def resolve(name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str = "") -> str:
     """Return the one id that a full or short form means; NotFound, or Conflict with the candidates."""
-    matches = match_ids(name.strip(), known)
+    matches = match_ids(name.strip(), all_ids)
     if not matches:
         raise NotFound(f"{noun.capitalize()} not found: {name}", hint=hint)
     if len(matches) > 1:
         more = "" if len(matches) <= _CANDIDATES else f" and {len(matches) - _CANDIDATES} more"
-        listed = ", ".join(matches[:_CANDIDATES])
-        raise Conflict(f"{name} means {len(matches)} ids: {listed}{more}", hint="give more of the id")
+        candidates = ", ".join(matches[:_CANDIDATES])
+        raise Conflict(f"{name} means {len(matches)} ids: {candidates}{more}", hint="give more of the id")
     return matches[0]

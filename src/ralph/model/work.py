@@ -15,7 +15,7 @@ from ralph.model.record import Outcome
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands."""
+    """The state of a task."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -83,7 +83,7 @@ class Feature:
 
 
 class RunStatus(StrEnum):
-    """How a run of the loop stands or ended, as the index knows it."""
+    """The state of a run of the loop, as the index has it."""
 
     RUNNING = "running"
     SUCCESS = "success"
@@ -136,12 +136,12 @@ class ToolCall:
 
 
 def never_stop() -> bool:
-    """Nobody asks to stop."""
+    """Never ask to stop."""
     return False
 
 
 def ignore_text(text: str) -> None:
-    """Nobody listens."""
+    """Ignore a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class ServerStatus(StrEnum):
 
 
 UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)
-"""Servers of these are not handed to agents."""
+"""Servers with these are not passed to agents."""
 
 
 class Transport(StrEnum):
