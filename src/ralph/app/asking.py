@@ -1,8 +1,7 @@
-"""The words of a question as values: times, types, nodes and relations, whoever asks.
+"""Parses the words of a query: times, types of records and nodes, relations.
 
-The command line and the MCP server take the same words and refuse the same ones with the same sentence, so
-they are read here. A time is what files hold (UTC, as far as it was told); a span such as `7d` counts back from
-now. `tests/app/test_asking.py` proves it.
+The command line and the MCP server share it, with the same error messages. Times are UTC as in the files; a span such
+as `7d` counts back from now.
 """
 
 import re
@@ -24,7 +23,7 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 
 
 def when(words: str) -> str:
-    """A time as files hold it, in UTC, from a date or from a span such as 7d counted back from now."""
+    """Return a time in UTC from a date, or from a span such as 7d counted back from now."""
     words = words.strip()
     span = _SPAN.fullmatch(words.lower())
     if span is not None:
@@ -38,7 +37,6 @@ def when(words: str) -> str:
 
 
 def _parse_time(words: str) -> str:
-    """A date or time that exists; one of another time zone as it is in UTC, a month as it is."""
     if not words:
         return ""
     if _MONTH.fullmatch(words):
@@ -51,7 +49,7 @@ def _parse_time(words: str) -> str:
 
 
 def kinds(types: Iterable[str]) -> tuple[MemoryKind | ObservationKind | Outcome, ...]:
-    """The kinds that were named, of any family."""
+    """Return the kinds of these names, of any family."""
     words = list(_split_words(types))
     wrong = [word for word in words if word not in _KINDS]
     if wrong:
@@ -59,26 +57,25 @@ def kinds(types: Iterable[str]) -> tuple[MemoryKind | ObservationKind | Outcome,
     return tuple(_KINDS[word] for word in words)
 
 
-def node_types(given: Iterable[str]) -> tuple[NodeType, ...]:
-    """The types of nodes that were named."""
-    words = list(_split_words(given))
+def node_types(names: Iterable[str]) -> tuple[NodeType, ...]:
+    """Return the types of nodes of these names."""
+    words = list(_split_words(names))
     wrong = [word for word in words if word not in tuple(NodeType)]
     if wrong:
         raise UsageError(f"{wrong[0]!r} is not a type of node", hint=f"the types are {', '.join(NodeType)}")
     return tuple(map(NodeType, words))
 
 
-def relations(given: Iterable[str]) -> tuple[Relation, ...]:
-    """The relations that were named, under any of their names."""
-    found = []
-    for word in (word for part in given for word in part.split(",") if word.strip()):
+def relations(names: Iterable[str]) -> tuple[Relation, ...]:
+    """Return the relations of these names or aliases."""
+    parsed = []
+    for word in (word for part in names for word in part.split(",") if word.strip()):
         relation = parse_relation(word)
         if relation is None:
             raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
-        found.append(relation)
-    return tuple(found)
+        parsed.append(relation)
+    return tuple(parsed)
 
 
-def _split_words(given: Iterable[str]) -> Iterator[str]:
-    """Words that were given one by one, or with commas between."""
-    return (word.strip().lower() for part in given for word in part.split(",") if word.strip())
+def _split_words(names: Iterable[str]) -> Iterator[str]:
+    return (word.strip().lower() for part in names for word in part.split(",") if word.strip())

@@ -1,9 +1,7 @@
-"""A session's log: where it is, and its end: who wrote last, and when, without an index and without reading all of it.
+"""A session's log file, and its last lines: the session, the host and the time, without an index.
 
-The time of the file says when something happened last, unless the last line was written by Ralph's own tidying: to
-compress a log, or to improve its summary, changes it today, and the session is as old as it was.
-Half a line and what is no object is passed over.
-`tests/cli/test_status.py` and `tests/app/test_compress.py` prove it.
+The file's time says when something happened last, unless the last line was written by a compression or an improved
+summary, which do not make a session newer. Broken lines are skipped.
 """
 
 import json
@@ -26,13 +24,13 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def log_file(root: Path, session_id: str) -> Path:
-    """The log of a session; an odd id does not become a path."""
+    """Return the log of a session; an id with other characters is hashed."""
     name = session_id if _SAFE_NAME.fullmatch(session_id) else ids.derived("session", session_id)
     return paths.log_folder(root) / "sessions" / f"{name}.jsonl"
 
 
 def last_lines(log: Path) -> Iterator[Mapping[str, object]]:
-    """The objects at the end of a log, the last first."""
+    """Yield the objects at the end of a log, the last first."""
     with suppress(OSError), log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
         for line in reversed(file.read(TAIL).splitlines()):
@@ -43,7 +41,7 @@ def last_lines(log: Path) -> Iterator[Mapping[str, object]]:
 
 
 def session_of(line: Mapping[str, object]) -> str:
-    """The session that a line belongs to."""
+    """Return the session of a line."""
     within = line.get("payload") if line.get("type") == "event" else line.get("origin")
     named = {"event": "session_id", "observation": "session"}.get(str(line.get("type")))
     if named is not None:
@@ -52,18 +50,18 @@ def session_of(line: Mapping[str, object]) -> str:
 
 
 def time_of(line: Mapping[str, object]) -> str:
-    """When what a line tells has happened."""
+    """Return the time of a line."""
     return next(filter(None, (_text(line.get(key)) for key in _TIMES)), "")
 
 
 def host_of(line: Mapping[str, object]) -> str:
-    """The host that a line is about."""
+    """Return the host of a line."""
     origin = line.get("origin")
     return _text(line.get("host")) or (_text(origin.get("agent")) if isinstance(origin, Mapping) else "")
 
 
 def moment(at: str) -> datetime | None:
-    """The moment that a time in a log means, or None."""
+    """Parse a time in a log; None when it is none."""
     try:
         found = datetime.fromisoformat(at)
         return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).astimezone(UTC)
@@ -72,18 +70,18 @@ def moment(at: str) -> datetime | None:
 
 
 def last_time(log: Path) -> float:
-    """When something happened last in a log, in seconds: when it was changed, unless that was Ralph's own tidying."""
+    """Return when something happened last in a log, in seconds."""
     changed = log.stat().st_mtime
     lines = last_lines(log)
     last = next(lines, None)
     if last is None or not any(mark in last for mark in MARKS):
         return changed
-    told = next(filter(None, (moment(time_of(line)) for line in (last, *lines))), None)
-    return changed if told is None else min(changed, told.timestamp())
+    written = next(filter(None, (moment(time_of(line)) for line in (last, *lines))), None)
+    return changed if written is None else min(changed, written.timestamp())
 
 
 def summary_is_last(log: Path) -> bool:
-    """Whether a summary stands behind everything that happened, so that it is true of all of it."""
+    """Whether a summary is the last entry, so that it covers everything before it."""
     for line in last_lines(log):
         if line.get("type") != "session":
             return False

@@ -10,16 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.app import visibility
 from ralph.app.json_shapes import record_json
-from ralph.config import load
 from ralph.context import render
 from ralph.model.marks import NOTE
 from ralph.model.record import Record
-from ralph.settings import Config
-from ralph.store.library import Stored
+
+if TYPE_CHECKING:
+    from ralph.settings import Config
+    from ralph.store.library import Stored
 
 BY = "agent"
 """The author of what a client writes: whoever calls a tool is an agent."""
@@ -38,8 +39,10 @@ class ToolCall:
     agreed: str | None = None
 
     @cached_property
-    def config(self) -> Config:
+    def config(self) -> "Config":
         """The effective settings; each warning is printed once, on stderr."""
+        from ralph.config import load
+
         loaded = load(self.root, env=self.env)
         for warning in loaded.warnings:
             _warn(warning)
@@ -48,6 +51,8 @@ class ToolCall:
     @property
     def task(self) -> str:
         """The task that the agent works on, which bounds what it sees."""
+        from ralph.app import visibility
+
         return visibility.current_task(self.root, self.env)
 
     @property
@@ -56,7 +61,7 @@ class ToolCall:
         name = " ".join(_NOT_IN_A_NAME.sub(" ", self.client).split())[:_LONGEST_NAME].strip()
         return f"mcp ({name})" if name else "mcp"
 
-    def source(self, stored: Stored) -> str:
+    def source(self, stored: "Stored") -> str:
         """Return `file:line`, relative to the project."""
         return f"{paths.shown(stored.path, self.root)}:{stored.line}"
 

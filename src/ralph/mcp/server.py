@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import mcp_types as types
@@ -24,12 +24,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from ralph import __version__, paths
+from ralph.context import render
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.mcp import tools
+from ralph.mcp.answers import ToolAnswer, ToolCall, one_line
 from ralph.mcp.schema import TOOLS, Tool
-
-if TYPE_CHECKING:
-    from ralph.mcp.answers import ToolAnswer, ToolCall
 
 T = TypeVar("T")
 Context = ServerRequestContext[object]
@@ -101,11 +100,11 @@ class RalphServer:
             call = replace(call, agreed=question.about)
         return _result(await to_thread.run_sync(partial(_run_tool, tool, call, arguments)))
 
-    async def _call(self, ctx: Context) -> "ToolCall":
+    async def _call(self, ctx: Context) -> ToolCall:
         """Return where and for whom a tool is called."""
         client = ctx.session.client_params
         name = client.client_info.name if client is not None else ""
-        return await to_thread.run_sync(_new_call, await self._root(ctx), self._env, name)
+        return ToolCall(await self._root(ctx), self._env, name)
 
     async def _root(self, ctx: Context) -> Path:
         """Return the project; where nothing names one and we are in none, the folder that the client works in."""
@@ -270,12 +269,6 @@ async def _in_thread(work: Callable[[], T]) -> T:
         raise MCPError(types.INTERNAL_ERROR, _describe(error)) from error
 
 
-def _new_call(root: Path, env: Mapping[str, str], client: str) -> "ToolCall":
-    from ralph.mcp.answers import ToolCall
-
-    return ToolCall(root, env, client)
-
-
 def _arguments(tool: Tool, given: Mapping[str, object] | None) -> dict[str, object]:
     """Check what was sent; null counts as not given."""
     sent = {name: value for name, value in (given or {}).items() if value is not None}
@@ -296,17 +289,16 @@ def _arguments(tool: Tool, given: Mapping[str, object] | None) -> dict[str, obje
         raise UsageError(f"{tool.name}: {name}: {message}", hint="correct it and call again") from error
 
 
-def _run_tool(tool: Tool, call: "ToolCall", arguments: dict[str, object]) -> "ToolAnswer":
+def _run_tool(tool: Tool, call: ToolCall, arguments: dict[str, object]) -> ToolAnswer:
     if tool.writes and not any((call.root / marker).exists() for marker in paths.MARKERS):
         raise UsageError(f"{call.root} is no project", hint="run `ralph init` in the project's folder first")
     answer: ToolAnswer = tool.run(call, **arguments)
     return answer
 
 
-def _list_resources(call: "ToolCall") -> list[types.Resource]:
+def _list_resources(call: ToolCall) -> list[types.Resource]:
     """List the newest memories and sessions; none while capture is off, since hosts ask unbidden."""
     from ralph.app import hook_state, memory, sessions
-    from ralph.mcp.answers import one_line
 
     if call.env.get("RALPH_DISABLE") == "1" or hook_state.paused_since(call.root) is not None:
         return []
@@ -324,7 +316,7 @@ def _list_resources(call: "ToolCall") -> list[types.Resource]:
     ]
 
 
-def _read_resource(call: "ToolCall", uri: str) -> str:
+def _read_resource(call: ToolCall, uri: str) -> str:
     """Return the text of an address; NotFound when there is nothing."""
     name = unquote(uri.removeprefix(MEMORY if uri.startswith(MEMORY) else SESSION))
     if uri.startswith(MEMORY) and name:
@@ -350,7 +342,7 @@ def _tool_entry(tool: Tool) -> types.Tool:
     )
 
 
-def _result(answer: "ToolAnswer") -> types.CallToolResult:
+def _result(answer: ToolAnswer) -> types.CallToolResult:
     shape = {name: _sendable(value) for name, value in answer.shape.items()}
     return types.CallToolResult(content=[_text(answer.text)], structured_content=shape)
 
@@ -372,8 +364,6 @@ def _describe(error: Exception) -> str:
 
 
 def _harmless(text: str) -> str:
-    from ralph.context import render
-
     clean = render.clean(text)
     half = _LONGEST_ERROR // 2
     return clean if len(clean) <= _LONGEST_ERROR else f"{clean[:half]} … {clean[-half:]}"

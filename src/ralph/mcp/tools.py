@@ -5,13 +5,27 @@ conversation: a test holds the list to 2,500 tokens. Verbs are imported when a t
 as fast as the SDK does.
 """
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from ralph.app.json_shapes import journal_json, session_json, task_json
 from ralph.context import render
+from ralph.errors import NotFound, UsageError
+from ralph.mcp.answers import (
+    BY,
+    ToolAnswer,
+    ToolCall,
+    frame,
+    memory_shape,
+    more_note,
+    one_line,
+    private_note,
+    report,
+)
 from ralph.mcp.schema import (
     Added,
     Changed,
@@ -45,17 +59,17 @@ from ralph.mcp.schema import (
     Written,
     tool,
 )
+from ralph.model.ids import derived
+from ralph.model.query import Detail, Query
+from ralph.model.record import Family, MemoryKind, Outcome, Record
+from ralph.model.work import TaskStatus
+from ralph.settings import Inject
 
 if TYPE_CHECKING:
     from ralph.app.search import SearchAnswer, ShownHit
     from ralph.app.sessions import Session
     from ralph.app.tasks.task import ListedTask
-    from ralph.mcp.answers import ToolAnswer, ToolCall
-    from ralph.model.query import Detail
-    from ralph.model.record import Record
     from ralph.search.graph import ReachedNode
-else:  # the SDK evaluates annotations; these two belong to no schema
-    ToolAnswer = ToolCall = Any
 
 LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
 """How many hits, memories, events, neighbors, sessions and tasks an answer has unless more are asked for."""
@@ -71,8 +85,6 @@ _WITHHELD = "(withheld: it came from a tool and gives orders; search with its id
 def memory_add(call: ToolCall, text: Text, type: KindName = "pattern", tags: Words = []) -> ToolAnswer:
     """Keep what was learned, in a few sentences, for later sessions. No secrets."""
     from ralph.app import memory
-    from ralph.mcp.answers import BY, private_note, report
-    from ralph.model.record import MemoryKind
 
     patterns = call.config.privacy.patterns
     added = memory.add(call.root, text, MemoryKind(type), tags, by=BY, via=call.via, patterns=patterns)
@@ -93,8 +105,6 @@ def memory_search(
     """Find memories alone, by words or meaning: a line each (score, date, text). memory_show gives one whole."""
     from ralph.app import memory
     from ralph.app import search as searching
-    from ralph.mcp.answers import frame, more_note
-    from ralph.model.query import Query
 
     result, _ = memory.search(call.root, Query(query, memory.kinds_named(type), tuple(tags), limit=limit))
     room = max(render.HIT_TOKENS, searching.LINES // max(len(result.hits), 1))
@@ -110,9 +120,6 @@ def memory_show(call: ToolCall, id: Text) -> ToolAnswer:
     """One memory, or any record that search found, whole."""
     from ralph.app import memory
     from ralph.app import search as searching
-    from ralph.context.render import clean
-    from ralph.errors import NotFound
-    from ralph.mcp.answers import frame, memory_shape
 
     try:
         stored = memory.show(call.root, id.strip())
@@ -122,7 +129,7 @@ def memory_show(call: ToolCall, id: Text) -> ToolAnswer:
         except NotFound:
             raise missing from None
         record, text = result.shown[0].hit.record, result.shown[0].text
-        shape = {"id": record.id, "type": record.kind.value, "text": clean(text), "tags": list(record.tags)}
+        shape = {"id": record.id, "type": record.kind.value, "text": render.clean(text), "tags": list(record.tags)}
         return frame(text, shape, result.notes)
     source = call.source(stored)
     return frame(f"{render.record_details(stored.record)}\n\nfile: {source}", memory_shape(stored.record, source))
@@ -131,10 +138,8 @@ def memory_show(call: ToolCall, id: Text) -> ToolAnswer:
 @tool(Hits)
 def memory_list(call: ToolCall, limit: LastNumber = LAST, type: KindNames = [], tags: Words = []) -> ToolAnswer:
     """The newest memories, a line each."""
-    import sys
 
     from ralph.app import memory
-    from ralph.mcp.answers import frame
 
     entries_there = memory.list_(call.root, kinds=memory.kinds_named(type), tags=tuple(tags), last=sys.maxsize)
     hits = [_hit(stored.record, render.record_line(stored.record, None)) for stored in entries_there[-limit:]]
@@ -150,17 +155,20 @@ def memory_edit(
 ) -> ToolAnswer:
     """Correct a memory: what is given replaces its text, type or tags."""
     from ralph.app import memory
-    from ralph.errors import UsageError
-    from ralph.mcp.answers import BY, private_note, report
-    from ralph.model.record import MemoryKind
 
     name = id.strip()
     if text is None and type is None and tags is None:
         raise UsageError("there is nothing to change", hint="give text, type or tags")
     edited = memory.edit(
-        call.root, name, text=text, kind=MemoryKind(type) if type else None, tags=tags,
-        patterns=call.config.privacy.patterns, by=BY, via=call.via,
-    )  # fmt: skip
+        call.root,
+        name,
+        text=text,
+        kind=MemoryKind(type) if type else None,
+        tags=tags,
+        patterns=call.config.privacy.patterns,
+        by=BY,
+        via=call.via,
+    )
     source = call.source(edited.stored)
     sentence = f"Changed {name} ({source})" if edited.changed else f"Nothing changed in {name}"
     same = f"{edited.same_as} already says the same" if edited.same_as else ""
@@ -172,13 +180,11 @@ def memory_edit(
 def memory_delete(call: ToolCall, id: Text) -> ToolAnswer:
     """Delete a memory; a person may be asked first. Gives its text back."""
     from ralph.app import memory
-    from ralph.context.render import clean
-    from ralph.mcp.answers import frame, memory_shape
 
     gone = memory.delete(call.root, id.strip(), expect=call.agreed)
     record, source = gone.record, call.source(gone)
     notes = [f"Deleted {record.id} ({source}); memory_add with this text, type and tags restores it."]
-    if clean(record.text) != record.text:
+    if render.clean(record.text) != record.text:
         notes.append("Characters and tags that a host would obey are left out here; git may have it as it was.")
     return frame(render.record_details(record), {"deleted": True, **memory_shape(record, source)}, notes)
 
@@ -192,21 +198,17 @@ class Question:
     stamp: str
 
 
-def delete_question(call: "ToolCall", id: str) -> Question:
+def delete_question(call: ToolCall, id: str) -> Question:
     """Return what a person is asked before a memory is deleted."""
     from ralph.app import memory
-    from ralph.mcp.answers import one_line
-    from ralph.model.ids import derived
 
     record = memory.show(call.root, id.strip()).record
     message = f"Delete the {record.kind.value} {record.id}? {one_line(record.text, _ASKED)}"
     return Question(message, record.text, derived("ask", f"{record.id}\n{record.text}"))
 
 
-def delete_declined(id: str) -> "ToolAnswer":
+def delete_declined(id: str) -> ToolAnswer:
     """Return that nothing was deleted, and why: hosts that run unattended decline by themselves."""
-    from ralph.mcp.answers import report
-
     why = "a person was to be asked, and nobody agreed; `ralph memory delete` does it by hand"
     name = id.strip()
     return report(f"Nothing was deleted: {name} is there still.", {"id": name, "deleted": False}, [why])
@@ -217,22 +219,33 @@ def delete_declined(id: str) -> "ToolAnswer":
 
 @tool(Hits)
 def search(
-    call: ToolCall, query: Text, layer: Layer = 1, family: Families = [], type: RecordTypes = [], tags: Words = [],
-    since: When = "", until: Text = "", limit: Number = LIMIT,
-) -> ToolAnswer:  # fmt: skip
+    call: ToolCall,
+    query: Text,
+    layer: Layer = 1,
+    family: Families = [],
+    type: RecordTypes = [],
+    tags: Words = [],
+    since: When = "",
+    until: Text = "",
+    limit: Number = LIMIT,
+) -> ToolAnswer:
     """Find what is known and what happened: memories, knowledge, guardrails, observations of sessions, journal.
     Start at layer 1; then memory_show for one whole, timeline for what is around it.
     """
     from ralph.app import search as searching
     from ralph.app.asking import kinds, when
-    from ralph.mcp.answers import more_note
-    from ralph.model.query import Detail, Query
-    from ralph.model.record import Family
 
     asked = Query(
-        query, kinds(type), tuple(tags), when(since), when(until), tuple(map(Family, family)), limit=limit,
-        layer=Detail(layer), task=call.task,
-    )  # fmt: skip
+        query,
+        kinds(type),
+        tuple(tags),
+        when(since),
+        when(until),
+        tuple(map(Family, family)),
+        limit=limit,
+        layer=Detail(layer),
+        task=call.task,
+    )
     answer = searching.search(call.root, asked, embedding=call.config.embedding)
     notes = [f"nothing has {word!r}; looked for {', '.join(near[:5])} instead" for word, near in answer.found.instead]
     notes.append(more_note(answer.found.total - sum(each.count for each in answer.shown)))
@@ -244,8 +257,6 @@ def timeline(call: ToolCall, id: Text = "", since: When = "", until: Text = "", 
     """What happened around a record (id), or in a stretch of time (since, until)."""
     from ralph.app import search as searching
     from ralph.app.asking import when
-    from ralph.errors import UsageError
-    from ralph.model.query import Detail
 
     if not (id.strip() or since or until):
         raise UsageError("there is nothing to look around", hint="name a record's id, or a time with since: 7d")
@@ -258,13 +269,9 @@ def timeline(call: ToolCall, id: Text = "", since: When = "", until: Text = "", 
 @tool(Injected)
 def context(call: ToolCall, prompt: Text = "") -> ToolAnswer:
     """What an agent is given with a prompt; without one, the brief at a session's start."""
-    from dataclasses import asdict, replace
 
     from ralph.app import context as injected_context
     from ralph.app import hook_state
-    from ralph.context import render
-    from ralph.mcp.answers import ToolAnswer
-    from ralph.settings import Inject
 
     config, notes = call.config, []
     if hook_state.paused_since(call.root) is not None:
@@ -275,7 +282,7 @@ def context(call: ToolCall, prompt: Text = "") -> ToolAnswer:
         found = injected_context.answer_prompt(call.root, config, prompt.strip(), task=call.task)
         text, records = found.text, [{**asdict(each), "why": list(each.why)} for each in found.reasons]
         notes += [] if text else ["Nothing relates to that."]
-    else:  # without the skill, which teaches the command line: whoever has tools knows enough from their list
+    else:  # without the skill, which teaches the command line: the list of tools teaches enough
         brief = injected_context.brief_session(
             call.root, replace(config, memories=replace(config.memories, skill_injection=False)), "", task=call.task
         )
@@ -285,16 +292,12 @@ def context(call: ToolCall, prompt: Text = "") -> ToolAnswer:
     return ToolAnswer(shape, (text + render.notes(notes)).rstrip("\n"))
 
 
-def _hit(record: "Record", line: str) -> dict[str, object]:
+def _hit(record: Record, line: str) -> dict[str, object]:
     """Return a hit with its line, without the id that the line begins with."""
-    from ralph.mcp.answers import one_line
-
     return {"id": record.id, "type": record.kind.value, "text": one_line(line.removeprefix(record.id))}
 
 
-def _hits_answer(answer: "SearchAnswer", layer: "Detail", notes: Sequence[str] = ()) -> "ToolAnswer":
-    from ralph.mcp.answers import frame
-
+def _hits_answer(answer: "SearchAnswer", layer: Detail, notes: Sequence[str] = ()) -> ToolAnswer:
     texts = [_safe_text(each, layer) for each in answer.shown]
     hits = [_layer_hit(each, text) for each, text in zip(answer.shown, texts, strict=True)]
     between = "\n\n" if any("\n" in text for text in texts) else "\n"
@@ -303,18 +306,13 @@ def _hits_answer(answer: "SearchAnswer", layer: "Detail", notes: Sequence[str] =
 
 
 def _layer_hit(shown: "ShownHit", text: str) -> dict[str, object]:
-    from ralph.context import render
-
     record = shown.hit.record
     bare = render.clean(text if "\n" in text else text.removeprefix(record.id).strip())
     return {"id": record.id, "type": record.kind.value, "text": bare}
 
 
-def _safe_text(shown: "ShownHit", layer: "Detail") -> str:
+def _safe_text(shown: "ShownHit", layer: Detail) -> str:
     """Return what is shown of a hit; prompt injections are withheld unless the record was asked for by its id."""
-    from ralph.context import render
-    from ralph.model.query import Detail
-
     record = shown.hit.record
     if shown.hit.why == ("id",):
         return shown.text
@@ -338,7 +336,6 @@ def knowledge_add(call: ToolCall, title: Text, text: Text, tags: Words, feature:
     """Keep what needs a page of up to 500 words. The same title is updated."""
     from ralph.app import knowledge
     from ralph.app.memory import Change
-    from ralph.mcp.answers import BY, private_note, report
 
     written = knowledge.add(
         call.root, title, text, tags, feature=feature, by=BY, via=call.via, patterns=call.config.privacy.patterns
@@ -354,13 +351,12 @@ def knowledge_add(call: ToolCall, title: Text, text: Text, tags: Words, feature:
 
 @tool(Matches)
 def knowledge_match(call: ToolCall, query: Topic, feature: Text = "", files: Words = []) -> ToolAnswer:
-    """Knowledge pages whose tags fit a task that is told in words: whole."""
+    """Knowledge pages whose tags fit a task described in words: whole."""
     from ralph.app import knowledge
-    from ralph.context.knowledge import render
-    from ralph.mcp.answers import frame, one_line
+    from ralph.context import knowledge as pages
 
     matches = knowledge.match(call.root, query, feature=feature, files=tuple(files))
-    text = render([each.record for each in matches]).text
+    text = pages.render([each.record for each in matches]).text
     rows = [
         {"id": each.record.id, "title": one_line(each.record.title), "score": each.score, "why": list(each.why)}
         for each in matches
@@ -370,17 +366,19 @@ def knowledge_match(call: ToolCall, query: Topic, feature: Text = "", files: Wor
 
 @tool(Hits)
 def journal_search(
-    call: ToolCall, query: Text, run: Text = "", task: Text = "", outcome: OutcomeName = "", since: When = "",
+    call: ToolCall,
+    query: Text,
+    run: Text = "",
+    task: Text = "",
+    outcome: OutcomeName = "",
+    since: When = "",
     limit: Number = LIMIT,
-) -> ToolAnswer:  # fmt: skip
+) -> ToolAnswer:
     """How earlier iterations of Ralph's loop ended."""
     from ralph.app import journal
     from ralph.app import search as searching
     from ralph.app.asking import when
-    from ralph.app.json_shapes import journal_json
     from ralph.context.brief import journal_block
-    from ralph.mcp.answers import frame, more_note
-    from ralph.model.record import Outcome
 
     which = journal.JournalFilter(run, task, Outcome(outcome) if outcome else None, when(since), call.task)
     matches, total = journal.search(call.root, query, which, limit=limit)
@@ -398,13 +396,14 @@ def journal_search(
 
 @tool(Tasks)
 def task_list(
-    call: ToolCall, status: StateName = "", feature: Text = "",
-    ready: Annotated[bool, Field(description="only what can begin")] = False, limit: Number = TASKS,
-) -> ToolAnswer:  # fmt: skip
+    call: ToolCall,
+    status: StateName = "",
+    feature: Text = "",
+    ready: Annotated[bool, Field(description="only what can begin")] = False,
+    limit: Number = TASKS,
+) -> ToolAnswer:
     """Tasks in the order to do them."""
     from ralph.app.tasks import task as tasks
-    from ralph.mcp.answers import frame, more_note
-    from ralph.model.work import TaskStatus
 
     state = TaskStatus(status) if status else None
     found, unread = tasks.list_(call.root, status=state, feature_id=feature, only_ready=ready)
@@ -419,17 +418,20 @@ def task_list(
 def task_show(call: ToolCall, id: Text) -> ToolAnswer:
     """One task, whole, with its stories."""
     from ralph.app.tasks import task as tasks
-    from ralph.context import render
-    from ralph.mcp.answers import frame, one_line
 
     shown = tasks.show(call.root, id.strip())
     task = shown.listed.task
     stories = [{"id": each.id, "title": one_line(each.title), "passes": each.passes} for each in shown.stories]
     details = {
-        "parent": task.parent, "feature": task.feature, "branch": task.branch, "worktree": task.worktree,
-        "attempts": task.attempts, "parts": [each.id for each in shown.children], "stories": stories,
+        "parent": task.parent,
+        "feature": task.feature,
+        "branch": task.branch,
+        "worktree": task.worktree,
+        "attempts": task.attempts,
+        "parts": [each.id for each in shown.children],
+        "stories": stories,
         "last_failure": render.clean(tasks.retry_note(task)),
-    }  # fmt: skip
+    }
     shape = {**_task_shape(shown.listed), "description": render.clean(task.description)}
     shape |= {name: value for name, value in details.items() if value}
     lines = [_task_line(shown.listed), *([task.description] if task.description else [])]
@@ -439,17 +441,12 @@ def task_show(call: ToolCall, id: Text) -> ToolAnswer:
 
 
 def _task_shape(listed: "ListedTask") -> dict[str, object]:
-    from ralph.app.json_shapes import task_json
-    from ralph.mcp.answers import one_line
-
     shape = task_json(listed)
     names = ("id", "title", "status", "priority", "ready", "waits_for")
     return {**{name: shape[name] for name in names}, "title": one_line(listed.task.title)}
 
 
 def _task_line(listed: "ListedTask") -> str:
-    from ralph.mcp.answers import one_line
-
     task = listed.task
     rank = f" priority {task.priority}" if task.priority else ""
     waits = f" (waits for {', '.join(listed.waits_for)})" if listed.waits_for else " (ready)" * listed.is_ready
@@ -462,7 +459,6 @@ def session_list(call: ToolCall, limit: Number = SESSIONS, since: When = "", tas
     from ralph.app import sessions
     from ralph.app.asking import when
     from ralph.app.tasks import board
-    from ralph.mcp.answers import frame, more_note
 
     name = task.strip()
     found, total = sessions.list_(call.root, limit=limit, since=when(since), task=name, within=call.task)
@@ -477,9 +473,6 @@ def session_list(call: ToolCall, limit: Number = SESSIONS, since: When = "", tas
 def session_show(call: ToolCall, id: Text = "", layer: Layer = 1, limit: Number = SESSIONS) -> ToolAnswer:
     """A session's summary and what happened in it; without id, the newest."""
     from ralph.app import sessions
-    from ralph.context import render
-    from ralph.mcp.answers import frame
-    from ralph.model.query import Detail
 
     detail = Detail(layer)
     session, answer = sessions.show(call.root, id.strip(), layer=detail, limit=limit, within=call.task)
@@ -497,17 +490,12 @@ def session_show(call: ToolCall, id: Text = "", layer: Layer = 1, limit: Number 
 
 
 def _session_shape(session: "Session") -> dict[str, object]:
-    from ralph.app.json_shapes import session_json
-    from ralph.mcp.answers import one_line
-
     shape = session_json(session)
     names = ("id", "started_at", "ended_at", "host", "task", "observations")
     return {**{name: shape[name] for name in names}, "prompt": one_line(session.prompt, _PROMPT)}
 
 
 def _session_line(session: "Session") -> str:
-    from ralph.mcp.answers import one_line
-
     start = session.started_at[:16].replace("T", " ")
     about = ", ".join(filter(None, (start, session.host, session.task, f"{session.observations} observations")))
     return one_line(f"{session.id} ({about}) {one_line(session.prompt, _PROMPT)}")
@@ -515,18 +503,27 @@ def _session_line(session: "Session") -> str:
 
 @tool(Nodes)
 def graph_neighbors(
-    call: ToolCall, id: Text, hops: Hops = 2, type: NodeTypes = [], relation: Relations = [],
-    as_of: Annotated[Text, Field(description="date")] = "", limit: Number = NEAR,
-) -> ToolAnswer:  # fmt: skip
+    call: ToolCall,
+    id: Text,
+    hops: Hops = 2,
+    type: NodeTypes = [],
+    relation: Relations = [],
+    as_of: Annotated[Text, Field(description="date")] = "",
+    limit: Number = NEAR,
+) -> ToolAnswer:
     """What is linked to a record, file:path, symbol:path#name, tag:x, task:id or session:id."""
     from ralph.app import graph
     from ralph.app.asking import node_types, relations, when
-    from ralph.mcp.answers import frame, more_note
 
     found = graph.neighbors(
-        call.root, id, hops=hops, types=node_types(type), relations=relations(relation), at=when(as_of),
+        call.root,
+        id,
+        hops=hops,
+        types=node_types(type),
+        relations=relations(relation),
+        at=when(as_of),
         task=call.task,
-    )  # fmt: skip
+    )
     nodes = [_node_shape(each) for each in found[:limit]]
     lines = "\n".join(" ".join(filter(None, (str(each[key]) for key in ("id", "by", "name")))) for each in nodes)
     notes = [more_note(len(found) - len(nodes))]
@@ -534,8 +531,6 @@ def graph_neighbors(
 
 
 def _node_shape(reached: "ReachedNode") -> dict[str, object]:
-    from ralph.mcp.answers import one_line
-
     node, edge = reached.node, reached.via
     by = ""
     if edge is not None:
@@ -549,7 +544,6 @@ def _node_shape(reached: "ReachedNode") -> dict[str, object]:
 def status(call: ToolCall) -> ToolAnswer:
     """What is remembered here, in numbers."""
     from ralph.app import status as statuses
-    from ralph.mcp.answers import one_line, report
 
     found = statuses.show(call.root, call.env)
     counts = found.size.counts
