@@ -1,4 +1,4 @@
-"""Insights on disk: extracted at once or bit by bit, merged, and judged by people for good."""
+"""Insights: extraction at once or by iteration, merging, and decisions of people."""
 
 import json
 from dataclasses import replace
@@ -64,7 +64,7 @@ def stored(root: Path, name: str) -> list[Record]:
     return [each.record for each in insights.list_(root, task_id=name)]
 
 
-def test_everything_on_record_of_a_task_is_looked_at(root: Path, name: str) -> None:
+def test_all_records_of_a_task_are_read(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
     observe(root, session(*TEACHING[BUILD]), "host-d1")
     observe(root, session(*TEACHING["a migration before the tests"], name="x"), "other", name)
@@ -89,7 +89,7 @@ def test_everything_on_record_of_a_task_is_looked_at(root: Path, name: str) -> N
     assert all(each.status is Status.PROPOSED for each in done.added)
 
 
-def test_knowledge_belongs_to_the_iteration_that_gave_it(root: Path, name: str) -> None:
+def test_knowledge_counts_for_the_iteration_that_gave_it(root: Path, name: str) -> None:
     other = task.add(root, "Something else").task.id
     sigil = KnowledgeSigil(
         "Nightly reset", ("db",), "The staging database is reset at 02:00, so never keep fixtures there."
@@ -115,7 +115,7 @@ def given(root: Path, name: str, iteration: int, text: str, task_id: str = "") -
     insights.extract(root, name, run=entry.run, iteration=iteration)
 
 
-def test_the_same_knowledge_in_two_iterations_was_seen_twice(root: Path, name: str) -> None:
+def test_same_knowledge_in_two_iterations_counts_as_two(root: Path, name: str) -> None:
     given(root, name, 1, RESET)
     assert not is_well_evidenced(stored(root, name)[0])
     given(root, name, 2, RESET)
@@ -125,14 +125,14 @@ def test_the_same_knowledge_in_two_iterations_was_seen_twice(root: Path, name: s
     assert stored(root, name) == found
 
 
-def test_other_knowledge_under_the_same_title_was_seen_once(root: Path, name: str) -> None:
+def test_other_knowledge_with_the_same_title_counts_as_one(root: Path, name: str) -> None:
     given(root, name, 1, RESET)
     given(root, name, 2, "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.")
     insights.extract(root, name)
     assert [(each.extra["count"], len(places(each))) for each in stored(root, name)] == [(1, 1), (1, 1)]
 
 
-def test_knowledge_of_another_tasks_iteration_is_not_this_ones(root: Path, name: str) -> None:
+def test_knowledge_of_another_task_is_not_read(root: Path, name: str) -> None:
     other = task.add(root, "Something else").task.id
     given(root, name, 1, RESET, other)
     given(root, name, 2, "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.", other)
@@ -140,7 +140,7 @@ def test_knowledge_of_another_tasks_iteration_is_not_this_ones(root: Path, name:
     assert insights.extract(root, name).added == ()
 
 
-def test_what_hooks_observed_in_a_session_belongs_to_the_iteration_that_ended_after_it(root: Path, name: str) -> None:
+def test_observation_counts_for_the_iteration_that_ended_after_it(root: Path, name: str) -> None:
     for number in (1, 2):
         entry = JournalEntry(
             "run-1a2b3c4d", number, Outcome.DONE, name, session="scripted", notes=learned(PROTO) if number == 1 else "",
@@ -157,7 +157,7 @@ def test_what_hooks_observed_in_a_session_belongs_to_the_iteration_that_ended_af
     assert places(stored(root, name)[0]) == ("run-1a2b3c4d#1", "run-1a2b3c4d#2")
 
 
-def test_a_count_that_held_copies_and_sessions_as_places_is_put_right(root: Path, name: str) -> None:
+def test_count_of_an_older_version_is_corrected(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
     insights.extract(root, name)
     wrong = {"count": 7, "places": ["host-d1", "found-5b0519cc"], "repeats": {"host-d1": 5}}
@@ -178,9 +178,7 @@ def test_a_count_that_held_copies_and_sessions_as_places_is_put_right(root: Path
         ('{"insights": {"a": 1}}\n', 1, "`insights` should be a list"),
     ],
 )
-def test_a_damaged_file_is_told_with_its_line_and_never_written_over(
-    root: Path, name: str, text: str, line: int, what: str
-) -> None:
+def test_damaged_file_is_reported_and_never_overwritten(root: Path, name: str, text: str, line: int, what: str) -> None:
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     files.write(path, text)
     note(root, name, 1, PROTO)
@@ -197,7 +195,7 @@ def test_a_damaged_file_is_told_with_its_line_and_never_written_over(
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_an_insight_that_cannot_be_read_is_told_and_the_others_are_listed(root: Path, name: str) -> None:
+def test_unreadable_insight_is_reported_and_the_others_are_listed(root: Path, name: str) -> None:
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     files.write(path, '{"insights": [\n{"id": "a"},\n{"id": "b", "kind": "fix", "text": "One"}]}\n')
     assert [each.record.id for each in insights.list_(root)] == ["b"]
@@ -206,7 +204,7 @@ def test_an_insight_that_cannot_be_read_is_told_and_the_others_are_listed(root: 
     ]
 
 
-def test_a_second_extraction_changes_nothing(root: Path, name: str) -> None:
+def test_second_extraction_changes_nothing(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
     insights.extract(root, name)
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
@@ -216,7 +214,7 @@ def test_a_second_extraction_changes_nothing(root: Path, name: str) -> None:
     assert path.read_bytes() == before
 
 
-def test_bit_by_bit_and_all_at_once_give_the_same(root: Path, name: str) -> None:
+def test_extraction_by_iteration_equals_extraction_at_once(root: Path, name: str) -> None:
     other = task.add(root, "The same again").task.id
     for number, words in enumerate((PROTO, "Did the form. All tests pass.", PROTO_AGAIN), 1):
         entry = note(root, name, number, words)
@@ -231,7 +229,7 @@ def test_bit_by_bit_and_all_at_once_give_the_same(root: Path, name: str) -> None
     assert is_well_evidenced(ours[0])
 
 
-def test_an_iteration_is_extracted_without_the_sessions_of_others(root: Path, name: str) -> None:
+def test_extraction_of_an_iteration_ignores_other_sessions(root: Path, name: str) -> None:
     note(root, name, 1, "")
     note(root, name, 2, "")
     observe(root, session(*TEACHING[BUILD]), "host-d1")
@@ -240,7 +238,7 @@ def test_an_iteration_is_extracted_without_the_sessions_of_others(root: Path, na
     assert [each.text[:11] for each in done.added] == ["`pytest -q`"]
 
 
-def test_what_a_person_said_of_an_insight_stays(root: Path, name: str) -> None:
+def test_decision_of_a_person_stays(root: Path, name: str) -> None:
     note(root, name, 1, f"{PROTO}\n\nThe cache of `vite` must be emptied after each upgrade of node_modules.")
     added = insights.extract(root, name).added
     review.reject(root, added[0].id)
@@ -253,7 +251,7 @@ def test_what_a_person_said_of_an_insight_stays(root: Path, name: str) -> None:
     assert len(evidence(stored(root, name)[0])) == 2
 
 
-def test_what_a_person_wrote_into_the_file_stays_byte_for_byte(root: Path, name: str) -> None:
+def test_members_that_a_person_added_stay(root: Path, name: str) -> None:
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     mine = {
         "version": 1,
@@ -267,7 +265,7 @@ def test_what_a_person_wrote_into_the_file_stays_byte_for_byte(root: Path, name:
     assert '"x": 1' in text
 
 
-def test_an_insight_that_a_person_reworded_is_not_proposed_again(root: Path, name: str) -> None:
+def test_reworded_insight_is_not_proposed_again(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
     insights.extract(root, name)
     found = insights.list_(root)[0]
@@ -276,7 +274,7 @@ def test_an_insight_that_a_person_reworded_is_not_proposed_again(root: Path, nam
     assert [each.text for each in stored(root, name)] == ["Protobuf first."]
 
 
-def test_a_secret_is_masked_before_it_is_written(root: Path, name: str) -> None:
+def test_secret_is_redacted(root: Path, name: str) -> None:
     record = session(
         ("fail", "npm test", "Error: Cannot find module 'x'"), ("ok", f"export NPM_TOKEN={TOKEN}"), ("ok", "npm test")
     )
@@ -287,21 +285,21 @@ def test_a_secret_is_masked_before_it_is_written(root: Path, name: str) -> None:
     assert "export NPM_TOKEN=" in text
 
 
-def test_nothing_on_record_writes_nothing(root: Path, name: str) -> None:
+def test_task_without_records_writes_nothing(root: Path, name: str) -> None:
     assert insights.extract(root, name).added == ()
     assert not (paths.tasks_folder(root) / name / "memory").exists()
     with pytest.raises(NotFound):
         insights.extract(root, "t-000000")
 
 
-def test_another_tasks_observations_are_not_this_ones(root: Path, name: str) -> None:
+def test_observations_of_another_task_are_not_read(root: Path, name: str) -> None:
     observe(root, session(*TEACHING[BUILD]), "host-d1", "t-ffffff")
     assert insights.extract(root, name).added == ()
     note(root, name, 1, "")  # in the same session of the host
     assert insights.extract(root, name).added == ()
 
 
-def test_insights_are_listed_by_task_and_status_and_found_by_their_short_id(root: Path, name: str) -> None:
+def test_insights_are_listed_by_task_and_status_and_found_by_short_id(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
     added = insights.extract(root, name).added[0]
     assert [each.record.id for each in insights.list_(root)] == [added.id]
@@ -315,7 +313,7 @@ def test_insights_are_listed_by_task_and_status_and_found_by_their_short_id(root
         insights.status_named("maybe")
 
 
-def test_what_is_written_reads_back(root: Path, name: str) -> None:
+def test_written_insights_are_parsed_again(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
     added = insights.extract(root, name).added
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"

@@ -168,9 +168,9 @@ def promote_(
       ralph review promote obs-12ab --to memory -t fix --text "npm test needs npm run build first"
     """
     call = invocation(ctx)
-    split_command = text_argument(text, None) if text is not None else ""
+    new_text = text_argument(text, None) if text is not None else ""
     promotion = promote.promote(
-        call.root, record_id, Target(to), text=split_command, kind=kind, page=page, dry_run=dry_run, force=force,
+        call.root, record_id, Target(to), text=new_text, kind=kind, page=page, dry_run=dry_run, force=force,
         patterns=call.config.privacy.patterns,
     )  # fmt: skip
     where = paths.shown(promotion.path, call.root)
