@@ -131,8 +131,9 @@ class Player:
     async def play_hangs(self, session: str) -> None:
         child = subprocess.Popen(
             [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"],
-            start_new_session=True, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+        )
         self.note(pids=[os.getpid(), child.pid])
         await self.say("hanging", session)
         await self.cancelled.wait()

@@ -46,7 +46,7 @@ def test_it_is_an_agent_and_those_that_are_known_can_only_read() -> None:
     assert Acp(("/opt/bin/claude-agent-acp",)).reads_only
 
 
-def test_settings_are_for_claude_by_itself_or_behind_the_protocol_and_for_nobody_else() -> None:
+def test_only_claude_gets_settings() -> None:
     for agent in (Claude(), Acp(("node", "/opt/claude-agent-acp/dist/index.js"))):
         taker = as_claude(agent)
         assert taker is not None
@@ -82,12 +82,12 @@ def test_settings_reach_a_session_that_goes_on(folder: Path) -> None:
     assert heard(folder)["meta"] == {"options": {"settings": REFUSED}}
 
 
-def test_without_settings_nothing_is_said_beyond_the_protocol(folder: Path) -> None:
+def test_without_settings_nothing_beyond_the_protocol_is_sent(folder: Path) -> None:
     played("talks", folder)
     assert heard(folder)["meta"] is None
 
 
-def test_a_turn_is_told_and_we_offer_neither_files_nor_terminals(folder: Path) -> None:
+def test_a_turn_is_reported_and_we_offer_neither_files_nor_terminals(folder: Path) -> None:
     shown: list[str] = []
     reply = played("talks", folder, show=shown.append, environment={"RALPH_RUN": "r-1"})
     assert reply == Reply("one two", model="small", cost=0.5, session="s-1")
@@ -150,13 +150,13 @@ def test_a_model_is_chosen_among_those_that_it_offers(folder: Path) -> None:
         ("refuses", StopReason.REFUSAL, ""),
     ],
 )
-def test_what_goes_wrong_is_told(folder: Path, part: str, stop: StopReason, words: str) -> None:
+def test_errors_are_reported(folder: Path, part: str, stop: StopReason, words: str) -> None:
     reply = played(part, folder)
     assert reply.stop is stop
     assert words in reply.error
 
 
-def test_what_was_said_before_a_failure_is_kept_and_the_failures_own_words_are_the_error(folder: Path) -> None:
+def test_text_before_a_failure_stays_and_its_message_is_the_error(folder: Path) -> None:
     assert played("fails", folder).text == "half"
 
 
@@ -185,7 +185,7 @@ def test_it_runs_beside_other_threads_as_well(folder: Path) -> None:
 
 
 class TestNothingIsLeftBehind:
-    def test_a_stop_is_told_to_the_agent_and_its_child_is_gone(self, folder: Path) -> None:
+    def test_a_stop_cancels_the_agent_and_ends_its_child(self, folder: Path) -> None:
         shown: list[str] = []
         reply = played("hangs", folder, show=shown.append, stopped=lambda: bool(shown))
         assert (reply.stop, reply.text, reply.session) == (StopReason.CANCELLED, "hanging", "s-1")

@@ -14,9 +14,16 @@ from ralph.model.work import Agent, Ask, ProcessResult, StopReason, ToolCall
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-opus-5-5"}
 GOOD = {
-    "type": "result", "subtype": "success", "is_error": False, "result": "DONE", "stop_reason": "end_turn",
-    "total_cost_usd": 0.003, "session_id": "s-1", "terminal_reason": "completed", "api_error_status": None,
-}  # fmt: skip
+    "type": "result",
+    "subtype": "success",
+    "is_error": False,
+    "result": "DONE",
+    "stop_reason": "end_turn",
+    "total_cost_usd": 0.003,
+    "session_id": "s-1",
+    "terminal_reason": "completed",
+    "api_error_status": None,
+}
 Event = dict[str, Any]
 
 
@@ -47,7 +54,7 @@ def test_it_is_an_agent_that_can_only_read() -> None:
     assert (agent.name, agent.reads_only) == ("claude", True)
 
 
-def test_a_whole_turn_is_told(tmp_path: Path) -> None:
+def test_a_complete_turn(tmp_path: Path) -> None:
     shown: list[str] = []
     events = [
         INIT,
@@ -153,13 +160,15 @@ class TestHowItEnds:
 
     def test_a_session_that_is_not_there(self, tmp_path: Path) -> None:
         end = {
-            "type": "result", "subtype": "error_during_execution", "is_error": True,
+            "type": "result",
+            "subtype": "error_during_execution",
+            "is_error": True,
             "errors": ["No conversation found with session ID: s-9"],
-        }  # fmt: skip
+        }
         reply = asked(player(tmp_path / "p", [end], code=1), tmp_path, session="s-9")
         assert (reply.stop, reply.error) == (StopReason.CRASHED, "No conversation found with session ID: s-9")
 
-    def test_a_crash_in_the_middle_keeps_what_was_said_and_done(self, tmp_path: Path) -> None:
+    def test_a_crash_in_the_middle_keeps_text_and_tool_calls(self, tmp_path: Path) -> None:
         events = [INIT, said(text("A"), use(1, "Write", file_path="a.py"))]
         reply = asked(player(tmp_path / "p", events, raw='{"type":"assi', err="boom", code=7), tmp_path)
         assert (reply.stop, reply.error) == (StopReason.CRASHED, "claude exited with 7: boom")
@@ -181,7 +190,7 @@ class TestHowItEnds:
 
 
 class TestOddOutput:
-    def test_what_is_no_json_is_kept_as_text(self, tmp_path: Path) -> None:
+    def test_output_that_is_no_json_is_text(self, tmp_path: Path) -> None:
         reply = asked(player(tmp_path / "p", [GOOD], raw="warning: odd\n{broken\n[1]\n"), tmp_path)
         assert (reply.text, reply.stop) == ("warning: odd\n\n{broken\n\n[1]", StopReason.END_TURN)
 

@@ -30,7 +30,7 @@ def test_it_is_an_agent_that_can_only_read() -> None:
     assert (agent.name, agent.reads_only) == ("codex", True)
 
 
-def test_a_whole_turn_is_told(tmp_path: Path) -> None:
+def test_a_complete_turn(tmp_path: Path) -> None:
     shown: list[str] = []
     changes = [{"path": str(tmp_path / "a.txt"), "kind": "update"}, {"path": "b.txt", "kind": "add"}]
     events = [
@@ -104,7 +104,7 @@ def test_a_session_that_is_not_there_is_a_crash(tmp_path: Path) -> None:
     assert (reply.stop, reply.error) == (StopReason.CRASHED, f"codex exited with 1: {err}")
 
 
-def test_what_is_no_json_is_kept_as_text(tmp_path: Path) -> None:
+def test_output_that_is_no_json_is_text(tmp_path: Path) -> None:
     reply = asked(player(tmp_path / "p", [*BEGIN, END], raw="odd\n"), tmp_path)
     assert reply.text == "odd"
 

@@ -42,7 +42,7 @@ def test_a_shell_runs_only_when_asked_and_never_sees_the_prompt_as_code(tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failing_program_is_a_crash_with_the_end_of_what_it_said(tmp_path: Path) -> None:
+def test_a_failing_program_is_a_crash_with_the_end_of_its_output(tmp_path: Path) -> None:
     code = "import sys; print('half'); sys.stderr.write('reason'); sys.exit(4)"
     reply = CommandAgent([sys.executable, "-c", code]).run(Ask("p", tmp_path))
     assert (reply.text, reply.stop) == ("half\n", StopReason.CRASHED)

@@ -83,7 +83,7 @@ def test_what_a_server_started_ends_with_it_even_outside_of_its_group(tmp_path: 
     assert living(*started(pids)) == []
 
 
-def test_a_program_that_ends_early_has_failed_and_its_complaint_is_told(tmp_path: Path) -> None:
+def test_a_program_that_ends_early_has_failed_with_its_error_output(tmp_path: Path) -> None:
     answer = one(tmp_path, program("a", "crash", tmp_path / "pids"))
     assert answer.status is ServerStatus.FAILED
     assert "cannot find the database" in answer.why
@@ -139,5 +139,5 @@ def test_nothing_of_a_failure_is_printed(tmp_path: Path, capfd: pytest.CaptureFi
     assert capfd.readouterr() == ("", "")
 
 
-def test_to_ask_nobody_is_fine(tmp_path: Path) -> None:
+def test_no_servers_give_no_answers(tmp_path: Path) -> None:
     assert ask(tmp_path) == {}

@@ -77,7 +77,7 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Family]:
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_what_it_says_and_how_it_ended_are_told(tmp_path: Path) -> None:
+def test_output_and_exit_code_are_returned(tmp_path: Path) -> None:
     code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
     assert run(python(code), cwd=tmp_path) == ProcessResult(3, "out\n", "err\n")
 
@@ -147,7 +147,7 @@ def test_output_is_heard_as_it_comes_and_a_character_is_never_torn(tmp_path: Pat
     assert heard[0] in ("gr", "grün")
 
 
-def test_only_the_beginning_and_the_end_of_too_much_are_kept(tmp_path: Path) -> None:
+def test_long_output_is_truncated_in_the_middle(tmp_path: Path) -> None:
     heard: list[int] = []
     code = "import sys; sys.stdout.write('a' * 500_000 + 'b' * 500_000)"
     done = run(python(code), cwd=tmp_path, limit=1000, on_output=lambda text: heard.append(len(text)))
@@ -283,8 +283,6 @@ def test_the_family_is_found_with_ps_as_well(monkeypatch: pytest.MonkeyPatch, tm
         child.kill()
         child.communicate()
 
-
-# --- the processes of this machine -----------------------------------------------------------------
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 WAITING = "print('up', flush=True); input()"

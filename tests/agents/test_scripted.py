@@ -20,8 +20,9 @@ def test_a_step_says_and_writes_and_costs(tmp_path: Path) -> None:
     shown: list[str] = []
     agent: Agent = ScriptedAgent([Step(say="DONE", write={"src/a.txt": "hello\r\n"}, cost=0.25)])
     reply = agent.run(Ask("p", tmp_path, model="m", show=shown.append))
-    assert reply == Reply("DONE", calls=(ToolCall("write", ("src/a.txt",), writes=True),), model="m", cost=0.25,
-                          session="scripted")  # fmt: skip
+    assert reply == Reply(
+        "DONE", calls=(ToolCall("write", ("src/a.txt",), writes=True),), model="m", cost=0.25, session="scripted"
+    )
     assert (tmp_path / "src/a.txt").read_bytes() == b"hello\r\n"
     assert (shown, reply.files) == (["DONE\n"], ("src/a.txt",))
 
@@ -86,7 +87,7 @@ def test_a_command_ends_with_the_time_as_well(tmp_path: Path) -> None:
     assert ScriptedAgent([step]).run(Ask("p", tmp_path, timeout=0.2)).stop is StopReason.TIMEOUT
 
 
-def test_a_reason_to_stop_and_an_error_are_told(tmp_path: Path) -> None:
+def test_stop_reason_and_error_are_returned(tmp_path: Path) -> None:
     reply = ScriptedAgent([Step(stop=StopReason.UNAVAILABLE, error="no network")]).run(Ask("p", tmp_path))
     assert (reply.stop, reply.error) == (StopReason.UNAVAILABLE, "no network")
 
@@ -100,23 +101,32 @@ class TestScripts:
             encoding="utf-8",
         )
         assert load_script(path).steps == (
-            Step(say="ä", write={"a": "b"}, run=(("true",),), stop=StopReason.REFUSAL, cost=1, model="m", error="e",
-                 iteration=2, when="w"),
-        )  # fmt: skip
+            Step(
+                say="ä",
+                write={"a": "b"},
+                run=(("true",),),
+                stop=StopReason.REFUSAL,
+                cost=1,
+                model="m",
+                error="e",
+                iteration=2,
+                when="w",
+            ),
+        )
 
     @pytest.mark.parametrize("text", ["{", "", "\udcff"])
-    def test_a_file_that_is_no_json_is_told(self, tmp_path: Path, text: str) -> None:
+    def test_a_file_that_is_no_json_is_an_error(self, tmp_path: Path, text: str) -> None:
         path = tmp_path / "script.json"
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
         with pytest.raises(Unreadable, match="no JSON"):
             load_script(path)
 
-    def test_a_file_that_is_not_there_is_told(self, tmp_path: Path) -> None:
+    def test_a_missing_file_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(Unreadable, match="no such script"):
             load_script(tmp_path / "none.json")
 
     @pytest.mark.parametrize("text", ["{}", "3", '{"steps": 1}'])
-    def test_a_file_without_steps_is_told(self, tmp_path: Path, text: str) -> None:
+    def test_a_file_without_steps_is_an_error(self, tmp_path: Path, text: str) -> None:
         path = tmp_path / "script.json"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(UsageError, match="holds no steps"):
@@ -137,7 +147,7 @@ class TestScripts:
             ({"stop": "never"}, "never"),
         ],
     )
-    def test_a_wrong_step_is_told_with_its_place(self, value: object, words: str) -> None:
+    def test_a_wrong_step_is_reported_with_its_number(self, value: object, words: str) -> None:
         with pytest.raises(UsageError, match=words) as caught:
             parse_step(value, "s.json: step 3")
         assert caught.value.message.startswith("s.json: step 3")

@@ -60,7 +60,7 @@ def test_only_a_command_may_run_in_a_shell() -> None:
         create_agent("claude", in_shell=True)
 
 
-def test_a_missing_script_is_told(tmp_path: Path) -> None:
+def test_a_missing_script_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Unreadable):
         create_agent("scripted", script=tmp_path / "none.json")
 
@@ -80,7 +80,7 @@ def test_auto_says_so_when_there_is_none() -> None:
         create_agent("auto")
 
 
-def test_what_is_installed_is_told_with_its_version(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_agents_are_listed_with_their_version(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = player(bare / "p").installed("claude")
     monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
     told = {each.name: each for each in list_agents(bare)}
@@ -91,7 +91,7 @@ def test_what_is_installed_is_told_with_its_version(bare: Path, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("bare")
-def test_what_is_missing_or_broken_is_told(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_and_broken_agents_are_listed(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = bare / "bin" / "codex"
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\necho cannot load >&2\nexit 127\n", encoding="utf-8")
@@ -133,9 +133,6 @@ def test_a_check_says_what_is_wrong_and_what_to_do(tmp_path: Path, reply: Reply,
 def test_a_check_of_a_hanging_agent_ends(tmp_path: Path) -> None:
     agent = create_agent("command", command=[sys.executable, "-c", "import time; time.sleep(600)"])
     assert check_agent(agent, tmp_path, timeout=0.3).reply.stop is StopReason.TIMEOUT
-
-
-# --- the agent of a loop -------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -24,22 +24,30 @@ def tool(title: str, minute: int, kind: ObservationKind = ObservationKind.TOOL_U
 
 def test_turns_stand_in_the_order_of_their_times_with_the_tools_before_an_answer() -> None:
     held = [
-        note("Do it.", 0, "human"), note("Done.", 9, "agent"), tool("Read a", 1),
-        tool("Bash: make", 2, ObservationKind.ERROR), note("found it\nmore", 3, "agent", agent_id="x"),
-    ]  # fmt: skip
+        note("Do it.", 0, "human"),
+        note("Done.", 9, "agent"),
+        tool("Read a", 1),
+        tool("Bash: make", 2, ObservationKind.ERROR),
+        note("found it\nmore", 3, "agent", agent_id="x"),
+    ]
     user, assistant = chat_history.to_turns(held)
     assert user == Turn(Speaker.USER, "2026-11-10T10:00:00Z", "Do it.")
     assert assistant.text == "Done."
     assert [(each.title, each.failed) for each in assistant.tools] == [
-        ("Read a", False), ("Bash: make", True), ("subagent: found it", False),
-    ]  # fmt: skip
+        ("Read a", False),
+        ("Bash: make", True),
+        ("subagent: found it", False),
+    ]
 
 
 def test_tools_without_an_answer_stand_alone() -> None:
     held = [note("Do it.", 0, "human"), tool("Read a", 1), note("Again.", 2, "human"), tool("Read b", 3)]
     assert [(each.by.value, each.text, len(each.tools)) for each in chat_history.to_turns(held)] == [
-        ("user", "Do it.", 0), ("assistant", "", 1), ("user", "Again.", 0), ("assistant", "", 1),
-    ]  # fmt: skip
+        ("user", "Do it.", 0),
+        ("assistant", "", 1),
+        ("user", "Again.", 0),
+        ("assistant", "", 1),
+    ]
 
 
 def test_what_was_used_several_times_is_counted_and_of_many_the_first_are_named() -> None:
@@ -60,11 +68,15 @@ def test_a_whole_text_takes_the_place_of_its_observation(tmp_path: Path) -> None
     assert turn.text == "why is it so slow?"
 
 
-def test_a_page_and_a_screen_hold_all_that_was_said(tmp_path: Path) -> None:
+def test_page_and_terminal_have_every_message(tmp_path: Path) -> None:
     put(
-        tmp_path, "s", about("s", host="claude", started_at="2026-11-10T09:59:00Z"), line("s", 1, "why is it slow?"),
-        line("s", 2, "ran make", ObservationKind.TOOL_USE, "tool"), line("s", 3, "The cache.\n\nReally.", by="agent"),
-    )  # fmt: skip
+        tmp_path,
+        "s",
+        about("s", host="claude", started_at="2026-11-10T09:59:00Z"),
+        line("s", 1, "why is it slow?"),
+        line("s", 2, "ran make", ObservationKind.TOOL_USE, "tool"),
+        line("s", 3, "The cache.\n\nReally.", by="agent"),
+    )
     found = chat_history.read_history(tmp_path, "s")
     assert chat_history.render_markdown(found) == (
         "# why is it slow?\n\n- session: s\n- mode: agent\n- host: claude\n- started: 2026-11-10 09:59\n- messages: 2\n"
@@ -80,7 +92,9 @@ def test_a_page_and_a_screen_hold_all_that_was_said(tmp_path: Path) -> None:
     assert shape["messages"] == [
         {"role": "user", "at": "2026-11-10T10:01:00Z", "text": "why is it slow?", "tools": []},
         {
-            "role": "assistant", "at": "2026-11-10T10:03:00Z", "text": "The cache.\n\nReally.",
+            "role": "assistant",
+            "at": "2026-11-10T10:03:00Z",
+            "text": "The cache.\n\nReally.",
             "tools": [{"title": "ran make", "at": "2026-11-10T10:02:00Z", "failed": False}],
         },
-    ]  # fmt: skip
+    ]

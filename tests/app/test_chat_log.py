@@ -55,7 +55,7 @@ def test_an_answer_that_no_hook_heard_is_added_behind_the_prompt_that_one_did(he
     assert kinds(here) == ["prompt", "answer"]
 
 
-def test_without_hooks_the_tools_are_told_as_well_and_carry_the_task(here: Place) -> None:
+def test_without_hooks_tools_are_recorded_with_the_task(here: Place) -> None:
     used = (
         ToolCall("Read", ("a.py",)),
         ToolCall("Edit", ("b.py",), writes=True),

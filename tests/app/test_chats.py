@@ -59,7 +59,7 @@ def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place
     assert f'resume {HOST} --fork --mode agent "..."' in refused.value.hint
 
 
-def test_a_mode_that_nobody_understands_is_plan(here: Place) -> None:
+def test_an_unknown_mode_is_plan(here: Place) -> None:
     here.new("Work.", *answers("Yes."))
     log = log_file(here.root, HOST)
     log.write_text(here.log(HOST).replace('"mode":"agent"', '"mode":"godlike"'), encoding="utf-8", newline="")
@@ -86,7 +86,7 @@ def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Pla
     assert agent.asks == []
 
 
-def test_a_fork_is_told_what_was_said_and_keeps_only_what_is_new(here: Place) -> None:
+def test_a_fork_gets_the_history_and_records_only_new_messages(here: Place) -> None:
     here.new("The word is PELICAN.", *answers("I see ``` it."), mode=Mode.PLAN)
     agent = here.by(*answers("Done.", session="other-1"))
     said = chats.fork(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT), agent=agent)
@@ -117,7 +117,7 @@ def test_a_fork_outlives_its_task_and_its_folder(here: Place) -> None:
         "it cannot go on with an earlier session",
     ],
 )
-def test_a_session_that_its_host_has_lost_is_told_and_nothing_is_recorded(here: Place, words: str) -> None:
+def test_a_session_that_its_host_has_lost_is_an_error_and_not_recorded(here: Place, words: str) -> None:
     here.new("Hello.", *answers("Hi."))
     before = here.log(HOST)
     with pytest.raises(NotFound, match=f"codex does not know the session {HOST} any more") as lost:
@@ -144,7 +144,7 @@ def test_a_session_that_hooks_have_recorded_can_be_resumed_in_its_mode(here: Pla
 
 
 @pytest.mark.parametrize("host", ["--dangerously-skip-permissions", "a b", ""])
-def test_an_id_that_a_program_could_take_for_an_option_is_not_handed_to_it(here: Place, host: str) -> None:
+def test_an_id_that_looks_like_an_option_is_refused(here: Place, host: str) -> None:
     path = log_file(here.root, "odd")
     path.parent.mkdir(parents=True)
     about = {"agent": "codex", "mode": "agent", "host": host}
@@ -193,7 +193,7 @@ def test_claude_code_is_given_an_id_so_that_a_chat_is_known_while_it_runs(here: 
     assert here.told(said.chat.id) == [("user", "Hello."), ("assistant", "Hi.")]
 
 
-def test_an_empty_message_and_an_unknown_task_ask_nobody(here: Place) -> None:
+def test_an_empty_message_or_an_unknown_task_starts_no_agent(here: Place) -> None:
     with pytest.raises(UsageError, match="there is no message"):
         here.new(" \n", *answers("Hi."))
     with pytest.raises(NotFound, match="there is no task t-nope"):
@@ -210,7 +210,7 @@ def test_a_silent_chat_can_go_on_and_keeps_no_word(here: Place) -> None:
     assert here.told(HOST) == [("user", "Aloud."), ("assistant", "Yes.")]
 
 
-def test_a_stopped_turn_keeps_what_was_said_until_then(here: Place) -> None:
+def test_a_stopped_turn_records_its_text(here: Place) -> None:
     cut = Reply("I was about to", StopReason.CANCELLED, session=HOST, error="it was stopped")
     said = here.new("Go.", lambda ask: cut)
     assert said.reply.stop is StopReason.CANCELLED
@@ -240,9 +240,17 @@ def test_a_new_plan_in_claude_code_has_an_id_and_reading_tools_alone(here: Place
     request = ChatRequest(task=here.task, mode=Mode.PLAN, model="opus")
     opening = chats.client_for_new(here.root, here.config, request, agent=Claude())
     assert opening.argv == (
-        "claude", "--session-id", opening.chat.id, "--permission-mode", "dontAsk", "--tools", "Read,Glob,Grep",
-        "--strict-mcp-config", "--model", "opus",
-    )  # fmt: skip
+        "claude",
+        "--session-id",
+        opening.chat.id,
+        "--permission-mode",
+        "dontAsk",
+        "--tools",
+        "Read,Glob,Grep",
+        "--strict-mcp-config",
+        "--model",
+        "opus",
+    )
     assert opening.environment["RALPH_TASK"] == here.task
     assert opening.folder == here.root
     chats.log_client_start(here.root, here.config, opening)
@@ -268,7 +276,7 @@ def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Plac
     assert chat_log.read_chat(here.root, "seen-1") == found
 
 
-def test_an_agent_without_a_client_is_told(here: Place) -> None:
+def test_an_agent_without_a_client_is_an_error(here: Place) -> None:
     agent = here.by(*answers("Hi."), name="acp")
     with pytest.raises(UsageError, match="'acp' has no client to open"):
         chats.client_for_new(here.root, here.config, ChatRequest(task=here.task), agent=agent)
@@ -306,10 +314,7 @@ def killed(here: Place, mode: Mode = Mode.PLAN, name: str = "codex", host: str =
         here.new("Plan.", step, mode=mode, name=name)
 
 
-# --- one at a time ---------------------------------------------------------------------------------
-
-
-def test_a_second_process_is_refused_and_told_who_speaks_and_a_dead_one_is_nobodys_obstacle(here: Place) -> None:
+def test_a_second_process_is_refused_until_the_first_one_is_gone(here: Place) -> None:
     words = [sys.executable, "-c", HOLDER, str(here.root), HOST]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as other:
         assert other.stdout is not None
@@ -360,9 +365,6 @@ def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_i
     assert [each.id for each in sessions.list_(here.root)[0]] == [HOST], "the id of ours is gone"
 
 
-# --- the mode, before anything else ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("name", "host"), [("codex", "codex"), ("acp", "claude"), ("acp", "gemini")])
 def test_a_plan_that_was_killed_in_its_first_turn_is_resumed_as_a_plan(here: Place, name: str, host: str) -> None:
     killed(here, name=name, host=host)
@@ -396,7 +398,7 @@ def test_only_the_first_session_since_is_taken_for_the_chat_that_was_killed(here
     assert chats.find_chat(here.root, "later-1").mode is Mode.AGENT, "and it is taken once"
 
 
-def test_a_chat_of_which_nobody_recorded_anything_is_shown_and_can_be_forked(here: Place) -> None:
+def test_a_chat_without_messages_is_shown_and_can_be_forked(here: Place) -> None:
     killed(here, seen="")
     [left] = sessions.list_(here.root)[0]
     assert (left.mode, left.task, left.messages) == ("plan", here.task, 0)
@@ -406,7 +408,7 @@ def test_a_chat_of_which_nobody_recorded_anything_is_shown_and_can_be_forked(her
     assert (forked.chat.mode, forked.chat.source) == (Mode.PLAN, left.id)
 
 
-def test_an_agent_that_told_no_session_leaves_nothing_unless_its_hooks_have_seen_it(here: Place) -> None:
+def test_an_agent_without_a_session_id_leaves_nothing_unless_hooks_recorded_it(here: Place) -> None:
     nothing = Reply("", StopReason.CANCELLED, error="it was stopped")
     with pytest.raises(RalphError, match="codex did not begin: it was stopped"):
         here.new("Plan.", lambda ask: nothing, mode=Mode.PLAN)

@@ -25,10 +25,22 @@ from ralph.store import db, files
 PROJECT = Path(__file__).parents[2]
 TOKEN = "ghp_" + "x7Kq9ZtR2mWv5LpY8sDf3GhJ6nBc1QaE4uTo"
 WHOLE = JournalEntry(
-    "run-1a2b3c4d", 3, Outcome.RETRIED, "t-abc123", "Parse headers", "f-00ff00", "claude", "opus", 198.3, 1.1155,
-    ("src/parser.rs", "tests/parser.rs"), "Fails on an empty header.\n다음: 파서를 고친다.", "2026-11-10T10:00:00Z",
-    "s-1", {"criteria": [{"kind": "test_pass", "passed": False}]},
-)  # fmt: skip
+    "run-1a2b3c4d",
+    3,
+    Outcome.RETRIED,
+    "t-abc123",
+    "Parse headers",
+    "f-00ff00",
+    "claude",
+    "opus",
+    198.3,
+    1.1155,
+    ("src/parser.rs", "tests/parser.rs"),
+    "Fails on an empty header.\n다음: 파서를 고친다.",
+    "2026-11-10T10:00:00Z",
+    "s-1",
+    {"criteria": [{"kind": "test_pass", "passed": False}]},
+)
 
 
 def entry(run: str, iteration: int, notes: str = "", **more: object) -> JournalEntry:
@@ -50,9 +62,6 @@ def headings(section: str) -> list[str]:
     return [line for line in section.splitlines() if line.startswith("###")]
 
 
-# --- writing -----------------------------------------------------------------------------------
-
-
 def test_every_field_is_read_back_from_the_log_and_from_the_index(tmp_path: Path) -> None:
     written(tmp_path, WHOLE)
     assert journal.recent(tmp_path, WHOLE.run) == (WHOLE,)
@@ -61,7 +70,7 @@ def test_every_field_is_read_back_from_the_log_and_from_the_index(tmp_path: Path
     assert stat.S_IMODE(journal.run_file(tmp_path, WHOLE.run).stat().st_mode) == 0o600
 
 
-def test_an_entry_without_notes_is_kept(tmp_path: Path) -> None:
+def test_an_entry_without_notes_is_stored(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1))
     assert journal.recent(tmp_path, "run-a")[0].notes == ""
     assert journal.list_(tmp_path)[0][0].notes == ""
@@ -108,7 +117,7 @@ def test_half_an_entry_is_none_and_a_whole_one_without_its_line_end_gets_it(tmp_
     assert path.read_text(encoding="utf-8") == line
 
 
-def test_an_entry_that_two_writers_wrote_all_the_same_is_told_once(tmp_path: Path) -> None:
+def test_an_entry_that_was_written_by_two_processes_counts_once(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "parser noted"))
     files.append(journal.run_file(tmp_path, "run-a"), encode_record(journal_record(entry("run-a", 1, "parser again"))))
     assert [each.notes for each in journal.recent(tmp_path, "run-a")] == ["parser noted"]
@@ -117,8 +126,13 @@ def test_an_entry_that_two_writers_wrote_all_the_same_is_told_once(tmp_path: Pat
 
 
 def test_nothing_secret_or_private_reaches_the_disk(tmp_path: Path) -> None:
-    secret = entry("run-a", 1, f"used {TOKEN} <private>our plan</private>and it works", title=f"with {TOKEN}",
-                   extra={"failure": f"token {TOKEN}", "api_key": "q8Zr2LmX5vTn9KpW3yBd"})  # fmt: skip
+    secret = entry(
+        "run-a",
+        1,
+        f"used {TOKEN} <private>our plan</private>and it works",
+        title=f"with {TOKEN}",
+        extra={"failure": f"token {TOKEN}", "api_key": "q8Zr2LmX5vTn9KpW3yBd"},
+    )
     written(tmp_path, secret, entry("run-a", 2, "codename Falcon", files=("falcon.md",)))
     journal.append(tmp_path, entry("run-a", 3, "codename Falcon"), patterns=["Falcon"])
     log = journal.run_file(tmp_path, "run-a").read_text(encoding="utf-8")
@@ -129,7 +143,7 @@ def test_nothing_secret_or_private_reaches_the_disk(tmp_path: Path) -> None:
     assert "and it works" in log
 
 
-def test_odd_characters_and_endless_notes_are_no_error(tmp_path: Path) -> None:
+def test_control_characters_and_long_notes_are_no_error(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "half \ud83d a character\0", files=("caf\udce9",)))
     written(tmp_path, entry("run-a", 2, "word " * 100_000, files=tuple(f"{number}.py" for number in range(9_999))))
     first, second = journal.recent(tmp_path, "run-a")
@@ -144,9 +158,6 @@ def test_a_run_that_is_no_name_is_refused_and_nothing_is_written(tmp_path: Path,
     with pytest.raises(Refused, match="cannot be the id of a run"):
         journal.append(tmp_path, entry(run, 1))
     assert list(tmp_path.iterdir()) == []
-
-
-# --- what the next iteration is told -----------------------------------------------------------
 
 
 def test_the_newest_five_of_the_run_come_in_their_order(tmp_path: Path) -> None:
@@ -197,7 +208,7 @@ def test_how_old_an_entry_is_counts_from_the_newest_one_and_not_from_the_clock(t
     assert noted(journal.matches(tmp_path, "run-a", "parser headers")) == [("run-c", 1), ("run-b", 1)]
 
 
-def test_what_several_entries_say_in_the_same_words_is_told_once(tmp_path: Path) -> None:
+def test_entries_with_the_same_notes_match_once(tmp_path: Path) -> None:
     written(tmp_path, *(entry("run-b", number, "The parser is fixed.") for number in range(1, 9)))
     assert len(journal.matches(tmp_path, "run-a", "parser")) == 1
 
@@ -232,7 +243,7 @@ def test_words_that_find_nothing_are_no_error(tmp_path: Path, words: str) -> Non
 
 
 @pytest.mark.parametrize("words", ["the and of", "AND OR NOT NEAR", "a" * 9_000 + " parser", "🔥 don't 'parser"])
-def test_odd_words_are_no_error(tmp_path: Path, words: str) -> None:
+def test_any_search_text_is_no_error(tmp_path: Path, words: str) -> None:
     written(tmp_path, entry("run-a", 1, "mine"), entry("run-b", 1, "The parser is fixed."))
     assert headings(journal.section(tmp_path, "run-a", words))[0] == "### Iteration 1 [done]"
 
@@ -243,7 +254,7 @@ def test_an_empty_journal_has_no_section_and_leaves_no_trace(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_entry_is_told_right_after_it_was_written_also_while_another_process_has_the_index(tmp_path: Path) -> None:
+def test_a_new_entry_is_read_while_another_process_has_the_index(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "first"))
     journal.section(tmp_path, "run-a", "anything")
     with db.sole_writer(paths.index_file(tmp_path)):
@@ -260,9 +271,6 @@ def test_the_same_files_give_the_same_section_whatever_the_index_went_through(tm
     index.rebuild(tmp_path)
     assert journal.section(tmp_path, "run-a", "parser note") == before
     assert " of run-" in before
-
-
-# --- for people --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -325,17 +333,17 @@ def test_a_search_gives_the_best_first_and_can_be_narrowed_down(root: Path) -> N
     assert len(journal.search(root, "parser", limit=1)[0]) == 1
 
 
-# --- writers that die --------------------------------------------------------------------------
-
-
 class Keeper(Program):
     """A running `journal_writer`."""
 
     def __init__(self, root: Path) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.app.journal_writer", str(root)],
-            cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
-        )  # fmt: skip
+            cwd=PROJECT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
         self.child = 0
 
 

@@ -40,9 +40,10 @@ def test_three_iterations_and_then_success(shop: Workshop) -> None:
     run = shop.start(
         Step(say="<journal>the total is never computed</journal>"),
         Step(say="<journal>sum() it is</journal>", write={"cart.py": "def total(items):\n    return sum(items)\n"}),
-        says_done("<journal>added the file</journal>", {"ok": ""}), PASSES,
+        says_done("<journal>added the file</journal>", {"ok": ""}),
+        PASSES,
         request=LoopRequest(goal=GOAL, criteria=(CHECK,)),
-    )  # fmt: skip
+    )
     assert (run.status, run.reason, run.iterations, exit_code(run)) == (RunStatus.SUCCESS, "success", 3, 0)
     assert shop.outcomes(run) == ["blocked", "blocked", "done"]
     assert [entry.files for entry in shop.journal(run)] == [(), ("cart.py",), ("ok",)]
@@ -79,7 +80,7 @@ def test_a_verifier_that_gives_no_verdict_does_not_agree(shop: Workshop) -> None
     assert (run.reason, shop.outcomes(run)) == ("task_failed", ["retried"])
 
 
-def test_an_agent_without_a_read_only_mode_is_not_verified_and_that_is_said(shop: Workshop) -> None:
+def test_an_agent_without_a_read_only_mode_is_not_verified_with_a_note(shop: Workshop) -> None:
     run = shop.start(says_done(), reads_only=False)
     assert run.reason == "success"
     assert any("nobody verifies" in line for line in shop.said)
@@ -122,7 +123,7 @@ def test_without_a_ready_task_there_is_nothing_to_do(shop: Workshop) -> None:
     assert (run.reason, run.iterations, exit_code(run)) == ("nothing_ready", 0, 0)
 
 
-def test_a_task_that_somebody_else_ended_is_not_called_a_success(shop: Workshop) -> None:
+def test_a_task_that_was_ended_elsewhere_is_no_success(shop: Workshop) -> None:
     def cheats(ask: Ask) -> Reply:
         task.done(shop.root, ask.environment["RALPH_TASK"])
         return Reply("I have set it to done myself")
@@ -165,7 +166,7 @@ def test_configured_criteria_that_hold_already_do_not_end_the_run(shop: Workshop
     assert (run.reason, shop.outcomes(run)) == ("success", ["blocked", "done"])
 
 
-def test_the_projects_own_tests_are_taken_where_nothing_was_said(shop: Workshop) -> None:
+def test_the_projects_tests_are_the_default_criterion(shop: Workshop) -> None:
     shop.put("Makefile", "test:\n\ttest -f ok\n")
     run = shop.start(Step(say="hm", write={"ok": ""}), PASSES, request=LoopRequest(goal=GOAL))
     assert (run.reason, run.iterations) == ("success", 1), "they failed before and hold now"
@@ -196,11 +197,13 @@ def test_an_unknown_criterion_agent_task_or_feature_leaves_no_trace(shop: Worksh
     assert not paths.runs_folder(shop.root).exists()
 
 
-def test_a_crash_and_a_hang_use_up_a_retry_and_are_told(shop: Workshop) -> None:
+def test_a_crash_and_a_hang_use_up_a_retry(shop: Workshop) -> None:
     run = shop.start(
         ends(StopReason.CRASHED, "exited with 3: out of memory", LEARNED),
-        ends(StopReason.TIMEOUT, "it took too long and was ended"), says_done(), PASSES,
-    )  # fmt: skip
+        ends(StopReason.TIMEOUT, "it took too long and was ended"),
+        says_done(),
+        PASSES,
+    )
     assert shop.outcomes(run) == ["failed", "failed", "done"]
     assert "out of memory" in shop.prompt(run, 2)
     assert "took too long" in shop.prompt(run, 3)
@@ -248,7 +251,7 @@ def test_the_run_record_is_found_by_search_and_knowledge_reaches_the_next_run(sh
     assert "integer cents" in shop.prompt(second, 1)
 
 
-def test_the_scratchpad_is_archived_at_the_start_and_kept_between_iterations(shop: Workshop) -> None:
+def test_the_scratchpad_is_archived_at_the_start_and_stays_between_iterations(shop: Workshop) -> None:
     scratchpad.set_(shop.root, "left by yesterday")
 
     def notes(ask: Ask) -> Reply:

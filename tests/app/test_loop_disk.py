@@ -56,14 +56,14 @@ def test_uncommitted_staged_stashed_and_ignored_work_is_untouched_byte_for_byte(
     assert any("uncommitted changes are left as they are: " in line and "cart.py" in line for line in shop.said)
 
 
-def test_what_was_dirty_before_is_not_told_as_the_agents_work(tmp_path: Path) -> None:
+def test_files_that_were_dirty_before_are_not_the_agents_work(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     shop.put("mine.py", "mine\n")
     run = shop.start(Step(say="hm", write={"theirs.py": "x\n"}), says_done(), PASSES)
     assert shop.journal(run)[0].files == ("theirs.py",)
 
 
-def test_commits_of_the_agent_are_told_as_its_work(tmp_path: Path) -> None:
+def test_commits_of_the_agent_are_its_work(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
 
     def commits(ask: Ask) -> Reply:
@@ -115,7 +115,7 @@ def test_on_a_full_disk_the_run_ends_with_a_clear_error_and_goes_on_later(disk: 
     assert [entry.iteration for entry in shop.journal(again)] == list(range(1, again.iterations + 1))
 
 
-def test_what_is_kept_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_files_of_a_run_are_private(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     run = shop.start(says_done(), PASSES)
     kept = [paths.run_log(shop.root, run.id), *paths.run_folder(shop.root, run.id).iterdir()]

@@ -204,7 +204,7 @@ def breaks(ask: Ask) -> Reply:
     raise ZeroDivisionError("no carts to divide by")
 
 
-def test_a_fault_that_nobody_foresaw_is_the_runs_end_and_the_commands_error(shop: Workshop) -> None:
+def test_an_unexpected_exception_ends_the_run_and_is_raised(shop: Workshop) -> None:
     with pytest.raises(ZeroDivisionError):
         shop.start(writing(1), breaks)
     run = runs.current(shop.root, "")
@@ -296,7 +296,7 @@ def test_a_run_that_is_running_is_not_resumed_by_another(shop: Workshop) -> None
     assert "is running (process" in refused[0]
 
 
-def test_resume_has_the_same_wishes_as_the_start_unless_told_otherwise(shop: Workshop) -> None:
+def test_resume_has_the_options_of_the_start_unless_changed(shop: Workshop) -> None:
     request = LoopRequest(goal=GOAL, criteria=("none",), max_iterations=1, verify=False, model="small")
     shop.start(Step(say="hm"), request=request)
     run = shop.resume(Step(), says_done(), request=LoopRequest(model="large"))
@@ -323,7 +323,7 @@ def test_a_run_stops_when_its_task_was_taken_by_another(shop: Workshop) -> None:
         shop.resume(says_done())
 
 
-def test_ends_are_told_with_what_they_were(shop: Workshop) -> None:
+def test_the_last_line_names_the_reason(shop: Workshop) -> None:
     shop.retries(0)
     run = shop.start(ends(StopReason.REFUSAL, "not allowed to"))
     assert run.reason == "task_failed"

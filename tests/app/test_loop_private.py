@@ -45,19 +45,23 @@ def test_what_an_agent_says_in_all_its_sigils(shop: Workshop) -> None:
     run = shop.start(
         Step(say=f"{words}\n<journal>{words}</journal>\n<next-model>{TOKEN}</next-model>"),
         Step(say=f'<knowledge tags="cart" title="Keys {TOKEN}">{words}</knowledge>\n{words}', error=words),
-        lambda ask: Reply(f'<task-failed id="{ask.environment["RALPH_TASK"]}">{words}</task-failed>', model=TOKEN,
-                          session=TOKEN),
+        lambda ask: Reply(
+            f'<task-failed id="{ask.environment["RALPH_TASK"]}">{words}</task-failed>', model=TOKEN, session=TOKEN
+        ),
         lambda ask: Reply(words, StopReason.CRASHED, error=words),
         Step(say=f"{words}<promise>FAILURE</promise>"),
-    )  # fmt: skip
+    )
     assert (run.reason, run.iterations) == ("gave_up", 5)
     assert leaked(shop) == []
 
 
 def test_what_a_verifier_and_an_absent_agent_say(shop: Workshop) -> None:
     words = everything("no")
-    shop.start(says_done(), lambda ask: Reply("", StopReason.UNAVAILABLE, error=words),
-               Step(read_only=True, say=f"<verify-fail>{words}</verify-fail>"))  # fmt: skip
+    shop.start(
+        says_done(),
+        lambda ask: Reply("", StopReason.UNAVAILABLE, error=words),
+        Step(read_only=True, say=f"<verify-fail>{words}</verify-fail>"),
+    )
     assert leaked(shop) == []
 
 

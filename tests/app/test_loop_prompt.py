@@ -18,14 +18,33 @@ from ralph.settings import Config, Inject
 
 RUN = Run("run-00000001", "make the cart add up", failure="2 tests fail", feedback="use decimals", iterations=2)
 ORDER = (
-    "# Ralph loop: iteration 3 of at most 10", "## Assigned Task", "## Specification", "## Plan",
-    "## Retry Information", "## Feedback", "## Guardrails", "## Project Knowledge", "## Memories", "## Scratchpad",
-    "## Global Patterns", "## Memory",
-)  # fmt: skip
+    "# Ralph loop: iteration 3 of at most 10",
+    "## Assigned Task",
+    "## Specification",
+    "## Plan",
+    "## Retry Information",
+    "## Feedback",
+    "## Guardrails",
+    "## Project Knowledge",
+    "## Memories",
+    "## Scratchpad",
+    "## Global Patterns",
+    "## Memory",
+)
 PARTS = (
-    "integer cents", "payment keys", "banker rounding", "half way there", "run them twice", "adds up cents",
-    "First the sum", "2 tests fail", "use decimals", "retry 1 of 3", "custom: make test", "with tax",
-)  # fmt: skip
+    "integer cents",
+    "payment keys",
+    "banker rounding",
+    "half way there",
+    "run them twice",
+    "adds up cents",
+    "First the sum",
+    "2 tests fail",
+    "use decimals",
+    "retry 1 of 3",
+    "custom: make test",
+    "with tax",
+)
 
 
 @pytest.fixture
@@ -91,7 +110,7 @@ def test_memories_come_by_the_setting_and_memory_instructions_always(shop: Works
     assert ".claude/skills/" in off
 
 
-def test_only_the_end_of_a_long_scratchpad_is_told(shop: Workshop) -> None:
+def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> None:
     scratchpad.set_(shop.root, "\n".join(f"line {number} of my notes" for number in range(3_000)))
     said = text(shop)
     assert "line 2999 of my notes" in said
@@ -100,7 +119,7 @@ def test_only_the_end_of_a_long_scratchpad_is_told(shop: Workshop) -> None:
     assert estimate(section) <= loop_prompt.SCRATCHPAD + 20
 
 
-def test_finished_prerequisites_are_told(shop: Workshop) -> None:
+def test_finished_prerequisites_are_in_the_prompt(shop: Workshop) -> None:
     first = task.add(shop.root, "lay the ground").task.id
     waiting = task.add(shop.root, "build on it", blocked_by=[first]).task
     task.done(shop.root, first)
@@ -108,7 +127,7 @@ def test_finished_prerequisites_are_told(shop: Workshop) -> None:
     assert f"- {first}: lay the ground" in said
 
 
-def test_what_is_known_of_the_feature_is_told_by_its_title_and_by_its_id(tmp_path: Path) -> None:
+def test_knowledge_of_the_feature_is_in_the_prompt_by_title_and_id(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     about = feature.add(shop.root, "Loyalty Points").feature.id
     task.add(shop.root, "make it round", feature_id=about)
@@ -119,8 +138,9 @@ def test_what_is_known_of_the_feature_is_told_by_its_title_and_by_its_id(tmp_pat
     assert "They expire." in said
     for name in (about, "loyalty points"):
         assert {each.record.title for each in knowledge.match(shop.root, "x", feature=name)} == {
-            "Half points", "Old points",
-        }  # fmt: skip
+            "Half points",
+            "Old points",
+        }
         assert [each.record.title for each in memory.list_(shop.root, feature=name, in_=("knowledge",))] == [
             "Old points"
         ]

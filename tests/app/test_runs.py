@@ -71,9 +71,15 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
 @given(
-    goal=text, words=text, only=st.lists(text, max_size=3), iterations=st.integers(0, 10**6), cost=st.floats(0, 1e6),
-    failing=st.booleans(), status=st.sampled_from(list(RunStatus)), options=text,
-)  # fmt: skip
+    goal=text,
+    words=text,
+    only=st.lists(text, max_size=3),
+    iterations=st.integers(0, 10**6),
+    cost=st.floats(0, 1e6),
+    failing=st.booleans(),
+    status=st.sampled_from(list(RunStatus)),
+    options=text,
+)
 def test_what_is_saved_is_what_is_read(
     tmp_path_factory: pytest.TempPathFactory, goal: str, words: str, only: list[str], iterations: int, cost: float,
     failing: bool, status: RunStatus, options: str,
@@ -95,8 +101,9 @@ def test_only_what_changed_is_written(root: Path) -> None:
     runs.save(root, RUN, RUN)
     lines = [json.loads(line) for line in paths.run_log(root, RUN.id).read_text(encoding="utf-8").splitlines()]
     assert [{name for name in line if name not in ("v", "type", "id")} for line in lines] == [
-        {"goal", "started_at"}, {"step"},
-    ]  # fmt: skip
+        {"goal", "started_at"},
+        {"step"},
+    ]
 
 
 def test_what_a_stranger_wrote_into_the_log_does_no_harm(root: Path) -> None:
@@ -124,9 +131,6 @@ def test_ids_are_not_given_twice(root: Path) -> None:
     runs.save(root, None, Run(name, GOAL))
     assert runs.mint(root) != name
     assert len(name) == len("run-00000001")
-
-
-# --- alive or dead -----------------------------------------------------------------------------
 
 
 def test_this_process_lives_and_one_with_another_birth_does_not(root: Path) -> None:
@@ -196,7 +200,7 @@ def test_a_log_whose_beginning_is_gone_is_still_a_run(root: Path) -> None:
     assert runs.current(root).goal.startswith("(")
 
 
-def test_what_the_agent_had_said_before_the_kill_is_kept(root: Path) -> None:
+def test_sigils_before_a_kill_are_stored(root: Path) -> None:
     run = at_work(root)
     said = '<knowledge tags="a" title="Ports">8080 is taken.</knowledge>\n<journal>half way</journal>\n'
     paths.run_output(root, run.id).write_text(f"ralph: iteration 1: scripted\n{said}", encoding="utf-8")
@@ -261,18 +265,18 @@ def test_what_a_dead_loop_left_running_is_ended(root: Path) -> None:
     run = at_work(root)
     code = "print('up', flush=True); input()"
     orphan = subprocess.Popen(
-        [sys.executable, "-c", code], env={**os.environ, "RALPH_RUN": run.id}, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        env={**os.environ, "RALPH_RUN": run.id},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
     with orphan:
         assert orphan.stdout is not None
         assert orphan.stdout.readline() == b"up\n"
         runs.recover(root)
         assert orphan.wait(10) == -15
     assert process.find_by_variable("RALPH_RUN", run.id) == set()
-
-
-# --- records -----------------------------------------------------------------------------------
 
 
 def test_the_run_record_is_written_once_and_anew_when_a_run_goes_on(tmp_path: Path) -> None:

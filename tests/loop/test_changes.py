@@ -147,9 +147,6 @@ def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
     assert changed_files(before, disk.snapshot()) == ("link",)
 
 
-# --- commits -------------------------------------------------------------------------------------
-
-
 def test_what_an_agent_commits_counts(repo: Path) -> None:
     disk = ChangeTracker(repo, start)
     before = disk.snapshot()
@@ -244,10 +241,7 @@ def test_a_file_in_conflict_counts(repo: Path) -> None:
     assert changed_files(before, disk.snapshot()) == ("a.txt",)
 
 
-# --- where the project stands --------------------------------------------------------------------
-
-
-def test_in_a_part_of_a_repository_paths_are_told_from_there(repo: Path) -> None:
+def test_in_a_subfolder_of_a_repository_paths_are_relative_to_it(repo: Path) -> None:
     disk = ChangeTracker(repo / "src", start)
     before = disk.snapshot()
     put(repo / "src/b.txt", "another\n")
@@ -309,7 +303,7 @@ def test_where_git_breaks_between_two_looks_nothing_is_claimed(repo: Path) -> No
     assert before.fingerprint != after.fingerprint
 
 
-def test_too_many_files_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_give_a_note(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MOST_FILES", 3)
     disk = ChangeTracker(project, start)
     for number in range(5):
@@ -324,9 +318,6 @@ def test_what_is_dirty_is_listed_whenever_it_was_made(repo: Path) -> None:
     put(repo / "new.txt", "new\n")
     put(repo / ".ralph/scratchpad.md", "x\n")
     assert ChangeTracker(repo, start).snapshot().dirty == ("a.txt", "new.txt")
-
-
-# --- nothing is touched, nothing is started -------------------------------------------------------
 
 
 def test_an_iteration_takes_at_most_three_calls_of_git(repo: Path) -> None:
@@ -354,7 +345,7 @@ def test_looking_leaves_index_and_objects_as_they_are(repo: Path) -> None:
     assert state() == known
 
 
-def test_a_lock_that_the_agent_left_is_in_nobodys_way(repo: Path) -> None:
+def test_a_stale_git_lock_does_not_matter(repo: Path) -> None:
     put(repo / ".git/index.lock", "")
     disk = ChangeTracker(repo, start)
     before = disk.snapshot()

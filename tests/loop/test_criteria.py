@@ -43,9 +43,6 @@ def verdict(folder: Path, *criteria: Criterion, text: str = "") -> CriteriaVerdi
     return check(criteria, folder=folder, run=run, text=text)
 
 
-# --- running them --------------------------------------------------------------------------------
-
-
 def test_an_empty_list_has_nothing_against_the_work(tmp_path: Path) -> None:
     found = verdict(tmp_path)
     assert found.passed
@@ -61,7 +58,7 @@ def test_a_command_that_ends_with_zero_passes(tmp_path: Path) -> None:
     assert found.failures == ""
 
 
-def test_a_command_that_fails_is_told_with_the_end_of_its_output(tmp_path: Path) -> None:
+def test_a_failing_command_is_reported_with_the_end_of_its_output(tmp_path: Path) -> None:
     found = verdict(tmp_path, python("import sys; print('out'); sys.exit('\\x1b[31merr\\x1b[0m')"))
     (checked,) = found.checks
     assert not found.passed
@@ -88,7 +85,7 @@ def test_commands_run_in_the_project(tmp_path: Path) -> None:
     assert verdict(tmp_path, custom("test -d here")).passed
 
 
-def test_a_command_that_hangs_is_stopped_and_told(tmp_path: Path) -> None:
+def test_a_hanging_command_is_stopped(tmp_path: Path) -> None:
     found = verdict(tmp_path, Criterion(CriterionKind.TEST_PASS, argv=HANGS, timeout=0.2))
     (checked,) = found.checks
     assert not found.passed
@@ -100,7 +97,7 @@ def test_without_a_limit_of_its_own_a_criterion_has_the_loops(tmp_path: Path) ->
     assert found.checks[0].message == "took longer than 0.2 s and was stopped"
 
 
-def test_a_command_that_ends_by_a_signal_is_told(tmp_path: Path) -> None:
+def test_a_command_that_ends_by_a_signal_fails(tmp_path: Path) -> None:
     found = verdict(tmp_path, python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
     assert found.checks[0].message == "was ended by signal 9"
 
@@ -146,9 +143,6 @@ def test_a_stop_leaves_the_rest_unchecked(tmp_path: Path) -> None:
 def test_a_criterion_without_a_command_is_an_error_not_a_pass(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="test_pass: no command is known"):
         verdict(tmp_path, Criterion(CriterionKind.TEST_PASS))
-
-
-# --- the marker ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -212,9 +206,6 @@ def test_the_usual_marker_is_a_claim_also_when_it_is_no_criterion(tmp_path: Path
     assert not found.passed
 
 
-# --- from words ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
@@ -258,7 +249,7 @@ def test_each_criterion_counts_once() -> None:
         ("custom:./check.sh=256", "at most 255"),
     ],
 )
-def test_a_slip_is_told_with_what_is_valid(word: str, words: str) -> None:
+def test_an_invalid_criterion_is_an_error_with_valid_forms(word: str, words: str) -> None:
     with pytest.raises(UsageError, match=words.replace("?", r"\?")) as caught:
         parse_criteria([word])
     assert caught.value.hint
@@ -281,7 +272,7 @@ def test_a_plain_command_needs_no_shell(command: str, argv: tuple[str, ...]) -> 
     "command",
     ["a && b", "a | b", "a; b", "echo $HOME", "ls *.py", "a > out", "cd sub", "exit 3", "A=1 make", "~/check", "a `b`"],
 )
-def test_a_command_with_a_shells_signs_is_handed_to_it_as_it_stands(command: str) -> None:
+def test_a_command_with_shell_characters_goes_to_a_shell_unchanged(command: str) -> None:
     assert command_argv(command) == ("/bin/sh", "-c", command)
 
 
@@ -289,9 +280,6 @@ def test_a_command_with_a_shells_signs_is_handed_to_it_as_it_stands(command: str
 def test_any_words_are_criteria_or_a_usage_error(words: list[str]) -> None:
     with contextlib.suppress(UsageError):
         assert len(parse_criteria(words)) <= len(words)
-
-
-# --- with what was found ------------------------------------------------------------------------
 
 
 def test_found_commands_complete_the_criteria() -> None:
@@ -313,9 +301,6 @@ def test_a_kind_without_a_command_is_an_error_that_says_how_to_name_it() -> None
     with pytest.raises(NotFound, match="build_success: no command for it was found") as caught:
         add_detected_commands(parse_criteria(["build_success"]), {})
     assert '--criteria "build_success:COMMAND"' in caught.value.hint
-
-
-# --- output -----------------------------------------------------------------------------------
 
 
 SAME = [
@@ -372,7 +357,7 @@ def test_a_line_that_was_masked_stays_as_it_is(text: str) -> None:
     assert failure_signature(text) == failure_signature(text + "\n")
 
 
-def test_a_short_output_is_kept_whole_without_colours() -> None:
+def test_short_output_stays_complete_without_colours() -> None:
     assert output_tail("\x1b[1;31mred\x1b[0m\nplain\n", "") == "red\nplain"
     assert output_tail("link \x1b]8;;http://x\x07here\x1b]8;;\x07", "") == "link here"
 
@@ -394,7 +379,7 @@ def test_the_same_failure_is_cut_at_the_same_line_however_long_its_numbers_are()
     assert failure_signature(printed(1)) == failure_signature(printed(123_456_789))
 
 
-def test_of_both_streams_the_end_is_kept() -> None:
+def test_the_end_of_both_streams_stays() -> None:
     long = "\n".join("x" * 50 for _ in range(200))
     kept = output_tail(long + "\nlast of out", long + "\nlast of err")
     assert "last of out" in kept
@@ -408,7 +393,7 @@ def test_a_short_stream_leaves_its_room_to_the_other() -> None:
     assert len(output_tail("short", long)) > OUTPUT_LENGTH - 100
 
 
-def test_of_a_progress_bar_only_the_last_state_is_kept() -> None:
+def test_only_the_last_state_of_a_progress_bar_stays() -> None:
     assert output_tail("10%\r50%\r100%\r\ndone\r\n", "") == "100%\ndone"
 
 

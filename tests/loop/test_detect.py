@@ -203,7 +203,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "make's word before a guess": ({"tests/test_a.py": "", "Makefile": "test:\n\tx\n"}, {TEST: "make test"}),
     "only the root": ({"packages/a/package.json": package({"test": "jest"}), "sub/Cargo.toml": ""}, {}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

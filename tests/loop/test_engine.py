@@ -54,8 +54,11 @@ class World:
             self.order.append("work")
             return AgentWork(
                 Reply(text, stop, cost=0.5, error="no" if stop is not StopReason.END_TURN else ""),
-                read_sigils(text), 2.0, ("a.py",), next(disks, f"disk-{len(self.journal)}"),
-            )  # fmt: skip
+                read_sigils(text),
+                2.0,
+                ("a.py",),
+                next(disks, f"disk-{len(self.journal)}"),
+            )
 
         def settle(run: Run, task: Task, judgement: Judgement) -> Run:
             self.order.append("settle")
@@ -79,15 +82,23 @@ class World:
             self.journal.append(entry)
 
         return Parts(
-            assign=assign, begin=lambda run, task: replace(run, failing=self.failing),
-            ask=lambda run, task: Ask(f"iteration {run.iterations + 1}", Path()), work=work,
+            assign=assign,
+            begin=lambda run, task: replace(run, failing=self.failing),
+            ask=lambda run, task: Ask(f"iteration {run.iterations + 1}", Path()),
+            work=work,
             learn=lambda run, task, worked: self.order.append("learn"),
             check=lambda worked: next(checks, CriteriaVerdict()),
             verify=None if self.verifies is None else lambda run, task, worked: next(verdicts),
-            journal=journal, settle=settle, save=save,
-            stop=lambda: self.asked_to_stop.pop(0) if self.asked_to_stop else None, feedback=said,
-            pause=self.pauses.append, now=lambda: "2026-11-16T00:00:00Z", agent="scripted", cooldown=1.0,
-        )  # fmt: skip
+            journal=journal,
+            settle=settle,
+            save=save,
+            stop=lambda: self.asked_to_stop.pop(0) if self.asked_to_stop else None,
+            feedback=said,
+            pause=self.pauses.append,
+            now=lambda: "2026-11-16T00:00:00Z",
+            agent="scripted",
+            cooldown=1.0,
+        )
 
     def run(self, limits: Limits = LIMITS, only: tuple[str, ...] = ("t-aaaaaa",)) -> Run:
         steps: list[IterationResult] = []
@@ -159,7 +170,7 @@ def test_task_failed_counts_over_passing_criteria_and_done_over_it() -> None:
     assert "no database here" in world.journal[0].notes
 
 
-def test_a_failure_that_names_no_task_is_about_the_one_at_hand() -> None:
+def test_a_failure_without_a_task_is_about_the_assigned_one() -> None:
     world = World(["<task-failed>needs a key</task-failed>", DONE], [verdict(True)] * 2)
     assert world.run().reason == "success"
     assert world.outcomes == ["failed", "done"]
@@ -222,7 +233,7 @@ def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_given_up() -> N
     assert world.pauses == sorted(world.pauses)
 
 
-def test_an_interruption_is_journaled_with_what_was_said_and_goes_on() -> None:
+def test_an_interruption_is_journaled_with_the_feedback_and_goes_on() -> None:
     world = World(["half", DONE], stops=[StopReason.CANCELLED], feedback=["use the other API"])
     assert world.run().reason == "success"
     assert world.outcomes == ["interrupted", "done"]
@@ -235,8 +246,11 @@ def test_an_interruption_without_a_word_ends_the_run() -> None:
     world = World(["half"], stops=[StopReason.CANCELLED])
     run = world.run()
     assert (run.status, run.reason, world.outcomes, exit_code(run)) == (
-        RunStatus.STOPPED, "interrupted", ["interrupted"], 130,
-    )  # fmt: skip
+        RunStatus.STOPPED,
+        "interrupted",
+        ["interrupted"],
+        130,
+    )
 
 
 def test_a_request_to_stop_is_heard_between_two_iterations() -> None:

@@ -15,7 +15,7 @@ def cost(text: str) -> int:
     return len(text.split())
 
 
-def test_what_fits_stands_in_its_order_whatever_the_ranks() -> None:
+def test_sections_keep_their_order_whatever_the_ranks() -> None:
     sections = [
         PromptSection("a", "one\n"),
         PromptSection("b", "two\n", 3),

@@ -105,7 +105,7 @@ def test_thrashing_says_between_how_many_states_and_since_when() -> None:
     assert found.message == "the files go round between the same 2 states (iterations 2 to 7), now: the failure"
 
 
-def test_the_most_telling_reason_is_told() -> None:
+def test_the_most_informative_limit_is_reported() -> None:
     assert reason(find_limit(on("aaa"), Limits(3, 1, 1), seconds=9, cost=9)) == EndReason.NO_PROGRESS
 
 

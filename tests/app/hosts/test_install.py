@@ -66,9 +66,6 @@ def hooks_of(path: Path) -> dict[str, Any]:
     return found
 
 
-# --- the verbs -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scope", list(InstallScope))
 @pytest.mark.parametrize("host", list(Host))
 def test_install_and_uninstall_leave_no_trace_where_nothing_was(
@@ -128,7 +125,7 @@ def test_after_a_move_our_entries_are_replaced_and_nothing_else(home: Path) -> N
     assert settings.read_bytes() == b'{"hooks":{"Stop":[]}}'
 
 
-def test_hooks_that_somebody_added_behind_ours_do_not_make_us_move(home: Path) -> None:
+def test_hooks_added_behind_ours_leave_ours_in_place(home: Path) -> None:
     install(at(home))
     settings = home / ".claude" / "settings.json"
     value = json.loads(settings.read_bytes())
@@ -185,7 +182,7 @@ def test_the_hosts_own_variables_say_where_their_files_are(home: Path) -> None:
         install(InstallTarget(Host.CLAUDE, InstallScope.USER, home, {}))
 
 
-def test_a_symbolic_link_of_the_users_is_followed_and_kept(home: Path) -> None:
+def test_a_symbolic_link_is_followed_and_stays(home: Path) -> None:
     target = home / "dotfiles.json"
     target.write_text("{}\n", encoding="utf-8")
     (home / ".claude").mkdir()
@@ -231,9 +228,6 @@ def test_for_the_plugin_only_the_interpreter_is_noted(home: Path, tmp_path: Path
         install(InstallTarget(Host.CODEX, InstallScope.USER, home, {"HOME": str(home)}, plugin=True))
 
 
-# --- what a hook starts --------------------------------------------------------------------------
-
-
 def _words(host: Host, hook: Mapping[str, Any]) -> list[str]:
     if host is Host.CLAUDE:
         return [hook["command"], *hook["args"]]
@@ -268,9 +262,6 @@ def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
     assert found.runner.parts[-3:] == ("ralph", "hooks", "run.py")
     with pytest.raises(NotFound):
         verbs.hook_program("")
-
-
-# --- commands ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", hosts.SLASH_COMMANDS)

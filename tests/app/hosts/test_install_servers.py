@@ -87,7 +87,7 @@ def test_its_tools_are_loaded_at_once_only_when_asked_for(home: Path) -> None:
     assert entry(wanted(home))["alwaysLoad"] is True
 
 
-def test_somebody_elses_server_of_that_name_stays_and_is_told(home: Path) -> None:
+def test_a_foreign_server_of_that_name_stays_with_a_note(home: Path) -> None:
     own = home / ".claude.json"
     own.write_text('{"mcpServers": {"ralph": {"command": "mine"}}}', encoding="utf-8")
     plan = install(wanted(home))
@@ -123,7 +123,7 @@ def test_a_link_that_leads_nowhere_stops_everything_before_the_first_write(home:
     assert [path.name for path in home.iterdir()] == [".claude.json"]
 
 
-def test_a_file_that_nobody_may_write_does_so_too(home: Path) -> None:
+def test_a_read_only_file_stops_everything_too(home: Path) -> None:
     own = home / ".claude.json"
     own.write_text("{}", encoding="utf-8")
     own.chmod(0o400)

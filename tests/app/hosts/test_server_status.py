@@ -165,7 +165,7 @@ def test_a_damaged_file_or_one_of_another_version_is_replaced(project: Path, tex
     "value",
     [3, None, {"status": "happy", "cachedAt": 999_999}, {"status": "failed"}, {"status": "failed", "cachedAt": "x"}],
 )
-def test_an_odd_entry_is_no_answer(project: Path, value: object) -> None:
+def test_a_damaged_cache_entry_is_no_answer(project: Path, value: object) -> None:
     file = project / ".ralph/cache/mcp-status.json"
     file.parent.mkdir(parents=True)
     text = json.dumps({"version": 1, "entries": {str(project): {"servers": {"a": value}}}})
@@ -242,7 +242,7 @@ def test_where_all_servers_work_nothing_is_refused(project: Path) -> None:
     assert servers.denying_settings(asked(project).servers) == ""
 
 
-def test_a_secret_in_a_complaint_is_not_told(project: Path) -> None:
+def test_a_secret_in_error_output_is_redacted(project: Path) -> None:
     user_names(project, a="crash")
     found = servers.server_status(project, env_of(project), seconds=SECONDS, patterns=("database",))
     assert "database" not in found.servers[0].why

@@ -85,7 +85,7 @@ def test_a_project_without_files_has_no_servers(project: Path) -> None:
         ({"type": "ws", "url": "wss://x.example"}, Transport.OTHER),
     ],
 )
-def test_how_one_speaks_with_a_server_is_told_by_its_type(project: Path, spec: object, way: Transport) -> None:
+def test_the_type_decides_the_transport(project: Path, spec: object, way: Transport) -> None:
     user_names(project, x=spec)
     assert found(project)["x"].way is way
 
@@ -166,7 +166,7 @@ def test_a_damaged_file_costs_no_other_server(project: Path, text: str) -> None:
     assert list(found(project)) == ["ok"]
 
 
-def test_what_is_wrong_with_a_file_is_told(project: Path) -> None:
+def test_problems_of_a_file_are_reported(project: Path) -> None:
     write(project / ".mcp.json", "{")
     assert servers.list_servers(project, env_of(project)).problems[0].startswith(".mcp.json: is no JSON")
 
