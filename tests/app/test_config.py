@@ -199,7 +199,7 @@ class TestSet:
         path = tmp_path / "ralph.yml"
         path.write_text(template(), encoding="utf-8", newline="")
         change = verbs.set_(tmp_path, "memories.filter.tags", "a, b", env=NO_ENV)
-        assert change == verbs.Change(path, ["a", "b"], True)
+        assert change == verbs.ConfigChange(path, ["a", "b"], True)
         assert path.read_text(encoding="utf-8") == template() + "memories:\n  filter:\n    tags: [a, b]\n"
         assert verbs.get(load(tmp_path, env=NO_ENV), "memories.filter.tags") == ["a", "b"]
 

@@ -155,8 +155,8 @@ def test_neighbours_are_within_reach_and_of_the_same_session(connection: sqlite3
 def test_links_come_in_the_order_in_which_a_record_names_them(connection: sqlite3.Connection) -> None:
     naming = key(connection, RECORDS[1].id)
     wanted = [(naming, key(connection, RECORDS[2].id)), (naming, key(connection, RECORDS[0].id))]
-    assert lookup.linked(connection, [naming]) == wanted
-    assert lookup.linked(connection, [key(connection, RECORDS[0].id), key(connection, "obs-5")]) == []
+    assert lookup.linked_keys(connection, [naming]) == wanted
+    assert lookup.linked_keys(connection, [key(connection, RECORDS[0].id), key(connection, "obs-5")]) == []
 
 
 @pytest.mark.parametrize("metadata", ["", "{", "null", "[]", '{"links": 1}', '{"links": [1, [], ["a"], ["a", null]]}',
@@ -164,7 +164,7 @@ def test_links_come_in_the_order_in_which_a_record_names_them(connection: sqlite
 def test_metadata_of_any_shape_is_no_error(connection: sqlite3.Connection, metadata: str) -> None:
     naming = key(connection, RECORDS[1].id)
     connection.execute("UPDATE records SET metadata = ? WHERE key = ?", (metadata, naming))
-    assert lookup.linked(connection, [naming]) == []
+    assert lookup.linked_keys(connection, [naming]) == []
     assert lookup.fetch_rows(connection, [naming])[naming].by == ""
 
 

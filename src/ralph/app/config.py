@@ -1,11 +1,7 @@
-"""`ralph config ...`: what counts, where it was set, and changing one key of a YAML file.
+"""`ralph config ...`: the effective settings, where they were set, and changing one key of a YAML file.
 
-`load` is called by the adapters; the verbs here get what it gave, but for `private`: whoever meets a raw line of a
-log deep below any adapter asks for today's rules. `set_` checks the key and the
-value, then splices one key into the file: simple rules decide where the change goes, and then the
-result is read again and refused unless exactly that key changed. The rules may be naive, the
-check is not; `tests/app/test_config.py` proves over generated files that no other byte moves.
-The splice is a function of its text and stands beside its only caller.
+`set_` checks the key and the value, then splices one key into the file: simple rules decide where the change goes, then
+the result is parsed again and refused unless exactly that key changed. So every other byte of the file stays.
 """
 
 import json
@@ -28,7 +24,7 @@ _UNSAFE = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class EffectiveSetting:
     """One effective setting."""
 
     name: str
@@ -37,7 +33,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConfigChange:
     """What `set_` did: the file, the value it now has, and whether that changed anything."""
 
     path: Path
@@ -47,7 +43,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ConfigFile:
     """A file that may hold settings."""
 
     layer: Layer
@@ -55,9 +51,11 @@ class File:
     exists: bool
 
 
-def show(loaded: Loaded) -> tuple[Shown, ...]:
+def show(loaded: Loaded) -> tuple[EffectiveSetting, ...]:
     """Every key with the value that counts and its place."""
-    return tuple(Shown(name, config.as_json(loaded.values[name]), loaded.origins[name]) for name in loaded.values)
+    return tuple(
+        EffectiveSetting(name, config.as_json(loaded.values[name]), loaded.origins[name]) for name in loaded.values
+    )
 
 
 def get(loaded: Loaded, name: str) -> object:
@@ -65,17 +63,17 @@ def get(loaded: Loaded, name: str) -> object:
     return config.as_json(loaded.values[config.key_named(name).name])
 
 
-def private(root: Path, env: Mapping[str, str]) -> Privacy:
+def privacy_rules(root: Path, env: Mapping[str, str]) -> Privacy:
     """What must not be kept or shown, as the settings say it now; ConfigError when they cannot be read."""
     return config.load(root, env=env).config.privacy
 
 
-def path(root: Path | None, env: Mapping[str, str]) -> tuple[File, ...]:
+def path(root: Path | None, env: Mapping[str, str]) -> tuple[ConfigFile, ...]:
     """The files that are read, the highest last."""
-    return tuple(File(place.layer, file, file.is_file()) for place, file in config.sources(root, env))
+    return tuple(ConfigFile(place.layer, file, file.is_file()) for place, file in config.sources(root, env))
 
 
-def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> Change:
+def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> ConfigChange:
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
     value = config.as_json(
@@ -94,7 +92,7 @@ def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Lay
     note = hide_local_config(root) if layer is Layer.LOCAL else ""
     if after != before:
         files.write(file, after, root=None if layer is Layer.USER else root, expect=before)
-    return Change(file, value, after != before, note)
+    return ConfigChange(file, value, after != before, note)
 
 
 def hide_local_config(root: Path) -> str:

@@ -77,7 +77,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         from ralph.app import config  # noqa: PLC0415 - when an index is begun, and not in every hook
 
         try:
-            return config.private(root, os.environ) == config.private(paths.main_checkout(root), os.environ)
+            return config.privacy_rules(root, os.environ) == config.privacy_rules(paths.main_checkout(root), os.environ)
         except RalphError:  # a config that cannot be read is reported elsewhere
             return False
 
@@ -95,7 +95,7 @@ def by_todays_rules(root: Path, privacy: Privacy | None = None) -> Interpret:
             return privacy
         from ralph.app import config  # noqa: PLC0415 - a hook has read the settings already
 
-        return config.private(root, os.environ)
+        return config.privacy_rules(root, os.environ)
 
     def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
         return interpret(value, patterns=rules().patterns, paths=rules().paths)

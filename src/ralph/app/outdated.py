@@ -61,7 +61,7 @@ def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit,
 def find_circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Of pairs (new record, old record), return those that supersede each other in a circle."""
     newer = lookup.newer(pairs)
-    return sorted(old for old, all_new in newer.items() if any(lookup.leads(newer, new, old) for new in all_new))
+    return sorted(old for old, all_new in newer.items() if any(lookup.leads_to(newer, new, old) for new in all_new))
 
 
 def circle_problems(root: Path) -> Iterator[tuple[Path, Problem]]:

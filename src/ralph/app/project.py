@@ -1,9 +1,8 @@
-"""`ralph init`: the files and folders of a project that remembers.
+"""`ralph init`: the files and folders of a project, and moving what earlier versions kept elsewhere.
 
-Makes what is missing and touches nothing that is there, so it can run again at any time. Skills
-that older loops kept in `.ralph/skills/` move to where Claude Code finds them by itself. Nothing is
-made or moved outside of the project, wherever its links lead; only a worktree's tasks are kept in the
-main checkout, below a `.gitignore` that hides itself there, so that a merge may bring the real one.
+It makes what is missing and touches nothing that is there, so it can run again at any time. Skills that older loops
+kept in `.ralph/skills/` move to where Claude Code finds them. Nothing is made or moved outside of the project, wherever
+its links lead; only a worktree's tasks are in the main checkout, below a `.gitignore` that hides itself there.
 """
 
 from pathlib import Path

@@ -74,7 +74,7 @@ def _memory_files(root: Path) -> tuple[Path, ...]:
 
 
 def last_session(root: Path) -> LastSession | None:
-    """The session in which something happened last; what its last lines do not say is told by the file itself."""
+    """Return the session with the last event; id and time come from its last lines, else from the file."""
     found = [path for path in (paths.log_folder(root) / "sessions").glob("*.jsonl") if path.is_file()]
     newest: tuple[float, int, Path] | None = None
     for log in sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True):

@@ -324,7 +324,7 @@ def _follow_links(
     """Add what one of the best records links to, or is near to in the graph."""
     best = {each.row.key: each for each in judged[:_LINKING] if is_answer(each, recipe)}
     position = {key: at for at, key in enumerate(best)}
-    links = [(*pair, 1.0) for pair in lookup.linked(connection, list(best))]
+    links = [(*pair, 1.0) for pair in lookup.linked_keys(connection, list(best))]
     if related is not None:
         links += (each for each in related(list(best)) if each[2] >= recipe.nearby)
     pairs = sorted(links, key=lambda pair: position[pair[0]])  # keys have no order

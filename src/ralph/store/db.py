@@ -1,10 +1,9 @@
-"""SQLite, opened in one place: pragmas, transactions, and what to do with a broken file.
+"""SQLite, opened in one place: pragmas, transactions, and what to do with a damaged file.
 
-What is in a database here is derived or a cache, so there are no migrations: a file that is
-damaged, or was made by another version, is deleted and made again. The file is readable by its
-owner only. Writers take an immediate transaction, so that two never wait for each other in the
-middle; readers of a write-ahead log are never blocked. SQLite notices most damage but not all: a
-seal (size and time of the file as its last writer left it) tells when somebody else touched it.
+Every database here is derived or a cache, so there are no migrations: a file that is damaged, or was made by another
+version, is deleted and made again. Writers take an immediate transaction, so that two never wait for each other in the
+middle; readers of a write-ahead log are never blocked. SQLite does not notice all damage: a seal (size and time of the
+file as its last writer left it) shows whether another program touched it.
 """
 
 import contextlib
@@ -149,7 +148,7 @@ def compact(path: Path) -> None:
 
 
 def seal(path: Path) -> str:
-    """What tells that nobody but us has touched the file: its size and time of change."""
+    """Return size and time of change, which show whether another program touched the file."""
     if not path.exists():
         return ""
     stat = path.stat()

@@ -65,7 +65,7 @@ else:
             os.close(handle)
 
     def try_lock(handle: int) -> bool:
-        """Lock an open file if nobody else has; the lock is ours until the handle is closed."""
+        """Lock an open file if it is not locked; the lock is ours until the handle is closed."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -186,7 +186,7 @@ def update(
     """Read, change and replace a file under its lock; return the result of `change`.
 
     `change(text)` returns the new text, or the new text and a result. It gets "" for a missing file, and runs again
-    when somebody else changed the file meanwhile. An unchanged text is not written.
+    when another program changed the file meanwhile. An unchanged text is not written.
     """
     real = target(path, root)
     with _lock_folder_of(real, observer):
@@ -362,7 +362,7 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
     try:
         yield
     finally:
-        delete(real)  # while we have it: it is nobody else's
+        delete(real)  # while we have it: it is ours
         os.close(handle)
 
 
@@ -383,7 +383,7 @@ def _take_lock(real: Path, owner: str) -> int:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Temporary files that a killed writer left in a folder; a lock file is none: somebody may hold it."""
+    """Return the temporary files that a killed writer left in a folder, without lock files, which may be in use."""
     if not folder.is_dir():
         return []
     return sorted(p for p in folder.iterdir() if p.name.endswith(TEMP_SUFFIX))
@@ -465,14 +465,14 @@ def _bytes(path: Path, text: str) -> bytes:
 
 
 def _writable(status: os.stat_result) -> os.stat_result:
-    """Refuse a file that nobody may write, also to root, and though a rename would not ask."""
+    """Refuse a file without write permission, also to root, although a rename would succeed."""
     if not status.st_mode & 0o222:
         raise PermissionError(errno.EACCES, "the file is read-only")
     return status
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed writers left; we hold the folder's lock, so nobody is using it."""
+    """Remove what killed writers left; we have the folder's lock, so no process is using it."""
     for entry in folder.glob(f".*{TEMP_SUFFIX}"):
         with contextlib.suppress(OSError):
             entry.unlink()

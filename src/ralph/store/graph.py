@@ -194,7 +194,7 @@ def _put(graph: sqlite3.Connection, origin: int, told: SourceFacts) -> None:
 
 
 def _look_up(graph: sqlite3.Connection) -> None:
-    """Find the node of every end that is words: a record by its id, else by its title; nobody means itself."""
+    """Find the node of every end that is words: a record by its id, else by its title, never itself."""
     wanted = graph.execute(
         "SELECT rowid, source_words, target_words, source, target FROM edges "
         "WHERE target_words <> '' OR source_words <> ''"

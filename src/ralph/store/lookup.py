@@ -1,15 +1,10 @@
-"""The SELECTs behind the ranking: keys and scores out, and what is judged of a record as plain columns.
+"""The SELECTs behind the ranking: keys and scores, and the columns that are ranked, without decoding records.
 
-A hook answers with these alone, so nothing is imported here: no record is decoded, no query parsed. What a
-search may see comes as a `Filter`, made by `rows.filter_of` from a Query: for each family (`key % 3`) a
-condition on its own table and the values in it. Filters are checked row by row while SQLite walks the
-matches, so that a filter never costs more than the matches themselves.
-
-What a task may see is a condition as well (`seen_by`), and a function of the rows alone: the project's records and
-its own, and of other tasks the journal and the observations once they are finished. A row belongs to the task that
-its origin names, else to that of its session (an observation) or of the folder its file is in. Failed is finished,
-since it teaches; so is a task that is not there any more. `tests/store/test_visibility.py` compares with a slow rule.
-What is out of date (`superseded`, `valid_until`) is left out for whoever names the day; `tests/store/test_outdated.py`.
+Hooks answer with these alone, so nothing is imported here. A `Filter`, made by `queries.filter_of` from a Query, has a
+condition on the table of each family (`key % 3`) and its values; SQLite checks it while it walks the matches. What a
+task may see is a condition as well (`visibility_test`): the project's records and its own, and of other tasks the
+journal and the observations once they are finished (failed counts, since it teaches). A row belongs to the task that
+its origin names, else to that of its session (an observation) or of the folder its file is in.
 """
 
 TYPE_CHECKING = False
@@ -29,7 +24,7 @@ TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
 """By `key % 3`: the table of a family, and the column of its key."""
 
 FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
-"""The words for the states in which nobody works on a task any more; `app/tasks/board.py` knows the same ones."""
+"""The words for a finished task; `app/tasks/board.py` has the same ones."""
 
 EVERYTHING: "Filter" = ((0, "status <> 'retired'", ()), (1, "", ()), (2, "", ()))
 MEMORIES: "Filter" = ((0, "status <> 'retired'", ()),)
@@ -93,7 +88,7 @@ def journal(*, hidden: "Hidden | None" = None) -> "tuple[int, str, Sequence[obje
 
 
 def visibility_test(task: str, place: int) -> "tuple[str, Sequence[object]]":
-    """The condition on a family's rows that a task may see, and its values; nothing for whoever has no task."""
+    """Return the condition on a family's rows that a task may see, and its values; nothing without a task."""
     return (_SEEN[place], (task,) * _SEEN[place].count("?")) if task else ("", ())
 
 
@@ -103,9 +98,9 @@ def visible_to(task: str) -> "Filter":
 
 
 class Hidden:
-    """What is done beside a task, found once for many questions: the tasks and their sessions, as JSON.
+    """The unfinished other tasks and their sessions as JSON, selected once for many questions.
 
-    `crowding`: whether that is most of what chats and iterations there are, so that little passes.
+    `crowding`: whether they have most of the sessions or iterations, so that little passes.
     """
 
     __slots__ = ("crowding", "sessions", "task", "tasks")
@@ -118,7 +113,7 @@ class Hidden:
 
 
 def find_hidden(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
-    """What is not finished beside a task; None when nothing is, and for whoever has no task."""
+    """Return the unfinished work of other tasks; None when there is none, and without a task."""
     if not task:
         return None
     tasks, sessions, crowding = connection.execute(_ALL_BESIDE, (task,)).fetchone()
@@ -126,33 +121,33 @@ def find_hidden(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
 
 
 def superseded(connection: "sqlite3.Connection") -> dict[str, str]:
-    """The records whose place another one took, as somebody stated, and which one that is."""
+    """Return the records that another one supersedes, each with its successor."""
     return replaced(superseding(connection))
 
 
 def superseding(connection: "sqlite3.Connection") -> list[tuple[str, str]]:
-    """Who supersedes whom, as the records state it."""
+    """Return (new, old) pairs as the records state them."""
     said = connection.execute(_SUPERSEDING)
     return [(name, target) if how == "supersedes" else (target, name) for name, how, target in said]
 
 
 def replaced(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, Name]":
-    """Of pairs (a new one, an old one) the old ones, each with its successor; in a circle nobody replaces anybody."""
+    """Return the old ones of (new, old) pairs, each with its successor; those in a circle are left out."""
     known = newer(pairs)
-    standing = {old: [new for new in all_new if not leads(known, new, old)] for old, all_new in known.items()}
+    standing = {old: [new for new in all_new if not leads_to(known, new, old)] for old, all_new in known.items()}
     return {old: min(all_new) for old, all_new in standing.items() if all_new}
 
 
 def newer(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, set[Name]]":
-    """Of such pairs the old ones, each with all that took its place."""
+    """Return the old ones of such pairs, each with all of its successors."""
     found: dict[Name, set[Name]] = {}
     for new, old in pairs:
         found.setdefault(old, set()).add(new)
     return found
 
 
-def leads(known: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name") -> bool:
-    """Whether one comes from one record to another by going on to what replaced it."""
+def leads_to(known: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name") -> bool:
+    """Whether following successors leads from one record to another."""
     seen = {start}
     ahead = [start]
     while ahead:
@@ -340,7 +335,7 @@ def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: i
         yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, *part)))
 
 
-def linked(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
+def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
     """Memories that others name as related: the key of the one that names, and of the one that is named.
 
     Of each record in the order in which it names them; metadata that SQLite cannot read names none.

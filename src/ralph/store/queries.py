@@ -232,7 +232,7 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
         tests = " AND ".join([f"({column} = ? OR ({column} > ? AND {column} < ?))", *wheres])
         sql = f"SELECT {key}, {column}, metadata FROM {table} WHERE {tests} ORDER BY length({column}), {column}"  # noqa: S608 - our own words
         for row in connection.execute(sql, (name, name + BEARER, name + chr(ord(BEARER) + 1), *values)):
-            if given_id(row[1], row[2]) == name:  # somebody's own id may hold a `~`
+            if given_id(row[1], row[2]) == name:  # an id in a file may have a `~`
                 found.append(int(row[0]))
     return found
 
@@ -266,7 +266,7 @@ def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, s
 
 
 def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
-    """Whether a task may know of a session: neither it nor anything in it is of another one that is not finished."""
+    """Whether a task may see a session: nothing in it belongs to another task that is not finished."""
     sql = (
         f"SELECT 1 FROM sessions WHERE ? IN (id, session_id) AND task_id IN ({lookup.OTHERS}) UNION ALL "  # noqa: S608 - our own words
         f"SELECT 1 FROM observations WHERE session_id = ? AND {lookup.ORIGIN_TASK} IN ({lookup.OTHERS}) LIMIT 1"
@@ -276,7 +276,7 @@ def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> 
 
 
 def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
-    """The ids of the sessions that `sees_session` is not true of, all at once; none for whoever has no task."""
+    """Return the ids of all sessions that a task may not see; none without a task."""
     sql = (
         f"SELECT id, session_id FROM sessions WHERE task_id IN ({lookup.OTHERS}) UNION "  # noqa: S608 - our own words
         f"SELECT session_id, NULL FROM observations WHERE {lookup.ORIGIN_TASK} IN ({lookup.OTHERS})"
@@ -525,7 +525,7 @@ def source_states(connection: sqlite3.Connection) -> dict[int, SourceState]:
 
 
 def table_sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
-    """How many rows each family has, and its last key: an index that was made anew is told by them."""
+    """Return the number of rows and the last key of each family, which differ in an index that was made anew."""
     found: list[int] = []
     for table, key in lookup.TABLES:
         row = connection.execute(f"SELECT count(*), coalesce(max({key}), 0) FROM {table}").fetchone()  # noqa: S608 - our own words

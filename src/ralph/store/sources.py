@@ -1,11 +1,8 @@
-"""Which files hold records, and what each of them says.
+"""Lists the files that have records, and reads them.
 
-One list for the index and for everybody who wants to read all there is. A source is a file and
-its format; reading it gives records with their places, and the other things that logs and
-tasks hold. Nothing is written here. A hook that must be fast appends what the host gave it as a
-raw line of the type `event`; what such a line means is known to a layer above, which gives the
-function `interpret`: without one those lines say nothing. It is a function of the line alone, so
-that a log says the same whether it is read at once or in portions.
+A source is a file and its format; reading it gives records with their lines, and the other lines of logs and tasks. A
+hook appends what the host gave it as a raw line of the type `event`; a layer above passes the function `interpret` that
+makes records of it. That is a function of the line alone, so that a log reads the same at once or in portions.
 """
 
 import os
