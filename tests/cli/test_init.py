@@ -219,3 +219,33 @@ def test_nothing_is_made_or_moved_through_a_link_that_leads_outside(ralph: Proje
     assert "outside the project" in ralph("init").out
     assert list((outside / "skills").iterdir()) == []
     assert ralph.read(".ralph/skills/deploy/SKILL.md") == "deploy"
+
+
+# --- capture -------------------------------------------------------------------------------------
+
+
+def test_capture_on_and_off_print_what_they_did(ralph: Project) -> None:
+    ralph.put("ralph.yml", "")
+    assert ralph("capture", "off").out.startswith("Capture is off: nothing is recorded")
+    assert ralph.file("log/paused").is_file()
+    assert ralph("capture").out.startswith("Capture is off since 2")
+    again = ralph("capture", "off")
+    assert again.code == 0
+    assert again.out.startswith("Capture was off already since 2")
+    assert ralph("capture", "on").out == "Capture is on again.\n"
+    assert ralph("capture", "on").out == "Capture was on already.\n"
+    assert not ralph.file("log/paused").exists()
+    assert ralph("capture").out == "Capture is on.\n"
+
+
+def test_where_nothing_is_captured_there_is_nothing_to_pause(ralph: Project) -> None:
+    said = ralph("capture", "off")
+    assert said.code == 1
+    assert "nothing to pause" in said.err
+    assert not ralph.file(".ralph").exists()
+
+
+def test_capture_everywhere_can_be_paused_everywhere(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RALPH_CAPTURE_EVERYWHERE", "true")
+    assert ralph("capture", "off").code == 0
+    assert ralph.file("log/paused").is_file()
