@@ -88,7 +88,7 @@ class GraphVisibility(NamedTuple):
 ALL_VISIBLE = GraphVisibility()
 """Outside of any task."""
 
-_At = tuple[float, int, EdgeRow | None, int, int]
+_Step = tuple[float, int, EdgeRow | None, int, int]
 """A step of a walk: score, hops, the last edge, the node before, and the start."""
 
 
@@ -124,99 +124,79 @@ def walk(
     What is not visible is not walked over; nor, without a time, is what begins after the day `by`.
     """
     known = stored.nodes(graph, seeds)
-    seen: dict[int, _At] = {key: (score, 0, None, key, key) for key, score in seeds.items() if key in known}
+    seen: dict[int, _Step] = {key: (score, 0, None, key, key) for key, score in seeds.items() if key in known}
     edge = seen
-    wanted = {relation.value for relation in relations}
+    rules = _WalkRules({relation.value for relation in relations}, at, visibility, by)
     for hop in range(1, hops + 1):
-        nearest = _further(graph, edge, seen, known, _WalkRules(hop, wanted, at, hub, visibility, by))
+        nearest = _expand(graph, edge, seen, known, hop, rules, hub)
         known |= stored.nodes(graph, nearest)
         if at:
-            nearest = {key: each for key, each in nearest.items() if known[key].holds(at)}
+            nearest = {key: step for key, step in nearest.items() if known[key].holds(at)}
         if not nearest:
             break
         seen = seen | nearest
         edge = nearest
-    return _ordered(seen, known)
+    reached = []
+    for key, (score, hops_, row, _, start) in seen.items():
+        via = stored.edge_of(row, known) if row is not None else None
+        reached.append(ReachedNode(known[key], hops_, round(score, 9), via, known[start].id))
+    return sorted(reached, key=lambda node: (-node.score, node.hops, node.node.id))
 
 
 class _WalkRules(NamedTuple):
-    """The hop of a walk, and what it may walk over."""
+    """What a walk may walk over."""
 
-    hop: int
     relations: Collection[str]
     at: str
-    hub: int | None
     visibility: GraphVisibility
     by: str
 
+    def allow(self, row: EdgeRow) -> bool:
+        if self.relations and row.relation not in self.relations:
+            return False
+        if self.visibility is not ALL_VISIBLE and not self.visibility.allows(row.source, row.target):
+            return False
+        if self.by and row.valid_from[:10] > self.by:
+            return False
+        times = (row.recorded, row.valid_from, row.valid_until)
+        return not self.at or Edge("", Relation.RELATED_TO, "", *times).holds(self.at)
 
-def _further(
+
+def _expand(
     graph: sqlite3.Connection,
-    edge: Mapping[int, _At],
-    seen: Mapping[int, _At],
+    edge: Mapping[int, _Step],
+    seen: Mapping[int, _Step],
     known: Mapping[int, Node],
+    hop: int,
     rules: _WalkRules,
-) -> dict[int, _At]:
-    """The nodes one hop further, each by the best path to it."""
-    nearest: dict[int, _At] = {}
-    for key, edges in _by_end(graph, edge, rules).items():
-        if rules.hub is not None and rules.hop > 1 and len(edges) > rules.hub:
+    hub: int | None,
+) -> dict[int, _Step]:
+    """The nodes one hop further, each by the best path to it; of equal ones a fixed one, whatever the keys are."""
+    rows_at: dict[int, list[EdgeRow]] = {key: [] for key in edge}
+    for row in stored.edges_at(graph, edge):
+        if rules.allow(row):
+            rows_at[row.here].append(row)
+    nearest: dict[int, _Step] = {}
+    for key, edges in rows_at.items():
+        degree = len(edges)
+        if hub is not None and hop > 1 and degree > hub:
             continue
-        here = edge[key]
-        share = here[0] * DECAY * (_share(len(edges)) if rules.hop > 1 else 1.0)
+        share = edge[key][0] * DECAY
+        if hop > 1 and degree > 2:  # a node passes all of its score on to one other, less to many
+            share *= 1 / (1 + log2(degree / 2))
         for row in edges:
-            _, source, target, relation, _, _, _, explicit = row
-            other = target if source == key else source
+            other = row.target if row.source == key else row.source
             if other in seen:
                 continue
-            score = share if explicit else share * WEIGHTS[relation]
+            score = share if row.explicit else share * WEIGHTS[row.relation]
             best = nearest.get(other)
-            if best is None or score > best[0] or (score == best[0] and _first(known, key, row, best)):
-                nearest[other] = (score, rules.hop, row, key, here[4])
+            if best is not None and best[2] is not None and score == best[0]:
+                better = (known[key].id, *row[3:]) < (known[best[3]].id, *best[2][3:])
+            else:
+                better = best is None or score > best[0]
+            if better:
+                nearest[other] = (score, hop, row, key, edge[key][4])
     return nearest
-
-
-def _by_end(graph: sqlite3.Connection, ends: Mapping[int, _At], rules: _WalkRules) -> dict[int, list[EdgeRow]]:
-    """The edges at some nodes that may be walked, by the node they start from."""
-    edges: dict[int, list[EdgeRow]] = {key: [] for key in ends}
-    for row in stored.edges_at(graph, ends):
-        if rules.relations and row.relation not in rules.relations:
-            continue
-        if rules.visibility is not ALL_VISIBLE and not rules.visibility.allows(row.source, row.target):
-            continue
-        if rules.by and row.valid_from[:10] > rules.by:
-            continue
-        if not rules.at or _valid_at(row, rules.at):
-            edges[row[0]].append(row)
-    return edges
-
-
-def _valid_at(row: EdgeRow, at: str) -> bool:
-    times = (row.recorded, row.valid_from, row.valid_until)
-    return Edge("", Relation.RELATED_TO, "", *times).holds(at)
-
-
-def _first(known: Mapping[int, Node], key: int, row: EdgeRow, best: _At) -> bool:
-    """Whether this is the path to report of two equally good ones: a fixed choice, whatever the keys are."""
-    other = best[2]
-    if other is None:
-        return False
-    return (known[key].id, *row[3:]) < (known[best[3]].id, *other[3:])
-
-
-def _share(degree: int) -> float:
-    """How much of its score a node passes on: all of it to one other, less to many."""
-    return 1 / (1 + log2(degree / 2)) if degree > 2 else 1.0
-
-
-def _ordered(seen: Mapping[int, _At], known: Mapping[int, Node]) -> list[ReachedNode]:
-    nodes = [
-        ReachedNode(
-            known[key], hops, round(score, 9), stored.edge_of(row, known) if row is not None else None, known[start][0]
-        )
-        for key, (score, hops, row, _, start) in seen.items()
-    ]
-    return sorted(nodes, key=lambda each: (-each.score, each.hops, each.node.id))
 
 
 def path(
@@ -242,13 +222,20 @@ def path(
     while not met and most > 0 and all(edges):
         most -= 1
         side = int(len(edges[1]) < len(edges[0]))
-        edges[side] = _onward(graph, came[side], edges[side], known, _WalkRules(0, (), at, None, visibility, by))
+        edges[side] = _onward(graph, came[side], edges[side], known, _WalkRules((), at, visibility, by))
         met = edges[side] & came[1 - side].keys()
     if not met:
         return None
     middle = min(met, key=lambda key: known[key].id)
-    first, rest = (_way(each, middle, known) for each in came)
-    return [*reversed(first), *rest]
+    halves: list[list[Edge]] = []
+    for side_came in came:
+        half: list[Edge] = []
+        step = side_came[middle]
+        while step is not None:
+            half.append(stored.edge_of(step[1], known))
+            step = side_came[step[0]]
+        halves.append(half)
+    return [*reversed(halves[0]), *halves[1]]
 
 
 _Came = dict[int, tuple[int, EdgeRow] | None]
@@ -262,9 +249,7 @@ def _onward(
     found: dict[int, tuple[tuple[str, str, str], int, EdgeRow]] = {}
     for row in stored.edges_at(graph, edge):
         other = row.target if row.source == row.here else row.source
-        if other in came or not rules.visibility.allows(row.source, row.target):
-            continue
-        if (rules.at and not _valid_at(row, rules.at)) or (rules.by and row.valid_from[:10] > rules.by):
+        if other in came or not rules.allow(row):
             continue
         way = (known[row.here].id, row.relation, row.recorded)
         if other not in found or way < found[other][0]:
@@ -274,16 +259,6 @@ def _onward(
     known |= nodes
     came |= {key: found[key][1:] for key in fresh}
     return fresh
-
-
-def _way(came: _Came, end: int, known: Mapping[int, Node]) -> list[Edge]:
-    """The edges from a node back to one end."""
-    edges: list[Edge] = []
-    step = came[end]
-    while step is not None:
-        edges.append(stored.edge_of(step[1], known))
-        step = came[step[0]]
-    return edges
 
 
 def related(
@@ -296,13 +271,12 @@ def related(
     for key, name in names.items():
         if name in seeds:
             near = walk(graph, {seeds[name]: 1.0}, hops=hops, at=at, hub=HUB)
-            found += ((key, each.node.id, each.score / DECAY) for each in near if each.hops and _is_record(each.node))
+            for reached in near:
+                node = reached.node
+                if reached.hops and entity_type(node.id) is None and node.type in _STRONG:
+                    found.append((key, node.id, reached.score / DECAY))
     back = queries.row_keys(index, [name for _, name, _ in found])
     return [(key, back[name], score) for key, name, score in found if name in back]
-
-
-def _is_record(node: Node) -> bool:
-    return entity_type(node.id) is None and node.type in _STRONG
 
 
 # --- facts of a source --------------------------------------------------------------------------
@@ -355,8 +329,8 @@ def memory_facts(record: Record, task: str = "") -> Iterator[Fact]:
     for fact in _memory_edges(record, task):
         ends = (fact.source, fact.relation, fact.target)
         if ends not in seen:
-            seen.add(ends)
             yield fact
+        seen.add(ends)
 
 
 def _memory_edges(record: Record, task: str) -> Iterator[Fact]:
