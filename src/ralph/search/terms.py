@@ -43,10 +43,7 @@ EVERYDAY_WORDS = frozenset(
         "whether while whole whom whose within without word work world would wrong yeah year yes yesterday yet"
     ).split()
 )
-"""General English words that people put around what they mean: they say less than their count in a store tells.
-
-Auxiliaries, verbs of asking and doing, pronouns, words of time and degree; not fitted to any data set.
-"""
+"""General English words, which say less than their count in an index: not fitted to any data set."""
 
 _JOINERS = "_-./:'’@\\"
 """Characters within an identifier, a path, a dotted name or a version."""
@@ -113,13 +110,10 @@ def _language_end(text: str, at: int) -> int:
         return 0
     for suffix in ("++", "#"):
         stop = at + 1 + len(suffix)
-        if text[at + 1 : stop] == suffix and not _is_word(text[stop : stop + 1]):
+        after = text[stop : stop + 1]
+        if text[at + 1 : stop] == suffix and not (after.isalnum() or after == "_"):
             return stop
     return 0
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
 
 
 def _alnum_end(text: str, at: int) -> int:
@@ -158,24 +152,17 @@ def index_terms(text: str) -> str:
 def query_terms(text: str) -> list[QueryWord]:
     """The distinct words of a query with their terms; stop words are dropped unless nothing else is left."""
     sound = text[:_LONGEST_QUERY].encode("utf-8", "replace").decode("utf-8")
+    bare_words, written_words = split_words(unaccented(sound)), split_words(sound)
+    if len(written_words) != len(bare_words):
+        written_words = bare_words
     unique: dict[tuple[str, ...], QueryWord] = {}
-    for written, bare in _query_words(sound):
-        terms = word_terms(bare)
-        if terms:
-            unique.setdefault(terms, QueryWord(written, terms))
+    for at, bare in enumerate(bare_words):
+        pairs = [(part, part) for part in _split_cjk(bare)] if is_cjk(bare) else [(written_words[at], bare)]
+        for written, word in pairs:
+            if terms := word_terms(word):
+                unique.setdefault(terms, QueryWord(written, terms))
     content = [word for word in unique.values() if word.text.lower() not in STOP_WORDS]
     return content or list(unique.values())
-
-
-def _query_words(text: str) -> "Iterator[tuple[str, str]]":
-    """Yield the words of a query as written and without accents, with CJK runs apart."""
-    found = split_words(unaccented(text))
-    as_written = split_words(text)
-    for written, bare in zip(as_written if len(as_written) == len(found) else found, found):  # noqa: B905 - as long
-        if is_cjk(bare):
-            yield from ((part, part) for part in _split_cjk(bare))
-        else:
-            yield written, bare
 
 
 def word_terms(word: str) -> tuple[str, ...]:
@@ -397,23 +384,21 @@ def _starts(term: str) -> tuple[str, ...]:
 
 
 # --- Porter's stemming algorithm (1980) ---------------------------------------------------------
-# Done here and not by SQLite, so that the index's vocabulary holds the very terms that a query asks for:
-# document frequencies and nearest terms are then plain look-ups.
+# Done here and not by SQLite, so that the vocabulary of the index has exactly the terms that a query looks for:
+# document frequencies and nearest terms are then simple lookups.
 
-_STEP2 = (
-    ("ational", "ate"), ("ization", "ize"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"),
-    ("tional", "tion"), ("biliti", "ble"), ("entli", "ent"), ("ousli", "ous"), ("ation", "ate"), ("alism", "al"),
-    ("aliti", "al"), ("iviti", "ive"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
-    ("alli", "al"), ("ator", "ate"), ("bli", "ble"), ("eli", "e"),
-)  # fmt: skip
-_STEP3 = (
-    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ness", ""), ("ful", ""),
-)  # fmt: skip
-_STEP4 = (
-    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti", "ous", "ive", "ize",
-    "al", "er", "ic", "ou",
-)  # fmt: skip
-"""Endings, the longest first."""
+
+def _suffixes(pairs: str) -> tuple[tuple[str, str], ...]:
+    return tuple((ending, instead) for ending, _, instead in (pair.partition(":") for pair in pairs.split()))
+
+
+# Endings and what replaces them, the longest first.
+_STEP2 = _suffixes(
+    "ational:ate ization:ize iveness:ive fulness:ful ousness:ous tional:tion biliti:ble entli:ent ousli:ous ation:ate "
+    "alism:al aliti:al iviti:ive enci:ence anci:ance izer:ize logi:log alli:al ator:ate bli:ble eli:e"
+)
+_STEP3 = _suffixes("icate:ic ative: alize:al iciti:ic ical:ic ness: ful:")
+_STEP4 = "ement ance ence able ible ment ant ent ion ism ate iti ous ive ize al er ic ou".split()
 _LONGEST_STEMMED = 64
 _stems: dict[str, str] = {}
 
@@ -431,44 +416,26 @@ def stem(word: str) -> str:
 def _stem(word: str) -> str:
     if len(word) < 3 or len(word) > _LONGEST_STEMMED or not word.isascii() or not word.isalpha():
         return word
-    word = _strip_plural(word)
-    word = _strip_ed_ing(word)
-    if word.endswith("y") and _has_vowel(word[:-1]):
-        word = word[:-1] + "i"
-    word = _replace_suffix(word, _STEP2)
-    word = _replace_suffix(word, _STEP3)
-    word = _strip_suffix(word)
-    return _strip_final_e(word)
-
-
-def _vowel_flags(word: str) -> list[bool]:
-    """For each letter whether it is a vowel; y is one after a consonant."""
-    found: list[bool] = []
-    for letter in word:
-        found.append(letter in "aeiou" or (letter == "y" and bool(found) and not found[-1]))
-    return found
-
-
-def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant."""
-    marks = _vowel_flags(word)
-    return sum(1 for before, after in zip(marks, marks[1:]) if before and not after)  # noqa: B905, RUF007 - hooks: no itertools
-
-
-def _has_vowel(word: str) -> bool:
-    return any(_vowel_flags(word))
-
-
-def _ends_short(word: str) -> bool:
-    """Ends in consonant, vowel, consonant, the last not w, x or y."""
-    marks = _vowel_flags(word)[-3:]
-    return marks == [False, True, False] and word[-1] not in "wxy"
-
-
-def _strip_plural(word: str) -> str:
     if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    word = _strip_ed_ing(word)
+    if word.endswith("y") and any(_vowel_flags(word[:-1])):
+        word = word[:-1] + "i"
+    for pairs in (_STEP2, _STEP3):
+        ending, instead = next((pair for pair in pairs if word.endswith(pair[0])), ("", ""))
+        if ending and _measure(word[: -len(ending)]) > 0:
+            word = word[: -len(ending)] + instead
+    if ending := next((ending for ending in _STEP4 if word.endswith(ending)), ""):
+        base = word[: -len(ending)]
+        if _measure(base) > 1 and (ending != "ion" or base.endswith(("s", "t"))):
+            word = base
+    if word.endswith("e"):
+        base = word[:-1]
+        if _measure(base) > 1 or (_measure(base) == 1 and not _ends_short(base)):
+            word = base
+    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
 
 
 def _strip_ed_ing(word: str) -> str:
@@ -477,7 +444,7 @@ def _strip_ed_ing(word: str) -> str:
     for ending in ("ed", "ing"):
         base = word[: -len(ending)]
         if word.endswith(ending):
-            if not _has_vowel(base):
+            if not any(_vowel_flags(base)):
                 return word
             if base.endswith(("at", "bl", "iz")):
                 return base + "e"
@@ -487,27 +454,20 @@ def _strip_ed_ing(word: str) -> str:
     return word
 
 
-def _replace_suffix(word: str, pairs: tuple[tuple[str, str], ...]) -> str:
-    for ending, instead in pairs:
-        if word.endswith(ending):
-            base = word[: -len(ending)]
-            return base + instead if _measure(base) > 0 else word
-    return word
+def _vowel_flags(word: str) -> list[bool]:
+    """For each letter whether it is a vowel; y is one after a consonant."""
+    flags: list[bool] = []
+    for letter in word:
+        flags.append(letter in "aeiou" or (letter == "y" and bool(flags) and not flags[-1]))
+    return flags
 
 
-def _strip_suffix(word: str) -> str:
-    for ending in _STEP4:
-        if word.endswith(ending):
-            base = word[: -len(ending)]
-            if _measure(base) > 1 and (ending != "ion" or base.endswith(("s", "t"))):
-                return base
-            return word
-    return word
+def _measure(word: str) -> int:
+    """How often a vowel is followed by a consonant."""
+    flags = _vowel_flags(word)
+    return sum(1 for at in range(1, len(flags)) if flags[at - 1] and not flags[at])
 
 
-def _strip_final_e(word: str) -> str:
-    if word.endswith("e"):
-        base = word[:-1]
-        if _measure(base) > 1 or (_measure(base) == 1 and not _ends_short(base)):
-            word = base
-    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
+def _ends_short(word: str) -> bool:
+    """Ends in consonant, vowel, consonant, the last not w, x or y."""
+    return _vowel_flags(word)[-3:] == [False, True, False] and word[-1] not in "wxy"
