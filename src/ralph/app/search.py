@@ -43,8 +43,7 @@ PART, FULL = 290, 1000
 
 _REACH = 2
 _RELATED = 2
-_REPEATS = 4
-"""So many times the wanted hits are searched for repeats."""
+_REPEATS = 4  # times the wanted hits that are searched for repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class SearchAnswer:
     @property
     def tokens(self) -> int:
         """The estimated cost of all that is shown."""
-        return sum(each.tokens for each in self.shown)
+        return sum(hit.tokens for hit in self.shown)
 
 
 def search(
@@ -97,8 +96,13 @@ def search(
     wider = limited if limit is None else replace(limited, limit=max(limit, min(_REPEATS * limit, 60)))
 
     def question(connection: sqlite3.Connection) -> SearchAnswer:
-        if query.layer > Detail.INDEX and _are_ids(connection, query.text.split()):
-            return _show_records(connection, query.text.split(), query.layer, query.task)
+        words = query.text.split()
+        if (
+            query.layer > Detail.INDEX
+            and words
+            and all(queries.key_of(connection, word) is not None or ids.date_of(word) for word in words)
+        ):
+            return _show_records(connection, words, query.layer, query.task)
         warnings: list[str] = []
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, limited, warnings.append)
         related = graph.related_records(root, connection) if connected else None
@@ -118,11 +122,6 @@ def search(
         )
 
     return index.ask(root, question, progress)
-
-
-def _are_ids(connection: sqlite3.Connection, words: Sequence[str]) -> bool:
-    """Whether all words are ids of records, or have the form of one."""
-    return bool(words) and all(queries.key_of(connection, word) is not None or ids.date_of(word) for word in words)
 
 
 def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
@@ -183,7 +182,7 @@ def timeline(
             found = queries.records(connection, keys)
             around = [found[key] for key in reversed(keys) if key in found]
         shown = tuple(_with_cost(Hit(record, 0.0), record_moment(record)) for record in around)
-        return SearchAnswer(SearchResult(tuple(each.hit for each in shown), len(shown)), shown)
+        return SearchAnswer(SearchResult(tuple(entry.hit for entry in shown), len(shown)), shown)
 
     return index.ask(root, question)
 
@@ -213,9 +212,9 @@ def _render_hit(
         text = text if complete else cut_details(text, FULL, hit.record.id)
     elif layer is Detail.TIMELINE:
         around = _around(connection, hit.record, _REACH, task)
-        lines = ["" if each is hit.record else record_moment(each) for each in around]
+        lines = ["" if record is hit.record else record_moment(record) for record in around]
         lines += _related(connection, hit.record, task)
-        rest = PART - sum(tokens.estimate(each + "\n") for each in lines)
+        rest = PART - sum(tokens.estimate(line + "\n") for line in lines)
         lines[lines.index("")] = record_moment(
             hit.record, hit.score, count, budget=max(rest, NEIGHBOUR_TOKENS), note=note
         )
@@ -237,7 +236,7 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
     if not near and key is not None:
         near = queries.adjacent_keys(connection, key, record, reach, task)
     everything = {**queries.records(connection, near), key or 0: record}
-    return [each for _, each in sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))]
+    return [other for _, other in sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))]
 
 
 def _related(connection: sqlite3.Connection, record: Record, task: str) -> Iterator[str]:

@@ -429,12 +429,12 @@ def usage_stats(root: Path) -> UsageStats:
     """Count what was injected, used, recorded and run."""
     ledger = read_ledger(root, _ALL_BYTES)
     used = {(use.session, use.record) for use in ledger.uses}
-    handed = {(each.session, each.record) for each in ledger.injections}
+    handed = {(item.session, item.record) for item in ledger.injections}
     unused, never_handed = _unused_memories(root, ledger)
     return UsageStats(
         sessions=len({session for session, _ in handed}),
         injections=len(ledger.injections),
-        tokens=sum(each.tokens for each in ledger.injections),
+        tokens=sum(item.tokens for item in ledger.injections),
         handed=len(handed),
         referenced=len(handed & used),
         events=tuple(_event_stats(ledger, used)),

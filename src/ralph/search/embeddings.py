@@ -47,10 +47,13 @@ UNKNOWN, START, END = "[UNK]", "[CLS]", "[SEP]"
 LONGEST_WORD = 100
 _DROPPED = frozenset(("Cc", "Cf", "Cs", "Co"))  # but not Cn: what this Python does not know may be a letter
 _ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_CHINESE = (
-    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
-)  # fmt: skip
+_CHINESE = tuple(
+    (int(first, 16), int(last, 16))
+    for first, last in (
+        pair.split("-")
+        for pair in "4E00-9FFF 3400-4DBF 20000-2A6DF 2A700-2B73F 2B740-2B81F 2B920-2CEAF F900-FAFF 2F800-2FA1F".split()
+    )
+)
 
 
 class ProviderFailed(RalphError):

@@ -62,10 +62,8 @@ QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=Fa
 
 _MOST_PAIRS = 12
 _MEMORIES = 5
-_LINKING = 3
-"""Links of so many of the best records are followed."""
-_FIRST = 5
-"""One of so many best records must be an answer, or there is none."""
+_LINKING = 3  # links of so many of the best records are followed
+_FIRST = 5  # one of so many best records must be an answer, or there is none
 
 
 class RankedRow:
@@ -131,7 +129,10 @@ def rank(
         if crowded is None or most is None or len(order) >= most or len(found) < max(recipe.candidates, most):
             break
         recipe, crowded = crowded, None
-    order += _best_memories(connection, fused, keep, order)
+    present = {key for key in order if key % len(lookup.TABLES) == 0}
+    if len(present) < _MEMORIES:  # many lines of a log must not crowd out the best memories
+        others = {key: fused[key] for key in fused if key % len(lookup.TABLES) == 0 and key not in present}
+        order += _filtered(connection, others, keep, _MEMORIES - len(present)) if others else []
     judged = _judge(connection, words, order, fused, near, around, today, recipe, share)
     matching = [each for each in judged if each.matched or each.close]
     if not any(is_answer(each, recipe) for each in matching[:_FIRST]):
@@ -182,17 +183,6 @@ def _filtered(
         if 2 * len(first) < size:  # where few pass, few queries are better than short ones
             size *= 2
     return found[:most]
-
-
-def _best_memories(
-    connection: "sqlite3.Connection", fused: "Mapping[int, float]", keep: "Filter", order: "Sequence[int]"
-) -> list[int]:
-    """The best few memories that are not in the order yet: many lines of a log must not crowd them out."""
-    present = {key for key in order if key % len(lookup.TABLES) == 0}
-    if len(present) >= _MEMORIES:
-        return []
-    others = {key: fused[key] for key in fused if key % len(lookup.TABLES) == 0 and key not in present}
-    return _filtered(connection, others, keep, _MEMORIES - len(present)) if others else []
 
 
 # --- candidates --------------------------------------------------------------------------------
@@ -299,12 +289,15 @@ def _judge(
         each.matched = matches[key]
         each.cover, each.evidence = question.coverage(words, each.matched)
         each.close = near.get(key, 0.0)
-        tagged = _words_in_tags(each.row, words, each.matched)
+        tags = terms.TermMatcher(each.row.tags)
+        tagged = [word for word in words if each.row.tags and word.word in each.matched and word.match(tags)]
         each.subject = max((word.weight * each.matched[word.word] for word in tagged if word.certain), default=0.0)
         if any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words):
             each.subject = 1.0
-        nearby = [matches[other] for other in around.get(key, ()) if other in matches]
-        together = _merge_matches(each.matched, nearby, recipe)
+        nearby = [matches[other].items() for other in around.get(key, ()) if other in matches]
+        together = {word: recipe.beside * part for match in nearby for word, part in match}
+        for word, part in each.matched.items():
+            together[word] = max(part, together.get(word, 0.0))
         score = fused[key] * freshness(each.row.created_at, today, recipe)
         score += textual * (
             recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.coverage(words, together)[0]
@@ -345,28 +338,10 @@ def _follow_links(
     judged.sort(key=lambda each: -round(each.score, 9))
 
 
-def _merge_matches(
-    matched: "Mapping[str, float]", others: "Sequence[Mapping[str, float]]", recipe: Recipe
-) -> dict[str, float]:
-    """The words in a record and its neighbours together; those of the neighbours count less."""
-    nearby = {word: recipe.beside * share for other in others for word, share in other.items()}
-    return {word: max(matched.get(word, 0.0), nearby.get(word, 0.0)) for word in {*matched, *nearby}}
-
-
 def _match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
     """The words of the query in a record, and how much of each."""
     text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
     return {each.word: share for each in words if (share := each.match(text))}
-
-
-def _words_in_tags(
-    row: "RecordRow", words: "Sequence[WeightedWord]", matched: "Mapping[str, float]"
-) -> "list[WeightedWord]":
-    """The words of the query among the tags of a record."""
-    if not row.tags:
-        return []
-    text = terms.TermMatcher(row.tags)
-    return [each for each in words if each.word in matched and each.match(text)]
 
 
 def explain(judged: RankedRow, words: "Sequence[WeightedWord]", today: str, recipe: Recipe = STANDARD) -> list[str]:
