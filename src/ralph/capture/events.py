@@ -194,7 +194,8 @@ def mode_of(payload: Mapping[str, object]) -> str:
     return "" if not mode else "plan" if mode == "plan" else "agent"
 
 
-_HAPPENINGS = frozenset(Happening)
+ToolUse = tuple[Mapping[str, object], tuple[Change, ...], str, str, bool, int | None]
+"""Parameters, changes, response, error, whether the tool failed, and its exit code."""
 
 
 # --- Claude Code -------------------------------------------------------------------------------
@@ -202,74 +203,30 @@ _HAPPENINGS = frozenset(Happening)
 # compaction's own fork.
 
 _CLAUDE_ACTIONS = {
-    "Bash": Action.SHELL,
-    "PowerShell": Action.SHELL,
-    "Read": Action.READ,
-    "NotebookRead": Action.READ,
-    "Grep": Action.SEARCH,
-    "Glob": Action.SEARCH,
-    "LS": Action.SEARCH,
-    "WebSearch": Action.SEARCH,
-    "ToolSearch": Action.SEARCH,
+    **dict.fromkeys(("Bash", "PowerShell"), Action.SHELL),
+    **dict.fromkeys(("Read", "NotebookRead"), Action.READ),
+    **dict.fromkeys(("Grep", "Glob", "LS", "WebSearch", "ToolSearch"), Action.SEARCH),
+    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), Action.CHANGE),
     "WebFetch": Action.FETCH,
-    "Edit": Action.CHANGE,
-    "MultiEdit": Action.CHANGE,
-    "Write": Action.CHANGE,
-    "NotebookEdit": Action.CHANGE,
 }
 _CLAUDE_EXIT = re.compile(r"\s*Exit code (\d{1,9})\b[^\n]*\n?")
 
 
-def _claude_event(name: str, payload: Mapping[str, object], at: str) -> Event | None:
-    """The Event of one of Claude Code's payloads."""
-    if name not in _HAPPENINGS:
-        return None
-    happening = Happening(name)
-    if happening is Happening.SUBAGENT_STOP and not text(payload, "agent_type"):
-        return None
-    tool = text(payload, "tool_name")
+def _claude_tool(name: str, payload: Mapping[str, object], action: Action) -> ToolUse:
     parameters, answer = members(payload, "tool_input"), payload.get("tool_response")
-    action = _CLAUDE_ACTIONS.get(tool, Action.OTHER)
     changes = tuple(_claude_changes(parameters, answer)) if action is Action.CHANGE else ()
-    failed, exit_code, error = _claude_failure(happening, payload)
-    cwd = text(payload, "cwd")
-    return Event(
-        happening=happening,
-        host="claude",
-        session=text(payload, "session_id"),
-        at=at,
-        cwd=cwd,
-        agent=text(payload, "agent_id"),
-        mode=mode_of(payload),
-        source=text(payload, "source", "trigger"),
-        reason=text(payload, "reason"),
-        prompt=text(payload, "prompt"),
-        message=text(payload, "last_assistant_message"),
-        tool=tool,
-        action=action,
-        parameters=parameters,
-        response="" if action is Action.CHANGE else words_of(answer),
-        error=error,
-        failed=failed,
-        exit_code=exit_code,
-        files=files_of(parameters, cwd, (change.path for change in changes)),
-        changes=changes,
-        call=text(payload, "tool_use_id"),
-    )
-
-
-def _claude_failure(happening: Happening, payload: Mapping[str, object]) -> tuple[bool, int | None, str]:
-    """Whether the tool failed, its exit code, and what it said without the line that tells the code."""
-    answer = members(payload, "tool_response")
-    if happening is Happening.POST_TOOL_USE_FAILURE:
+    response = "" if action is Action.CHANGE else words_of(answer)
+    if name == Happening.POST_TOOL_USE_FAILURE:
         error = words_of(payload.get("error"))
         code = _CLAUDE_EXIT.match(error)
         if code:
-            return True, int(code[1]), error[code.end() :]
-        return True, None, error or ("interrupted" if flag(payload, "is_interrupt") else "")
-    if flag(answer, "interrupted"):
-        return True, None, "interrupted"
-    return flag(answer, "isError") or flag(answer, "is_error"), None, ""
+            return parameters, changes, response, error[code.end() :], True, int(code[1])
+        error = error or ("interrupted" if flag(payload, "is_interrupt") else "")
+        return parameters, changes, response, error, True, None
+    told = members(payload, "tool_response")
+    interrupted = flag(told, "interrupted")
+    failed = interrupted or flag(told, "isError") or flag(told, "is_error")
+    return parameters, changes, response, "interrupted" if interrupted else "", failed, None
 
 
 def _claude_changes(parameters: Mapping[str, object], answer: object) -> Iterator[Change]:
@@ -281,9 +238,10 @@ def _claude_changes(parameters: Mapping[str, object], answer: object) -> Iterato
     if isinstance(hunks, list) and hunks:
         for hunk in hunks:
             lines = hunk.get("lines") if isinstance(hunk, Mapping) else None
-            yield _claude_hunk(
-                path, [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else [], whole
-            )
+            lines = [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
+            before = "\n".join(line[1:] for line in lines if not line.startswith(("+", "\\")))
+            after = "\n".join(line[1:] for line in lines if not line.startswith(("-", "\\")))
+            yield Change(path, before, after, whole)
         return
     edits = parameters.get("edits")
     for edit in edits if isinstance(edits, list) else [parameters]:
@@ -292,29 +250,15 @@ def _claude_changes(parameters: Mapping[str, object], answer: object) -> Iterato
             yield Change(path, text(edit, "old_string"), after, whole)
 
 
-def _claude_hunk(path: str, lines: list[str], whole: str) -> Change:
-    before = "\n".join(line[1:] for line in lines if not line.startswith(("+", "\\")))
-    after = "\n".join(line[1:] for line in lines if not line.startswith(("-", "\\")))
-    return Change(path, before, after, whole)
-
-
 # --- Codex -------------------------------------------------------------------------------------
 # There is no event for a failed tool. The exit code is known only where Codex puts a header in front of the output.
 # Files are changed by `apply_patch`, one text that names them.
 
 _CODEX_ACTIONS = {
-    "Bash": Action.SHELL,
-    "shell": Action.SHELL,
-    "exec_command": Action.SHELL,
-    "local_shell": Action.SHELL,
-    "apply_patch": Action.CHANGE,
-    "Edit": Action.CHANGE,
-    "Write": Action.CHANGE,
-    "read_file": Action.READ,
-    "view_image": Action.READ,
-    "grep_files": Action.SEARCH,
-    "list_dir": Action.SEARCH,
-    "web_search": Action.SEARCH,
+    **dict.fromkeys(("Bash", "shell", "exec_command", "local_shell"), Action.SHELL),
+    **dict.fromkeys(("apply_patch", "Edit", "Write"), Action.CHANGE),
+    **dict.fromkeys(("read_file", "view_image"), Action.READ),
+    **dict.fromkeys(("grep_files", "list_dir", "web_search"), Action.SEARCH),
 }
 _CODEX_HEADER = re.compile(
     r"(?:(?:Chunk ID|Wall time|Exit code|Original token count|Total output lines):[^\n]{0,200}\n"
@@ -325,40 +269,12 @@ _CODEX_EXIT = re.compile(r"(?:Exit code:|Process exited with code) {0,4}(\d{1,9}
 _PATCHED_FILE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.{1,1000})|\*\*\* Move to: (.{1,1000})")
 
 
-def _codex_event(name: str, payload: Mapping[str, object], at: str) -> Event | None:
-    """The Event of one of Codex's payloads."""
-    if name not in _HAPPENINGS:
-        return None
-    tool = text(payload, "tool_name")
-    action = _CODEX_ACTIONS.get(tool, Action.OTHER)
-    parameters, answer = _codex_parameters(payload.get("tool_input"), action), payload.get("tool_response")
+def _codex_tool(_name: str, payload: Mapping[str, object], action: Action) -> ToolUse:
+    parameters = _codex_parameters(payload.get("tool_input"), action)
     changes = tuple(_codex_changes(parameters)) if action is Action.CHANGE else ()
-    response, exit_code = _codex_answer(answer)
+    response, exit_code = _codex_answer(payload.get("tool_response"))
     failed = bool(exit_code) or flag(members(payload, "tool_response"), "isError")
-    cwd = text(payload, "cwd")
-    return Event(
-        happening=Happening(name),
-        host="codex",
-        session=text(payload, "session_id"),
-        at=at,
-        cwd=cwd,
-        agent=text(payload, "agent_id"),
-        mode=mode_of(payload),
-        source=text(payload, "source", "trigger"),
-        reason=text(payload, "reason"),
-        prompt=text(payload, "prompt"),
-        message=text(payload, "last_assistant_message"),
-        tool=tool,
-        action=action,
-        parameters=parameters,
-        response=response,
-        error=response if failed else words_of(payload.get("error")),
-        failed=failed,
-        exit_code=exit_code,
-        files=files_of(parameters, cwd, (change.path for change in changes)),
-        changes=changes,
-        call=text(payload, "tool_use_id"),
-    )
+    return parameters, changes, response, response if failed else words_of(payload.get("error")), failed, exit_code
 
 
 def _codex_parameters(found: object, action: Action) -> Mapping[str, object]:
@@ -431,16 +347,12 @@ _GEMINI_HAPPENINGS = {
 }
 _GEMINI_ACTIONS = {
     "run_shell_command": Action.SHELL,
-    "read_file": Action.READ,
-    "read_many_files": Action.READ,
-    "list_directory": Action.SEARCH,
-    "glob": Action.SEARCH,
-    "search_file_content": Action.SEARCH,
-    "grep_search": Action.SEARCH,
-    "google_web_search": Action.SEARCH,
+    **dict.fromkeys(("read_file", "read_many_files"), Action.READ),
+    **dict.fromkeys(
+        ("list_directory", "glob", "search_file_content", "grep_search", "google_web_search"), Action.SEARCH
+    ),
     "web_fetch": Action.FETCH,
-    "write_file": Action.CHANGE,
-    "replace": Action.CHANGE,
+    **dict.fromkeys(("write_file", "replace"), Action.CHANGE),
 }
 _GEMINI_CONTEXT = re.compile(r"\s*<(hook_context|session_context)>")
 _GEMINI_FENCE = re.compile(r"\s*<untrusted_context>\n?(.*?)\n?</untrusted_context>\s*", re.DOTALL)
@@ -448,39 +360,13 @@ _GEMINI_TRAILER = re.compile(r"(?:Error|Exit Code|Signal|Background PIDs|Process
 _DIGITS = re.compile(r"-?\d{1,9}")
 
 
-def _gemini_event(name: str, payload: Mapping[str, object], at: str) -> Event | None:
-    """The Event of one of Gemini CLI's payloads."""
-    happening = _GEMINI_HAPPENINGS.get(name)
-    if happening is None:
-        return None
-    tool = text(payload, "tool_name")
-    action = _GEMINI_ACTIONS.get(tool, Action.OTHER)
-    parameters, answer = members(payload, "tool_input"), payload.get("tool_response")
-    changes = tuple(_gemini_changes(parameters)) if action is Action.CHANGE else ()
-    response, error, exit_code = _gemini_answer(answer, action)
-    cwd = text(payload, "cwd")
-    return Event(
-        happening=happening,
-        host="gemini",
-        session=text(payload, "session_id"),
-        at=at,
-        cwd=cwd,
-        mode=mode_of(payload),
-        source=text(payload, "source", "trigger"),
-        reason=text(payload, "reason"),
-        prompt=without_context(text(payload, "prompt")),
-        message=text(payload, "prompt_response"),
-        tool=tool,
-        action=action,
-        parameters=parameters,
-        response=response,
-        error=error,
-        failed=bool(error or exit_code),
-        exit_code=exit_code,
-        files=files_of(parameters, cwd, (change.path for change in changes)),
-        changes=changes,
-        call=text(payload, "tool_use_id", "call_id"),
-    )
+def _gemini_tool(_name: str, payload: Mapping[str, object], action: Action) -> ToolUse:
+    parameters = members(payload, "tool_input")
+    path, before = text(parameters, "file_path", "absolute_path"), text(parameters, "old_string")
+    change = Change(path, before, text(parameters, "new_string", "content"))
+    changes = (change,) if action is Action.CHANGE else ()
+    response, error, exit_code = _gemini_answer(payload.get("tool_response"), action)
+    return parameters, changes, response, error, bool(error or exit_code), exit_code
 
 
 def without_context(prompt: str) -> str:
@@ -522,21 +408,51 @@ def _split_trailers(said: str) -> tuple[str, dict[str, str]]:
     return "" if output.strip() == "(empty)" else output, trailers
 
 
-def _gemini_changes(parameters: Mapping[str, object]) -> Iterator[Change]:
-    yield Change(
-        text(parameters, "file_path", "absolute_path"),
-        text(parameters, "old_string"),
-        text(parameters, "new_string", "content"),
-    )
-
-
 # --- all hosts ----------------------------------------------------------------------------------
 
-Adapter = Callable[[str, Mapping[str, object], str], Event | None]
-ADAPTERS: Mapping[str, Adapter] = {"claude": _claude_event, "codex": _codex_event, "gemini": _gemini_event}
+ADAPTERS: Mapping[
+    str, tuple[Mapping[str, Action], Callable[[str, Mapping[str, object], Action], ToolUse], Mapping[str, Happening]]
+] = {
+    "claude": (_CLAUDE_ACTIONS, _claude_tool, {name.value: name for name in Happening}),
+    "codex": (_CODEX_ACTIONS, _codex_tool, {name.value: name for name in Happening}),
+    "gemini": (_GEMINI_ACTIONS, _gemini_tool, _GEMINI_HAPPENINGS),
+}
+"""What the tools of each host do, how their use is read, and the host's names of events."""
 
 
 def event_of(host: str, name: str, payload: Mapping[str, object], at: str) -> Event | None:
     """Return the Event of a payload, by the host's name for it; None when Ralph has no use for it."""
-    adapter = ADAPTERS.get(host)
-    return adapter(name, payload, at) if adapter is not None else None
+    if host not in ADAPTERS:
+        return None
+    actions, read_tool, happenings = ADAPTERS[host]
+    happening = happenings.get(name)
+    forked = host == "claude" and happening is Happening.SUBAGENT_STOP and not text(payload, "agent_type")
+    if happening is None or forked:
+        return None
+    tool, cwd = text(payload, "tool_name"), text(payload, "cwd")
+    action = actions.get(tool, Action.OTHER)
+    parameters, changes, response, error, failed, exit_code = read_tool(name, payload, action)
+    prompt = text(payload, "prompt")
+    return Event(
+        happening=happening,
+        host=host,
+        session=text(payload, "session_id"),
+        at=at,
+        cwd=cwd,
+        agent=text(payload, "agent_id") if host != "gemini" else "",
+        mode=mode_of(payload),
+        source=text(payload, "source", "trigger"),
+        reason=text(payload, "reason"),
+        prompt=without_context(prompt) if host == "gemini" else prompt,
+        message=text(payload, "prompt_response" if host == "gemini" else "last_assistant_message"),
+        tool=tool,
+        action=action,
+        parameters=parameters,
+        response=response,
+        error=error,
+        failed=failed,
+        exit_code=exit_code,
+        files=files_of(parameters, cwd, (change.path for change in changes)),
+        changes=changes,
+        call=text(payload, "tool_use_id", *(["call_id"] if host == "gemini" else [])),
+    )
