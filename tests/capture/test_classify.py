@@ -261,7 +261,7 @@ PASSES = [
 def test_an_output_that_reports_a_failure_is_an_error_also_without_an_exit_code(command: str, output: str) -> None:
     found = verdict(bash(command, output))
     assert (found.kind, bool(found.check)) == (ObservationKind.ERROR, True)
-    assert found.sign in output
+    assert found.line in output
 
 
 @pytest.mark.parametrize(("command", "output"), PASSES)

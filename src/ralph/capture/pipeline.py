@@ -24,32 +24,32 @@ from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, S
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The user's own: expressions that are secret, and globs of files that nobody may know of."""
+    """The user's settings: regexes of secrets, and globs of private files."""
 
     patterns: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
 
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
-_TOLD = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
-_SAID = (Happening.USER_PROMPT_SUBMIT, Happening.STOP, Happening.SUBAGENT_STOP)
+_LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
+_TOOL_EVENTS = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
+_TEXT_EVENTS = (Happening.USER_PROMPT_SUBMIT, Happening.STOP, Happening.SUBAGENT_STOP)
 
 
 def observe(event: Event, *, patterns: Sequence[str] = (), paths: Sequence[str] = ()) -> Record | None:
-    """The observation of an event, or None when it is not to be kept."""
+    """Return the observation of an event, or None when it is not to be stored."""
     rules = Rules(tuple(patterns), tuple(paths))
     for step in STEPS:
-        kept = step(event, rules)
-        if kept is None:
+        result = step(event, rules)
+        if result is None:
             return None
-        event = kept
+        event = result
     return record_of(event, rules.patterns)
 
 
 def interpret(
     value: Mapping[str, object], *, patterns: Sequence[str] = (), paths: Sequence[str] = ()
 ) -> tuple[Sequence[Record], Mapping[str, object] | None]:
-    """The observations and the session's fields of a raw line of the log, of the type `event`."""
+    """Return the observations and the session's fields of a raw line of the log."""
     payload, at = value.get("payload"), value.get("at")
     host, name = value.get("host"), value.get("event")
     if not isinstance(payload, Mapping) or not isinstance(host, str) or not isinstance(name, str):
@@ -67,9 +67,9 @@ def of_loop(record: Record, said: Mapping[str, object]) -> Record:
     iteration = whole_number(said.get("iteration"))
     origin = replace(
         record.origin,
-        run=run if _PLAIN_ID.fullmatch(run) else "",
+        run=run if _LOOP_ID.fullmatch(run) else "",
         iteration=iteration if iteration is None or iteration >= 0 else None,
-        task=task if _PLAIN_ID.fullmatch(task) else "",
+        task=task if _LOOP_ID.fullmatch(task) else "",
     )
     return record if origin == record.origin else replace(record, origin=origin)
 
@@ -98,12 +98,12 @@ def session_of(event: Event, *, patterns: Sequence[str] = ()) -> Mapping[str, ob
 
 def only_what_happened(event: Event, _rules: Rules) -> Event | None:
     """Only tools that were used, prompts and answers are observations."""
-    return event if event.happening in (*_TOLD, *_SAID) else None
+    return event if event.happening in (*_TOOL_EVENTS, *_TEXT_EVENTS) else None
 
 
 def no_hidden_files(event: Event, rules: Rules) -> Event | None:
     """A tool's use that touches or shows a file of `privacy.paths` is not recorded."""
-    if not rules.paths or event.happening not in _TOLD:
+    if not rules.paths or event.happening not in _TOOL_EVENTS:
         return event
     names = (*event.files, *(change.path for change in event.changes))
     texts = (outline(dict(event.parameters)), event.response, event.error)
@@ -116,11 +116,16 @@ def redacted(event: Event, rules: Rules) -> Event | None:
     def alone(text: str) -> str:
         return redact(remove_codes(text), rules.patterns).text
 
-    shown = (replace(change, before="", after="") if _hides(change) else change for change in event.changes)
-    words = Redactor(rules.patterns, tolerant=True)
-    event = _each_text(replace(event, changes=tuple(shown)), words)
-    if words.astray and words.open:
-        # Opened in one text and closed in one that we read before it: nobody can say what the host told between them.
+    changes = tuple(
+        replace(change, before="", after="")
+        if any(map(has_private_parts, (change.whole, change.before, change.after)))
+        else change
+        for change in event.changes
+    )
+    redactor = Redactor(rules.patterns, tolerant=True)
+    event = _each_text(replace(event, changes=changes), redactor)
+    if redactor.astray and redactor.open:
+        # Opened in one text and closed in an earlier one: what is between them cannot be known.
         event = _each_text(event, lambda _: "")
     return replace(
         event,
@@ -133,11 +138,6 @@ def redacted(event: Event, rules: Rules) -> Event | None:
         call=alone(event.call),
         files=tuple(alone(path) for path in event.files),
     )
-
-
-def _hides(change: Change) -> bool:
-    """Whether a change stands in a file with private parts or a key, or makes something private that was not."""
-    return any(map(has_private_parts, (change.whole, change.before, change.after)))
 
 
 def without_our_words(event: Event, _rules: Rules) -> Event | None:
@@ -195,20 +195,23 @@ _OUR_LOOP = re.compile(
 """A prompt of `loop/prompt.py`, and what of it a person has said."""
 
 
-def _each_text(event: Event, words: Callable[[str], str]) -> Event:
-    """The event with a function applied to everything that was said in it, in the order of telling."""
-    parameters = _members(map_texts(dict(event.parameters), words))
-    changes = tuple(Change(words(change.path), words(change.before), words(change.after)) for change in event.changes)
+def _each_text(event: Event, change_text: Callable[[str], str]) -> Event:
+    """Apply a function to every text of an event, in the order of the payload."""
+    parameters = _members(map_texts(dict(event.parameters), change_text))
+    changes = tuple(
+        Change(change_text(change.path), change_text(change.before), change_text(change.after))
+        for change in event.changes
+    )
     return replace(
         event,
-        prompt=words(event.prompt),
+        prompt=change_text(event.prompt),
         parameters=parameters,
         changes=changes,
-        response=words(event.response),
-        error=words(event.error),
-        message=words(event.message),
-        source=words(event.source),
-        reason=words(event.reason),
+        response=change_text(event.response),
+        error=change_text(event.error),
+        message=change_text(event.message),
+        source=change_text(event.source),
+        reason=change_text(event.reason),
     )
 
 
@@ -227,12 +230,11 @@ def without_injected(text: str) -> str:
     """The text without the blocks that we put there, whole or torn; the rest stays."""
     if NOTE not in text:
         return text
-    kept, at = [], 0
+    pieces, at = [], 0
     while (start := text.find(INJECTED, at)) >= 0:
-        kept.append(text[at:start])
+        pieces.append(text[at:start])
         at = _block_end(text, start)
-    left = "".join([*kept, text[at:]])
-    return _NOTE_LINE.sub("", left)
+    return _NOTE_LINE.sub("", "".join([*pieces, text[at:]]))
 
 
 def _block_end(text: str, start: int) -> int:
@@ -293,18 +295,13 @@ def failure_line(output: str, *, check: bool = True) -> str:
     return text[start : end if end >= 0 else len(text)].strip()
 
 
-def _views(command: str) -> bool:
-    """Whether a command shows something that was written before: what it says did not happen now."""
-    return any(program[0] in _VIEWERS for program in programs(command))
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The kind of an event, what was checked, and the line that says what went wrong."""
 
     kind: ObservationKind
     check: Check | None = None
-    sign: str = ""
+    line: str = ""
 
 
 def verdict(event: Event) -> Verdict:
@@ -317,18 +314,15 @@ def verdict(event: Event) -> Verdict:
     output = event.error or event.response
     if event.failed or event.exit_code:
         return Verdict(ObservationKind.ERROR, check, failure_line(output) if check else "")
-    if event.action is not Action.SHELL or not isinstance(command, str) or _in_background(event):
+    background = any(event.parameters.get(key) is True for key in ("run_in_background", "is_background"))
+    if event.action is not Action.SHELL or not isinstance(command, str) or background:
         return Verdict(ObservationKind.TOOL_USE)
     if checking is None:
-        sign = "" if event.exit_code == 0 or _views(command) else failure_line(output, check=False)
-        return Verdict(ObservationKind.ERROR if sign else ObservationKind.TOOL_USE, None, sign)
-    sign = "" if event.exit_code == 0 and checking.last else failure_line(output)
-    return Verdict(ObservationKind.ERROR if sign else ObservationKind.SUCCESS, check, sign)
-
-
-def _in_background(event: Event) -> bool:
-    """Whether the command was only started."""
-    return any(event.parameters.get(key) is True for key in ("run_in_background", "is_background"))
+        views = any(program[0] in _VIEWERS for program in programs(command))  # its output was written before
+        line = "" if event.exit_code == 0 or views else failure_line(output, check=False)
+        return Verdict(ObservationKind.ERROR if line else ObservationKind.TOOL_USE, None, line)
+    line = "" if event.exit_code == 0 and checking.last else failure_line(output)
+    return Verdict(ObservationKind.ERROR if line else ObservationKind.SUCCESS, check, line)
 
 
 # --- the record ---------------------------------------------------------------------------------
@@ -344,7 +338,7 @@ _SUBJECTS = ("description", "query", "skill", "subject", "title", "name", "url",
 
 def record_of(event: Event, patterns: Sequence[str] = ()) -> Record | None:
     """The observation of a redacted event, or None when nothing is left of it."""
-    seen = verdict(event)
+    result = verdict(event)
     title, asked, told = _title_and_texts(event)
     if not (asked.strip() or told.strip()) or not title:
         return None
@@ -353,7 +347,9 @@ def record_of(event: Event, patterns: Sequence[str] = ()) -> Record | None:
     text = redact(f"{asked}\n{trim(told, LIMIT - len(asked) - 1)}".strip("\n"), patterns).text
     title = redact(first_line(title, _TITLE), patterns).text
     extra = {
-        key: _redact_value(value, patterns) for key, value in _extra(event, seen).items() if value not in ("", None)
+        key: redact(value, patterns).text if isinstance(value, str) else value
+        for key, value in _extra(event, result).items()
+        if value not in ("", None)
     }
     moment = when(event.at)
     origin = Origin(
@@ -364,7 +360,7 @@ def record_of(event: Event, patterns: Sequence[str] = ()) -> Record | None:
     )
     record = Record(
         id="",
-        kind=seen.kind,
+        kind=result.kind,
         text=trim(text),
         family=Family.OBSERVATION,
         title=title,
@@ -374,7 +370,10 @@ def record_of(event: Event, patterns: Sequence[str] = ()) -> Record | None:
         created_at=event.at if moment is not None else "",
         extra=extra,
     )
-    return _identified(record, moment, event.call)
+    stored = sorted((key, str(value)) for key, value in extra.items())
+    parts = (record.created_at, event.call, origin, record.kind.value, record.title, record.text, stored)
+    digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return replace(record, id=f"obs-{max(0, int(moment.timestamp())) if moment else 0}-{digest[:6]}")
 
 
 _BY = {
@@ -393,29 +392,16 @@ def when(at: str) -> datetime | None:
         return None
 
 
-def _identified(record: Record, moment: datetime | None, call: str) -> Record:
-    """The record with the id that its content gives it."""
-    extra = sorted((key, str(value)) for key, value in record.extra.items())
-    parts = (record.created_at, call, record.origin, record.kind.value, record.title, record.text, extra)
-    digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
-    unix = max(0, int(moment.timestamp())) if moment else 0
-    return Record(**{**record.__dict__, "id": f"obs-{unix}-{digest[:6]}"})
-
-
-def _redact_value(value: object, patterns: Sequence[str]) -> object:
-    return redact(value, patterns).text if isinstance(value, str) else value
-
-
-def _extra(event: Event, seen: Verdict) -> Mapping[str, object]:
+def _extra(event: Event, result: Verdict) -> Mapping[str, object]:
     """What later readers ask for by name."""
     command = _parameter(event, "command") if event.action is Action.SHELL else ""
     error = ""
-    if seen.kind is ObservationKind.ERROR:
-        error = first_line(seen.sign or event.error or event.response, _ERROR)
+    if result.kind is ObservationKind.ERROR:
+        error = first_line(result.line or event.error or event.response, _ERROR)
     return {
         "tool": event.tool,
         "command": trim(command, _COMMAND),
-        "check": seen.check.value if seen.check else "",
+        "check": result.check.value if result.check else "",
         "exit_code": event.exit_code,
         "error": error,
         "agent_id": event.agent,
@@ -492,8 +478,14 @@ def trim(text: str, limit: int = LIMIT) -> str:
     room = limit - _NOTE_ROOM
     if room < 2:
         return text[: _outside_marker(text, max(limit, 0), last=False)]
-    head = _head(text, int(room * _HEAD_SHARE))
-    tail = _tail(text, len(text) - (room - int(room * _HEAD_SHARE)))
+    # Cut behind a whole line, unless that would cost more than half of the head or the tail.
+    end = int(room * _HEAD_SHARE)
+    start = len(text) - (room - end)
+    head, tail = text.rfind("\n", 0, end) + 1, text.find("\n", start) + 1
+    if head < end // 2:
+        head = _outside_marker(text, end, last=False)
+    if not 0 < tail <= start + (len(text) - start) // 2:
+        tail = _outside_marker(text, start, last=True)
     note = f"[... {tail - head:,} characters left out ...]"
     before = "" if not head or text[head - 1] == "\n" else "\n"
     after = "" if text[tail : tail + 1] in ("", "\n") else "\n"
@@ -518,18 +510,6 @@ def squeeze(text: str) -> str:
         else:
             said += [line] * times
     return "\n".join(said)
-
-
-def _head(text: str, end: int) -> int:
-    """Where the head ends: behind a whole line, unless that would cost more than half of it."""
-    line = text.rfind("\n", 0, end) + 1
-    return line if line >= end // 2 else _outside_marker(text, end, last=False)
-
-
-def _tail(text: str, start: int) -> int:
-    """Where the tail begins, by the same rule."""
-    line = text.find("\n", start) + 1
-    return line if 0 < line <= start + (len(text) - start) // 2 else _outside_marker(text, start, last=True)
 
 
 def _outside_marker(text: str, at: int, *, last: bool) -> int:

@@ -219,7 +219,9 @@ class Redactor:
         if self.open >= MOST_OPEN or self._characters <= 0 or self._texts <= 0:
             return ""
         self._texts -= 1
-        if not self.open and not self.patterns and len(text) <= 2 * window and not needs_rules(text):
+        # The rules search their keywords as well, so a long text is checked first only when the budget runs low.
+        check = len(text) < 2_000 or 2 * self._characters < _MOST_CHARACTERS
+        if not self.open and not self.patterns and len(text) <= 2 * window and check and not needs_rules(text):
             self._characters -= len(text) // 8
             return text
         text, lost = _shorten_enormous(text)

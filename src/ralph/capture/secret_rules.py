@@ -374,9 +374,8 @@ def positions(text: str, keyword: str) -> "Iterator[int]":
 def token_prefixes(text: str) -> list[str]:
     """Return the prefixes of vendors in long runs of token characters; "." for what may be a Discord token."""
     data = text.encode("utf-8", "replace").translate(_BREAKS)
-    runs = {
-        run for run in data.split() if len(run) >= 16 and (run.lower() != run or run.translate(None, _DIGITS) != run)
-    }
+    long = {run for run in data.split() if len(run) >= 16}
+    runs = [run for run in long if run.lower() != run or run.translate(None, _DIGITS) != run]
     if not runs:
         return []
     joined = b"\n".join(runs)
