@@ -12,7 +12,7 @@ const LENS = 0.25;
 
 /**
  * The bar; when little of the budget is used, that part is shown once more, enlarged.
- * @param {{budget: number, cap?: number, used: number, items: {order: number, id: string, kind: string,
+ * @param {{budget: number, cap?: number, used: number, items: {order: number, id: string, type: string,
  *   title: string, tokens: number}[], chosen: string|null, onChoose: (id: string) => void}} props
  */
 export function Budget({ budget, cap, used, items, chosen, onChoose }) {

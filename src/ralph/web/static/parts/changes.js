@@ -221,7 +221,7 @@ export function RecentChanges({ onClose }) {
     return onEvent("changed", ask);
   }, []);
   const [done, setDone] = useState("");
-  // What came of it is result in the dialog: a message at the edge would be behind it.
+  // The result is shown in the dialog: a toast would be behind it.
   const back = (id) =>
     postUndo(id)
       .then((result) => (setDone(result.summary), ask()))
