@@ -62,7 +62,7 @@ class TestDashboard:
 
 
 class TestHealth:
-    def test_what_is_gone_unused_said_twice_or_secret_is_named(self, shop: Site) -> None:
+    def test_stale_unused_duplicate_and_secret_records_are_listed(self, shop: Site) -> None:
         told = shop.get("/api/health")
         names = sample.shared().memories
         assert [(each["id"], each["what"]) for each in told["stale"]] == [
@@ -113,7 +113,7 @@ class TestTasks:
         assert [row["title"] for row in told["items"]] == [f"task {number}" for number in range(25, 30)]
         assert told["total"] == 30
 
-    def test_one_has_its_stories_progress_log_chats_runs_and_insights(self, shop: Site) -> None:
+    def test_a_task_page_has_stories_progress_log_sessions_runs_and_insights(self, shop: Site) -> None:
         names = sample.shared().tasks
         told = shop.get(f"/api/tasks/{names['checkout']}")
         assert [story["passes"] for story in told["stories"]] == [True, False, False]

@@ -76,7 +76,7 @@ def stamps(plan: dict[str, list[dict[str, str]]]) -> dict[str, str]:
     return {each["name"]: each["before"] for each in plan["files"]}
 
 
-def test_every_action_is_shown_then_made_then_taken_back(window: Site, shop: Sample) -> None:
+def test_every_action_can_be_planned_applied_and_undone(window: Site, shop: Sample) -> None:
     for body in actions(window):
         before = everything(shop.root)
         plan = window.post("/api/changes/plan", **body)
@@ -92,7 +92,7 @@ def test_every_action_is_shown_then_made_then_taken_back(window: Site, shop: Sam
         assert {each["name"] for each in undone["files"]} == changed
 
 
-def test_what_is_shown_is_what_is_written(window: Site, shop: Sample) -> None:
+def test_the_plan_is_what_is_written(window: Site, shop: Sample) -> None:
     body = {"action": "edit", "id": clean(window), "text": "Said in other words"}
     plan = window.post("/api/changes/plan", **body)
     before = (shop.root / MEMORIES).read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def test_what_is_shown_is_what_is_written(window: Site, shop: Sample) -> None:
     )
 
 
-def test_a_file_that_changed_since_it_was_shown_is_not_written(window: Site, shop: Sample) -> None:
+def test_a_file_that_changed_since_the_plan_is_not_written(window: Site, shop: Sample) -> None:
     body = {"action": "edit", "id": clean(window), "text": "Said in other words"}
     plan = window.post("/api/changes/plan", **body)
     file = shop.root / MEMORIES
@@ -118,14 +118,14 @@ def test_a_file_that_changed_since_it_was_shown_is_not_written(window: Site, sho
 
 
 @pytest.mark.parametrize("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
-def test_nothing_is_written_that_was_not_shown(window: Site, shop: Sample, given: dict[str, str]) -> None:
+def test_apply_needs_the_stamps_of_the_plan(window: Site, shop: Sample, given: dict[str, str]) -> None:
     before = everything(shop.root)
     status, _ = window.posted("/api/changes/apply", action="archive", id=clean(window), stamps=given)
     assert status == 409
     assert everything(shop.root) == before
 
 
-def test_a_change_is_not_taken_back_over_somebody_s_work(window: Site, shop: Sample) -> None:
+def test_undo_is_refused_when_the_file_changed_since(window: Site, shop: Sample) -> None:
     body = {"action": "archive", "id": clean(window)}
     done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
     file = shop.root / MEMORIES
@@ -136,7 +136,7 @@ def test_a_change_is_not_taken_back_over_somebody_s_work(window: Site, shop: Sam
     assert everything(shop.root) == before
 
 
-def test_a_change_is_taken_back_once(window: Site) -> None:
+def test_a_change_is_undone_once(window: Site) -> None:
     body = {"action": "archive", "id": clean(window)}
     done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
     listed = window.get("/api/changes")["items"]
@@ -147,7 +147,7 @@ def test_a_change_is_taken_back_once(window: Site) -> None:
     assert window.posted("/api/changes/undo", undo="u-none")[0] == 404
 
 
-def test_a_retired_memory_is_kept_and_no_longer_offered(window: Site) -> None:
+def test_an_archived_memory_is_kept_and_not_listed(window: Site) -> None:
     name = clean(window)
     words = window.get(f"/api/records/{name}")["record"]["text"]
     body = {"action": "archive", "id": name}
@@ -161,7 +161,7 @@ def test_a_retired_memory_is_kept_and_no_longer_offered(window: Site) -> None:
     assert window.get(f"/api/records/{name}")["record"]["status"] == "active"
 
 
-def test_a_secret_is_refused_with_the_command_s_sentence(window: Site, shop: Sample) -> None:
+def test_a_secret_is_refused_with_the_message_of_the_command(window: Site, shop: Sample) -> None:
     before = everything(shop.root)
     for body in ({"action": "add"}, {"action": "edit", "id": clean(window)}):
         status, said = window.posted(
@@ -172,7 +172,7 @@ def test_a_secret_is_refused_with_the_command_s_sentence(window: Site, shop: Sam
     assert everything(shop.root) == before
 
 
-def test_private_parts_are_left_out_and_that_is_told(window: Site) -> None:
+def test_private_parts_are_left_out_with_a_warning(window: Site) -> None:
     plan = window.post("/api/changes/plan", action="add", text="Known. <private>hidden</private>", tags=["a"])
     assert "hidden" not in plan["files"][0]["diff"]
     assert any("private" in each for each in plan["warnings"])
@@ -203,20 +203,20 @@ def test_what_is_there_already_changes_nothing(window: Site) -> None:
         ({"action": "edit", "id": "know-how-checkout-works", "tags": []}, 400),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_told(window: Site, body: dict[str, object], status: int) -> None:
+def test_wrong_requests_are_errors(window: Site, body: dict[str, object], status: int) -> None:
     answer = window.posted("/api/changes/plan", **body)
     assert answer[0] == status
     assert answer[1]["error"]["message"]
 
 
-def test_what_cannot_be_done_with_a_record_is_told_with_what_can(window: Site) -> None:
+def test_an_impossible_action_names_the_possible_ones(window: Site) -> None:
     name = first(window, family="observation")
     status, said = window.posted("/api/changes/plan", action="edit", id=name, text="x")
     assert status == 400
     assert said["error"]["hint"] == "possible actions: promote"
 
 
-def test_stamps_that_are_none_are_told(window: Site) -> None:
+def test_malformed_stamps_are_errors(window: Site) -> None:
     several: list[object] = [[], "x", {"a": 1}]
     for wrong in several:
         assert window.posted("/api/changes/apply", action="archive", id=clean(window), stamps=wrong)[0] == 400

@@ -56,7 +56,7 @@ def planned(window: Site, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "stamps": stamps(window.post("/api/changes/plan", **body))}
 
 
-def test_a_read_only_file_is_told_before_and_after_it_was_shown(window: Site, shop: Sample) -> None:
+def test_a_read_only_file_is_reported_by_plan_and_apply(window: Site, shop: Sample) -> None:
     body = {"action": "edit", "id": clean(window), "text": "Said in other words"}
     ready = planned(window, body)
     (shop.root / MEMORIES).chmod(0o444)
@@ -114,7 +114,7 @@ def test_a_lock_that_another_process_holds_is_told(window: Site, shop: Sample, m
     assert window.post("/api/changes/apply", **ready)["undo"]
 
 
-def test_an_undo_that_the_disk_refuses_leaves_everything_as_it_was(window: Site, shop: Sample) -> None:
+def test_an_undo_that_fails_changes_nothing(window: Site, shop: Sample) -> None:
     done = window.post("/api/changes/apply", **planned(window, {"action": "archive", "id": clean(window)}))
     before = everything(shop.root)
     (shop.root / MEMORIES).chmod(0o444)
@@ -137,7 +137,7 @@ def test_an_undo_of_two_files_does_both_or_none(window: Site, shop: Sample) -> N
     assert everything(shop.root) == before
 
 
-def test_a_file_that_cannot_be_read_is_told_and_no_fault_of_the_server(window: Site, shop: Sample) -> None:
+def test_an_unreadable_file_is_a_client_error(window: Site, shop: Sample) -> None:
     shutil.copy(shop.root / MEMORIES, shop.root / "kept")
     (shop.root / MEMORIES).unlink()
     os.mkfifo(shop.root / MEMORIES)

@@ -49,7 +49,7 @@ def asked_meanwhile(root: Path, question: Callable[[], object]) -> object:
     return said[0]
 
 
-def test_a_record_is_as_it_stands_after_a_change_although_the_index_was_being_written(shop: Sample) -> None:
+def test_a_request_waits_for_an_index_that_is_being_written(shop: Sample) -> None:
     window = Site(shop.root)
     name = shop.memories["vat"]
     retire = {"action": "archive", "id": name}

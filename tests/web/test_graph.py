@@ -88,13 +88,13 @@ class TestNearAndFar:
         assert names < farther
         assert here.memories["vat"] in farther
 
-    def test_a_way_is_told_in_its_order(self, shop: Site, here: sample.Sample) -> None:
+    def test_a_path_is_in_order(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get("/api/graph/path", a=here.memories["rounding"], b=here.memories["vat"])
         assert told["found"] is True
         assert [node["id"] for node in told["nodes"]] == [here.memories["rounding"], "tag:money", here.memories["vat"]]
         assert len(told["edges"]) == 2
 
-    def test_no_way_is_no_error(self, shop: Site, here: sample.Sample) -> None:
+    def test_no_path_is_no_error(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get("/api/graph/path", a=here.memories["flags"], b=here.memories["vat"])
         assert (told["found"], told["edges"]) == (False, [])
 

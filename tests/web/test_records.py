@@ -61,7 +61,7 @@ def test_words_find_with_a_reason_and_a_score(window: Site) -> None:
     assert window.get("/api/records", q="xyzzyqwert")["items"] == []
 
 
-def test_a_misspelt_word_is_told(window: Site) -> None:
+def test_a_misspelt_word_has_a_note(window: Site) -> None:
     found = window.get("/api/records", q="paymnet")
     assert any("paymnet" in note for note in found["notes"])
 
@@ -81,15 +81,21 @@ def test_facets_are_or_within_and_and_between(window: Site) -> None:
     assert dict(found["facets"]["family"])["memory"] == len(wanted)
 
 
-def test_a_page_begins_where_the_one_before_ended(window: Site) -> None:
-    whole = [row["id"] for row in window.get("/api/records", q="the", limit=500)["items"]]
-    paged = [row["id"] for start in range(0, len(whole), 7)
-             for row in window.get("/api/records", q="the", limit=7, offset=start)["items"]]  # fmt: skip
-    assert paged == whole
-    assert len(set(whole)) == len(whole) == window.get("/api/records", q="the")["total"]
+@pytest.mark.parametrize("sort", ["", "relevance", "newest", "oldest"])
+@pytest.mark.parametrize("text", ["", "the", "payment"])
+def test_pages_together_are_the_whole_list(window: Site, text: str, sort: str) -> None:
+    whole = window.get("/api/records", q=text, sort=sort, limit=500)
+    ids = [row["id"] for row in whole["items"]]
+    starts = range(0, whole["total"], 40)
+    pages = [window.get("/api/records", q=text, sort=sort, limit=40, offset=start)["items"] for start in starts]
+    assert [row["id"] for page in pages for row in page] == ids
+    assert len(ids) == whole["total"]
+    times = [row["created_at"] for row in whole["items"]]
+    if sort in ("newest", "oldest"):
+        assert times == sorted(times, reverse=sort == "newest")
 
 
-def test_an_order_or_an_age_that_is_none_is_told(window: Site) -> None:
+def test_an_unknown_order_or_age_is_an_error(window: Site) -> None:
     assert window.refusal("/api/records", sort="upwards")[0] == 400
     assert window.refusal("/api/records", age="3y")[0] == 400
 
@@ -127,7 +133,7 @@ def test_where_a_record_was_injected_and_used(window: Site) -> None:
     assert all(page["used"]["used"] <= page["used"]["injected"] for page in handed)
 
 
-def test_neighbours_are_told_with_their_direction(window: Site) -> None:
+def test_neighbours_have_a_direction(window: Site) -> None:
     page = window.get("/api/records/know-how-checkout-works")
     assert {each["direction"] for each in page["neighbours"]} == {"in", "out"}
     assert any(each["node"]["type"] == "file" for each in page["neighbours"])
@@ -140,7 +146,7 @@ def test_what_a_stranger_wrote_is_text(window: Site) -> None:
         assert not re.search(r"href=.?\s*javascript:", shown, re.IGNORECASE)
 
 
-def test_an_id_that_is_none_is_told_as_the_command_tells_it(window: Site) -> None:
+def test_an_unknown_id_has_the_message_of_the_command(window: Site) -> None:
     assert window.refusal("/api/records/mem-1-none") == (404, "there is no record mem-1-none")
     assert window.refusal("/api/records/mem-1-none/history") == (404, "there is no record mem-1-none")
     assert window.refusal("/api/records/..%2f..%2fetc%2fpasswd")[0] == 404
@@ -153,7 +159,7 @@ def test_a_record_s_history_comes_from_git(window: Site) -> None:
     assert "+title:" in found["items"][-1]["diff"]
 
 
-def test_what_git_does_not_have_is_told(window: Site) -> None:
+def test_a_log_has_no_history(window: Site) -> None:
     row = window.get("/api/records", family="observation", limit=1)["items"][0]
     found = window.get(f"/api/records/{row['id']}/history")
     assert found["items"] == []

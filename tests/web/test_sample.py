@@ -53,7 +53,7 @@ def test_it_has_something_of_everything() -> None:
     assert "<script>" in memory.show(here.root, here.memories["hostile"]).record.text
 
 
-def test_nothing_but_the_secret_is_odd_in_it() -> None:
+def test_doctor_reports_only_the_secret() -> None:
     here = sample.shared()
     found = doctor.examine(here.root, secrets=True, env=here.env)
     assert [each.problem.code for each in found if each.needs_a_person] == ["secret"]

@@ -86,7 +86,7 @@ class TestOne:
         shown = "".join(turn["html"] for turn in told["turns"]) + told["summary_html"]
         assert tags(shown) <= TAGS
 
-    def test_an_unknown_one_and_an_ambiguous_one_are_sentences(self, shop: Site, here: sample.Sample) -> None:
+    def test_unknown_and_ambiguous_sessions_are_errors(self, shop: Site, here: sample.Sample) -> None:
         assert shop.refusal("/api/sessions/nobody") == (404, "there is no session nobody")
         assert shop.refusal(f"/api/sessions/{here.sessions[0][:8]}")[0] == 409
         assert shop.refusal("/api/sessions/..%2f..%2fetc%2fpasswd")[0] == 404

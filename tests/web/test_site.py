@@ -89,7 +89,7 @@ def test_an_error_says_what_the_command_would_say(tmp_path: Path, error: RalphEr
     assert (answer.status_code, answer.json()) == (status, {"error": {"message": "a", "hint": "b"}})
 
 
-def test_a_bug_is_a_sentence_and_the_system_s_word_is_passed_on(tmp_path: Path) -> None:
+def test_an_unknown_error_is_reported_as_a_bug(tmp_path: Path) -> None:
     def bug(asked: ApiRequest, /) -> object:
         raise ZeroDivisionError("by zero")
 

@@ -39,7 +39,7 @@ def quokkas(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_no_longer_holds_ranks_below_what_took_its_place_as_in_the_command(quokkas: Path) -> None:
+def test_outdated_records_rank_lower_as_in_the_command(quokkas: Path) -> None:
     found = Site(quokkas).get("/api/records", q="quokka parser")["items"]
     assert found[0]["id"] == NEW
     command = searching.search(quokkas, Query("quokka parser", limit=10)).found.hits
@@ -71,7 +71,7 @@ def test_a_records_page_names_what_took_its_place(window: Site, shop: Sample) ->
     assert window.get(f"/api/records/{new}")["superseded_by"] is None
 
 
-def test_what_is_stale_says_what_is_wrong_and_not_among_the_reasons(window: Site, shop: Sample) -> None:
+def test_a_stale_citation_is_no_reason_for_a_match(window: Site, shop: Sample) -> None:
     citations.refresh_results(shop.root)
     stale = [row for row in window.get("/api/records", family="memory", limit=500)["items"] if row["stale"]]
     assert any(row["stale"].startswith("cited file is gone: ") for row in stale)
@@ -82,7 +82,7 @@ def test_what_is_stale_says_what_is_wrong_and_not_among_the_reasons(window: Site
     assert found["stale"] not in found["why"]
 
 
-def test_what_is_retired_says_so_wherever_it_is_shown(tmp_path: Path) -> None:
+def test_an_archived_record_has_its_status_everywhere(tmp_path: Path) -> None:
     one = memory.add(tmp_path, "The quokka waits").stored.record.id
     memory.archive(tmp_path, one)
     window = Site(tmp_path)

@@ -73,7 +73,7 @@ def test_no_error_of_the_pages_names_an_option_of_the_command_line(shop: Sample)
         assert not OPTION.search(error["hint"]), error
 
 
-def test_a_secret_can_be_insisted_on_by_a_box_and_not_by_an_option(shop: Sample) -> None:
+def test_a_secret_can_be_saved_with_the_override(shop: Sample) -> None:
     body = {"action": "add", "text": f"The token is {TOKEN}."}
     status, told = Site(shop.root).posted("/api/changes/plan", **body)
     assert (status, told["error"]["override"]) == (400, "allow_secret")

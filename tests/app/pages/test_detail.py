@@ -65,7 +65,7 @@ def test_a_knowledge_entry_is_its_whole_file(root: Path) -> None:
     assert [each["subject"] for each in detail.record_history(root, name)["items"]] == ["Better", "Write it down"]
 
 
-def test_at_most_so_many_commits_are_told(root: Path) -> None:
+def test_the_number_of_commits_is_limited(root: Path) -> None:
     one = memory.add(root, "Number 0").stored.record.id
     for number in range(1, detail.MAX_COMMITS + 3):
         memory.edit(root, one, text=f"Number {number}")
@@ -75,7 +75,7 @@ def test_at_most_so_many_commits_are_told(root: Path) -> None:
     assert found[0]["subject"] == f"Change {detail.MAX_COMMITS + 2}"
 
 
-def test_where_there_is_no_history_a_sentence_says_why(root: Path, tmp_path: Path) -> None:
+def test_a_note_says_why_there_is_no_history(root: Path, tmp_path: Path) -> None:
     one = memory.add(root, "Redis must run").stored.record.id
     assert detail.record_history(root, one)["note"] == ".agent/memories.md is not committed yet."
     commit(root, "First")
@@ -92,7 +92,7 @@ def test_where_there_is_no_history_a_sentence_says_why(root: Path, tmp_path: Pat
     assert detail.record_history(bare, lone)["note"] == "This project is in no git repository."
 
 
-def test_a_project_below_the_top_of_its_repository_has_a_history_too(root: Path) -> None:
+def test_a_project_in_a_subfolder_of_a_repository_has_a_history(root: Path) -> None:
     below = root / "part"
     below.mkdir()
     (below / "ralph.yml").write_text("", encoding="utf-8")
@@ -101,7 +101,7 @@ def test_a_project_below_the_top_of_its_repository_has_a_history_too(root: Path)
     assert [each["subject"] for each in detail.record_history(below, one)["items"]] == ["Below"]
 
 
-def test_an_odd_file_or_subject_does_no_harm(root: Path) -> None:
+def test_special_characters_in_titles_and_subjects_are_safe(root: Path) -> None:
     name = knowledge.add(root, "결제 <script> -L1,1:x", "Words", ["a"]).stored
     commit(root, "Odd | <b> subject\x1b[31m")
     found = detail.record_history(root, name.record.id)

@@ -13,7 +13,6 @@ from ralph.app import index, memory, project
 from ralph.app import search as searching
 from ralph.app.json_shapes import status_word
 from ralph.app.pages.explore import AGES, FACETS, MAX_RANKED, Explorer, ListRequest, date_days_ago
-from ralph.errors import UsageError
 from ralph.model.query import Query
 from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import queries
@@ -100,25 +99,7 @@ def test_words_find_what_search_finds_first(shop: Path, explorer: Explorer, text
     assert sum(dict(page.facets["family"]).values()) >= page.total
 
 
-@pytest.mark.parametrize("sort", ["", "relevance", "newest", "oldest"])
-@pytest.mark.parametrize("text", ["", "the", "payment"])
-def test_pages_together_are_the_whole_list(explorer: Explorer, text: str, sort: str) -> None:
-    first = explorer.page(ListRequest(text, sort=sort, limit=500))
-    ids = [row.record.id for row in first.rows]
-    paged = [
-        row.record.id
-        for start in range(0, first.total, 13)
-        for row in explorer.page(ListRequest(text, sort=sort, limit=13, offset=start)).rows
-    ]
-    assert paged == ids
-    assert len(ids) == first.total
-    times = [row.record.created_at for row in first.rows]
-    if sort in ("newest", "oldest"):
-        assert times == sorted(times, reverse=sort == "newest")
-    assert explorer.page(ListRequest(text, sort=sort, offset=first.total)).rows == ()
-
-
-def test_beyond_what_is_judged_the_list_goes_on_with_reasons(tmp_path: Path) -> None:
+def test_the_list_continues_with_reasons_beyond_the_ranked_hits(tmp_path: Path) -> None:
     project.init(tmp_path)
     below = "<!-- tags: w | created: 2025-01-20 -->"
     page = "".join(
@@ -166,18 +147,11 @@ def test_what_changes_is_seen_at_once(tmp_path: Path) -> None:
     assert explorer.sizes() == (1, 0)
 
 
-def test_a_session_that_says_the_same_again_and_again_is_one_row_with_a_count(explorer: Explorer, shop: Path) -> None:
+def test_repeated_records_are_one_row_with_a_count(explorer: Explorer, shop: Path) -> None:
     counts = {row.record.id: row.count for row in explorer.page(ListRequest("npm test", limit=100)).rows}
     found = searching.search(shop, Query("npm test", limit=100))
     for shown in found.shown:
         assert counts.get(shown.hit.record.id, shown.count) == shown.count
-
-
-def test_an_order_or_an_age_that_is_none_is_refused(explorer: Explorer) -> None:
-    with pytest.raises(UsageError, match="order"):
-        explorer.page(ListRequest(sort="up"))
-    with pytest.raises(UsageError, match="age"):
-        explorer.page(ListRequest(chosen={"age": ("1y",)}))
 
 
 @given(st.text(max_size=30))
@@ -186,7 +160,7 @@ def test_any_words_are_a_question(explorer: Explorer, text: str) -> None:
     assert len(page.rows) <= min(5, page.total)
 
 
-def test_letters_that_begin_a_word_find_it_before_it_is_typed_out(tmp_path: Path) -> None:
+def test_the_first_letters_of_a_word_find_it(tmp_path: Path) -> None:
     project.init(tmp_path)
     memory.add(tmp_path, "The JWT signing key rotates")
     explorer = Explorer(tmp_path)

@@ -45,7 +45,7 @@ class TestDoubles:
         texts = [REDIS, "The printer needs paper.", REDIS.lower(), f"{REDIS} Please."]
         assert health.similar_groups(texts) == ([(0, 2, 3)], False)
 
-    def test_beside_a_double_in_the_same_words_the_right_ones_are_named(self, tmp_path: Path) -> None:
+    def test_equal_and_similar_texts_are_separate_groups(self, tmp_path: Path) -> None:
         other = "When Redis is down the tests hang, so run `make services up` before `npm test`!"
         names = put(
             tmp_path, "Dates are stored in UTC.", "Dates are stored in UTC.", "The printer needs paper.", REDIS, other
@@ -53,7 +53,7 @@ class TestDoubles:
         found = {(tuple(each["ids"]), each["exactly"]) for each in health.memory_health(tmp_path)["duplicates"]}
         assert found == {(tuple(names[:2]), True), (tuple(names[3:]), False)}
 
-    def test_where_too_many_would_have_to_be_compared_that_is_said(
+    def test_a_note_says_when_not_all_pairs_were_compared(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         put(tmp_path, *(f"quokka number {place} waits, badger {place}" for place in range(8)))
@@ -64,12 +64,6 @@ class TestDoubles:
 
 
 class TestSecrets:
-    def test_the_place_and_the_rule_are_told_and_never_the_secret(self, tmp_path: Path) -> None:
-        memory.add(tmp_path, f"The token is {TOKEN}.", MemoryKind.CONTEXT, allow_secret=True)
-        found = health.memory_health(tmp_path)
-        assert [(each["file"], each["rule"]) for each in found["secrets"]] == [(".agent/memories.md", "github token")]
-        assert TOKEN not in str(found["secrets"])
-
     def test_a_secret_that_was_taken_out_is_no_longer_told(self, tmp_path: Path) -> None:
         added = memory.add(tmp_path, f"The token is {TOKEN}.", MemoryKind.CONTEXT, allow_secret=True)
         assert health.memory_health(tmp_path)["counts"]["secrets"] == 1
@@ -81,9 +75,7 @@ class TestSecrets:
         assert health.memory_health(tmp_path)["counts"]["secrets"] == 0
         assert health.memory_health(tmp_path, patterns=[r"ACME-\d{6}"])["counts"]["secrets"] == 1
 
-    def test_logs_beyond_what_is_searched_at_a_time_come_later(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_logs_beyond_the_budget_are_scanned_later(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder = paths.log_folder(tmp_path) / "sessions"
         folder.mkdir(parents=True)
         for name in "abc":
@@ -97,7 +89,7 @@ class TestSecrets:
 
 
 class TestStale:
-    def test_with_many_records_only_the_newest_are_looked_at_anew(self, tmp_path: Path) -> None:
+    def test_only_citations_of_the_newest_records_are_checked(self, tmp_path: Path) -> None:
         blocks = [Block(f"number {place} is here", f"mem-17000{place:05}-a") for place in range(health.MAX_CHECKED + 1)]
         path = tmp_path / ".agent" / "memories.md"
         path.parent.mkdir()
@@ -111,13 +103,7 @@ class TestStale:
         assert (len(found["duplicates"]), found["counts"]["duplicates"]) == (1, 2)
 
 
-def test_a_folder_where_nothing_is_is_healthy_and_stays_empty(tmp_path: Path) -> None:
-    found = health.memory_health(tmp_path)
-    assert set(found["counts"].values()) == {0}
-    assert found["note"] == ""
-
-
-def test_what_doctor_finds_is_told_without_its_notes(tmp_path: Path) -> None:
+def test_doctor_notices_leave_notes_out(tmp_path: Path) -> None:
     path = tmp_path / ".agent" / "memories.md"
     path.parent.mkdir()
     double = page(Block("one", "mem-1705751401-a001"), Block("two", "mem-1705751401-a001"))
@@ -127,7 +113,7 @@ def test_what_doctor_finds_is_told_without_its_notes(tmp_path: Path) -> None:
     assert all(each.level in ("error", "warning") and each.hint for each in found)
 
 
-def test_what_the_dashboard_tells_of_hooks_is_not_told_twice(tmp_path: Path) -> None:
+def test_hook_problems_are_not_reported_twice(tmp_path: Path) -> None:
     failed = paths.log_folder(tmp_path) / "hook-failures"
     failed.parent.mkdir(parents=True)
     failed.write_text("3 2026-11-16T08:00:00Z OSError: no space\n", encoding="utf-8", newline="")
@@ -135,7 +121,7 @@ def test_what_the_dashboard_tells_of_hooks_is_not_told_twice(tmp_path: Path) -> 
     assert not any("hook" in each.message for each in health.doctor_notices(tmp_path, {}))
 
 
-def test_unused_is_what_stats_calls_never_used(tmp_path: Path) -> None:
+def test_unused_records_are_those_of_the_usage_report(tmp_path: Path) -> None:
     names = put(tmp_path, REDIS, "Dates are stored in UTC.", "The printer needs paper.")
     for session in ("one", "two"):
         usage.record_injections(
@@ -163,7 +149,7 @@ ODD = [
 
 
 @given(st.lists(st.sampled_from(ODD), min_size=1, max_size=30), st.integers(500, 4_000))
-def test_pieces_find_what_the_whole_finds(texts: list[str], size: int) -> None:
+def test_chunks_give_the_same_secrets_as_the_whole_text(texts: list[str], size: int) -> None:
     whole = page(*(Block(text, numbered(place)) for place, text in enumerate(texts)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(health, "CHUNK_SIZE", size)
@@ -173,7 +159,7 @@ def test_pieces_find_what_the_whole_finds(texts: list[str], size: int) -> None:
 
 
 @given(st.text("a\n #", max_size=4_000), st.integers(1, 50), st.booleans())
-def test_pieces_are_the_text_and_each_is_bounded_by_its_lines(text: str, size: int, lines: bool) -> None:
+def test_chunks_cover_the_text_and_are_bounded(text: str, size: int, lines: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(health, "CHUNK_SIZE", size)
         found = list(chunks(text, lines=lines))
@@ -203,9 +189,7 @@ def log(root: Path, name: str, lines: list[str]) -> Path:
     return path
 
 
-def test_a_log_larger_than_what_is_searched_at_a_time_is_searched_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_log_is_scanned_in_several_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "MAX_SCANNED", 1_000)
     monkeypatch.setattr(health, "CHUNK_SIZE", 200)
     log(tmp_path, "a", ['{"v":1,"type":"x"}'] * 400 + [f'{{"v":1,"token":"{TOKEN}"}}'])
@@ -217,7 +201,7 @@ def test_a_log_larger_than_what_is_searched_at_a_time_is_searched_in_the_end(
     assert [(leak["line"], leak["rule"]) for leak in health.find_secrets(tmp_path)[0]] == [(401, "github token")]
 
 
-def test_of_a_log_that_grew_the_new_lines_are_looked_at_and_of_a_rewritten_one_all(tmp_path: Path) -> None:
+def test_only_new_lines_of_a_log_are_scanned_and_a_rewritten_log_completely(tmp_path: Path) -> None:
     quiet = ['{"v":1,"type":"x"}'] * 50
     path = log(tmp_path, "a", [f'{{"v":1,"token":"{TOKEN}"}}', *quiet])
     assert [leak["line"] for leak in health.find_secrets(tmp_path)[0]] == [1]
@@ -229,7 +213,7 @@ def test_of_a_log_that_grew_the_new_lines_are_looked_at_and_of_a_rewritten_one_a
     assert health.find_secrets(tmp_path) == ([], 0)
 
 
-def test_what_was_found_stands_while_there_is_no_time_for_what_came_since(
+def test_secrets_stay_reported_while_new_lines_are_not_scanned_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret, quiet = f'{{"v":1,"token":"{TOKEN}"}}', ['{"v":1,"type":"x"}'] * 50

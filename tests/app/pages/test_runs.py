@@ -11,7 +11,6 @@ from ralph.app import runs
 from ralph.app.loop import LoopRequest
 from ralph.app.pages import runs as compare
 from ralph.app.pages.runs import Check
-from ralph.errors import NotFound
 from ralph.formats.log import parse_log
 from ralph.loop.state import Run
 from ralph.testing import Step
@@ -30,16 +29,6 @@ def run_of(shop: Workshop, goal: str, *words: str) -> Run:
 
 
 class TestIterations:
-    def test_they_are_told_with_notes_files_and_tokens(self, shop: Workshop) -> None:
-        ended = run_of(shop, "make it add up", "looked at it\nand more", "wrote it")
-        row, iterations = compare.run_page(shop.root, ended.id)
-        assert [(each.number, each.outcome) for each in iterations] == [(1, "blocked"), (2, "done")]
-        assert iterations[0].summary == "looked at it"
-        assert "and more" in iterations[0].notes
-        assert iterations[1].files == ("cart.py",)
-        assert row.tokens == sum(each.tokens for each in iterations) > 0
-        assert all(each.has_prompt for each in iterations)
-
     def test_checks_are_kept_with_what_they_printed(self, shop: Workshop) -> None:
         request = LoopRequest(goal="make it pass", criteria=("custom: cat missing.txt",))
         wrong = says_done("", {"cart.py": "# wrong\n"})
@@ -52,7 +41,7 @@ class TestIterations:
             ("custom: cat missing.txt", True), ("verification", True),
         ]  # fmt: skip
 
-    def test_a_doubt_of_the_verifier_is_a_check_that_failed(self, shop: Workshop) -> None:
+    def test_a_failed_verification_is_a_failed_check(self, shop: Workshop) -> None:
         doubt = Step(read_only=True, iteration=1, say="<verify-fail>the tests were weakened</verify-fail>")
         ended = shop.start(
             says_done(), doubt, goal="do it", request=LoopRequest(goal="do it", criteria=("none",), max_iterations=1)
@@ -78,21 +67,12 @@ class TestIterations:
 
 
 class TestPrompts:
-    def test_the_first_has_nothing_before_it(self, shop: Workshop) -> None:
-        ended = run_of(shop, "one", "a", "b", "c")
-        first = compare.prompt_page(shop.root, ended.id, 1)
-        assert (first["previous"], first["diff"]) == (None, "")
-        third = compare.prompt_page(shop.root, ended.id, 3)
-        assert third["previous"] == 2
-        assert str(third["diff"]).startswith("--- prompt 2\n+++ prompt 3\n")
-        assert third["text"] == runs.snapshot(shop.root, ended.id, 3)
-
     def test_what_is_the_same_has_no_difference(self, shop: Workshop) -> None:
         ended = run_of(shop, "same", "a", "b")
         runs.keep_snapshot(shop.root, ended.id, 2, runs.snapshot(shop.root, ended.id, 1))
         assert compare.prompt_page(shop.root, ended.id, 2)["diff"] == ""
 
-    def test_a_very_long_one_is_compared_as_far_as_is_bearable(self, shop: Workshop) -> None:
+    def test_only_the_first_lines_of_a_long_prompt_are_compared(self, shop: Workshop) -> None:
         ended = run_of(shop, "long", "a", "b")
         lines = "".join(f"line {place}\n" for place in range(compare.MAX_DIFF_LINES + 10))
         runs.keep_snapshot(shop.root, ended.id, 1, lines)
@@ -100,11 +80,6 @@ class TestPrompts:
         found = compare.prompt_page(shop.root, ended.id, 2)
         assert found["diff"] == ""
         assert found["note"] == "only the first 4,000 lines are compared"
-
-    def test_one_that_was_not_kept_is_not_found(self, shop: Workshop) -> None:
-        ended = run_of(shop, "one", "a")
-        with pytest.raises(NotFound, match="no snapshot of iteration 7"):
-            compare.prompt_page(shop.root, ended.id, 7)
 
 
 class TestTwoRuns:

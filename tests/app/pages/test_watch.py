@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_first_look_tells_nothing_and_neither_does_one_at_the_same(root: Path) -> None:
+def test_nothing_changed_without_a_change(root: Path) -> None:
     watcher = Watcher(root)
     assert watcher.look() == ChangedParts()
     assert watcher.look() == ChangedParts()
@@ -44,12 +44,12 @@ def test_what_changes_is_named(root: Path, change: Callable[[Path], object], par
     assert watcher.look() == ChangedParts()
 
 
-def test_a_folder_that_is_not_there_stops_nobody(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_changes(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "nothing")
     assert watcher.look() == ChangedParts()
 
 
-def test_insights_and_sessions_and_runs_are_told(tmp_path: Path) -> None:
+def test_changed_insights_sessions_and_runs_are_reported(tmp_path: Path) -> None:
     shop = sample.copied(tmp_path / "shop")
     watcher = Watcher(shop.root)
     watcher.look()
@@ -68,7 +68,7 @@ def test_insights_and_sessions_and_runs_are_told(tmp_path: Path) -> None:
     assert watcher.look().changed == ("runs",)
 
 
-def test_a_run_under_way_is_told_as_it_goes_and_when_it_ends(tmp_path: Path) -> None:
+def test_a_live_run_is_reported_until_it_ends(tmp_path: Path) -> None:
     shop = sample.copied(tmp_path / "shop")
     with sample.isolated(shop.env):
         live = Live(shop.root).start()
