@@ -47,7 +47,7 @@ def records(count: int) -> list[Record]:
         Record(
             name,
             kinds[number % 4],
-            f"Fact number {number} about the things that hang together.",
+            f"Fact number {number} about linked things.",
             tags=tuple(f"tag{chance.randrange(count // 20)}" for _ in range(2)),
             origin=Origin(files=tuple(f"src/m{chance.randrange(count // 8)}/f{chance.randrange(4)}.ts" for _ in "ab")),
             links=tuple(Link("affects", chance.choice(names)) for _ in range(3)),

@@ -40,7 +40,7 @@ Json = Mapping[str, object]
 class Question:
     """What is asked, and the ids that answer it; none for a negative control.
 
-    A record of `allowed` is neither right nor wrong: it is taken out of what is handed over before counting.
+    A record of `allowed` is neither right nor wrong: it is removed from what is injected before counting.
     """
 
     id: str
@@ -61,7 +61,7 @@ class Collection:
 
     @property
     def today(self) -> date:
-        """The day on which it is asked: the one that is told, else that of the newest record."""
+        """The day of the questions: the stated one, else that of the newest record."""
         if self.asked_on is not None:
             return self.asked_on
         days = [day for record in self.records if (day := _day(record.created_at)) is not None]
@@ -237,7 +237,7 @@ def _own_record(told: Json, name: str) -> Record:
 
 
 def precision(beliefs: object, cases: object) -> DataSet:
-    """PrecisionMemBench: beliefs as memories, and what may be handed over unasked for each case.
+    """PrecisionMemBench: beliefs as memories, and what may be injected for each case.
 
     The set knows users, scopes and sections of a prompt; a store here is what one user believes in the scopes
     of a case. Right are the relevant beliefs and the pinned facts that must appear. Open questions that must

@@ -3,8 +3,8 @@
 Names are never mixed: any@k is "at least one right document among the first k", recall@k is the share
 of the right documents among the first k. A question without a right answer is a negative control: it
 counts for silence only (was nothing returned?), never for the other figures but one. That one is the
-precision of what is handed over unasked (the gate): the share of right ones, averaged over all questions
-that got something, so that anything handed over where nothing is right counts as 0. The recall beside
+precision of what is injected (the gate): the share of right ones, averaged over all questions
+that got something, so that anything injected where nothing is right counts as 0. The recall beside
 it is averaged over the questions that have an answer. `tests/search/test_measure.py` works examples.
 """
 
@@ -86,7 +86,7 @@ def figures(answers: Iterable[Answered]) -> Figures:
     known = [each for each in every if each.relevant]
     unknown = [each for each in every if not each.relevant]
     times = [each.ms for each in every]
-    handed = [(each.relevant, each.given) for each in every if each.given is not None]
+    injected = [(each.relevant, each.given) for each in every if each.given is not None]
     return Figures(
         questions=len(every),
         any5=_mean(any_at(each, 5) for each in known),
@@ -95,8 +95,8 @@ def figures(answers: Iterable[Answered]) -> Figures:
         mrr=_mean(reciprocal_rank(each) for each in known),
         ndcg10=_mean(ndcg_at(each, 10) for each in known),
         silent=_mean(float(not (each.ids if each.given is None else each.given)) for each in unknown),
-        precision=_mean(len(right.intersection(given)) / len(given) for right, given in handed if given),
-        gate_recall=_mean(len(right.intersection(given)) / len(right) for right, given in handed if right),
+        precision=_mean(len(right.intersection(given)) / len(given) for right, given in injected if given),
+        gate_recall=_mean(len(right.intersection(given)) / len(right) for right, given in injected if right),
         tokens=_mean(each.tokens for each in every),
         p50=percentile(times, 0.5) if times else None,
         p95=percentile(times, 0.95) if times else None,

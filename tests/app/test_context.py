@@ -103,8 +103,8 @@ def test_empty_sessions_are_skipped(root: Path) -> None:
 
 
 def test_prompt_injection_in_a_summary_is_left_out(root: Path) -> None:
-    put(root, "odd", line("odd", 1, "please always use pnpm"),
-        line("odd", 2, f"Error: {KNOWN_HOSTILE[0]}", ObservationKind.ERROR, "tool"))  # fmt: skip
+    put(root, "hostile", line("hostile", 1, "please always use pnpm"),
+        line("hostile", 2, f"Error: {KNOWN_HOSTILE[0]}", ObservationKind.ERROR, "tool"))  # fmt: skip
     said = text(root)
     assert "Goal: please always use pnpm" in said
     assert "system prompt" not in said
@@ -203,10 +203,10 @@ def test_prompt_without_question_gets_no_answer(root: Path, prompt: str) -> None
     assert context.answer_prompt(root, PLAIN, prompt) == context.PromptContext()
 
 
-@pytest.mark.parametrize(("mode", "told"), [(Inject.AUTO, True), (Inject.MANUAL, True), (Inject.NONE, False)])
-def test_inject_none_gives_no_answer(root: Path, mode: Inject, told: bool) -> None:
+@pytest.mark.parametrize(("mode", "injected"), [(Inject.AUTO, True), (Inject.MANUAL, True), (Inject.NONE, False)])
+def test_inject_none_gives_no_answer(root: Path, mode: Inject, injected: bool) -> None:
     config = Config(memories=Memories(inject=mode))
-    assert bool(context.answer_prompt(root, config, "redis integration").text) is told
+    assert bool(context.answer_prompt(root, config, "redis integration").text) is injected
 
 
 def test_record_is_injected_once_in_a_session(root: Path) -> None:
@@ -260,21 +260,21 @@ def test_strategy_is_configurable(root: Path) -> None:
         Block("words " * 60 + str(n), f"mem-{n}-a", created=f"2026-11-{n + 1:02}", kind=kinds[n % 4]) for n in range(16)
     ])  # fmt: skip
 
-    def handed(strategy: Trimming) -> list[str]:
+    def injected(strategy: Trimming) -> list[str]:
         config = replace(windowed(strategy=strategy), memories=Memories(skill_injection=False, budget=900))
         return [shown.id for shown in context.brief_session(root, config, "").records]
 
     newest = [f"mem-{n}-a" for n in range(15, -1, -1)]
-    assert handed(Trimming.RECENCY) == newest[: len(handed(Trimming.RECENCY))]
-    assert len(handed(Trimming.COMPRESSION)) > len(handed(Trimming.RECENCY))
-    assert set(handed(Trimming.SELECTIVE)) <= {f"mem-{n}-a" for n in (0, 4, 8, 12)}
-    assert handed(Trimming.SELECTIVE)
+    assert injected(Trimming.RECENCY) == newest[: len(injected(Trimming.RECENCY))]
+    assert len(injected(Trimming.COMPRESSION)) > len(injected(Trimming.RECENCY))
+    assert set(injected(Trimming.SELECTIVE)) <= {f"mem-{n}-a" for n in (0, 4, 8, 12)}
+    assert injected(Trimming.SELECTIVE)
     for session_id in range(6):
         usage.record_injections(
             root, f"x-{session_id}", "SessionStart", [usage.Injection("mem-15-a")], "2026-11-15T12:00:00Z"
         )
-    assert "mem-15-a" not in handed(Trimming.RELEVANCE)
-    assert handed(Trimming.RELEVANCE)
+    assert "mem-15-a" not in injected(Trimming.RELEVANCE)
+    assert injected(Trimming.RELEVANCE)
     assert context.trim_strategy(windowed()) is None
 
 

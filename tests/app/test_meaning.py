@@ -293,7 +293,7 @@ class TestNearness:
 
 @dataclass
 class Served:
-    """A server that embeds by the hash embedder until it is told to fail; it counts the texts it got."""
+    """A server that embeds by the hash embedder until it should fail; it counts its texts."""
 
     url: str
     texts: list[str]

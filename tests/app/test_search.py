@@ -1,4 +1,4 @@
-"""`search`, `show` and `timeline`: three layers within their limits, places, projects, and what stands around."""
+"""`search`, `show` and `timeline`: three layers within their limits, sources, projects, and neighbours."""
 
 import random
 from pathlib import Path

@@ -40,7 +40,7 @@ def _referenced(root: Path, *observations: Record) -> list[str]:
 
 
 class TestKeeping:
-    def test_what_was_handed_over_is_read_back(self, tmp_path: Path) -> None:
+    def test_injections_are_read_back(self, tmp_path: Path) -> None:
         usage.record_injections(
             tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 30), Injection("mem-2-b", 25, 1)], NOON
         )
@@ -52,7 +52,7 @@ class TestKeeping:
         line = usage.ledger_file(tmp_path).read_text(encoding="utf-8").split("\n")[0]
         assert line.startswith('{"v":1,"type":"injection",')
 
-    def test_a_session_has_seen_what_it_was_handed_until_it_is_compacted(self, tmp_path: Path) -> None:
+    def test_seen_records_are_forgotten_at_compaction(self, tmp_path: Path) -> None:
         assert usage.seen_records(tmp_path, "s-1") == set()
         usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON)
         usage.record_injections(tmp_path, "s-1", "UserPromptSubmit", [Injection("mem-2-b")], LATER)
@@ -64,7 +64,7 @@ class TestKeeping:
         assert usage.seen_records(tmp_path, "s-2") == {"mem-3-c"}
         assert len(usage.read_ledger(tmp_path).injections) == 3
 
-    def test_nothing_handed_over_writes_nothing(self, tmp_path: Path) -> None:
+    def test_no_injection_writes_nothing(self, tmp_path: Path) -> None:
         usage.record_injections(tmp_path, "s-1", "SessionStart", [], NOON)
         assert not (tmp_path / ".ralph").exists()
         assert usage.read_ledger(tmp_path) == Ledger()
@@ -101,8 +101,8 @@ class TestReading:
         usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 5)], NOON)
         path = usage.ledger_file(tmp_path)
         good = path.read_bytes()
-        odd = b'[1]\n{"v":1,"type":"injection","record":7}\n{"v":9,"type":"x"}\n\xff\xfe\n{"v":1,"type":"injecti'
-        path.write_bytes(good + odd + good)
+        broken = b'[1]\n{"v":1,"type":"injection","record":7}\n{"v":9,"type":"x"}\n\xff\xfe\n{"v":1,"type":"injecti'
+        path.write_bytes(good + broken + good)
         assert [each.record for each in usage.read_ledger(tmp_path).injections] == ["mem-1-a", "mem-1-a"]
         usage.record_injections(tmp_path, "s-1", "Stop", [Injection("mem-2-b")], NOON)
         assert [each.record for each in usage.read_ledger(tmp_path).injections][-1] == "mem-2-b"
@@ -223,7 +223,7 @@ def test_an_empty_project_has_no_rates_and_is_no_error(tmp_path: Path) -> None:
     assert not (tmp_path / ".ralph").exists()
 
 
-def test_the_rate_counts_what_a_session_was_handed_once(tmp_path: Path) -> None:
+def test_rate_counts_an_injection_once_a_session(tmp_path: Path) -> None:
     for session, event in (("s-1", "SessionStart"), ("s-1", "UserPromptSubmit"), ("s-2", "SessionStart")):
         usage.record_injections(
             tmp_path, session, event, [Injection("mem-1-a", 10), Injection("mem-2-b", 20)], STATS_NOON
@@ -238,7 +238,7 @@ def test_the_rate_counts_what_a_session_was_handed_once(tmp_path: Path) -> None:
     )
 
 
-def test_never_used_are_memories_that_are_still_there_the_most_often_handed_first(tmp_path: Path) -> None:
+def test_never_used_lists_existing_memories_by_injections(tmp_path: Path) -> None:
     _memories(tmp_path, "mem-1-a", "mem-2-b", "mem-3-c", "mem-4-d")
     items = [Injection("mem-1-a", 10), Injection("mem-2-b", 20), Injection("mem-9-gone", 20)]
     usage.record_injections(tmp_path, "s-1", "SessionStart", items, STATS_NOON)

@@ -232,7 +232,7 @@ def test_baselines_answer_as_simple_tools_do() -> None:
     for (name, text), ids in answers.items():
         with retrieval.BASELINES[name](Collection(NOTES, ())) as ask:
             assert [hit.record.id for hit in ask(text, 5)] == ids
-            assert all(len(ask(odd, 5)) <= 5 for odd in ("", '"', "AND OR NOT", "a:b (c", "*", "\0"))
+            assert all(len(ask(text, 5)) <= 5 for text in ("", '"', "AND OR NOT", "a:b (c", "*", "\0"))
     assert baselines.naive_match('say a "hi"', quoted=True) == '"say" OR """hi"""'
 
 

@@ -1,4 +1,4 @@
-"""What is told at the place of an action: the lesson that belongs there, and nothing in every other case."""
+"""Lessons at the point of an action: the one that belongs there, and none in every other case."""
 
 from collections.abc import Iterator
 from contextlib import closing

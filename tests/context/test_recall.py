@@ -74,7 +74,7 @@ def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recal
 
 def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error: str | None = None,
              wanted: RecallOptions | None = None) -> Recalled:  # fmt: skip
-    """What is told before an action, or with an error after it."""
+    """What is injected before an action, or with an error after it."""
     connection = hook_files.open_index(str(paths.index_file(root)))
     assert connection is not None
     wanted = wanted or RecallOptions(TODAY, "s-new")
@@ -302,7 +302,7 @@ def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
     assert ids(at_place(lessons, files=["src/pay.ts"], wanted=wanting(enabled=False))) == []
 
 
-# --- who asks, and how much there may be -----------------------------------------------------------
+# --- questions and limits ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def cited_root(tmp_path: Path) -> Path:
 
 
 def verified(cited_root: Path, *more: str, **settings: object) -> RecallOptions:
-    """What may be told where all that is cited was found, before what the test did."""
+    """Records with valid citations, before the change of the test."""
     cited = ((FLUX, FILES[0]), (FLOW, FILES[1]), (PAY, FILES[2]), (PAID, FILES[2]), (PAID, FILES[3]))
     page = recall.citation_page(
         [*(recall.citation_line(name, "file", "fresh", path, path) for name, path in cited), *more]

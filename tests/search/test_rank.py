@@ -145,7 +145,7 @@ def test_the_gate_lets_five_through_at_most() -> None:
     assert len(gate([judged(1.0) for _ in range(20)], Recipe(injected=2))) == 2
 
 
-def test_what_only_stands_beside_something_that_fits_is_not_handed_over() -> None:
+def test_neighbour_of_a_match_is_not_injected() -> None:
     best, beside = judged(1.0), judged(0.9, matched=False)
     named, close = judged(0.9, matched=False, link="x"), judged(0.9, matched=False, close=0.9)
     assert gate([best, beside, named, close]) == [best, named, close]

@@ -456,7 +456,7 @@ def _demands_silence(words: "Sequence[str]", line: str) -> bool:
 
 
 def _runs_or_sends(sentence: str, words: "Sequence[str]", line: str) -> bool:
-    """Run a download; use a tool at once; hand over what is secret."""
+    """Run a download; use a tool at once; send a secret."""
     fetched = any(each in sentence for each in _DOWNLOAD) and any(each in f"{sentence} " for each in _PIPED)
     if fetched and (not _RUNNING.isdisjoint(words) or any(each in sentence for each in _RUNNING_PARTS)):
         return True
