@@ -1,4 +1,4 @@
-"""A rehearsal writes nothing and tells what would be written; a witness lets only through what was shown."""
+"""A dry run writes nothing and collects the changes; a guarded write allows only what was shown."""
 
 from pathlib import Path
 
@@ -13,30 +13,30 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
 
 
-def test_a_rehearsal_writes_nothing_and_reads_back_what_it_would_have_written(tmp_path: Path) -> None:
+def test_dry_run_writes_nothing_and_reads_back_its_changes(tmp_path: Path) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
     before = everything(tmp_path)
-    rehearsal = DryRun()
+    dry_run = DryRun()
     new, log = tmp_path / "new" / "b.md", tmp_path / "log" / "c.jsonl"
-    files.update(there, lambda text: text + "two\n", root=tmp_path, observer=rehearsal)
-    files.update(there, lambda text: text + "three\n", root=tmp_path, observer=rehearsal)
-    files.update(new, lambda text: text + "b\n", root=tmp_path, observer=rehearsal)
-    files.append(log, "c\n", root=tmp_path, observer=rehearsal)
-    files.append(log, "d\n", root=tmp_path, observer=rehearsal)
-    assert files.read(there, rehearsal) == "one\ntwo\nthree\n"
-    assert files.read(log, rehearsal) == "c\nd\n"
-    files.delete(new, rehearsal)
-    assert files.read(new, rehearsal) is None
+    files.update(there, lambda text: text + "two\n", root=tmp_path, observer=dry_run)
+    files.update(there, lambda text: text + "three\n", root=tmp_path, observer=dry_run)
+    files.update(new, lambda text: text + "b\n", root=tmp_path, observer=dry_run)
+    files.append(log, "c\n", root=tmp_path, observer=dry_run)
+    files.append(log, "d\n", root=tmp_path, observer=dry_run)
+    assert files.read(there, dry_run) == "one\ntwo\nthree\n"
+    assert files.read(log, dry_run) == "c\nd\n"
+    files.delete(new, dry_run)
+    assert files.read(new, dry_run) is None
     assert everything(tmp_path) == before
-    assert rehearsal.changes == [
+    assert dry_run.changes == [
         FileChange(there, "one\n", "one\ntwo\nthree\n"),
         FileChange(log, None, "c\nd\n", appended=True),
     ]
     assert files.read(there) == "one\n"
 
 
-def test_a_rehearsal_refuses_what_the_disk_would_refuse(tmp_path: Path) -> None:
+def test_dry_run_refuses_a_read_only_file(tmp_path: Path) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
     there.chmod(0o444)
@@ -44,16 +44,16 @@ def test_a_rehearsal_refuses_what_the_disk_would_refuse(tmp_path: Path) -> None:
         files.update(there, lambda text: "two\n", observer=DryRun())
 
 
-def test_a_witness_lets_through_what_was_shown_and_notes_what_stood_there(tmp_path: Path) -> None:
+def test_guarded_write_notes_the_old_texts(tmp_path: Path) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
-    witness = GuardedWrite({there: text_digest("one\n"), tmp_path / "b.md": text_digest(None)}.get)
-    files.update(there, lambda text: text + "two\n", observer=witness)
-    files.update(there, lambda text: text + "three\n", observer=witness)
-    files.update(tmp_path / "b.md", lambda text: "b\n", observer=witness)
-    files.append(tmp_path / "c.jsonl", "c\n", observer=witness)
-    files.delete(there, witness)
-    assert [(each.path.name, each.before, each.after) for each in witness.changes] == [
+    guard = GuardedWrite({there: text_digest("one\n"), tmp_path / "b.md": text_digest(None)}.get)
+    files.update(there, lambda text: text + "two\n", observer=guard)
+    files.update(there, lambda text: text + "three\n", observer=guard)
+    files.update(tmp_path / "b.md", lambda text: "b\n", observer=guard)
+    files.append(tmp_path / "c.jsonl", "c\n", observer=guard)
+    files.delete(there, guard)
+    assert [(each.path.name, each.before, each.after) for each in guard.changes] == [
         ("a.md", "one\n", "one\ntwo\n"),
         ("a.md", "one\ntwo\n", "one\ntwo\nthree\n"),
         ("b.md", None, "b\n"),
@@ -64,18 +64,18 @@ def test_a_witness_lets_through_what_was_shown_and_notes_what_stood_there(tmp_pa
 
 
 @pytest.mark.parametrize("shown", [None, "", text_digest("another\n")])
-def test_a_witness_stops_what_was_not_shown(tmp_path: Path, shown: str | None) -> None:
+def test_guarded_write_stops_what_was_not_shown(tmp_path: Path, shown: str | None) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
-    witness = GuardedWrite(lambda path: shown)
+    guard = GuardedWrite(lambda path: shown)
     with pytest.raises(Conflict, match="changed since"):
-        files.update(there, lambda text: "two\n", observer=witness)
+        files.update(there, lambda text: "two\n", observer=guard)
     with pytest.raises(Conflict, match="changed since"):
-        files.delete(there, witness)
+        files.delete(there, guard)
     assert there.read_bytes() == b"one\n"
 
 
-def test_an_editor_that_comes_between_is_seen(tmp_path: Path) -> None:
+def test_guarded_write_notices_an_editor(tmp_path: Path) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
     times: list[str] = []

@@ -112,7 +112,7 @@ def test_each_weight_belongs_to_its_column(connection: sqlite3.Connection) -> No
         assert abs(none) < 1e-9 < full
 
 
-def test_memories_may_be_asked_for_by_kind_tag_and_time(connection: sqlite3.Connection) -> None:
+def test_memories_are_filtered_by_kind_tag_and_time(connection: sqlite3.Connection) -> None:
     every = [each for each, _ in lookup.matching(connection, '"alpha" OR "alphabet" OR "delta"', FIELDS, -1)]
     for part, wanted in (
         (lookup.memories(), [1, 2, 4]),
@@ -124,7 +124,7 @@ def test_memories_may_be_asked_for_by_kind_tag_and_time(connection: sqlite3.Conn
         assert ids(connection, lookup.filter_keys(connection, every, (part,))) == [RECORDS[n - 1].id for n in wanted]
 
 
-def test_observations_of_one_session_or_called_so_may_be_left_out(connection: sqlite3.Connection) -> None:
+def test_observations_are_left_out_by_session_and_title(connection: sqlite3.Connection) -> None:
     every = [each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1)]
     kept = lookup.filter_keys(connection, every, (lookup.observations(not_of="s1"),))
     assert ids(connection, kept) == ["obs-10", "obs-11", "obs-9"]
@@ -161,14 +161,14 @@ def test_links_come_in_the_order_in_which_a_record_names_them(connection: sqlite
 
 @pytest.mark.parametrize("metadata", ["", "{", "null", "[]", '{"links": 1}', '{"links": [1, [], ["a"], ["a", null]]}',
                                       '{"x":' + "[" * 3000 + "]" * 3000 + "}"], ids=lambda text: text[:20])  # fmt: skip
-def test_metadata_of_any_shape_is_no_error(connection: sqlite3.Connection, metadata: str) -> None:
+def test_damaged_metadata_is_no_error(connection: sqlite3.Connection, metadata: str) -> None:
     naming = key(connection, RECORDS[1].id)
     connection.execute("UPDATE records SET metadata = ? WHERE key = ?", (metadata, naming))
     assert lookup.linked_keys(connection, [naming]) == []
     assert lookup.fetch_rows(connection, [naming])[naming].by == ""
 
 
-def test_equal_ones_stand_by_time_file_and_place(connection: sqlite3.Connection) -> None:
+def test_equal_scores_are_sorted_by_time_file_and_key(connection: sqlite3.Connection) -> None:
     found = lookup.sort_values(connection, [key(connection, record.id) for record in RECORDS])
     times = [when for when, _, _ in sorted(found.values())]
     assert len(found) == len(RECORDS)
@@ -178,7 +178,7 @@ def test_equal_ones_stand_by_time_file_and_place(connection: sqlite3.Connection)
 # --- rows --------------------------------------------------------------------------------------
 
 
-def test_a_row_has_what_is_judged_and_shown_in_every_family(connection: sqlite3.Connection) -> None:
+def test_row_has_the_ranked_columns_in_every_family(connection: sqlite3.Connection) -> None:
     keys = {record.id: key(connection, record.id) for record in RECORDS}
     found = lookup.fetch_rows(connection, [*keys.values(), 999_999])
     assert len(found) == len(RECORDS)

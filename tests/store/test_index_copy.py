@@ -1,4 +1,4 @@
-"""An index that begins as a copy: the same rows as one made of the files, and never another checkout's memory."""
+"""A worktree's first index is a copy of the main checkout's, without the memory of that checkout."""
 
 import shutil
 from contextlib import closing
@@ -51,7 +51,7 @@ def texts(index: Index) -> str:
         return " ".join(row[0] for row in connection.execute("SELECT text FROM records"))
 
 
-def test_a_copy_that_was_brought_up_to_date_is_like_an_index_made_of_the_files(tree: Path) -> None:
+def test_updated_copy_equals_an_index_made_from_files(tree: Path) -> None:
     index = begun(tree)
     assert index.sync().read == 2, "its own two files; the logs are in the copy"
     with closing(index.connect()) as connection:
@@ -62,7 +62,7 @@ def test_a_copy_that_was_brought_up_to_date_is_like_an_index_made_of_the_files(t
     assert index.sync().read == 0
 
 
-def test_a_copy_gets_its_name_only_without_what_the_other_checkout_says(main: Path, tree: Path) -> None:
+def test_copy_never_has_memory_of_the_other_checkout(main: Path, tree: Path) -> None:
     index = begun(tree)
     states: list[str] = []
 
@@ -76,13 +76,13 @@ def test_a_copy_gets_its_name_only_without_what_the_other_checkout_says(main: Pa
     assert "The same words" in states[0]
 
 
-def test_without_being_told_so_nothing_is_copied(tree: Path) -> None:
+def test_nothing_is_copied_unless_allowed(tree: Path) -> None:
     assert Index(tree, terms.index_terms).sync().read == 3
     assert Index(tree, terms.index_terms, copy_main=lambda: False).sync().read == 0
 
 
 @pytest.mark.parametrize("harm", ["touched", "unsealed", "damaged", "version", "gone"])
-def test_a_main_index_that_is_not_as_it_was_left_is_not_copied(main: Path, tree: Path, harm: str) -> None:
+def test_main_index_that_was_touched_is_not_copied(main: Path, tree: Path, harm: str) -> None:
     database = paths.index_file(main)
     if harm == "touched":
         with closing(db.connect(database)) as connection:
@@ -104,7 +104,7 @@ def test_a_main_index_that_is_not_as_it_was_left_is_not_copied(main: Path, tree:
     assert "forged" not in texts(index)
 
 
-def test_a_half_made_copy_of_a_killed_process_is_in_nobodys_way(main: Path, tree: Path) -> None:
+def test_half_made_copy_of_a_killed_process_is_replaced(main: Path, tree: Path) -> None:
     index = begun(tree)
     half = index.path.with_name("ralph.db-new")
     put(half.parent, half.name, b"half")

@@ -32,7 +32,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
         yield found
 
 
-def test_any_number_of_keys_may_be_asked_for_at_once(connection: sqlite3.Connection) -> None:
+def test_more_keys_than_one_statement_takes(connection: sqlite3.Connection) -> None:
     keys = queries.newest_keys(connection, Query(), None)
     assert len(keys) == MANY + 2 == len(queries.records(connection, keys)) == len(queries.locations(connection, keys))
     assert len(queries.digests(connection, keys)) == len(lookup.sort_values(connection, keys)) == MANY + 2
@@ -63,20 +63,12 @@ def test_the_size_is_exact_after_edits(tmp_path: Path) -> None:
         assert lookup.size(found) == 4 == queries.count_rows(found)["records"]
 
 
-def test_neighbours_are_those_of_the_session_within_reach(connection: sqlite3.Connection) -> None:
-    key = queries.key_of(connection, f"obs-{1_700_000_010}-{10:04x}")
-    assert key is not None
-    found = {step: other for _, other, step in lookup.neighbours(connection, [key], 2)}
-    texts = {step: queries.records(connection, [other])[other].text for step, other in found.items()}
-    assert texts == {step: f"word{10 + step} common" for step in (-2, -1, 1, 2)}
-
-
 @pytest.mark.parametrize("name", ["", "~", "mem-1-a~2", "\x00", "\ud800", "' OR 1=1", "%", "mem-1-"])
-def test_an_id_that_nobody_has_has_no_key(connection: sqlite3.Connection, name: str) -> None:
+def test_unknown_id_has_no_key(connection: sqlite3.Connection, name: str) -> None:
     assert queries.key_of(connection, name) is None
 
 
-def test_an_id_has_one_key_in_each_family_asked_for(connection: sqlite3.Connection) -> None:
+def test_id_has_one_key_per_family(connection: sqlite3.Connection) -> None:
     assert len(queries.keys_of(connection, "mem-1-a")) == 1
     assert queries.keys_of(connection, "mem-1-a", Query(families=(Family.JOURNAL,))) == []
 
@@ -107,7 +99,7 @@ def indexed(records: Sequence[Record]) -> sqlite3.Connection:
     return in_memory([Contents(placed)], terms.index_terms)
 
 
-def test_a_record_is_read_back_from_its_row_as_it_was() -> None:
+def test_record_survives_the_round_trip_through_its_row() -> None:
     with closing(indexed(SHAPES)) as found:
         keys = [row[0] for family in queries.FAMILIES for row in queries.select_records(found, family, "1", ())]
         assert list(queries.records(found, keys).values()) == SHAPES
@@ -118,7 +110,7 @@ def test_a_record_is_read_back_from_its_row_as_it_was() -> None:
         ]
 
 
-def test_what_columns_hold_is_not_held_twice() -> None:
+def test_metadata_repeats_no_column() -> None:
     with closing(indexed(SHAPES)) as found:
         held = {row["id"]: row["metadata"] for row in found.execute("SELECT id, metadata FROM observations")}
         assert not found.execute(
@@ -144,7 +136,7 @@ def test_tags_and_scopes_filter_every_family(family: Family, asked: dict[str, ob
     "damage", ["metadata = '{'", "metadata = '[]'", "tags = '{'", "tags = 7", "type = 'note', content = x'00ff'",
                "metadata = '{\"links\":[1]}'", "scope = 'elsewhere'", "files = '3'"]
 )  # fmt: skip
-def test_a_damaged_row_is_unreadable_and_nothing_worse(damage: str) -> None:
+def test_damaged_row_is_unreadable(damage: str) -> None:
     with closing(indexed(SHAPES)) as found:
         found.execute(f"UPDATE observations SET {damage} WHERE id = 'o-2'")
         with pytest.raises(Unreadable):
@@ -159,7 +151,7 @@ def nested(depth: int) -> object:
 
 
 @pytest.mark.parametrize("value", [nested(100_000), float("inf"), [float("nan")]], ids=["deep", "infinite", "nan"])
-def test_a_value_that_sqlite_cannot_read_is_left_to_the_file(value: object) -> None:
+def test_value_that_sqlite_cannot_store_is_left_out(value: object) -> None:
     with closing(indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"odd": value})])) as found:
         (record,) = (record for _, record in queries.select_records(found, Family.MEMORY, "1", ()))
         assert found.execute("SELECT json_extract(metadata, '$.label') FROM records").fetchone()[0] == "Fix"
