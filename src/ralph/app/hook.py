@@ -30,9 +30,9 @@ from ralph.store import db, files, queries, sessions
 from ralph.store.sources import Format, Source, read_source
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
-_NAMED = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
-"""How a record begins that stands in a prompt (`context/render.py`)."""
-_TELLS_SESSION = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
+_RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
+"""How a record begins in a prompt (`context/render.py`)."""
+_SESSION_EVENTS = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
 
 
 def handle_event(
@@ -83,7 +83,7 @@ def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
 
 
 def _report_config(root: Path, event: str, error: RalphError) -> str:
-    """Record nothing while nobody knows what is private here, and tell a session that starts why."""
+    """Count a config that cannot be read; a session that starts gets the reason."""
     hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
     why = str(error).partition("\n")[0]
     line = f"{why}; until that is mended nothing is recorded or recalled here"
@@ -101,12 +101,12 @@ def _counted(root: Path, event: str) -> Iterator[None]:
 
 def _parse(payload: bytes) -> Mapping[str, object]:
     try:
-        said = json.loads(payload)
+        value = json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise Unreadable("the host's payload is no JSON", hint="`ralph doctor` counts these") from error
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise Unreadable("the host's payload is no JSON object", hint="`ralph doctor` counts these")
-    return said
+    return value
 
 
 def _now() -> str:
@@ -114,7 +114,7 @@ def _now() -> str:
 
 
 def _loop_members(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
-    """The run, iteration and task that the loop tells its agents, or the worktree's task, as a raw line has them."""
+    """Return the run, iteration and task of the loop, or the worktree's task, as members of a raw line."""
     number = env.get("RALPH_ITERATION", "")
     iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
     return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": visibility.current_task(root, env) or None}
@@ -125,39 +125,39 @@ def _note_loop_prompt(root: Path, event: Event, loop: Mapping[str, object]) -> N
     run, iteration = str(loop["run"]), loop["iteration"]
     if _RUN.fullmatch(run) and isinstance(iteration, int):
         prompt = files.read(paths.run_folder(root, run) / f"{iteration:04}.md") or ""
-        usage.mark_seen(root, event.session, _NAMED.findall(prompt))
+        usage.mark_seen(root, event.session, _RECORD_LINE.findall(prompt))
 
 
 def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:
-    """Append to the session's log what may be kept of an event, with one write; `loop` says what it was part of."""
+    """Append the observation of an event to the session's log, with one write; `loop` has its run and task."""
     privacy = config.privacy
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
     path = log_file(root, event.session)
     lines = [] if observed is None else [encode_record(of_loop(observed, loop))]
-    if event.happening in _TELLS_SESSION or not path.exists():
-        said = session_of(event, patterns=privacy.patterns)
-        if said is not None:
-            lines.append(encode_line("session", said))
+    if event.happening in _SESSION_EVENTS or not path.exists():
+        session = session_of(event, patterns=privacy.patterns)
+        if session is not None:
+            lines.append(encode_line("session", session))
     if lines:
         files.append(path, "".join(lines), root=paths.state_boundary(root))
 
 
 def _start_session(root: Path, event: Event, config: Config, name: str, *, task: str) -> str:
-    """The brief of a session that starts; one that goes on has what it was told, a fork of it as well."""
+    """Return the brief of a session that starts; a resumed or forked one gets only what is new."""
     goes_on = event.source in ("resume", "fork")
     if not goes_on:
         with _counted(root, name):
             usage.forget_session(root, event.session)
     from ralph.app.context import brief_session  # noqa: PLC0415 - there is much to load, for a start alone
 
-    made = brief_session(root, config, event.session, resumed=goes_on, task=task)
-    if not made.text:
+    brief = brief_session(root, config, event.session, resumed=goes_on, task=task)
+    if not brief.text:
         return ""
     with _counted(root, name):
-        items = [Injection(shown.id, shown.tokens) for shown in made.records]
+        items = [Injection(record.id, record.tokens) for record in brief.records]
         usage.record_injections(root, event.session, name, items, event.at)
-        usage.mark_seen(root, event.session, made.noted)
-    return _context_json(name, made.text)
+        usage.mark_seen(root, event.session, brief.noted)
+    return _context_json(name, brief.text)
 
 
 def _context_json(name: str, text: str) -> str:
@@ -165,18 +165,18 @@ def _context_json(name: str, text: str) -> str:
 
 
 def _summarize_session(root: Path, event: Event, config: Config) -> None:
-    """A summary of the session so far, in place of the one before, and which of the injected records it used."""
-    happened, stored = _happened(root, event, config)
-    found = summaries.summary(happened)
-    text = summaries.text(found, summaries.TOKENS, estimate)
+    """Store a summary of the session so far, and which of the injected records it used."""
+    records, stored = _session_records(root, event, config)
+    summary = summaries.summary(records)
+    text = summaries.text(summary, summaries.TOKENS, estimate)
     if text and text != stored:
-        said = {"id": event.session, "summary": text, "tags": list(found.tags), "updated_at": event.at}
-        files.append(log_file(root, event.session), encode_line("session", said), root=paths.state_boundary(root))
-    usage.record_uses(root, event.session, usage.references(root, event.session, happened), event.at)
+        session = {"id": event.session, "summary": text, "tags": list(summary.tags), "updated_at": event.at}
+        files.append(log_file(root, event.session), encode_line("session", session), root=paths.state_boundary(root))
+    usage.record_uses(root, event.session, usage.references(root, event.session, records), event.at)
 
 
-def _happened(root: Path, event: Event, config: Config) -> tuple[Sequence[Record], str]:
-    """What is recorded of a session, and its stored summary; from its log, where the index lags behind or is broken."""
+def _session_records(root: Path, event: Event, config: Config) -> tuple[Sequence[Record], str]:
+    """Return the records of a session and its stored summary; from its log when the index is not current."""
     held = index.of(root)
     with _counted(root, event.happening):
         if index.catch_up(root, index.MOMENT, config.privacy).complete:

@@ -51,13 +51,13 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
         from ralph.context import recall  # only when there is an index to ask
 
         session = payload.text("session_id")
-        wanted = _request(project, session, env)
+        options = _request(project, session, env)
         if name == "UserPromptSubmit":
-            memory = recall.recall_for_prompt(connection, human_question, wanted)
+            memory = recall.recall_for_prompt(connection, human_question, options)
         elif name == "PreToolUse":
-            memory = recall.before_action(connection, files, command, wanted)
+            memory = recall.before_action(connection, files, command, options)
         else:
-            memory = recall.after_failure(connection, files, command, payload.text("error"), wanted)
+            memory = recall.after_failure(connection, files, command, payload.text("error"), options)
     finally:
         connection.close()
     if not memory.text or len(memory.text) > MOST_CHARACTERS:
@@ -87,16 +87,16 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Rec
     from ralph.context import recall  # only when there is an index to ask
 
     settings = project.settings
-    wanted = recall.RecallOptions(hook_files.timestamp()[:10], session, _injected_before(project, session))
-    wanted.task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
-    wanted.enabled = settings.enabled
-    wanted.types, wanted.tags = settings.types, settings.tags
-    wanted.budget = recall.within_window(settings.window, settings.budget, settings.share)
-    wanted.stale = _stale_files(project)
+    options = recall.RecallOptions(hook_files.timestamp()[:10], session, _injected_before(project, session))
+    options.task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
+    options.enabled = settings.enabled
+    options.types, options.tags = settings.types, settings.tags
+    options.budget = recall.within_window(settings.window, settings.budget, settings.share)
+    options.stale = _stale_files(project)
     if settings.recent:
         then = time.gmtime(max(0, time.time() - settings.recent * _DAY))
-        wanted.since = f"{then[0]:04}-{then[1]:02}-{then[2]:02}"
-    return wanted
+        options.since = f"{then[0]:04}-{then[1]:02}-{then[2]:02}"
+    return options
 
 
 def _stale_files(project: "Project") -> "CitationCache | None":

@@ -27,8 +27,10 @@ RECORDED = (
 ANSWERED = ("UserPromptSubmit", "PreToolUse", "PostToolUseFailure", "BeforeAgent", "BeforeTool")
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 """Events that are recorded as they are, that are answered from the index, and that the app handles."""
-_SECONDS = {"SessionStart": 12, "PreCompact": 16, "PreCompress": 16, "Stop": 16, "AfterAgent": 16, "SessionEnd": 1.2,
-            "PreToolUse": 4, "BeforeTool": 4, "PostToolUseFailure": 4}  # fmt: skip
+_SECONDS = {
+    **{"SessionStart": 12, "PreCompact": 16, "PreCompress": 16, "Stop": 16, "AfterAgent": 16},
+    **{"SessionEnd": 1.2, "PreToolUse": 4, "BeforeTool": 4, "PostToolUseFailure": 4},
+}
 """When an event that takes the slow path gives up, before its host ends it; other events after 8 seconds."""
 
 
@@ -135,7 +137,7 @@ def _count_failure(state: str, event: str, error: BaseException) -> None:
 
         if state:
             count_failure(state, event, f"{type(error).__name__}: {error}")
-    except BaseException:  # noqa: BLE001, S110 - there is nobody left to tell
+    except BaseException:  # noqa: BLE001, S110 - there is no other place to report it
         pass
 
 
