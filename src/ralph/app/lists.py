@@ -35,7 +35,7 @@ _NEWEST_RUNS = 20  # checked for a task, beside those that the journal names
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRow:
+class TaskListRow:
     """A task in a list; `run` is the one that works on it now."""
 
     id: str
@@ -102,11 +102,11 @@ class SessionRow:
 class TaskList:
     """Tasks in an order, how many there are in each state, and problems with files."""
 
-    rows: tuple[TaskRow, ...]
+    rows: tuple[TaskListRow, ...]
     by_state: Mapping[str, int]
     notes: tuple[str, ...] = ()
 
-    def first(self, count: int) -> list[TaskRow]:
+    def first(self, count: int) -> list[TaskListRow]:
         """At most so many of each state, in their order."""
         seen = Counter[str]()
         rows = []
@@ -140,10 +140,10 @@ def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort:
     return TaskList(tuple(rows), by_state, notes)
 
 
-def task_row(listed: ListedTask) -> TaskRow:
+def task_row(listed: ListedTask) -> TaskListRow:
     """A task as a row; an unknown state stays as it is written."""
     work, status = listed.task, status_of(listed.task)
-    return TaskRow(
+    return TaskListRow(
         id=work.id,
         title=work.title,
         status=status.value if status is not None else work.status,
