@@ -1,4 +1,4 @@
-"""Every SELECT over sessions, runs, tasks and the journal; those over records are in `rows.py`."""
+"""Every SELECT over sessions, runs, tasks and the journal; those over records are in `queries.py`."""
 
 import json
 import sqlite3
