@@ -8,7 +8,7 @@ from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
 from ralph.app import graph, index
-from ralph.app.graph import link, unlink
+from ralph.app.graph import link, remove_link
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.model import ids
 
@@ -51,7 +51,7 @@ def test_an_edge_is_written_into_the_records_file_survives_a_rebuild_and_goes_ag
     graph.rebuild(root)
     assert stated(root, name) == [("affects", "file:src/a.ts")]
     assert not link(root, name, "affects", "src/a.ts").changed
-    unlink(root, name, "affects", "src/a.ts")
+    remove_link(root, name, "affects", "src/a.ts")
     assert (root / file).read_bytes().decode() == before
     assert stated(root, name) == []
 
@@ -79,7 +79,7 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(root: Path, name: str) -> N
 def test_a_target_is_any_node_named_as_people_name_it(root: Path, target: str, node_id: str) -> None:
     assert link(root, MEM, "depends-on", target).edge.target == node_id
     assert stated(root, MEM) == [("depends_on", node_id)]
-    assert unlink(root, MEM, "depends_on", target).changed
+    assert remove_link(root, MEM, "depends_on", target).changed
     assert stated(root, MEM) == []
 
 
@@ -144,4 +144,4 @@ def test_days_that_make_no_sense_are_wrong_usage(root: Path) -> None:
 
 def test_an_edge_that_nobody_stated_cannot_be_taken_away(root: Path) -> None:
     with pytest.raises(NotFound, match="derived ones go"):
-        unlink(root, "know-x", "related_to", "tag:a")
+        remove_link(root, "know-x", "related_to", "tag:a")

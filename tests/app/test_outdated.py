@@ -7,7 +7,7 @@ from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
 from ralph.app import context, doctor, graph, index, memory, outdated, search
-from ralph.app.graph import link, unlink
+from ralph.app.graph import link, remove_link
 from ralph.context import recall
 from ralph.errors import Refused
 from ralph.model.query import Detail, Query
@@ -108,7 +108,7 @@ def test_an_edge_that_would_close_a_circle_is_refused(root: Path) -> None:
     link(root, OLD, "supersedes", PAST)
     with pytest.raises(Refused, match="already supersedes"):
         link(root, PAST, "supersedes", NEW)
-    unlink(root, OLD, "supersedes", PAST)
+    remove_link(root, OLD, "supersedes", PAST)
     assert (root / ".agent" / "memories.md").read_bytes() == before
     assert list(outdated.circle_problems(root)) == []
 

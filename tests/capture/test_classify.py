@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.hooks import bash, event
 
-from ralph.capture.commands import Check, check_of, parts
+from ralph.capture.commands import CommandCheck, check_of, parts
 from ralph.capture.events import Event
 from ralph.capture.pipeline import failure_line, verdict
 from ralph.model.record import ObservationKind
@@ -176,7 +176,7 @@ def _rows() -> list[tuple[str, str]]:
 def test_a_check_is_known_behind_whatever_starts_it(kind: str, command: str) -> None:
     found = check_of(command)
     assert found is not None
-    assert found.kind is Check(kind)
+    assert found.kind is CommandCheck(kind)
 
 
 @pytest.mark.parametrize("command", OTHERS.strip().splitlines())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, event, recorded
 
-from ralph.capture.events import Action, Change, Event, Happening, event_of, files_of, outline, within, words_of
+from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, files_of, outline, within, words_of
 from ralph.capture.events import without_context as asked
 
 IGNORED = {
@@ -83,13 +83,13 @@ def test_an_answer_is_text_whatever_its_shape(answer: object, words: str) -> Non
 def test_an_edit_is_the_lines_before_and_after_with_those_around_them() -> None:
     found = event("claude.PostToolUse-Edit")
     assert found.action is Action.CHANGE
-    assert found.changes == (Change("/home/user/proj/a.py", "x=1", "x=2", "x=1\n"),)
+    assert found.changes == (FileEdit("/home/user/proj/a.py", "x=1", "x=2", "x=1\n"),)
     assert (found.files, found.response) == (("a.py",), "")
     written = event("claude.PostToolUse-Write")
-    assert written.changes == (Change("/home/user/proj/new.txt", "", "hello\n", ""),)
+    assert written.changes == (FileEdit("/home/user/proj/new.txt", "", "hello\n", ""),)
     edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}, 7]
     both = event("claude.PostToolUse-Edit", tool_input={"file_path": "f", "edits": edits}, tool_response=None)
-    assert both.changes == (Change("f", "a", "b"), Change("f", "c", "d"))
+    assert both.changes == (FileEdit("f", "a", "b"), FileEdit("f", "c", "d"))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_patch_of_codex_names_its_files() -> None:
     )
     found = event("codex.PostToolUse-Bash", tool_name="apply_patch", tool_input={"command": patch})
     assert found.files == ("src/a.ts", "b.ts", "c.ts")
-    assert found.changes[0] == Change("src/a.ts", "same\nold", "same\nnew")
+    assert found.changes[0] == FileEdit("src/a.ts", "same\nold", "same\nnew")
     assert found.changes[1].after == "one"
 
 
@@ -153,7 +153,7 @@ def test_gemini_tells_an_exit_code_below_the_output_when_it_is_not_zero() -> Non
 def test_gemini_changes_are_before_and_after() -> None:
     said = {"file_path": "/home/user/proj/a.ts", "old_string": "x", "new_string": "y"}
     found = event("gemini.AfterTool-run_shell_command", tool_name="replace", tool_input=said)
-    assert (found.changes, found.files) == ((Change("/home/user/proj/a.ts", "x", "y"),), ("a.ts",))
+    assert (found.changes, found.files) == ((FileEdit("/home/user/proj/a.ts", "x", "y"),), ("a.ts",))
 
 
 @pytest.mark.parametrize(

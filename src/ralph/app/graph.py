@@ -400,7 +400,7 @@ def _refuse_cycle(root: Path, new: str, old: str) -> None:
         raise Refused(what, hint=f"take that away first: `ralph graph link {old} supersedes {new} --remove`")
 
 
-def unlink(root: Path, source: str, relation: str, target: str, *, dry_run: bool = False) -> LinkChange:
+def remove_link(root: Path, source: str, relation: str, target: str, *, dry_run: bool = False) -> LinkChange:
     """Remove a stated edge. Raises NotFound when nobody stated it."""
     how = _parse_relation(relation)
     record_id, place = _locate_source(root, source)

@@ -432,12 +432,11 @@ def edit(
         clean = clean_title(title, allow_secret=allow_secret, patterns=patterns)
         title, private = clean.text, private + clean.private
     new_tags, private_tags = _edited_tags(tags, is_knowledge, allow_secret, patterns)
-    private += private_tags
     if is_knowledge and text is not None:
         from ralph.formats.knowledge import shorten  # noqa: PLC0415  (few entries are knowledge)
 
-        short = shorten(text)
-        text, shortened = short, short != text
+        given, text = text, shorten(text)
+        shortened = text != given
 
     def change(record: Record) -> Record:
         if expect is not None and record.text != expect:
@@ -457,7 +456,7 @@ def edit(
 
     saved = _change(root, library, collection, before.record.id, change, observer)
     same = _same_text(library, collection, saved.stored.record) if text is not None and saved.changed else ""
-    return replace(saved, private_parts=private, same_as=same, shortened=shortened)
+    return replace(saved, private_parts=private + private_tags, same_as=same, shortened=shortened)
 
 
 def _edited_tags(

@@ -26,7 +26,7 @@ class LastSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ProjectStatus:
     """The project in numbers."""
 
     root: Path
@@ -47,11 +47,11 @@ class Status:
     """Where a link leads that takes logs and index out of the project: then nothing is recorded."""
 
 
-def show(root: Path, env: Mapping[str, str]) -> Status:
+def show(root: Path, env: Mapping[str, str]) -> ProjectStatus:
     """Count what is there; nothing is changed."""
     library = Library(root)
     away = index.outside(root)
-    return Status(
+    return ProjectStatus(
         root=root,
         state=paths.state_folder(root),
         foreign=tuple(paths.other_state_folders(root)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Check(StrEnum):
+class CommandCheck(StrEnum):
     """What a command makes sure of."""
 
     TEST = "test"
@@ -211,26 +211,26 @@ _ASKS = ("--check", "-check", "--list-different", "-l", "--diff", "--verify-no-c
 """With these a formatter only says what it would change."""
 
 
-def _rows() -> Mapping[str, tuple[tuple[Check, frozenset[str]], ...]]:
-    rows: dict[str, tuple[tuple[Check, frozenset[str]], ...]] = {}
+def _rows() -> Mapping[str, tuple[tuple[CommandCheck, frozenset[str]], ...]]:
+    rows: dict[str, tuple[tuple[CommandCheck, frozenset[str]], ...]] = {}
     for row in _TABLE.strip().splitlines():
         kind, names, verbs = (cell.strip() for cell in row.split("|"))
         for name in names.split():
-            rows[name] = (*rows.get(name, ()), (Check(kind), _word_set(verbs)))
+            rows[name] = (*rows.get(name, ()), (CommandCheck(kind), _word_set(verbs)))
     return rows
 
 
 _PROGRAMS = _rows()
 
 
-def kind_of(program: str, arguments: Words) -> Check | None:
+def kind_of(program: str, arguments: Words) -> CommandCheck | None:
     """The check that a program with these arguments is, if it is one."""
     if not _NO_RUN.isdisjoint(arguments):
         return None
     said = tuple(word for word in arguments if not word.startswith("+"))  # `cargo +nightly test`
     first = _past_options(said, _SCRIPT_VALUES)[:1]
     if program in _FORMATTERS or (program in _FORMATS and first and first[0] in ("fmt", "format")):
-        return Check.LINT if any(word.startswith(_ASKS) for word in arguments) else None
+        return CommandCheck.LINT if any(word.startswith(_ASKS) for word in arguments) else None
     for kind, verbs in _PROGRAMS.get(program, ()):
         if _ANY in verbs or (_NONE in verbs and not first) or not verbs.isdisjoint((*first, *arguments[:1])):
             return kind
@@ -251,35 +251,35 @@ _ENDS = r"(?:[:\-_./]\S*)?"
 _TARGETS = tuple(
     (kind, re.compile(f"(?:{names}){_ENDS}|\\S*[:\\-_](?:{last})"))
     for kind, names, last in (
-        (Check.TYPES, "type-?check|check-?types|types|tsc|mypy|pyright", "type-?check|types"),
+        (CommandCheck.TYPES, "type-?check|check-?types|types|tsc|mypy|pyright", "type-?check|types"),
         (
-            Check.LINT,
+            CommandCheck.LINT,
             r"lint|eslint|stylelint|ruff|clippy|detekt|checkstyle\w*|ktlint\w*|(?:format|fmt|spotless|prettier)[:\-_]?check"
             r"|check[:\-_]?(?:format|fmt|style)",
             "lint|check-format",
         ),
         (
-            Check.TEST,
+            CommandCheck.TEST,
             r"tests?|t|specs?|check|ci|verify|validate|e2e|unit|integration|smoke|jest|vitest|pytest|test[A-Z]\w*",
             "tests?|check|e2e",
         ),
-        (Check.BUILD, r"build|compile\w*|bundle|all|package|assemble\w*|dist", "build|compile"),
+        (CommandCheck.BUILD, r"build|compile\w*|bundle|all|package|assemble\w*|dist", "build|compile"),
     )
 )
 _NO_CHECK = re.compile(r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|[:\-_](?:fix|ui|open|init)\b)\S*")
 
 
-def _by_target(program: str, arguments: Words) -> Check | None:
+def _by_target(program: str, arguments: Words) -> CommandCheck | None:
     """What the target of `npm run`, `make`, `gradle` and their like is called."""
     words = list(_targets(program, arguments))
     if program == "npm" and words[:1] not in (["run"], ["run-script"]):
-        return Check.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None  # `npm ci` is no script
+        return CommandCheck.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None  # `npm ci` is no script
     if program in _PACKAGED:
         words = [word for word in words if word not in _VERBS][:1]
         if program in ("yarn", "pnpm", "bun", "nx") and words and words[0] in _PROGRAMS:
             return kind_of(words[0], arguments[arguments.index(words[0]) + 1 :])
     if not words:
-        return Check.BUILD if program in _BY_DEFAULT else None
+        return CommandCheck.BUILD if program in _BY_DEFAULT else None
     for word in words:
         # Only gradle and nx put the project in front of the target: `:app:test`, `app:test`.
         name = word.rpartition(":")[2] if program in ("gradle", "gradlew", "nx") else word
@@ -307,7 +307,7 @@ def _targets(program: str, arguments: Words) -> Iterator[str]:
 class Checking:
     """A check in a command line; `last` when the line's exit code is the check's own."""
 
-    kind: Check
+    kind: CommandCheck
     last: bool
 
 

@@ -41,7 +41,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileEdit:
     """One place of a file before and after; `whole` is the file as it was, where the host tells."""
 
     path: str
@@ -77,7 +77,7 @@ class Event:
     exit_code: int | None = None
     files: tuple[str, ...] = ()
     """Relative to `cwd` where they are inside of it."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FileEdit, ...] = ()
     call: str = ""
     """The host's id of this use of the tool."""
 
@@ -194,7 +194,7 @@ def mode_of(payload: Mapping[str, object]) -> str:
     return "" if not mode else "plan" if mode == "plan" else "agent"
 
 
-ToolUse = tuple[Mapping[str, object], tuple[Change, ...], str, str, bool, int | None]
+ToolUse = tuple[Mapping[str, object], tuple[FileEdit, ...], str, str, bool, int | None]
 """Parameters, changes, response, error, whether the tool failed, and its exit code."""
 
 
@@ -229,7 +229,7 @@ def _claude_tool(name: str, payload: Mapping[str, object], action: Action) -> To
     return parameters, changes, response, "interrupted" if interrupted else "", failed, None
 
 
-def _claude_changes(parameters: Mapping[str, object], answer: object) -> Iterator[Change]:
+def _claude_changes(parameters: Mapping[str, object], answer: object) -> Iterator[FileEdit]:
     """The places that an edit changed: with the lines around them where the host tells, else what was asked for."""
     told = answer if isinstance(answer, Mapping) else {}
     path = text(parameters, "file_path", "notebook_path") or text(told, "filePath")
@@ -241,13 +241,13 @@ def _claude_changes(parameters: Mapping[str, object], answer: object) -> Iterato
             lines = [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
             before = "\n".join(line[1:] for line in lines if not line.startswith(("+", "\\")))
             after = "\n".join(line[1:] for line in lines if not line.startswith(("-", "\\")))
-            yield Change(path, before, after, whole)
+            yield FileEdit(path, before, after, whole)
         return
     edits = parameters.get("edits")
     for edit in edits if isinstance(edits, list) else [parameters]:
         if isinstance(edit, Mapping):
             after = text(edit, "new_string", "content", "new_source")
-            yield Change(path, text(edit, "old_string"), after, whole)
+            yield FileEdit(path, text(edit, "old_string"), after, whole)
 
 
 # --- Codex -------------------------------------------------------------------------------------
@@ -309,19 +309,19 @@ def _codex_answer(answer: object) -> tuple[str, int | None]:
     return (said[header.end() :], int(told[1])) if told else (said, None)
 
 
-def _codex_changes(parameters: Mapping[str, object]) -> Iterator[Change]:
+def _codex_changes(parameters: Mapping[str, object]) -> Iterator[FileEdit]:
     """The changes of an `apply_patch` text, one for each of its files."""
     patch = text(parameters, "command", "input", "patch")
     if not patch:
         said = text(parameters, "new_string", "content")
-        yield Change(text(parameters, "file_path", "path"), text(parameters, "old_string"), said)
+        yield FileEdit(text(parameters, "file_path", "path"), text(parameters, "old_string"), said)
         return
     path, before, after = "", list[str](), list[str]()
     for line in patch.split("\n"):
         named = _PATCHED_FILE.match(line)
         if named:
             if path:
-                yield Change(path, "\n".join(before), "\n".join(after))
+                yield FileEdit(path, "\n".join(before), "\n".join(after))
             path, before, after = (named[2] or named[3]).strip(), [], []
         elif path and not line.startswith(("***", "@@")):
             if not line.startswith("+"):
@@ -329,7 +329,7 @@ def _codex_changes(parameters: Mapping[str, object]) -> Iterator[Change]:
             if not line.startswith("-"):
                 after.append(line[1:])
     if path:
-        yield Change(path, "\n".join(before), "\n".join(after))
+        yield FileEdit(path, "\n".join(before), "\n".join(after))
 
 
 # --- Gemini CLI --------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ _DIGITS = re.compile(r"-?\d{1,9}")
 def _gemini_tool(_name: str, payload: Mapping[str, object], action: Action) -> ToolUse:
     parameters = members(payload, "tool_input")
     path, before = text(parameters, "file_path", "absolute_path"), text(parameters, "old_string")
-    change = Change(path, before, text(parameters, "new_string", "content"))
+    change = FileEdit(path, before, text(parameters, "new_string", "content"))
     changes = (change,) if action is Action.CHANGE else ()
     response, error, exit_code = _gemini_answer(payload.get("tool_response"), action)
     return parameters, changes, response, error, bool(error or exit_code), exit_code

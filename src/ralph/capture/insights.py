@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from ralph.capture.commands import Check, Words, check_of, parts, programs
+from ralph.capture.commands import CommandCheck, Words, check_of, parts, programs
 from ralph.capture.pipeline import first_line, trim, when
 from ralph.capture.similarity import TextMatcher
 from ralph.formats.text import normalise_text
@@ -322,7 +322,9 @@ def _fix(records: Sequence[Record], runs: Sequence[_Run | None]) -> Candidate | 
     if failure is None or success is None or failure.key[0] in _READERS:
         return None
     check = check_of(failure.command)
-    is_style = _STYLE_CHECK.search(failure.command) or (check is not None and check.kind in (Check.LINT, Check.TYPES))
+    is_style = _STYLE_CHECK.search(failure.command) or (
+        check is not None and check.kind in (CommandCheck.LINT, CommandCheck.TYPES)
+    )
     if is_style or _PASSING.search(records[0].text):
         return None
     edits = [each for each in records[1:-1] if _is_edit(each)]
@@ -358,7 +360,7 @@ def _is_setting(file: str) -> bool:
 def _changes(run: _Run) -> bool:
     """Whether a command may have changed what another one then finds; a build makes something, other checks look."""
     check = check_of(run.command)
-    return run.key[0] not in _READERS and (check is None or check.kind is Check.BUILD)
+    return run.key[0] not in _READERS and (check is None or check.kind is CommandCheck.BUILD)
 
 
 def error_line(record: Record) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 
-from ralph.capture.commands import Check, check_of, programs
-from ralph.capture.events import Action, Change, Event, Happening, event_of, outline, whole_number
+from ralph.capture.commands import CommandCheck, check_of, programs
+from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, outline, whole_number
 from ralph.capture.invisible_characters import remove_codes
 from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
 from ralph.capture.secrets import MARKER
@@ -199,7 +199,7 @@ def _each_text(event: Event, change_text: Callable[[str], str]) -> Event:
     """Apply a function to every text of an event, in the order of the payload."""
     parameters = _members(map_texts(dict(event.parameters), change_text))
     changes = tuple(
-        Change(change_text(change.path), change_text(change.before), change_text(change.after))
+        FileEdit(change_text(change.path), change_text(change.before), change_text(change.after))
         for change in event.changes
     )
     return replace(
@@ -300,7 +300,7 @@ class Verdict:
     """The kind of an event, what was checked, and the line that says what went wrong."""
 
     kind: ObservationKind
-    check: Check | None = None
+    check: CommandCheck | None = None
     line: str = ""
 
 
@@ -442,14 +442,14 @@ def _listed(parameters: Mapping[str, object]) -> str:
     return "\n".join(f"{key}: {outline(value)}" for key, value in parameters.items() if value not in (None, "", [], {}))
 
 
-def _diff(changes: Sequence[Change], told: str) -> str:
+def _diff(changes: Sequence[FileEdit], told: str) -> str:
     """The lines that differ, short: where the change was made is known from the file."""
     several = len({change.path for change in changes}) > 1
     lines = [line for change in changes for line in (*([change.path] if several else []), *_differing(change))]
     return "\n".join(part for part in (trim("\n".join(lines), _DIFF), told) if part)
 
 
-def _differing(change: Change) -> Iterator[str]:
+def _differing(change: FileEdit) -> Iterator[str]:
     before, after = change.before.split("\n"), change.after.split("\n")
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:

@@ -12,7 +12,7 @@ from itertools import islice
 from ralph.capture.assignments import secret_name
 from ralph.capture.invisible_characters import fold, lower, may_have_splitters, remove_codes, view_text
 from ralph.capture.secret_rules import needs_rules, token_prefixes
-from ralph.capture.secrets import Finding, find_secrets, replace_spans
+from ralph.capture.secrets import FoundSecret, find_secrets, replace_spans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ralph.capture.invisible_characters import View
 
-__all__ = ["Clean", "Finding", "Redactor", "find_secrets", "redact"]
+__all__ = ["Clean", "FoundSecret", "Redactor", "find_secrets", "redact"]
 
 
 class Clean:
@@ -28,7 +28,7 @@ class Clean:
 
     __slots__ = ("findings", "private", "text")
 
-    def __init__(self, text: str, findings: tuple[Finding, ...], private: int) -> None:
+    def __init__(self, text: str, findings: tuple[FoundSecret, ...], private: int) -> None:
         self.text = text
         self.findings = findings
         self.private = private

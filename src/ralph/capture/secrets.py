@@ -37,7 +37,7 @@ _ROUNDS = 16
 """More than any text needs."""
 
 
-class Finding:
+class FoundSecret:
     """A secret's kind and position: `text[start:end]`, on `line` (from 1)."""
 
     __slots__ = ("end", "kind", "line", "start")
@@ -49,7 +49,7 @@ class Finding:
         self.line = line
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Finding) and self._members() == other._members()
+        return isinstance(other, FoundSecret) and self._members() == other._members()
 
     def __hash__(self) -> int:
         return hash(self._members())
@@ -61,7 +61,7 @@ class Finding:
         return self.kind, self.start, self.end, self.line
 
 
-def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[Finding, ...]:
+def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[FoundSecret, ...]:
     """Return every secret in the text, sorted and without overlaps; `patterns` are the user's own."""
     compiled = _compile_patterns(patterns)
     spans = _scan(text, compiled)
@@ -77,7 +77,7 @@ def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[Finding, ..
     for start, end, kind in spans:
         line += text.count("\n", at, start)
         at = start
-        findings.append(Finding(kind, start, end, line))
+        findings.append(FoundSecret(kind, start, end, line))
     return tuple(findings)
 
 

@@ -9,7 +9,7 @@ from ralph import paths
 from ralph.app import graph as verbs
 from ralph.app import graph_export
 from ralph.app.asking import node_types, relations, when
-from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, unlink
+from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, remove_link
 from ralph.app.json_shapes import edge_json, node_json, record_json
 from ralph.cli.context import Invocation, pass_call, say, warn
 from ralph.cli.options import Group, format_option, limit_option, read_words, visibility_options
@@ -187,7 +187,7 @@ def link_(
       ralph graph link mem-1705751400-a3f8 affects file:src/db/schema.ts --remove
     """
     if remove:
-        change = unlink(call.root, source, relation, target, dry_run=dry_run)
+        change = remove_link(call.root, source, relation, target, dry_run=dry_run)
         _print_link(change, call, form, "Unlinked", dry_run)
         return
     times = {name: when(day) for name, day in days.items()}

@@ -10,7 +10,7 @@ import click
 from ralph.app import runs, status
 from ralph.app import usage as usage_verbs
 from ralph.app.pages.watch import Watcher
-from ralph.app.status import Status
+from ralph.app.status import ProjectStatus
 from ralph.app.usage import HookUsage, UsageStats
 from ralph.cli.context import Invocation, pass_call
 from ralph.cli.options import Command, format_option
@@ -95,7 +95,7 @@ def _print(root: Path, form: str) -> None:
         click.echo(f"{name + ':':13} {value}")
 
 
-def status_json(found: Status) -> dict[str, object]:
+def status_json(found: ProjectStatus) -> dict[str, object]:
     """Return the status as JSON."""
     size, hooks, last = found.size, found.hooks, found.last
     return {
@@ -127,7 +127,7 @@ def _hooks_json(hooks: HookUsage) -> dict[str, object]:
     return {**counts, "last_failure_at": hooks.last_at, "last_failure": hooks.last}
 
 
-def _index(found: Status) -> str:
+def _index(found: ProjectStatus) -> str:
     size = found.size
     if not size.complete:
         return f"{_megabytes(size.database)} (none yet; the first search makes it)"
@@ -135,7 +135,7 @@ def _index(found: Status) -> str:
     return f"{_megabytes(size.database)}, written {_since(size.updated_at)}{behind}"
 
 
-def _hooks(found: Status) -> str:
+def _hooks(found: ProjectStatus) -> str:
     hooks = found.hooks
     where = ", ".join(f"{each.host} ({each.scope})" for each in found.installed)
     failed = f"{hooks.failures} failure(s), the last {_since(hooks.last_at)}; `ralph doctor` says more"
@@ -145,7 +145,7 @@ def _hooks(found: Status) -> str:
     )
 
 
-def _capture(found: Status) -> str:
+def _capture(found: ProjectStatus) -> str:
     if found.outside is not None:
         where = f".ralph leads out of the project, to {found.outside.parent}"
         return one_line(f"off: {where}; nothing is recorded through such a link")
