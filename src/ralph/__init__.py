@@ -39,7 +39,7 @@ __all__ = [
 def __getattr__(name: str) -> "Any":
     """Load a public name from its module the first time it is used."""
     if name in _HOME:
-        from importlib import import_module  # noqa: PLC0415 - only when it is needed
+        from importlib import import_module
 
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'ralph' has no attribute {name!r}")

@@ -11,7 +11,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        from ralph.cli.main import run  # noqa: PLC0415  (hooks will leave before click loads)
+        from ralph.cli.main import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:

@@ -123,7 +123,7 @@ class TrustedValue:
     @property
     def digest(self) -> str:
         """The value's fingerprint: another value needs trust of its own."""
-        import hashlib  # noqa: PLC0415  (few projects name anything, every command starts)
+        import hashlib
 
         text = json.dumps(as_json(self.value), ensure_ascii=True, sort_keys=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -365,7 +365,7 @@ def key_named(name: str) -> ConfigKey:
 
 
 def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake should pay for it
+    from difflib import get_close_matches
 
     ends = {other.rpartition(".")[2]: other for other in names}
     near = get_close_matches(name, names, 1)

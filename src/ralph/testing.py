@@ -30,7 +30,7 @@ class HashEmbedder:
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text."""
-        import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+        import numpy as np
 
         self.texts.extend(texts)
         if not texts:

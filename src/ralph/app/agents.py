@@ -75,7 +75,7 @@ def create_agent(
         return codex.Codex(split_command(command) if command else ("codex",), permission or codex.SANDBOX)
     if name == "acp":
         try:
-            from ralph.agents.acp import Acp  # noqa: PLC0415  (an extra, and slow to import)
+            from ralph.agents.acp import Acp
         except ModuleNotFoundError as error:
             hint = "uv tool install 'ralph-memory[acp]'   (or: pipx install 'ralph-memory[acp]')"
             raise UsageError("the agent 'acp' needs the extra 'acp', which is not installed", hint=hint) from error

@@ -206,7 +206,7 @@ def _line_mark(line: str) -> str:
 def _verify_citations(root: Path) -> None:
     with suppress(RalphError, OSError):
         if outdated.is_cache_due(root):
-            from ralph.app import citations  # noqa: PLC0415 - mostly nothing has changed, and it takes time to load
+            from ralph.app import citations
 
             citations.refresh_results(root, most=VERIFIED_RECORDS, patience=VERIFY_SECONDS)
 
@@ -318,7 +318,7 @@ def preview(
     root: Path, config: Config, event: PreviewEvent, prompt: str = "", *, task: str = "", session: str = ""
 ) -> Preview:
     """What an event would inject (within a task, into a session), and what not and why; nothing is recorded."""
-    from ralph.app.tasks import board  # noqa: PLC0415 - a session's start loads this module
+    from ralph.app.tasks import board
 
     if task:
         board.find(root, task)
@@ -510,10 +510,10 @@ def _omitted_records(
 
 def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
     """The prompt of the next iteration on a task, or of the first one on a goal."""
-    from ralph.app import loop_prompt  # noqa: PLC0415 - a session's start loads this module
-    from ralph.app.tasks import board  # noqa: PLC0415 - as above
-    from ralph.loop.state import Run  # noqa: PLC0415 - as above
-    from ralph.model.work import Task  # noqa: PLC0415 - as above
+    from ralph.app import loop_prompt
+    from ralph.app.tasks import board
+    from ralph.loop.state import Run
+    from ralph.model.work import Task
 
     if not task and not prompt.strip():
         raise UsageError("there is nothing to work on", hint="name a task, or type a goal")

@@ -130,7 +130,7 @@ def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> E
 
 def _row(packed: bytes, dimensions: int) -> bytes:
     """Return the normalised mean of a record's vectors as float32; zeros when it has none."""
-    import numpy as np  # noqa: PLC0415  (an extra, and slow to import)
+    import numpy as np
 
     size = row_bytes(dimensions)
     if not packed or len(packed) % size:

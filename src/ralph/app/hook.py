@@ -148,7 +148,7 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
     if not goes_on:
         with _counted(root, name):
             usage.forget_session(root, event.session)
-    from ralph.app.context import brief_session  # noqa: PLC0415 - there is much to load, for a start alone
+    from ralph.app.context import brief_session
 
     brief = brief_session(root, config, event.session, resumed=goes_on, task=task)
     if not brief.text:

@@ -74,7 +74,7 @@ def outside(root: Path) -> Path | None:
 def _index(root: Path, privacy: Privacy | None = None) -> Index:
     def has_same_rules() -> bool:
         """Whether a worktree and its main checkout have the same privacy rules, so that rows can be copied."""
-        from ralph.app import config  # noqa: PLC0415 - when an index is begun, and not in every hook
+        from ralph.app import config
 
         try:
             return config.privacy_rules(root, os.environ) == config.privacy_rules(paths.main_checkout(root), os.environ)
@@ -93,7 +93,7 @@ def by_todays_rules(root: Path, privacy: Privacy | None = None) -> Interpret:
     def rules() -> Privacy:
         if privacy is not None:
             return privacy
-        from ralph.app import config  # noqa: PLC0415 - a hook has read the settings already
+        from ralph.app import config
 
         return config.privacy_rules(root, os.environ)
 

@@ -121,7 +121,7 @@ def list_(
     entries = [stored for name in names_of(in_) for stored in library.read(library.collection(name))]
     entries = [stored for stored in entries if query.accepts(stored.record)]
     if feature.strip():
-        from ralph.app import feature as features  # noqa: PLC0415  (only knowledge has features)
+        from ralph.app import feature as features
 
         names = features.names(root, feature)
         entries = [stored for stored in entries if str(stored.record.extra.get("feature", "")) in names]
@@ -149,9 +149,9 @@ def find(library: Library, name: str) -> tuple[Collection, Stored]:
     try:
         return library.find(name)
     except NotFound as error:
-        from difflib import get_close_matches  # noqa: PLC0415  (an id is enough for most)
+        from difflib import get_close_matches
 
-        from ralph.context.knowledge import Titles  # noqa: PLC0415  (as above)
+        from ralph.context.knowledge import Titles
 
         stored = {each.record.id: each for each in library.read(library.knowledge)}
         record = Titles(each.record for each in stored.values()).find(name.removesuffix(".md"))
@@ -172,9 +172,9 @@ def short_ids(root: Path, in_: Sequence[str] = MEMORIES) -> dict[str, str]:
 
 def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[SearchResult, list[Stored]]:
     """Return the best entries for a query, and where each is stored."""
-    from ralph.app import index, outdated  # noqa: PLC0415  (listing does not pay for it)
-    from ralph.search import engine  # noqa: PLC0415  (as above)
-    from ralph.store.sources import source_name  # noqa: PLC0415  (as above)
+    from ralph.app import index, outdated
+    from ralph.search import engine
+    from ralph.store.sources import source_name
 
     library = Library(root)
     paths_in = [path for name in names_of(in_) for path in library.files_of(library.collection(name))]
@@ -217,8 +217,8 @@ def prime(
 
     Guardrails come first and take at most half of the budget when there is more than them.
     """
-    from ralph.context import budget as budgets  # noqa: PLC0415  (listing does not pay for it)
-    from ralph.context import tokens  # noqa: PLC0415  (as above)
+    from ralph.context import budget as budgets
+    from ralph.context import tokens
 
     today = ids.now().date()
     since = (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent > 0 else ""
@@ -241,8 +241,8 @@ def _fit(
     collection: Collection, records: Sequence[Record], budget: int, form: str, before: PrimedMemories
 ) -> PrimedMemories:
     """Append as many entries of a collection to what was chosen before as the budget allows."""
-    from ralph.context import budget as budgets  # noqa: PLC0415  (listing does not pay for it)
-    from ralph.context import knowledge, tokens  # noqa: PLC0415  (as above)
+    from ralph.context import budget as budgets
+    from ralph.context import knowledge, tokens
 
     is_knowledge = collection.name == "knowledge"
     ordered = list(records) if is_knowledge else list(sort_by_section(records, collection.layout.kinds))
@@ -313,14 +313,14 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
 
 
 def _template(collection: Collection) -> str:
-    from ralph.formats.pages import patterns_template  # noqa: PLC0415  (only a new file needs it)
+    from ralph.formats.pages import patterns_template
 
     return patterns_template() if collection.name == "patterns" else collection.layout.template()
 
 
 def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
     """Copy a file that is about to change, and ignore the copy in git; None if there is no file."""
-    from ralph.app.config import hide_from_git  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.app.config import hide_from_git
 
     copy = files.backup(path, root=root, text=text)
     if copy is not None:
@@ -349,10 +349,10 @@ def add(
 
     `by` says whose words they are (human or agent) and `via` which way they came.
     """
-    from ralph.app.text_cleaning import clean_tags, clean_text  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.app.text_cleaning import clean_tags, clean_text
 
     if names_of([in_]) == ("knowledge",):
-        from ralph.app import knowledge  # noqa: PLC0415  (as above)
+        from ralph.app import knowledge
 
         return knowledge.add(
             root, title, text, tags, kind=kind or MemoryKind.CONTEXT, feature=feature, by=by, via=via,
@@ -374,7 +374,7 @@ def add(
 
     def make(existing: Sequence[Record]) -> Record:
         if in_ == "patterns":
-            from ralph.formats.pages import as_pattern  # noqa: PLC0415  (few entries are patterns)
+            from ralph.formats.pages import as_pattern
 
             return as_pattern(record)
         return replace(record, id=new_id(collection, kind, existing), created_at=ids.today())
@@ -416,7 +416,7 @@ def edit(
 
     `expect` is the text that was shown to the editor: Conflict when the entry has another one by now.
     """
-    from ralph.app.text_cleaning import clean_text, clean_title  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.app.text_cleaning import clean_text, clean_title
 
     library = Library(root, observer)
     collection, before = find(library, name)
@@ -433,7 +433,7 @@ def edit(
         title, private = clean.text, private + clean.private
     new_tags, private_tags = _edited_tags(tags, is_knowledge, allow_secret, patterns)
     if is_knowledge and text is not None:
-        from ralph.formats.knowledge import shorten  # noqa: PLC0415  (few entries are knowledge)
+        from ralph.formats.knowledge import shorten
 
         given, text = text, shorten(text)
         shortened = text != given
@@ -463,7 +463,7 @@ def _edited_tags(
     tags: Sequence[str] | None, is_knowledge: bool, allow_secret: bool, patterns: Sequence[str]
 ) -> tuple[tuple[str, ...] | None, int]:
     """Return the new tags (None: as they are) and their private parts; Refused when none is left."""
-    from ralph.app.text_cleaning import clean_tags, count_private_tags  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.app.text_cleaning import clean_tags, count_private_tags
 
     if tags is None:
         return None, 0
@@ -486,7 +486,7 @@ def _change(
     observer: WriteObserver | None,
 ) -> SavedMemory:
     """Change an entry under the lock and date the change; a body that knowledge loses is kept in the log first."""
-    from ralph.app import knowledge  # noqa: PLC0415  (listing does not pay for it)
+    from ralph.app import knowledge
 
     is_knowledge = collection.name == "knowledge"
     changed, replaced = False, ""

@@ -66,7 +66,7 @@ def find_circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 def circle_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
     """Yield a problem for each record of the memory files that is superseded in a circle."""
-    from ralph.formats.graphiti import stated_edges  # noqa: PLC0415  (the start of a session does without it)
+    from ralph.formats.graphiti import stated_edges
 
     locations: dict[str, tuple[Path, int]] = {}
     pairs: list[tuple[str, str]] = []

@@ -134,8 +134,8 @@ def living(root: Path) -> list[Run]:
 def _from_index(root: Path, *, running: bool = False) -> list[str]:
     if not paths.runs_folder(root).is_dir():
         return []
-    from ralph.app import index  # noqa: PLC0415  (looking at runs does without it)
-    from ralph.store import sessions  # noqa: PLC0415  (the same)
+    from ralph.app import index
+    from ralph.store import sessions
 
     names = index.ask(root, lambda connection: sessions.run_ids(connection, running=running))
     return [name for name in names if _ID.fullmatch(name) and paths.run_log(root, name).exists()]
@@ -194,7 +194,7 @@ def take(root: Path, run: Run) -> Run:
 
 def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
     """Mark the runs whose process is gone, journal their step, and release their claims."""
-    from ralph.app.tasks import task  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app.tasks import task
 
     recovered: list[Run] = []
     for run in running(root):
@@ -220,8 +220,8 @@ def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
 
 def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] = ()) -> Run:
     """Journal the step in which a run was ended, unless that was done already."""
-    from ralph.app import journal, knowledge  # noqa: PLC0415  (looking at runs does without it)
-    from ralph.formats.sigils import Sigils, read_sigils  # noqa: PLC0415  (the same)
+    from ralph.app import journal, knowledge
+    from ralph.formats.sigils import Sigils, read_sigils
 
     run = _reconcile(root, run)
     if not (run.step and run.task):
@@ -249,8 +249,8 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
 
 def _reconcile(root: Path, run: Run) -> Run:
     """Return the run as its journal says: it may have been killed between an entry and the state after it."""
-    from ralph.app.tasks import task  # noqa: PLC0415  (looking at runs does without it)
-    from ralph.loop.engine import FEEDBACK  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app.tasks import task
+    from ralph.loop.engine import FEEDBACK
 
     for entry in iterations(root, run.id):
         if entry.iteration <= run.iterations:
@@ -322,7 +322,7 @@ def snapshot(root: Path, run_id: str, iteration: int) -> str:
 
 def iterations(root: Path, run_id: str) -> tuple[JournalEntry, ...]:
     """Return the journal of a run, in order."""
-    from ralph.app import journal  # noqa: PLC0415  (looking at runs does without it)
+    from ralph.app import journal
 
     return journal.recent(root, run_id, sys.maxsize)
 

@@ -190,7 +190,7 @@ def _line_fits(text: str, budget: int) -> bool:
 
 def _head_and_words(head: str, words: str, budget: int, mark: str = "") -> str:
     """A head and as many of the words as fit; the mark says that some are missing."""
-    from bisect import bisect_left  # noqa: PLC0415 - hooks load this module
+    from bisect import bisect_left
 
     if _line_fits(f"{head} {words}", budget):
         return f"{head} {words}".rstrip()
@@ -205,7 +205,7 @@ def _head_and_words(head: str, words: str, budget: int, mark: str = "") -> str:
 
 def record_details(record: "Record", count: int = 1) -> str:
     """A complete record: what it is, where it comes from, and all of its text."""
-    import json  # noqa: PLC0415 - hooks load this module
+    import json
 
     head = [f"{record.id} ({record.family.value}, {record.kind.value}) {record.created_at}".rstrip()]
     if record.title:
@@ -236,7 +236,7 @@ def record_details(record: "Record", count: int = 1) -> str:
 
 def cut_details(text: str, budget: int, record_id: str) -> str:
     """Cut a text to a budget, with a note about how to get the rest."""
-    from bisect import bisect_left  # noqa: PLC0415 - hooks load this module
+    from bisect import bisect_left
 
     if _line_fits(text, budget):
         return text
@@ -319,6 +319,6 @@ def withheld(by: str, text: str) -> bool:
 
 def looks_like_instructions(text: str) -> bool:
     """Whether a text speaks to the agent that reads it instead of informing it."""
-    from ralph.context.injection_guard import is_injection  # noqa: PLC0415  (few records are a stranger's)
+    from ralph.context.injection_guard import is_injection
 
     return is_injection(clean(text))

@@ -85,7 +85,7 @@ def estimate(text: str) -> int:
     if size <= _SHORT or (size <= _SHORT_WITHOUT_ZLIB and "zlib" not in sys.modules):
         total = sum(weights)
     else:
-        from zlib import adler32  # noqa: PLC0415  (a shared library; what a hook prints is short)
+        from zlib import adler32
 
         total = sum(adler32(weights[at : at + _STRIDE], 0) & 0xFFFF for at in range(0, size, _STRIDE))
     return max(1, -(-total // _UNIT))

@@ -111,7 +111,7 @@ class _YamlReader:
     def events(self) -> Iterator["Event"]:
         if all(line.lstrip(" ")[:1] in ("", "#") for line in self.text.splitlines()):
             return  # a file as `ralph init` makes it, in which nobody has set anything yet
-        import yaml  # noqa: PLC0415 - 15 ms that only a project with a YAML file should pay
+        import yaml
 
         try:
             yield from yaml.parse(self.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -215,7 +215,7 @@ def describe_value(node: ConfigNode) -> str:
 
 def parse_toml(text: str, where: str) -> ParsedConfig:
     """The settings of a TOML text; ConfigError with `where:line` when it is not TOML."""
-    import tomllib  # noqa: PLC0415 - only a project with a TOML file should pay for it
+    import tomllib
 
     body = text.removeprefix(BOM).replace("\r\n", "\n")
     try:

@@ -328,7 +328,7 @@ def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
     servers[SERVER_NAME] = dict(entry)
 
     def add(document: MutableMapping[str, Any]) -> None:
-        import tomlkit  # noqa: PLC0415  (20 ms that only `ralph install codex` pays)
+        import tomlkit
 
         if _TABLE not in document:
             document[_TABLE] = tomlkit.table(is_super_table=True)
@@ -358,8 +358,8 @@ def without_toml_server(text: str) -> str | None:
 
 def _edit_toml(text: str, edit: Callable[[MutableMapping[str, Any]], None], expected: dict[str, Any]) -> str:
     """The text after an edit by tomlkit; Conflict when the result does not hold exactly the expected values."""
-    import tomlkit  # noqa: PLC0415  (see above)
-    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
 
     newline = newline_of(text)
     try:

@@ -106,7 +106,7 @@ def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
     if closing.start() - opening > _MAX_FRONT_MATTER:
         return (1, f"the front matter is larger than {_MAX_FRONT_MATTER} characters")
     front = text[opening + 1 : closing.start()]
-    import yaml  # noqa: PLC0415 - loading PyYAML takes longer than most commands
+    import yaml
 
     try:
         marks = [sum(line.count(mark) for mark in ("- ", "? ", "-\t", "?\t")) for line in front.split("\n")]

@@ -76,7 +76,7 @@ def slug(text: str, limit: int = 80) -> str:
 
 def derived(prefix: str, text: str) -> str:
     """An id that depends on nothing but the text."""
-    import hashlib  # noqa: PLC0415  (few commands derive ids, every command starts)
+    import hashlib
 
     return f"{prefix}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 

@@ -184,7 +184,7 @@ class ServerEmbedder:
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text; a few texts a request."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32)
@@ -209,9 +209,9 @@ class ServerEmbedder:
         return matrix
 
     def _post(self, question: bytes) -> bytes:
-        from http.client import HTTPException  # noqa: PLC0415 - only to ask a server
-        from urllib.error import HTTPError, URLError  # noqa: PLC0415
-        from urllib.request import Request  # noqa: PLC0415
+        from http.client import HTTPException
+        from urllib.error import HTTPError, URLError
+        from urllib.request import Request
 
         key = self._key()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -274,7 +274,7 @@ class ServerEmbedder:
         return [rows[number] for number in range(len(items))]
 
     def _matrix(self, rows: list[list[float]]) -> "Matrix":
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         if not all(type(number) in {float, int} for row in rows for number in row):
             raise self._bad_answer("vectors of something else than numbers")
@@ -319,7 +319,7 @@ class ServerEmbedder:
 
 def _opener(url: str) -> "OpenerDirector":
     """No redirects, and no proxy between this machine and itself."""
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener  # noqa: PLC0415
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
     class NoRedirect(HTTPRedirectHandler):
         def redirect_request(self, *_: object) -> None:
@@ -331,7 +331,7 @@ def _opener(url: str) -> "OpenerDirector":
 
 def _error_message(error: "HTTPError", key: str) -> str:
     """The server's message about the error, on one short line and without the key."""
-    from http.client import HTTPException  # noqa: PLC0415
+    from http.client import HTTPException
 
     try:
         answer = json.loads(error.read(_LARGEST_ANSWER))
@@ -363,7 +363,7 @@ class LocalEmbedder:
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text, of its first 256 tokens; zeros for a text in a script that the model cannot read."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):  # alone: nothing to pad, and no vector depends on its neighbours
@@ -373,7 +373,7 @@ class LocalEmbedder:
 
     def _mean(self, text: str) -> "Matrix":
         """The mean of the tokens' vectors, which is what this model was trained for."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         if self._tokens is None or self._session is None:
             self._tokens, self._session = WordPiece(_vocabulary()), _session()

@@ -72,7 +72,7 @@ def unaccented(text: str) -> str:
     """Without accents, and with one width for all letters; the case stays."""
     if text.isascii():
         return text
-    from unicodedata import normalize  # noqa: PLC0415 - few texts need it
+    from unicodedata import normalize
 
     return normalize("NFC", normalize("NFKD", text).translate(_ACCENTS))
 
@@ -135,7 +135,7 @@ def _skip(text: str, at: int, characters: str = _JOINERS) -> int:
 def _split_long(text: str) -> list[str]:
     """The same as `split_words`, faster on long texts."""
     if not _splitters:
-        import re  # noqa: PLC0415 - not for a question in a hook
+        import re
 
         _splitters.append(re.compile(r"[A-Za-z](?:\+\+|\#)(?!\w)|[^\W_]+(?:[_\-./:'’@\\]+[^\W_]+)*").findall)
     return _splitters[0](text)

@@ -32,7 +32,7 @@ other threads, and on a busy one waited for them thirty times as long as the wor
 
 def normalize_rows(rows: object) -> Matrix:
     """Bring rows to length one; a row of zeros stays so and is near to nothing."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     matrix = np.atleast_2d(np.asarray(rows, dtype=np.float32))
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
@@ -56,7 +56,7 @@ def quantize(matrix: Matrix) -> list[bytes]:
 
     The scale gives the rounded row the length one, so that comparing needs no further step.
     """
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     peaks = np.abs(matrix).max(axis=1, keepdims=True, initial=0)
     peaks[peaks == 0] = 1
@@ -89,7 +89,7 @@ class PackedVectors:
 
 def pack_vectors(model: str, dimensions: int, vectors: Mapping[str, bytes]) -> PackedVectors:
     """Join vectors as the cache has them; those of another size are left out."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     size = row_bytes(dimensions)
     sound = {digest: rows for digest, rows in vectors.items() if len(rows) % size == 0}
@@ -106,7 +106,7 @@ def encode_vectors(packed: PackedVectors) -> bytes:
 
 def decode_vectors(raw: bytes) -> PackedVectors | None:
     """Parse a file; None when it is incomplete or of another format."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     head, _, _ = raw[:1000].partition(b"\n")
     try:
@@ -130,7 +130,7 @@ def decode_vectors(raw: bytes) -> PackedVectors | None:
 
 def cosines(packed: PackedVectors, question: Matrix) -> dict[str, float]:
     """The cosine of each content's best row, at most 1; unrelated contents are left out."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     layout = np.dtype([("scale", "<f4"), ("values", "i1", (packed.dimensions,))])
     rows = np.frombuffer(packed.rows, dtype=layout)

@@ -183,7 +183,7 @@ def _put(graph: sqlite3.Connection, origin: int, told: SourceFacts) -> None:
     )
     end = "(SELECT key FROM nodes WHERE id = ?)"
     graph.executemany(
-        f"INSERT INTO edges VALUES ({end}, {end}, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608  (our own names)
+        f"INSERT INTO edges VALUES ({end}, {end}, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             (None if fact.source_is_words else fact.source, None if fact.target_is_words else fact.target,
              fact.relation.value, fact.recorded, fact.valid_from, fact.valid_until, fact.explicit,
@@ -239,7 +239,7 @@ class _Names:
 def _supersede(graph: sqlite3.Connection) -> None:
     """The times that superseding gives: a text that was replaced ends then, and its successor begins."""
     own = "coalesce(nullif(valid_from, ''), recorded)"
-    sql = f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"  # noqa: S608 - our own words
+    sql = f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"
     graph.execute(sql)
     pairs = graph.execute(
         "SELECT e.source_words <> '', e.source, e.target, old.valid_until FROM edges e "
@@ -282,7 +282,7 @@ def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for start in range(0, len(ids), 900):
         part = ids[start : start + 900]
-        sql = f"SELECT id, key FROM nodes WHERE id IN ({placeholders(part)})"  # noqa: S608  (marks only)
+        sql = f"SELECT id, key FROM nodes WHERE id IN ({placeholders(part)})"
         found.update((row[0], row[1]) for row in graph.execute(sql, part))
     return found
 
@@ -296,7 +296,7 @@ def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[
     """The nodes behind keys, or all of them."""
     cursor = _bare(graph)
     if keys is None:
-        cursor.execute(f"SELECT {_NODE} FROM nodes n")  # noqa: S608  (our own names)
+        cursor.execute(f"SELECT {_NODE} FROM nodes n")
     else:
         cursor.execute(_NODES, (json.dumps(list(keys)),))
     return {row[0]: _node(row) for row in cursor}
@@ -323,9 +323,9 @@ def edges_at(graph: sqlite3.Connection, keys: Iterable[int]) -> list[EdgeRow]:
     return list(map(EdgeRow._make, _bare(graph).execute(_AROUND, (json.dumps(list(keys)),))))
 
 
-_NODES = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"  # noqa: S608  (our own names)
+_NODES = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"
 _AROUND = (
-    f"SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value WHERE target IS NOT NULL "  # noqa: S608 - our own words
+    f"SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value WHERE target IS NOT NULL "
     f"UNION ALL SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value WHERE source IS NOT NULL"
 )
 """Keys come as one value, so that SQLite reads these sentences once, however many keys there are."""
@@ -333,7 +333,7 @@ _AROUND = (
 
 def edges(graph: sqlite3.Connection) -> list[EdgeRow]:
     """Every edge that has both of its ends."""
-    sql = f"SELECT source, {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"  # noqa: S608 - our own words
+    sql = f"SELECT source, {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"
     return list(map(EdgeRow._make, _bare(graph).execute(sql)))
 
 
@@ -378,14 +378,14 @@ _JOINED = "source IS NOT NULL AND +target IS NOT NULL"
 
 def joined_edges(graph: sqlite3.Connection) -> list[tuple[int, int, str, str, str, str, int]]:
     """Return every edge with two known ends, each once, in a fixed order."""
-    sql = f"SELECT DISTINCT {_EDGE} FROM edges WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"  # noqa: S608 - our own words
+    sql = f"SELECT DISTINCT {_EDGE} FROM edges WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"
     return _bare(graph).execute(sql).fetchall()
 
 
 def oldest_time(graph: sqlite3.Connection) -> str:
     """Return the time of the oldest node or edge; "" when none has one."""
     sql = (
-        "SELECT min(at) FROM (SELECT min(coalesce(nullif(since, ''), recorded)) AS at FROM nodes "  # noqa: S608 - our own words
+        "SELECT min(at) FROM (SELECT min(coalesce(nullif(since, ''), recorded)) AS at FROM nodes "
         "WHERE since <> '' OR recorded <> '' UNION ALL "
         f"SELECT min(recorded) FROM edges WHERE {_JOINED} AND recorded <> '')"
     )

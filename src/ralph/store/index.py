@@ -204,7 +204,7 @@ class Index:
                 connection.execute("INSERT INTO search(search) VALUES ('integrity-check')")
                 for family in FAMILIES:
                     table, key = TABLES[family]
-                    sql = f"SELECT {key} AS key, lower(hex(digest)) AS digest FROM {table}"  # noqa: S608  (our own names)
+                    sql = f"SELECT {key} AS key, lower(hex(digest)) AS digest FROM {table}"
                     digests = {row["key"]: row["digest"] for row in connection.execute(sql)}
                     records = select_records(connection, family, "1", ())
                     if any(digests.get(number) != digest_of(record) for number, record in records):
@@ -320,7 +320,7 @@ def _remove(path: Path) -> None:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    from importlib import resources  # noqa: PLC0415 - when a database is made, and not in every hook
+    from importlib import resources
 
     script = resources.files("ralph.store").joinpath("schema.sql").read_text(encoding="utf-8")
     with db.atomic(connection):

@@ -99,7 +99,7 @@ class IndexWriter:
                 self._add_records(source, family, placed, lines_before)
         for task in new.tasks:
             values = [column_value(getattr(task, name)) for name in _TASK.split()]
-            sql = f"INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, {placeholders(values[1:])})"  # noqa: S608 - our own words
+            sql = f"INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, {placeholders(values[1:])})"
             self.connection.execute(sql, (values[0], source, *values[1:]))
         self._merge("sessions", source, _folded(_SESSION.split(), new.lines, "session"), {})
         self._merge("loop_runs", source, _folded(_RUN.split(), new.lines, "run"), {"goal": "", "status": "running"})
@@ -111,7 +111,7 @@ class IndexWriter:
             rows = select_records(self.connection, family, "source = ?", (source,))
             self.connection.executemany(sql, ((key, *search_columns(record, self._terms)) for key, record in rows))
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
-            self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))  # noqa: S608  (our own names)
+            self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
 
     def _add_records(self, source: int, family: Family, placed: Sequence[Placed], lines_before: int) -> None:
@@ -125,7 +125,7 @@ class IndexWriter:
             values = _row_values(item.record, name, position)
             rows.append((key, name, source, item.line + lines_before, *values))
             terms.append((key, *search_columns(item.record, self._terms)))
-        sql = f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})"  # noqa: S608 - our own words
+        sql = f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})"
         self.connection.executemany(sql, rows)
         sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
         self.connection.executemany(sql, terms)
@@ -133,24 +133,24 @@ class IndexWriter:
     def _merge(self, table: str, source: int, folded: Mapping[str, Columns], defaults: Columns) -> None:
         """Add a session or run, or fold what changed into its row."""
         for name, new in folded.items():
-            sql = f"SELECT {', '.join(new)} FROM {table} WHERE id = ?"  # noqa: S608  (our own names)
+            sql = f"SELECT {', '.join(new)} FROM {table} WHERE id = ?"
             row = self.connection.execute(sql, (name,)).fetchone()
             if row is None:
                 values = {**defaults, **new, "source": source}
-                sql = f"INSERT INTO {table}({', '.join(values)}) VALUES ({placeholders([*values])})"  # noqa: S608 - our own words
+                sql = f"INSERT INTO {table}({', '.join(values)}) VALUES ({placeholders([*values])})"
                 self.connection.execute(sql, tuple(values.values()))
                 continue
             values = {column: row[column] for column in new if row[column] is not None}
             _fold(values, new)
             sets = ", ".join(f"{column} = ?" for column in values)
-            self.connection.execute(f"UPDATE {table} SET {sets} WHERE id = ?", (*values.values(), name))  # noqa: S608 - our own words
+            self.connection.execute(f"UPDATE {table} SET {sets} WHERE id = ?", (*values.values(), name))
 
     def _new_keys(self, family: Family, count: int) -> range:
         """Return the next free keys of a family, which count in steps of three."""
         step = len(FAMILIES)
         if family not in self._next:
             table, column = TABLES[family]
-            highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]  # noqa: S608 - our own words
+            highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
             self._next[family] = FAMILIES.index(family) + step if highest is None else highest + step
         first = self._next[family]
         self._next[family] = first + count * step
@@ -173,7 +173,7 @@ class IndexWriter:
         column = "record_id" if family is Family.JOURNAL else "id"
         for start in range(0, len(names), _MAX_VALUES):
             part = names[start : start + _MAX_VALUES]
-            sql = f"SELECT {column} FROM {TABLES[family][0]} WHERE {column} IN ({placeholders(part)})"  # noqa: S608 - our own words
+            sql = f"SELECT {column} FROM {TABLES[family][0]} WHERE {column} IN ({placeholders(part)})"
             yield from (row[0] for row in self.connection.execute(sql, part).fetchall())
 
     def _positions(self, placed: Sequence[Placed]) -> Iterator[int]:

@@ -53,7 +53,7 @@ class Collection:
         if self.name == "knowledge":
             return _parse_knowledge(text, path.stem)
         if self.name == "patterns":
-            from ralph.formats.pages import parse_patterns  # noqa: PLC0415  (most commands read memories only)
+            from ralph.formats.pages import parse_patterns
 
             return parse_patterns(text)
         return _parse_sections(text, self.layout)
@@ -61,7 +61,7 @@ class Collection:
     def insert(self, text: str, path: Path, record: Record) -> Document:
         """Parse the text of a file and add a record to it; patterns get a new footer."""
         if self.name == "patterns":
-            from ralph.formats.pages import parse_patterns  # noqa: PLC0415  (most commands read memories only)
+            from ralph.formats.pages import parse_patterns
 
             return parse_patterns(text).add(record).stamped(ids.today(), record.origin.task or "hand")
         return self.parse(text, path).add(record)
@@ -74,7 +74,7 @@ def _parse_sections(text: str, layout: Layout) -> Document:
 
 @lru_cache(maxsize=4096)  # a pure function; the loop reads the same files again and again
 def _parse_knowledge(text: str, slug: str) -> Document:
-    from ralph.formats.knowledge import parse_knowledge  # noqa: PLC0415  (most commands read memories only)
+    from ralph.formats.knowledge import parse_knowledge
 
     return parse_knowledge(text, slug)
 

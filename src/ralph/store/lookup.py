@@ -52,7 +52,7 @@ def memories(
         tests.append(f"kind IN ({placeholders(kinds)})")
         values += kinds
     if tags:
-        named = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({placeholders(tags)})"  # noqa: S608 - our own words
+        named = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({placeholders(tags)})"
         tests.append(f"tags <> '' AND EXISTS ({named})")
         values += [tag.lower() for tag in tags]
     if since:
@@ -181,20 +181,20 @@ _OTHER = (
     f"THEN 0 ELSE lower(trim(status, char(9, 10, 11, 12, 13, 32))) NOT IN {FINISHED} END"
 )
 """Our own words first: to fold every word would take a hook longer than all else here."""
-OTHERS = f"SELECT id FROM tasks WHERE {_OTHER}"  # noqa: S608  (our own names, here and below)
+OTHERS = f"SELECT id FROM tasks WHERE {_OTHER}"
 """Tasks that are not finished, beside this one; where SQLite asks it within a statement, it does so once."""
-_HOMES = f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{}})"  # noqa: S608 - our own words
-_THEIR_FILES = f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN ({_HOMES.format(_OTHER)})"  # noqa: S608 - our own words
+_HOMES = f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{}})"
+_THEIR_FILES = f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN ({_HOMES.format(_OTHER)})"
 _NOT_OUR_FILES = (
-    f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} <> '{_TASKS}' || ? || '/' "  # noqa: S608 - our own words
+    f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} <> '{_TASKS}' || ? || '/' "
     f"AND {FOLDER} NOT IN ({_HOMES.format('id = ?')})"
 )
 _THEIR_SESSIONS = (  # each by both of its ids
-    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "  # noqa: S608 - our own words
+    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "
     "FROM sessions JOIN (SELECT 1 AS side UNION ALL SELECT 2) "
     f"WHERE task_id IS NOT NULL AND name IS NOT NULL AND task_id IN ({OTHERS})"
 )
-_THEIR_RUNS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"  # noqa: S608 - our own words
+_THEIR_RUNS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"
 """What sums up a run tells of each of its tasks."""
 _TOLD = (
     "coalesce(CASE WHEN instr(metadata, '\"{name}\":') AND json_valid(metadata) "
@@ -215,7 +215,7 @@ _LISTED = "SELECT value FROM json_each(?)"
 _BESIDE = _SEEN_OBSERVATION.format(_LISTED, _LISTED)
 """The same of observations, where what is hidden was found before."""
 _ALL_BESIDE = (
-    f"WITH others AS (SELECT id FROM tasks WHERE {_OTHER}), "  # noqa: S608 - our own words
+    f"WITH others AS (SELECT id FROM tasks WHERE {_OTHER}), "
     "theirs AS (SELECT id, session_id FROM sessions WHERE task_id IN (SELECT id FROM others)) "
     "SELECT (SELECT json_group_array(id) FROM others), (SELECT json_group_array(name) FROM "
     "(SELECT id AS name FROM theirs UNION ALL SELECT session_id FROM theirs WHERE session_id IS NOT NULL)), "
@@ -264,7 +264,7 @@ def terms_as_long(
 ) -> list[tuple[str, int]]:
     """The same, of this many characters or one more or less, of as many terms as are looked at."""
     looked = "SELECT term, doc FROM search_terms WHERE term >= ? AND term < ? LIMIT ?"
-    sql = f"SELECT term, doc FROM ({looked}) WHERE length(term) BETWEEN ? AND ?"  # noqa: S608  (our own names)
+    sql = f"SELECT term, doc FROM ({looked}) WHERE length(term) BETWEEN ? AND ?"
     return [(row[0], row[1]) for row in connection.execute(sql, (first, last, limit, size - 1, size + 1))]
 
 
@@ -287,7 +287,7 @@ def matching(
     title, tags, text, files = (str(float(weight)) for weight in weights)
     numbers = f"{text}, {title}, {tags}, {files}"  # the largest column comes first in the index, which makes it smaller
     sql = (
-        f"SELECT rowid, -bm25(search, {numbers}) AS score FROM search "  # noqa: S608  (numbers of our own)
+        f"SELECT rowid, -bm25(search, {numbers}) AS score FROM search "
         f"WHERE search MATCH ?{condition} ORDER BY score DESC, rowid DESC LIMIT ?"
     )
     return [(row[0], row[1]) for row in connection.execute(sql, (match, *values, limit))]
@@ -296,7 +296,7 @@ def matching(
 def count_matching(connection: "sqlite3.Connection", match: str, keep: "Filter") -> int:
     """How many records a full-text match has in all."""
     condition, values = _condition(keep)
-    sql = f"SELECT count(*) FROM search WHERE search MATCH ?{condition}"  # noqa: S608  (our own names)
+    sql = f"SELECT count(*) FROM search WHERE search MATCH ?{condition}"
     return int(connection.execute(sql, (match, *values)).fetchone()[0])
 
 
@@ -306,7 +306,7 @@ def filter_keys(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "
     for place, test, values in keep:
         table, key = TABLES[place]
         for part in key_batches(of_family(keys, place)):
-            sql = f"SELECT {key} FROM {table} WHERE {key} IN ({placeholders(part)}){test and f' AND {test}'}"  # noqa: S608 - our own words
+            sql = f"SELECT {key} FROM {table} WHERE {key} IN ({placeholders(part)}){test and f' AND {test}'}"
             found.update(row[0] for row in connection.execute(sql, (*part, *values)))
     return found
 
@@ -317,7 +317,7 @@ def sort_values(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict
     for place, (table, key) in enumerate(TABLES):
         for part in key_batches(of_family(keys, place)):
             sql = (
-                f"SELECT t.{key}, t.created_at, s.path FROM {table} t JOIN sources s ON s.key = t.source "  # noqa: S608 - our own words
+                f"SELECT t.{key}, t.created_at, s.path FROM {table} t JOIN sources s ON s.key = t.source "
                 f"WHERE t.{key} IN ({placeholders(part)})"
             )
             found.update((row[0], (row[1], row[2], row[0])) for row in connection.execute(sql, part))
@@ -328,7 +328,7 @@ def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: i
     """For observations: key, the key of another one of the same session within reach, and how far it is."""
     for part in key_batches(of_family(keys, _OBSERVATION)):
         sql = (
-            "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "  # noqa: S608 - our own words
+            "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "
             "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? AND b.key <> a.key "
             f"WHERE a.key IN ({placeholders(part)})"
         )
@@ -343,7 +343,7 @@ def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list
     found: list[tuple[int, int]] = []
     for part in key_batches(of_family(keys, _MEMORY)):
         sql = (
-            "SELECT a.key, b.key FROM records a "  # noqa: S608 - our own words
+            "SELECT a.key, b.key FROM records a "
             "JOIN json_each(CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "
             "JOIN records b ON b.id = json_extract(l.value, '$[1]') "
             f"WHERE a.key IN ({placeholders(part)}) AND b.key <> a.key ORDER BY a.key, l.key"
@@ -357,7 +357,7 @@ def fetch_rows(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[
     found: dict[int, RecordRow] = {}
     for place, (table, key) in enumerate(TABLES):
         for part in key_batches(of_family(keys, place)):
-            sql = f"SELECT {_COLUMNS[place]} FROM {table} WHERE {key} IN ({placeholders(part)})"  # noqa: S608 - our own words
+            sql = f"SELECT {_COLUMNS[place]} FROM {table} WHERE {key} IN ({placeholders(part)})"
             found.update((row[0], RecordRow(*row)) for row in connection.execute(sql, part))
     return found
 
@@ -371,7 +371,7 @@ def _condition(keep: "Filter") -> tuple[str, list[object]]:
     for place, test, values in keep:
         table, key = TABLES[place]
         family = f"rowid % {len(TABLES)} = {place}"
-        row = f"SELECT 1 FROM {table} WHERE {key} = search.rowid AND {test}"  # noqa: S608  (our own names)
+        row = f"SELECT 1 FROM {table} WHERE {key} = search.rowid AND {test}"
         tests.append(f"({family} AND EXISTS ({row}))" if test else family)
         given += values
     return f" AND ({' OR '.join(tests) or '0'})", given

@@ -154,7 +154,7 @@ def select_records(
     connection: sqlite3.Connection, family: Family, where: str, values: tuple[object, ...]
 ) -> Iterator[tuple[int, Record]]:
     """Return the records of a family that fulfil a condition, with their keys."""
-    sql = f"SELECT {COLUMNS[family]} FROM {TABLES[family][0]} WHERE {where}"  # noqa: S608  (our own names)
+    sql = f"SELECT {COLUMNS[family]} FROM {TABLES[family][0]} WHERE {where}"
     for row in connection.execute(sql, values).fetchall():
         yield row[0], record_of(family, row)
 
@@ -167,7 +167,7 @@ def _select(
         table, key = TABLES[family]
         for part in lookup.key_batches(lookup.of_family(keys, number)):
             sql = (
-                f"SELECT {columns[family].format(key=key)} FROM {table} t WHERE {key} IN ({lookup.placeholders(part)})"  # noqa: S608 - our own words
+                f"SELECT {columns[family].format(key=key)} FROM {table} t WHERE {key} IN ({lookup.placeholders(part)})"
             )
             yield from ((family, row) for row in connection.execute(sql, part))
 
@@ -188,7 +188,7 @@ def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -
     columns = "{key}, lower(hex(digest))"
     if keys is not None:
         return {row[0]: row[1] for _, row in _select(connection, keys, dict.fromkeys(FAMILIES, columns))}
-    parts = (f"SELECT {columns.format(key=key)} FROM {table}" for table, key in TABLES.values())  # noqa: S608 - our own words
+    parts = (f"SELECT {columns.format(key=key)} FROM {table}" for table, key in TABLES.values())
     return {row[0]: row[1] for row in connection.execute(" UNION ALL ".join(parts))}
 
 
@@ -202,7 +202,7 @@ def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None)
 def count(connection: sqlite3.Connection, query: Query) -> int:
     """Count the records that pass the filters."""
     parts, values = _selected(query, "count(*) AS number")
-    sql = f"SELECT sum(number) FROM ({' UNION ALL '.join(parts)})"  # noqa: S608  (our own names)
+    sql = f"SELECT sum(number) FROM ({' UNION ALL '.join(parts)})"
     return int(connection.execute(sql, values).fetchone()[0])
 
 
@@ -230,7 +230,7 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
         column = "record_id" if family is Family.JOURNAL else "id"
         wheres, values = _wheres(family, query) if query is not None else ([], [])
         tests = " AND ".join([f"({column} = ? OR ({column} > ? AND {column} < ?))", *wheres])
-        sql = f"SELECT {key}, {column}, metadata FROM {table} WHERE {tests} ORDER BY length({column}), {column}"  # noqa: S608 - our own words
+        sql = f"SELECT {key}, {column}, metadata FROM {table} WHERE {tests} ORDER BY length({column}), {column}"
         for row in connection.execute(sql, (name, name + BEARER, name + chr(ord(BEARER) + 1), *values)):
             if given_id(row[1], row[2]) == name:  # an id in a file may have a `~`
                 found.append(int(row[0]))
@@ -244,7 +244,7 @@ def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, r
     found: list[int] = []
     for relation, order in (("<", "DESC"), (">", "ASC")):
         tests = " AND ".join([f"(created_at, {key}) {relation} (?, ?)", "created_at <> ''", *wheres])
-        sql = f"SELECT {key} FROM {table} WHERE {tests} ORDER BY created_at {order}, {key} {order} LIMIT ?"  # noqa: S608 - our own words
+        sql = f"SELECT {key} FROM {table} WHERE {tests} ORDER BY created_at {order}, {key} {order} LIMIT ?"
         found += [row[0] for row in connection.execute(sql, (safe(record.created_at), number, *values, reach))]
     return found
 
@@ -252,7 +252,7 @@ def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, r
 def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return the tasks that records belong to, by key: as their origins, their sessions or their folders say."""
     folder = (
-        "(SELECT k.id FROM sources s JOIN sources j ON j.path = "  # noqa: S608  (our own names)
+        "(SELECT k.id FROM sources s JOIN sources j ON j.path = "
         f"{lookup.FOLDER.replace('path', 's.path')} || 'task.json' JOIN tasks k ON k.source = j.key "
         "WHERE s.key = t.source)"
     )
@@ -268,7 +268,7 @@ def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, s
 def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
     """Whether a task may see a session: nothing in it belongs to another task that is not finished."""
     sql = (
-        f"SELECT 1 FROM sessions WHERE ? IN (id, session_id) AND task_id IN ({lookup.OTHERS}) UNION ALL "  # noqa: S608 - our own words
+        f"SELECT 1 FROM sessions WHERE ? IN (id, session_id) AND task_id IN ({lookup.OTHERS}) UNION ALL "
         f"SELECT 1 FROM observations WHERE session_id = ? AND {lookup.ORIGIN_TASK} IN ({lookup.OTHERS}) LIMIT 1"
     )
     named = (safe(session_id), safe(task))
@@ -278,7 +278,7 @@ def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> 
 def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
     """Return the ids of all sessions that a task may not see; none without a task."""
     sql = (
-        f"SELECT id, session_id FROM sessions WHERE task_id IN ({lookup.OTHERS}) UNION "  # noqa: S608 - our own words
+        f"SELECT id, session_id FROM sessions WHERE task_id IN ({lookup.OTHERS}) UNION "
         f"SELECT session_id, NULL FROM observations WHERE {lookup.ORIGIN_TASK} IN ({lookup.OTHERS})"
     )
     found = connection.execute(sql, (safe(task), safe(task))) if task else ()
@@ -314,7 +314,7 @@ def rows_of(connection: sqlite3.Connection, source: int) -> Iterator[tuple[int, 
     """Return every row of a source: its key, its id, and its values without those that the index assigns."""
     for family in FAMILIES:
         table, key = TABLES[family]
-        sql = f"SELECT {COLUMNS[family]}, * FROM {table} WHERE source = ? ORDER BY {key}"  # noqa: S608  (our own names)
+        sql = f"SELECT {COLUMNS[family]}, * FROM {table} WHERE source = ? ORDER BY {key}"
         for row in connection.execute(sql, (source,)):
             record = record_of(family, row)
             values = (row[name] for name in row.keys() if name not in _NOT_COMPARED)  # noqa: SIM118  (a Row is no mapping)
@@ -355,24 +355,21 @@ def iterations(
 def count_loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
     """By status: how many runs of the loop there are that did something, and how many iterations they had together."""
     worked = "iterations > 0 OR status != 'success'"
-    sql = f"SELECT status, count(*), sum(iterations) FROM loop_runs WHERE {worked} GROUP BY status"  # noqa: S608  (ours)
+    sql = f"SELECT status, count(*), sum(iterations) FROM loop_runs WHERE {worked} GROUP BY status"
     return {row[0]: (int(row[1]), int(row[2])) for row in connection.execute(sql)}
 
 
 def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     """How many rows each table has."""
     tables = ("sources", "records", "observations", "journal", "sessions", "loop_runs", "tasks")
-    return {
-        table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - our own words
-        for table in tables
-    }
+    return {table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables}
 
 
 def row_ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return the ids of memory rows by their keys, in the order of the keys."""
     found: dict[int, str] = {}
     for part in lookup.key_batches(list(keys)):
-        sql = f"SELECT key, id FROM records WHERE key IN ({lookup.placeholders(part)})"  # noqa: S608 - our own words
+        sql = f"SELECT key, id FROM records WHERE key IN ({lookup.placeholders(part)})"
         found.update((row[0], row[1]) for row in connection.execute(sql, part))
     return {key: found[key] for key in keys if key in found}
 
@@ -383,7 +380,7 @@ def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, 
     unique = list(dict.fromkeys(names))
     for start in range(0, len(unique), 900):
         part = unique[start : start + 900]
-        sql = f"SELECT id, key FROM records WHERE id IN ({lookup.placeholders(part)})"  # noqa: S608 - our own words
+        sql = f"SELECT id, key FROM records WHERE id IN ({lookup.placeholders(part)})"
         found.update((row[0], row[1]) for row in connection.execute(sql, part))
     return found
 
@@ -405,13 +402,13 @@ def source_format(connection: sqlite3.Connection, path: str) -> str:
 
 def source_digests(connection: sqlite3.Connection, formats: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the names and digests of the sources of some formats."""
-    sql = f"SELECT path, digest FROM sources WHERE format IN ({lookup.placeholders(formats)}) ORDER BY path"  # noqa: S608 - our own words
+    sql = f"SELECT path, digest FROM sources WHERE format IN ({lookup.placeholders(formats)}) ORDER BY path"
     return tuple((str(path), str(digest)) for path, digest in connection.execute(sql, tuple(formats)))
 
 
 def curated_keys(connection: sqlite3.Connection, formats: Sequence[str], names: Sequence[str]) -> list[int]:
     """Return the keys of the memories with some ids that are in sources of some formats and not retired."""
-    sql = f"SELECT r.key {_curated(formats)} AND r.id IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own words
+    sql = f"SELECT r.key {_curated(formats)} AND r.id IN (SELECT value FROM json_each(?))"
     found = connection.execute(sql, (*formats, Status.RETIRED.value, json.dumps(list(names))))
     return [int(row[0]) for row in found]
 
@@ -450,7 +447,7 @@ def _selected(query: Query, columns: str) -> tuple[list[str], list[object]]:
         table, key = TABLES[family]
         wheres, more = _wheres(family, query)
         values += more
-        parts.append(f"SELECT {columns.format(key=key)} FROM {table} WHERE {' AND '.join(wheres) or '1'}")  # noqa: S608 - our own words
+        parts.append(f"SELECT {columns.format(key=key)} FROM {table} WHERE {' AND '.join(wheres) or '1'}")
     return parts, values
 
 
@@ -468,11 +465,11 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
         values += [len(query.until), query.until]
     if query.tags:
         marks = ", ".join("?" * len(query.tags))
-        wheres.append(f"EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) WHERE lower(value) IN ({marks}))")  # noqa: S608 - our own words
+        wheres.append(f"EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) WHERE lower(value) IN ({marks}))")
         values += [tag.lower() for tag in query.tags]
     if query.sources:
         marks = ", ".join("?" * len(query.sources))
-        wheres.append(f"source IN (SELECT key FROM sources WHERE path IN ({marks}))")  # noqa: S608 - our own words
+        wheres.append(f"source IN (SELECT key FROM sources WHERE path IN ({marks}))")
         values += query.sources
     if query.scope is not None:
         wheres.append("coalesce(nullif(scope, ''), ?) = ?")
@@ -480,7 +477,7 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
     if query.project and family is Family.OBSERVATION:
         folder = query.project.rstrip("/")
         test = "s.id = observations.session_id AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?)"
-        wheres.append(f"EXISTS (SELECT 1 FROM sessions s WHERE {test})")  # noqa: S608  (our own names)
+        wheres.append(f"EXISTS (SELECT 1 FROM sessions s WHERE {test})")
         values += [folder, len(folder) + 1, folder + "/"]
     if family is Family.MEMORY:
         wheres.append("status <> ?")
@@ -528,7 +525,7 @@ def table_sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
     """Return the number of rows and the last key of each family, which differ in an index that was made anew."""
     found: list[int] = []
     for table, key in lookup.TABLES:
-        row = connection.execute(f"SELECT count(*), coalesce(max({key}), 0) FROM {table}").fetchone()  # noqa: S608 - our own words
+        row = connection.execute(f"SELECT count(*), coalesce(max({key}), 0) FROM {table}").fetchone()
         found += (row[0], row[1])
     return tuple(found)
 
@@ -543,7 +540,7 @@ def facet_values(
         told = "status" if family is Family.MEMORY else lookup.ORIGIN_TASK.replace("task", "status")
         for part in lookup.key_batches(sorted(sources)):
             sql = (
-                f"SELECT source, {key}, {_KIND[family]}, tags, scope, {told}, created_at "  # noqa: S608  (our own names)
+                f"SELECT source, {key}, {_KIND[family]}, tags, scope, {told}, created_at "
                 f"FROM {table} WHERE source IN ({lookup.placeholders(part)})"
             )
             for source, number, kind, tags, own_scope, own_status, created in connection.execute(sql, part):

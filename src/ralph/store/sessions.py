@@ -16,14 +16,14 @@ SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
 UNION ALL
 SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
     WHERE id NOT IN (SELECT session_id FROM observations)
-"""  # noqa: S608 - our own names
+"""
 _ONE = f"""
 SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
     (SELECT ?1 AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
      FROM observations WHERE session_id = ?1) o
     LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
 WHERE o.count OR s.id IS NOT NULL
-"""  # noqa: S608 - our own names
+"""
 _BY_TASK = """
 SELECT id FROM sessions WHERE task_id = ?
 UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
@@ -213,7 +213,7 @@ def active_work(connection: sqlite3.Connection, task: str = "") -> list[str]:
 def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:
     """Return the ids of all runs, the newest first, or of those that run, the oldest first."""
     where, order = ("status = 'running'", "ASC") if running else ("1", "DESC")
-    sql = f"SELECT id FROM loop_runs WHERE {where} ORDER BY started_at {order}, id {order}"  # noqa: S608 - our own words
+    sql = f"SELECT id FROM loop_runs WHERE {where} ORDER BY started_at {order}, id {order}"
     return [str(row[0]) for row in connection.execute(sql)]
 
 

@@ -176,32 +176,32 @@ def _placed(entries: tuple[Entry, ...]) -> Contents:
 
 
 def _knowledge(source: Source, text: str) -> Contents:
-    from ralph.formats.knowledge import parse_knowledge  # noqa: PLC0415 - see above
+    from ralph.formats.knowledge import parse_knowledge
 
     return _placed(tuple(parse_knowledge(text, source.path.stem).entries))
 
 
 def _task(source: Source, text: str) -> Contents:
-    from ralph.formats.work import parse_task  # noqa: PLC0415 - see above
+    from ralph.formats.work import parse_task
 
     task = parse_task(text).task
     return Contents(tasks=(task,) if task is not None else ())
 
 
 def _patterns(_source: Source, text: str) -> Contents:
-    from ralph.formats.pages import parse_patterns  # noqa: PLC0415 - see above
+    from ralph.formats.pages import parse_patterns
 
     return _placed(tuple(parse_patterns(text).entries))
 
 
 def _progress(_source: Source, text: str) -> Contents:
-    from ralph.formats.progress import parse_progress, searchable_entries  # noqa: PLC0415 - see above
+    from ralph.formats.progress import parse_progress, searchable_entries
 
     return _placed(searchable_entries(parse_progress(text)))
 
 
 def _insights(_source: Source, text: str) -> Contents:
-    from ralph.formats.work import parse_insights  # noqa: PLC0415 - see above
+    from ralph.formats.work import parse_insights
 
     return _placed(tuple(parse_insights(text).entries))
 

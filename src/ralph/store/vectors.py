@@ -43,7 +43,7 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
             marks = ",".join("?" * len(part))
-            sql = f"SELECT digest, vector FROM vectors WHERE model = ? AND digest IN ({marks})"  # noqa: S608  (marks only)
+            sql = f"SELECT digest, vector FROM vectors WHERE model = ? AND digest IN ({marks})"
             vectors.update((str(row[0]), bytes(row[1])) for row in self._read(sql, (model, *part)))
         return vectors
 

@@ -200,7 +200,7 @@ def error_response(error: Exception) -> Response:
         name = error.filename or "input or output failed"
         return message_response(status, f"{name}: {error.strerror or error}", advice)
     if os.environ.get("RALPH_DEBUG"):
-        import traceback  # noqa: PLC0415  (only for debugging)
+        import traceback
 
         traceback.print_exception(error)
     hint = "please report it; `ralph web` with RALPH_DEBUG=1 prints where"

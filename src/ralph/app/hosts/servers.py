@@ -308,7 +308,7 @@ def _check_servers(
     servers: Sequence[McpServer], root: Path, env: Mapping[str, str], seconds: float, needed: bool
 ) -> Mapping[str, ServerAnswer]:
     try:
-        from ralph.agents import mcp_client  # noqa: PLC0415  (an extra, and slow to import)
+        from ralph.agents import mcp_client
     except ModuleNotFoundError as error:
         if needed:
             hint = "uv tool install 'ralph-memory[mcp]'   (or: pipx install 'ralph-memory[mcp]')"

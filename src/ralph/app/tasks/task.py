@@ -182,7 +182,7 @@ def finish(
 
     The note of a failure is kept. When the task is another run's by now, or a person has ended it, nothing changes.
     """
-    from ralph.app import text_cleaning  # noqa: PLC0415  (listing does without it)
+    from ralph.app import text_cleaning
 
     note = text_cleaning.redact_note(note, patterns)
 
@@ -211,7 +211,7 @@ def count_attempt(
 
     An iteration counts once, however often it is counted: a kill may come between counting it and noting that.
     """
-    from ralph.app import text_cleaning  # noqa: PLC0415  (listing does without it)
+    from ralph.app import text_cleaning
 
     note = text_cleaning.redact_note(note, patterns)
     attempt = f"{run}/{iteration}" if iteration else ""
@@ -281,8 +281,8 @@ def add(
     tell: Callable[[str], None] = ignore_text,
 ) -> AddedTask:
     """Add a task, optionally with a PRD and a worktree; when one of these fails, nothing is added."""
-    from ralph.app import feature, text_cleaning  # noqa: PLC0415  (listing does without it)
-    from ralph.app.tasks import progress  # noqa: PLC0415  (as above)
+    from ralph.app import feature, text_cleaning
+    from ralph.app.tasks import progress
 
     about = progress.read_prd(prd, allow_secret, patterns) if prd is not None else None
     description = description or (about.description if about is not None else "")
@@ -396,7 +396,7 @@ def done(root: Path, task_id: str) -> TaskChange:
 
 def complete(root: Path, task_id: str, *, patterns: Sequence[str] = ()) -> CompletedTask:
     """Mark a task as done, and promote its insights to the project."""
-    from ralph.app.tasks import progress  # noqa: PLC0415  (listing tasks does without it)
+    from ralph.app.tasks import progress
 
     after = done(root, task_id)
     return CompletedTask(after, *progress.promote_insights(root, after.task, patterns=patterns))
@@ -448,7 +448,7 @@ def _stop(
     patterns: Sequence[str],
 ) -> TaskChange:
     """Fail or block a task, and store the reason."""
-    from ralph.app import text_cleaning  # noqa: PLC0415  (listing does without it)
+    from ralph.app import text_cleaning
 
     why = text_cleaning.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
 
@@ -513,7 +513,7 @@ def retry_note(task: Task) -> str:
 
 def log(root: Path, task_id: str) -> list[TaskEvent]:
     """Return the events of a task, oldest first: changes of its state, and iterations that worked on it."""
-    from ralph.app import index  # noqa: PLC0415  (only this verb asks it)
+    from ralph.app import index
 
     task = board.find(root, task_id).task
     events = [TaskEvent(task.created_at, "added")] if task.created_at else []
