@@ -141,7 +141,7 @@ def redacted(event: Event, rules: Rules) -> Event | None:
 
 
 def without_our_words(event: Event, _rules: Rules) -> Event | None:
-    """What we handed over is not taken for something new, neither as it was nor as our own tools answer."""
+    """Do not take what we injected, or our own tools' answers, for something new."""
     ours = _OUR_TOOL.match(event.tool) is not None
     if event.action is Action.SHELL:
         command = event.parameters.get("command")
@@ -154,7 +154,7 @@ def no_machine_prompts(event: Event, _rules: Rules) -> Event | None:
     if event.happening is not Happening.USER_PROMPT_SUBMIT:
         return event
     prompt = human_prompt(event.prompt)
-    if of_our_loop := _OUR_LOOP.match(prompt):  # what it was told stands in the run's snapshots
+    if of_our_loop := _OUR_LOOP.match(prompt):  # the run's snapshots have its prompt
         prompt = human_prompt(of_our_loop["task"])
     return replace(event, prompt=prompt) if prompt or not event.prompt.strip() else None
 

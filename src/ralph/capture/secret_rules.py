@@ -253,7 +253,7 @@ RECEIVERS = (
     "password-stdin", "token-stdin", "secret-stdin", "key-stdin", "passwd --stdin", "login --stdin", "with-token",
     "sudo -s", "chpasswd", "pass stdin", "vault login -", "passphrase-fd 0",
 )  # fmt: skip
-"""How programs are told to read a password from standard input."""
+"""Options that make programs read a password from standard input."""
 KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
 TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
 """One of these is in every table that a database or Markdown draws."""

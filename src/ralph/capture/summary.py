@@ -39,10 +39,10 @@ _OPEN_END = re.compile(
 _HEADING = re.compile(r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
 TOKENS = 400
-"""What one session's summary may cost where it is stored or handed over."""
+"""The most tokens of one session's summary, stored or injected."""
 _LINE, _WORD, _MOST, _TAGS = 300, 160, 8, 8
 _LEAST = 60
-"""Tokens for a session before another one gets any: of many, the newest are told."""
+"""Tokens for a session before another one gets any: of many, the newest are injected."""
 
 
 @dataclass(frozen=True, slots=True)

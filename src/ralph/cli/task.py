@@ -359,7 +359,7 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
     print_private(result.private_parts)
     for bad in result.bad:
         warn(f"left out: {visible(f'line {bad.line}: ' if bad.line else '')}{visible(bad.what)}")
-    for problem in result.odd:
+    for problem in result.warnings:
         warn(f"line {problem.line}: {visible(problem.what)}")
     for name in result.differing:
         say(f"{name} exists and differs from the file; it stays as it is")

@@ -203,7 +203,7 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
 
 
 def session_name(session: str) -> str:
-    """Return the name of a session's files; an odd id does not become a path."""
+    """Return the name of a session's files; an unusual id does not become a path."""
     if len(session) <= _LONGEST_ID and _ID_CHARACTERS.issuperset(session):
         return session
     from ralph.model import ids  # few sessions have such an id

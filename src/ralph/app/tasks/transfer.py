@@ -52,7 +52,7 @@ class TaskImport:
     there: tuple[Task, ...] = ()
     differing: tuple[str, ...] = ()
     bad: tuple[ImportProblem, ...] = ()
-    odd: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
     private_parts: int = 0
 
 
@@ -71,7 +71,7 @@ def import_(
     """Take over the tasks of a file; `name` is the file's, for what it is and for errors."""
     wanted, problems = _stories(text, name) if _is_prd(text, name) else _lines(text)
     bad = [ImportProblem(problem.line, problem.what) for problem in problems if problem.level == "error"]
-    odd = tuple(problem for problem in problems if problem.level != "error")
+    warnings = tuple(problem for problem in problems if problem.level != "error")
     cleaned, refused = _cleaned(wanted, allow_secret, patterns)
     if not wanted and not bad:
         raise Refused(f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl")
@@ -97,7 +97,7 @@ def import_(
             if any(getattr(task, key) != getattr(wanted_task.task, key) for key in _COMPARED)
         ),
         tuple(bad),
-        odd,
+        warnings,
         sum(each.private for each in new),
     )
 
@@ -143,7 +143,7 @@ def _lines(text: str) -> tuple[list[_Wanted], list[Problem]]:
 
 
 def _stories(text: str, name: str) -> tuple[list[_Wanted], list[Problem]]:
-    """The stories of a prd.json as tasks; a second one with the same id cannot be told from the first."""
+    """Return the stories of a prd.json as tasks; a second story with the same id is dropped."""
     document = parse_prd(text)
     source = "/".join(part for part in (document.project, document.branch) if part) or name
     twice = [replace(each, level="error") if each.code == "duplicate-id" else each for each in document.problems]
