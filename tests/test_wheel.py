@@ -47,7 +47,7 @@ def ralph(installed: Path, *arguments: str, cwd: Path) -> str:
 def test_the_wheel_runs_the_main_commands(installed: Path, tmp_path: Path) -> None:
     ralph(installed, "init", cwd=tmp_path)
     added = ralph(installed, "memory", "add", "Use barrel exports", "--format", "quiet", cwd=tmp_path).strip()
-    assert added in ralph(installed, "memory", "search", "export", cwd=tmp_path)
+    assert added in ralph(installed, "memory", "search", "export", "--format", "json", cwd=tmp_path)
     assert "Use barrel exports" in ralph(installed, "memory", "prime", "--budget", "500", cwd=tmp_path)
     assert "memories" in ralph(installed, "skill", cwd=tmp_path).lower()
     assert "memories.budget" in ralph(installed, "config", "show", cwd=tmp_path)

@@ -42,7 +42,8 @@ class Writers:
 
     def start(self) -> None:
         command = [sys.executable, recorder.__file__, str(self.root)]
-        program = subprocess.Popen(command, stdout=subprocess.PIPE, env={"PYTHONPATH": os.pathsep.join(sys.path)})
+        env = {"PYTHONPATH": os.pathsep.join(sys.path), "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
+        program = subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
         assert program.stdout is not None
         self.selector.register(program.stdout, selectors.EVENT_READ, program)
         self.running.append(program)

@@ -22,7 +22,7 @@ from ralph.app.tasks import board
 from ralph.app.tasks.board import is_live
 from ralph.capture.similarity import TextMatcher
 from ralph.context.render import looks_like_instructions
-from ralph.errors import Conflict, RalphError, Refused
+from ralph.errors import Conflict, RalphError, Refused, Unreadable
 from ralph.formats.pages import parse_region
 from ralph.loop.state import Run
 from ralph.model import ids
@@ -169,7 +169,7 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
         return WorktreeProblem(
             task.id, lost, f"{again} makes it again; `git worktree prune` forgets it, `ralph task drop` both"
         )
-    if paths.main_checkout(at) != main:
+    if not _belongs_to(at, main):
         what = f"its worktree {task.worktree} leads to another place than this repository, which was moved or copied"
         return WorktreeProblem(
             task.id, what, f"{again} repairs it (`git worktree repair {task.worktree}`); nothing is lost"
@@ -177,6 +177,13 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
     if quick:
         return None
     return _branch_problem(main, task) or _switched_problem(root, task) or _prd_problem(task)
+
+
+def _belongs_to(folder: Path, main: Path) -> bool:
+    try:
+        return paths.main_checkout(folder) == main
+    except Unreadable:  # its pointer file leads to where the repository was before
+        return False
 
 
 def other_branch(root: Path, task: Task) -> OtherBranch | None:
