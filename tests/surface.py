@@ -273,6 +273,7 @@ def describe(folder: Path) -> dict[str, str]:
     """Every golden file's name with its content; `folder` is empty and may be written to."""
     made = sample.copied(folder / "shop")
     (folder / "empty" / ".git").mkdir(parents=True)
+    (folder / "empty" / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     with sample.isolated(made.env):
         return {
             "help.txt": help_tree(),

@@ -207,3 +207,11 @@ def test_another_machine_has_another_state_folder_in_a_copy(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
     copy = shutil.copytree(main, tmp_path / "copy")
     assert locate(copy).state.rpartition("/")[2] != ours.rpartition("/")[2]
+
+
+def test_empty_git_folder_is_not_a_checkout(tmp_path: Path) -> None:
+    (tmp_path / ".git" / "info").mkdir(parents=True)
+    project = tmp_path / "shop"
+    project.mkdir()
+    assert discovery.find_top(str(project)) == ""
+    assert discovery.locate(str(project)).state.startswith(f"{project}/.ralph/local/")

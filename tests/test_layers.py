@@ -27,7 +27,7 @@ BELOW: dict[str, set[str]] = {
     "capture": {"errors", "model", "formats", "paths", "store", "search"},
     "context": {"errors", "model", "formats", "paths", "store", "search"},
     "agents": {"errors", "model", "formats", "paths", "store"},
-    "loop": {"errors", "model", "formats", "paths", "store", "search"},
+    "loop": {"errors", "model", "formats", "discovery", "paths", "store", "search"},
 }
 """What each part may import of ralph, besides itself."""
 

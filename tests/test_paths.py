@@ -60,6 +60,7 @@ def test_the_nearest_marker_wins_whichever_it_is(tmp_path: Path) -> None:
     (tmp_path / ".ralph").mkdir()
     (tmp_path / "ralph.yml").touch()
     (inner / ".git").mkdir(parents=True)
+    (inner / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     assert paths.project_root(inner) == inner
     assert paths.project_root(tmp_path) == tmp_path
 

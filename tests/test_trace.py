@@ -71,6 +71,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     root = tmp_path / "shop"
     (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     project = Project(root)
     assert project("init").code == 0
     assert project("memory", "add", "Money is integer cents", "-t", "decision").code == 0

@@ -95,11 +95,20 @@ def find_root(start: str) -> str:
     while True:
         if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))):
             return folder or "/"
-        if os.path.exists(f"{folder}/.git"):
+        if is_checkout(folder):
             return _root_by_main(start.rstrip("/"), folder)
         if not folder:
             return ""
         folder = folder.rpartition("/")[0]
+
+
+def is_checkout(folder: str) -> bool:
+    """Return whether a folder has a `.git` as git has it: a pointer file, or a folder with a HEAD.
+
+    Sandboxes create an empty `.git` in folders that they let an agent write to, such as the temporary folder.
+    """
+    git = f"{folder}/.git"
+    return os.path.lexists(f"{git}/HEAD") or (os.path.lexists(git) and not os.path.isdir(git))
 
 
 def _root_by_main(folder: str, top: str) -> str:
@@ -117,7 +126,7 @@ def _root_by_main(folder: str, top: str) -> str:
 def find_top(start: str) -> str:
     """Return the top folder of the git checkout around a folder; "" outside git."""
     folder = start.rstrip("/")
-    while folder and not os.path.lexists(f"{folder}/.git"):
+    while folder and not is_checkout(folder):
         folder = folder.rpartition("/")[0]
     return folder
 

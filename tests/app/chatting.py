@@ -77,5 +77,6 @@ class _Talker(ScriptedAgent):
 def place(root: Path) -> Place:
     """A project with one task."""
     (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     made = task.add(root, "split the till", "The printer stays.")
     return Place(root, made.task.id)

@@ -142,6 +142,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     program = root / "claude"
     program.write_text("#!/bin/sh\n", encoding="utf-8", newline="")
     program.chmod(0o755)

@@ -28,6 +28,7 @@ RESET = "The staging database is reset at 02:00, so never keep fixtures there."
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     return tmp_path
 
 

@@ -47,6 +47,7 @@ RUN = Run("run-00000001", GOAL, started_at=WHEN)
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "shop" / ".git").mkdir(parents=True)
+    (tmp_path / "shop" / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     return tmp_path / "shop"
 
 

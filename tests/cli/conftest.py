@@ -24,4 +24,5 @@ def ralph(tmp_path: Path) -> Project:
     """A project folder that git would know, with nothing in it yet."""
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     return Project(root)

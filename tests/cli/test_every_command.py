@@ -140,6 +140,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project with what the examples of the help name."""
     root = tmp_path_factory.mktemp("examples") / "project"
     (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     (root.parent / "other-project").mkdir()
     project = Project(root)
     text = "ECONNREFUSED: run docker compose up first, see src/db/schema.ts, src/a.ts and src/b.ts"

@@ -15,6 +15,7 @@ RUN = "run-00000001"
 @pytest.fixture
 def voice(tmp_path: Path) -> LoopTerminal:
     (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     return LoopTerminal(tmp_path, RUN, (r"FALCON-\d+",))
 
 
@@ -69,6 +70,7 @@ def test_words_go_to_stdout_and_the_loops_lines_to_stderr(
 
 def test_a_quiet_voice_only_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     voice = LoopTerminal(tmp_path, RUN, (), quiet=True)
     voice.show("hello\n")
     voice.tell("iteration 1: done")

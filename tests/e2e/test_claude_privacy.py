@@ -145,6 +145,7 @@ def test_nothing_is_written_or_handed_over_when_ralph_is_switched_off(
 def test_a_folder_without_ralphs_files_is_left_alone(claude: Claude, messages: MessagesServer) -> None:
     ralph = Ralph(claude)
     (claude.project / ".git").mkdir()
+    (claude.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     ralph("install", "claude")
     state = listing(claude.home / ".local"), listing(claude.home / ".config")
     above = claude.project.parent / ".ralph"

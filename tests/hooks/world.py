@@ -57,6 +57,7 @@ class World:
 def world(folder: Path) -> World:
     made = World(folder / "proj", folder / "home")
     (made.root / ".git").mkdir(parents=True)
+    (made.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     made.home.mkdir()
     (made.root / "ralph.yml").write_text("memories:\n  budget: 1500\n", encoding="utf-8")
     made.cached()

@@ -25,6 +25,7 @@ def empty(tmp_path: Path) -> Path:
     """A project in which nothing is remembered."""
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     return root
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from ralph import discovery
 from ralph.agents import process
 from ralph.errors import Refused
 from ralph.model.work import ProcessResult
@@ -148,7 +149,7 @@ class GitHistory(Repository):
 
     def __init__(self, folder: Path, patience: float = 0) -> None:
         super().__init__(folder, patience)
-        self.there = any((parent / ".git").exists() for parent in (folder, *folder.parents))
+        self.there = bool(discovery.find_top(folder.as_posix()))
         self.late = False
         self._deletions: list[RemovedFile] | None = None
 

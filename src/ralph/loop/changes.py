@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from ralph import discovery
 from ralph.loop.criteria import Runner
 from ralph.model.work import ProcessResult, never_stop
 
@@ -68,7 +69,8 @@ class ChangeTracker:
     def __init__(self, folder: Path, run: Runner, base: str = "") -> None:
         self.folder = folder.resolve()
         self.base = base if _COMMIT.fullmatch(base) else ""
-        top = next((path for path in (self.folder, *self.folder.parents) if (path / ".git").exists()), None)
+        name = discovery.find_top(self.folder.as_posix())
+        top = Path(name) if name else None
         self._git = None if top is None else _GitReader(top, run)
         self._why_not = "" if top is not None else "no git: files are compared by time and size"
         self._contents = _ContentCache()

@@ -16,6 +16,7 @@ STDIO = {"command": "server", "args": ["--port", "${PORT:-80}"], "env": {"KEY": 
 def project(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     return root
 
 
