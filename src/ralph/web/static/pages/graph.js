@@ -54,12 +54,12 @@ function Filters({ asked, data, children }) {
 /** What is shown: the answer, what a panel or a path added, less the kinds that are off. */
 function shownOf(data, added, path, off) {
   const nodes = new Map();
-  for (const node of [...said.nodes, ...added.nodes, ...path.nodes]) if (!nodes.has(node.id)) nodes.set(node.id, node);
+  for (const node of [...data.nodes, ...added.nodes, ...path.nodes]) if (!nodes.has(node.id)) nodes.set(node.id, node);
   const counts = {};
   for (const node of nodes.values()) counts[node.type] = (counts[node.type] ?? 0) + 1;
   for (const [id, node] of nodes) if (off.has(node.type)) nodes.delete(id);
   const edges = new Map();
-  for (const edge of [...said.edges, ...added.edges, ...path.edges]) {
+  for (const edge of [...data.edges, ...added.edges, ...path.edges]) {
     if (nodes.has(edge.source) && nodes.has(edge.target)) edges.set(`${edge.source} ${edge.relation} ${edge.target}`, edge);
   }
   return { nodes: [...nodes.values()], edges: [...edges.values()], counts };

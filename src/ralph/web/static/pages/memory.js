@@ -30,7 +30,7 @@ const loader =
   async ({ offset, limit, signal: abort }) => {
     const page = queryOf({ limit, offset: offset || "" });
     const data = await get(`/api/records?${question ? `${question}&` : ""}${page}`, {}, { signal: abort });
-    return { ...told, query: new URLSearchParams(question) };
+    return { ...data, query: new URLSearchParams(question) };
   };
 const found = rows(loader(""));
 

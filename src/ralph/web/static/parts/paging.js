@@ -15,7 +15,7 @@ import { onEvent } from "./events.js";
 export function useRows(path, params, { on = [], pick = (data) => data, size = 100 } = {}) {
   const list = useRef(null);
   const ask = ({ offset, limit, signal }) =>
-    get(path, { ...params, offset, limit }, { signal }).then((data) => ({ ...said, ...pick(data) }));
+    get(path, { ...params, offset, limit }, { signal }).then((data) => ({ ...data, ...pick(data) }));
   list.current ??= rows(ask, { size });
   useEffect(() => {
     list.current.reset(ask);
