@@ -46,11 +46,12 @@ def worktree(checkout: Path, name: str = "worktree") -> Path:
 # --- the root ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("marker", ["ralph.yml", ".ralph", ".git"])
+@pytest.mark.parametrize("marker", ["ralph.yml", ".ralph", ".git/HEAD"])
 def test_each_marker_makes_a_root_for_all_folders_below(tmp_path: Path, marker: str) -> None:
     deep = tmp_path / "a" / "b"
     deep.mkdir(parents=True)
-    (tmp_path / marker).mkdir() if marker != "ralph.yml" else (tmp_path / marker).touch()
+    (tmp_path / marker).parent.mkdir(exist_ok=True)
+    (tmp_path / marker).mkdir() if marker == ".ralph" else (tmp_path / marker).touch()
     assert paths.project_root(deep) == tmp_path
     assert paths.project_root(tmp_path) == tmp_path
 

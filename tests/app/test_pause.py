@@ -54,6 +54,7 @@ def test_a_worktree_pauses_with_its_main_checkout(tmp_path: Path) -> None:
     own.mkdir(parents=True)
     (own / "commondir").write_text("../..\n", encoding="utf-8")
     (own / "HEAD").write_text("ref: refs/heads/tree\n", encoding="utf-8")
+    (main / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     tree.mkdir()
     (tree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8")
     (tree / "ralph.yml").touch()

@@ -88,6 +88,7 @@ class TestKeeping:
         own.mkdir(parents=True)
         (own / "commondir").write_text("../..\n", encoding="utf-8")
         (own / "HEAD").write_text("ref: refs/heads/tree\n", encoding="utf-8")
+        (main / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
         tree.mkdir()
         (tree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8")
         usage.record_injections(tree, "s-1", "SessionStart", [Injection("mem-1-a")], NOON)

@@ -56,12 +56,12 @@ def test_a_root_that_is_not_there_is_wrong_usage(ralph: Project) -> None:
     assert "nowhere" in said.err
 
 
-@pytest.mark.parametrize("marker", [".git", ".ralph", ".agent/memories.md", "ralph.yml"])
+@pytest.mark.parametrize("marker", [".git/HEAD", ".ralph", ".agent/memories.md", "ralph.yml"])
 def test_the_root_is_found_upward_from_a_sub_folder(tmp_path: Path, marker: str) -> None:
     project = Project(tmp_path / "upper")
     deep = project.file("src/deep/er")
     deep.mkdir(parents=True)
-    project.put(marker, "") if marker.endswith(("yml", "md")) else project.file(marker).mkdir()
+    project.file(marker).mkdir() if marker == ".ralph" else project.put(marker, "")
     assert project("memory", "add", "From below", cwd=deep).code == 0
     assert project("memory", "add", "--in", "guardrails", "From below", cwd=deep).code == 0
     assert project("scratchpad", "append", "From below", cwd=deep).code == 0

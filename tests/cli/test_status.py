@@ -1,6 +1,7 @@
 """`ralph status`: the project in numbers."""
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -126,7 +127,7 @@ def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:
 def test_a_link_that_leads_outside_is_told_and_nothing_behind_it_is_counted(ralph: Project, tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "log" / "sessions").mkdir(parents=True)
     (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").write_text(RAW, encoding="utf-8", newline="")
-    ralph.file(".git").rmdir()  # without git, the state is below .ralph
+    shutil.rmtree(ralph.file(".git"))  # without git, the state is below .ralph
     ralph.file(".ralph").symlink_to(tmp_path / "elsewhere")
     said = ralph("status", "--format", "json").json
     assert said["outside"].startswith(str(tmp_path / "elsewhere"))

@@ -286,7 +286,7 @@ def test_without_git_the_note_says_how_files_are_compared(tmp_path: Path) -> Non
 
 
 def test_a_broken_repository_is_walked_and_the_note_says_why(repo: Path) -> None:
-    (repo / ".git/HEAD").unlink()
+    (repo / ".git/HEAD").write_text("nonsense\n", encoding="utf-8")
     disk = ChangeTracker(repo, start)
     before = disk.snapshot()
     put(repo / "a.txt", "another\n")

@@ -415,6 +415,7 @@ def test_with_no_time_left_a_part_is_done_and_the_next_call_does_the_rest(root: 
 
 def test_a_worktree_and_the_main_checkout_call_a_log_by_one_name(tmp_path: Path) -> None:
     main, tree = tmp_path / "main", tmp_path / "tree"
+    put(main, ".git/HEAD", "ref: refs/heads/main\n")
     put(main, ".git/worktrees/tree/commondir", "../..\n")
     put(main, ".git/worktrees/tree/HEAD", "ref: refs/heads/tree\n")
     put(tree, ".git", f"gitdir: {main}/.git/worktrees/tree\n")

@@ -21,6 +21,7 @@ ENTRY = ".ralph/knowledge/{}.md"
 def main(tmp_path: Path) -> Path:
     """A main checkout with logs, memories and knowledge, indexed."""
     root = tmp_path / "main"
+    put(root, ".git/HEAD", "ref: refs/heads/main\n")
     put(root, ".git/worktrees/tree/commondir", "../..\n")
     put(root, ".git/worktrees/tree/HEAD", "ref: refs/heads/tree\n")
     put(root, LOG, "".join(seen(f"ran pytest {number}", number) for number in range(40)))
