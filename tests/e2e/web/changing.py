@@ -11,13 +11,19 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from ralph import paths
+from ralph.store.sources import source_name as name_of
+
 
 def everything(root: Path) -> dict[str, bytes]:
     """Every file that people care for; what is derived aside."""
     return {
-        str(path.relative_to(root)): path.read_bytes()
+        name_of(path, root): path.read_bytes()
         for path in root.rglob("*")
-        if path.is_file() and "ralph.db" not in path.name and not {"cache", ".git"} & set(path.relative_to(root).parts)
+        if path.is_file()
+        and "ralph.db" not in path.name
+        and "cache" not in path.parts
+        and (".git" not in path.parts or {"ralph", "log"} <= set(path.parts))
     }
 
 
@@ -70,7 +76,7 @@ class Change:
             expect(shown).to_have_count(len(signed))
             spoken = {"+": "added: ", "-": "removed: "}
             assert [text or "" for text in shown.all_text_contents()] == [spoken[line[0]] + line[1:] for line in signed]
-            path = self.root / file["name"]
+            path = paths.source_path(self.root, file["name"])
             before = path.read_bytes().decode("utf-8") if path.exists() else ""
             wanted[file["name"]] = patched(before, file["diff"])
         return wanted

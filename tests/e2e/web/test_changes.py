@@ -17,6 +17,8 @@ from tests.e2e.web.shop import loaded
 from tests.web import sample
 from tests.web.sample import Sample
 
+from ralph import paths
+
 pytestmark = pytest.mark.e2e
 
 MEMORIES = ".agent/memories.md"
@@ -41,10 +43,10 @@ def shop(made: Sample) -> Iterator[Sample]:
     yield made
     after = everything(made.root)
     for name in after.keys() - before.keys():
-        (made.root / name).unlink()
+        paths.source_path(made.root, name).unlink()
     for name, said in before.items():
         if after.get(name) != said:  # so that one test that fails does not make the next ones fail
-            (made.root / name).write_bytes(said)
+            paths.source_path(made.root, name).write_bytes(said)
     assert sorted(after) == sorted(before)
     assert [name for name in after if after[name] != before[name]] == []
 
@@ -356,7 +358,7 @@ def test_a_secret_is_refused_with_a_sentence_and_the_text_stays(window: Reader, 
     expect(change.dialog.get_by_label("Text")).to_have_value(SECRET)
     keep(page, "secret-refused")
     assert everything(shop.root) == before
-    change.dialog.get_by_label("store it anyway").check()
+    change.dialog.get_by_label("save anyway").check()
     wanted = change.see()
     assert SECRET in wanted[MEMORIES]
     assert everything(shop.root) == before
