@@ -127,7 +127,7 @@ class Ralph:
         """Every file of Ralph's with its bytes: in the project, and by its name in the state folder."""
         state = paths.state_folder(self.project)
         own = (path for place in _PLACES for path in _below(self.project / place) if not path.is_symlink())
-        kept = {path.relative_to(self.project).as_posix(): path for path in own}
+        kept = {path.relative_to(self.project).as_posix(): path for path in own if not path.is_relative_to(state)}
         kept |= {path.relative_to(state).as_posix(): path for path in state.rglob("*")}
         return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
 

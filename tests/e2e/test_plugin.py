@@ -118,7 +118,7 @@ def test_a_plugin_without_ralph_says_so_once_and_the_session_goes_on(
     messages.script(bash("echo one"), say("DONE"))
     before = ralph.files()
 
-    run = claude.run("do it", plugin_dir=PLUGIN)
+    run = claude.run("do it", plugin_dir=PLUGIN, env={"XDG_STATE_HOME": str(claude.home / "nothing-installed")})
 
     assert (run.code, run.text) == (0, "DONE")
     assert {(each["exit_code"], each["stderr"]) for each in run.hooks} == {(0, "")}

@@ -286,6 +286,8 @@ def _arguments(tool: Tool, given: Mapping[str, object] | None) -> dict[str, obje
         first = problems[0]
         name = str(first["loc"][0]) if first["loc"] else tool.name
         message = first["msg"].removeprefix("Value error, ").replace("should be '', ", "should be ")
+        if first["type"] in ("enum", "literal_error"):
+            message += f", not {str(sent.get(name))[:40]!r}"
         raise UsageError(f"{tool.name}: {name}: {message}", hint="correct it and call again") from error
 
 
