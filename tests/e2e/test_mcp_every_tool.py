@@ -55,7 +55,7 @@ def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude
     ralph("install", "claude", "--always-load")
     name = ralph.remember("ECONNREFUSED: run docker compose up first", "fix")
     # It says that it can ask a person, and says no itself where there is nobody: then nothing goes.
-    planned = [*calls(name), (DELETE, {"id": name}, "nobody said yes"), ("memory_show", {"id": name}, "docker")]
+    planned = [*calls(name), (DELETE, {"id": name}, "nobody agreed"), ("memory_show", {"id": name}, "docker")]
     messages.script(*(use(f"mcp__ralph__{tool}", **given) for tool, given, _ in planned), say("DONE"))
 
     run = claude.run("call them all", env=PATIENT)
