@@ -3,7 +3,7 @@
 The mix is that of a published count over one developer's 3,853 calls (Bash 36 %, Edit and Write 32 %, Read, Grep and
 Glob 24 %, all others 8 %; 7 % failed). Lengths are log-normal guesses: commands about 60 characters, outputs 300, diffs
 400, whole files 1,500, prompts 200, last messages 700. Paths have 36 characters on average (this repository: 32; the
-457 paths in the public notes that retrieval is measured on: 25). Words follow Zipf's law over 30,000 everyday words,
+457 paths in public notes and memory files: 25). Words follow Zipf's law over 30,000 everyday words,
 made-up words and identifiers. The same size always gives the same sessions.
 """
 
