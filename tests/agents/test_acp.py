@@ -193,7 +193,8 @@ class TestNothingIsLeftBehind:
         assert not living(*heard(folder)["pids"])
 
     def test_an_agent_that_ignores_the_stop_is_killed(self, folder: Path) -> None:
-        reply = played("deaf", folder, stopped=(folder.parent / "heard.json").exists)
+        notes = folder.parent / "heard.json"
+        reply = played("deaf", folder, stopped=lambda: notes.exists() and '"pids"' in notes.read_text(encoding="utf-8"))
         assert reply.stop is StopReason.CANCELLED
         assert not living(*heard(folder)["pids"])
 
