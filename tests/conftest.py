@@ -46,6 +46,15 @@ NOBODY = 65534
 Start = Callable[..., "Program"]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave soak tests that cannot be reduced (those without `rounds`) to `make soak`."""
+    if os.environ.get("RALPH_SOAK") == "1":
+        return
+    skipped = [item for item in items if item.get_closest_marker("soak") and "rounds" not in item.fixturenames]  # type: ignore[attr-defined]
+    config.hook.pytest_deselected(items=skipped)
+    items[:] = [item for item in items if item not in set(skipped)]
+
+
 @pytest.fixture(scope="session")
 def rounds() -> Callable[[int, int], int]:
     """How often a long test repeats: `rounds(full, reduced)`, full with RALPH_SOAK=1."""

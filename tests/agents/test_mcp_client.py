@@ -112,6 +112,7 @@ def test_a_program_gets_its_variables_and_not_an_enclosing_sessions_marks(
     }
 
 
+@pytest.mark.soak
 def test_one_bad_server_does_not_disturb_the_others(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     with silent() as url, answering(401) as locked:

@@ -284,6 +284,7 @@ def test_a_full_disk_is_no_reason_not_to_answer(root: Path) -> None:
 # --- several at once ------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_two_commands_at_once_both_answer_all_there_is(root: Path) -> None:
     command = [sys.executable, "-m", "ralph", "search", "alpha", "--all", "--format", "json"]
     for _ in range(3):

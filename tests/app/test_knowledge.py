@@ -362,6 +362,7 @@ def writer(root: Path, name: str, count: int, title: str) -> "subprocess.Popen[s
     )
 
 
+@pytest.mark.soak
 def test_eight_processes_lose_no_body(tmp_path: Path) -> None:
     running = [writer(tmp_path, f"w{n}", 6, "The one title") for n in range(8)]
     said = [line for process in running for line in process.communicate()[0].split()]
@@ -374,6 +375,7 @@ def test_eight_processes_lose_no_body(tmp_path: Path) -> None:
     assert sorted([*bodies, last.text]) == sorted(f"Body w{n}-{m}." for n in range(8) for m in range(6))
 
 
+@pytest.mark.soak
 def test_eight_processes_with_titles_of_one_name_give_each_a_file(tmp_path: Path) -> None:
     running = [writer(tmp_path, f"w{n}", 2, "?" * (n + 1) + " Name") for n in range(8)]
     for process in running:

@@ -234,6 +234,7 @@ def test_any_text_can_be_looked_at(texts: list[str]) -> None:
         assert each.extra[EVIDENCE]
 
 
+@pytest.mark.soak
 def test_a_million_characters_cost_their_length() -> None:
     long = "a" * 300_000 + " must `x` " + "b_c " * 100_000 + "." * 100_000
     assert propose([noted(long), learning(long, number=3)]) is not None

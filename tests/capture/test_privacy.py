@@ -241,6 +241,7 @@ def test_four_times_the_text_is_at_most_four_times_the_work(piece: str) -> None:
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.soak
 def test_a_long_text_of_one_piece_comes_to_an_end_and_is_clean(piece: str) -> None:
     # The count above does not see inside of a regular expression; a quadratic one would not end here.
     text = piece * (200_000 // len(piece))

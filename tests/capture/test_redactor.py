@@ -83,6 +83,7 @@ def work(call: object) -> int:
 
 
 @pytest.mark.parametrize("piece", ["<private>", "<private>x</private>", "</private>"])
+@pytest.mark.soak
 def test_a_million_tags_are_as_much_work_as_the_first_thousands(piece: str) -> None:
     few = work(lambda: Redactor((), tolerant=True)(piece * 40_000))
     assert work(lambda: Redactor((), tolerant=True)(piece * 1_000_000)) <= few + 2_000
@@ -138,6 +139,7 @@ def test_tags_in_what_is_left_out_that_belong_together_hide_nothing_else() -> No
     assert redactor.open == 0 or found[-1] == ""
 
 
+@pytest.mark.soak
 def test_a_value_that_is_all_branches_is_dropped() -> None:
     value: object = "x"
     for _ in range(16):
@@ -154,6 +156,7 @@ def test_of_very_many_long_texts_the_first_are_kept_and_the_rest_is_not() -> Non
 
 
 @pytest.mark.parametrize("middle", ["words ", "a <private> b ", "\x1b[1m "])
+@pytest.mark.soak
 def test_of_an_enormous_text_nothing_leaks_whatever_is_left_out(middle: str) -> None:
     text = f"first {TOKEN}\n" + "words " * 1_000_000 + middle + "words " * 1_000_000 + f"\n{TOKEN} {PRIVATE}"
     redactor = Redactor(())

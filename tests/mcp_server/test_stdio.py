@@ -100,6 +100,7 @@ def test_stdout_carries_the_protocol_alone_and_the_end_of_input_is_the_end(root:
         assert wire.process.returncode == 0
 
 
+@pytest.mark.soak
 def test_a_call_at_the_very_end_is_done_or_not_but_never_half(root: Path) -> None:
     with wired(root) as wire:
         wire.greet()

@@ -64,6 +64,7 @@ def test_a_folded_text_stays_as_it_is(text: str) -> None:
     assert terms.fold(once) == once
 
 
+@pytest.mark.soak
 def test_no_letter_without_accents_has_another_length_in_lowercase() -> None:
     """A place in the lowercase text is the same place in the text itself."""
     every = [terms.unaccented(chr(code)) for code in range(sys.maxunicode + 1)]

@@ -188,6 +188,7 @@ def test_eight_processes_add_at_once_and_nothing_is_lost_or_changed(
 
 
 @pytest.mark.parametrize("space", [0, 64], ids=["real ids", "64 ids in all"])
+@pytest.mark.soak
 def test_fifty_adds_from_eight_processes_get_fifty_ids_however_few_there_are(
     in_memory: Path, start: Start, space: int
 ) -> None:

@@ -22,6 +22,7 @@ def told(here: sample.Sample) -> dict[str, bytes]:
     return {name: (here.root / name).read_bytes() for name in names}
 
 
+@pytest.mark.soak
 def test_the_same_time_gives_the_same_sample(tmp_path: Path) -> None:
     one, other = (sample.make(tmp_path / name, now=NOW) for name in ("one", "other"))
     assert told(one) == told(other)

@@ -191,6 +191,7 @@ def test_undo_keeps_lines_that_were_appended_to_a_log(root: Path) -> None:
     assert '"type":"note"' in knowledge.replaced_bodies(root).read_text(encoding="utf-8")
 
 
+@pytest.mark.soak
 def test_only_the_last_changes_are_kept(root: Path, name: str) -> None:
     changes = ChangeHistory(root)
     first = apply(root, changes, ChangeRequest("edit", name, text="Words 0"))

@@ -8,6 +8,7 @@ import itertools
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -15,6 +16,9 @@ from types import FrameType
 from ralph.app.tasks import task
 from ralph.model.work import TaskStatus
 from ralph.store import files
+
+STEP = 1 if os.environ.get("RALPH_SOAK") == "1" else 4
+"""`every-line` kills at each line in soak tests, else at every fourth."""
 
 
 def say(*words: object) -> None:
@@ -79,7 +83,9 @@ def every_line(root: Path, verb: str, name: str) -> None:
         "claim": lambda: task.claim(root, name, task.claim_of("run-1")),
         "finish": lambda: task.finish(root, name, TaskStatus.DONE, run="run-1"),
     }
-    for number in itertools.count(1):
+    with tempfile.TemporaryDirectory() as elsewhere:
+        task.add(Path(elsewhere), "first")  # imports what the children would each import again
+    for number in itertools.count(1, STEP):
         child = os.fork()
         if child == 0:
             _die_at_line(number)

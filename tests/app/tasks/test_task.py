@@ -345,6 +345,7 @@ def test_the_log_tells_changes_of_state_and_iterations_in_their_order(tmp_path: 
     ]
 
 
+@pytest.mark.soak
 def test_ten_thousand_tasks_that_wait_for_each_other_are_listed(in_memory: Path) -> None:
     folder = in_memory / ".ralph" / "tasks"
     for number in range(10_000):

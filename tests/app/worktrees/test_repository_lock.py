@@ -46,6 +46,7 @@ def holder(root: Path) -> subprocess.Popen[str]:
     return other
 
 
+@pytest.mark.soak
 def test_merges_at_the_same_time_all_bring_their_memory_and_their_commits(shop: Workshop) -> None:
     memory.add(shop.root, "prices are in cents", MemoryKind.FIX)
     git(shop.root, "add", ".agent")

@@ -101,6 +101,7 @@ def test_what_one_checkout_has_read_no_other_one_reads_for_ever(checkouts: Check
     assert [index.verify(root) for root in checkouts.all] == [[], [], []]
 
 
+@pytest.mark.soak
 def test_checkouts_that_search_at_the_same_time_never_find_each_others_memory(checkouts: Checkouts) -> None:
     with ExitStack() as stack:
         running = [
