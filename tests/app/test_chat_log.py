@@ -96,7 +96,7 @@ def test_what_is_forgotten_takes_its_whole_text_along(here: Place) -> None:
 
 def test_a_compressed_session_keeps_its_chat_and_not_the_whole_texts(here: Place) -> None:
     here.new("How?", *answers(LONG))
-    late, read = datetime(2100, 1, 1, tzinfo=UTC), index.by_todays_rules(here.root)
+    late, read = datetime(2100, 1, 1, tzinfo=UTC), index.interpreter(here.root)
     after, [_] = compress.shrink(here.log(HOST), late, read, "2099-01-01")
     assert "Step 150:" not in after
     assert '"chat":{' in after

@@ -174,7 +174,7 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequ
     Tools are added only where no hook has recorded anything of the turn.
     """
     path = log_file(root, chat.id)
-    parsed = read_source(Source(path, path.name, Format.LOG), index.by_todays_rules(root))
+    parsed = read_source(Source(path, path.name, Format.LOG), index.interpreter(root))
     recorded = [placed.record for placed in parsed.records if placed.record.origin.session == chat.id]
     start = moment(began)
     since = [record for record in recorded if start and (at := moment(record.created_at)) is not None and at >= start]

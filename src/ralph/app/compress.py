@@ -82,7 +82,7 @@ Improve = Callable[[str], ImprovedSummary]
 def compress(root: Path, before: str, *, really: bool = False, improve: Improve | None = None) -> CompressionResult:
     """Compress the sessions that ended before a time, with improved summaries; a dry run unless `really`."""
     index.of(root)  # Refused, where the logs are of another machine
-    read = index.by_todays_rules(root)
+    read = index.interpreter(root)
     latest = ids.now() - YOUNG
     limit = min(logs.moment(f"{before}-01" if len(before) == len("2026-01") else before) or latest, latest)
     compressed: list[CompressedSession] = []

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ralph import paths
-from ralph.app import hook_state, outdated
+from ralph.app import hook_state, index, outdated
 from ralph.app.memory import backup
-from ralph.app.worktrees import indexes, worktree
+from ralph.app.worktrees import worktree
 from ralph.capture import privacy
 from ralph.config import ConfigProblem
 from ralph.errors import RalphError
@@ -284,7 +284,7 @@ def _worktrees(root: Path) -> list[Finding]:
     what, hint = "the index of a worktree that is gone", "`ralph index prune --yes` removes it"
     return [
         *(_finding(folder, item.what, item.hint, "warning", "worktree") for item in worktree.problems(root)),
-        *(_finding(item.path, what, hint, "note", "worktree-index") for item in indexes.stale(root)),
+        *(_finding(item.path, what, hint, "note", "worktree-index") for item in index.stale_indexes(root)),
     ]
 
 

@@ -185,5 +185,5 @@ def _session_records(root: Path, event: Event, config: Config) -> tuple[Sequence
                     connection, event.session
                 )
     path = log_file(root, event.session)
-    said = read_source(Source(path, path.name, Format.LOG), index.by_todays_rules(root, config.privacy))
+    said = read_source(Source(path, path.name, Format.LOG), index.interpreter(root, config.privacy))
     return [placed.record for placed in said.records], ""

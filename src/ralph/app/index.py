@@ -1,14 +1,14 @@
 """`ralph index ...`: the SQLite index over the files of a project, and what retention removes.
 
-`ask` is how every search begins: bring the index up to date, then read it (`store/index.py`). Raw lines are read by the
-present privacy rules, also lines that are older than a rule. Where `.ralph` is a link that leads out of the project
-there is no index file: none is written behind the link, and none is opened there.
+Raw lines are read by the present privacy rules, also lines that are older than a rule. Each worktree has an index of
+its own in the main checkout's state; it outlives a worktree that somebody deletes by hand.
 """
 
+import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from ralph import paths
 from ralph.app import logs
-from ralph.app.worktrees import indexes
 from ralph.capture.pipeline import interpret
 from ralph.errors import RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
@@ -26,13 +25,13 @@ from ralph.model.record import Record
 from ralph.search import terms
 from ralph.settings import Privacy
 from ralph.store import db, files, queries
-from ralph.store.index import PATIENCE, Index, Progress, Synced, in_memory
+from ralph.store.index import PATIENCE, Index, Progress, Synced, discard, in_memory
+from ralph.store.queries import SourceState
 from ralph.store.sources import Interpret, sources
 
 T = TypeVar("T")
 
-MOMENT = 0.2
-"""Seconds that a hook may spend on a sync."""
+MOMENT = 0.2  # seconds that a hook may spend on a sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +71,20 @@ def outside(root: Path) -> Path | None:
 
 
 def _index(root: Path, privacy: Privacy | None = None) -> Index:
-    def has_same_rules() -> bool:
-        """Whether a worktree and its main checkout have the same privacy rules, so that rows can be copied."""
+    main = paths.main_checkout(root)
+
+    def has_main_rules() -> bool:  # else the main checkout's rows cannot be copied
         from ralph.app import config
 
-        try:
-            return config.privacy_rules(root, os.environ) == config.privacy_rules(paths.main_checkout(root), os.environ)
-        except RalphError:  # a config that cannot be read is reported elsewhere
-            return False
+        with suppress(RalphError):  # a config that cannot be read is reported elsewhere
+            return config.privacy_rules(root, os.environ) == config.privacy_rules(main, os.environ)
+        return False
 
-    is_main = paths.main_checkout(root) == root
-    rules = by_todays_rules(root, privacy)
-    return Index(root, terms.index_terms, rules, copy_main=None if is_main else has_same_rules)
+    rules = interpreter(root, privacy)
+    return Index(root, terms.index_terms, rules, copy_main=None if main == root else has_main_rules)
 
 
-def by_todays_rules(root: Path, privacy: Privacy | None = None) -> Interpret:
+def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
     """Return the function that interprets raw lines by the present settings, which are read with the first line."""
 
     @cache
@@ -154,7 +152,7 @@ def verify(root: Path) -> list[str]:
 
 def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     """Read each source into an index of its own, and compare that with the source's rows in the real one."""
-    keys = {stand.path: key for key, stand in queries.source_states(connection).items()}
+    keys = {state.path: key for key, state in queries.source_states(connection).items()}
     terms_indexed = queries.fingerprints(connection)
     for source in sources(index.root):
         with closing(in_memory([index.read(source)], terms.index_terms)) as fresh:
@@ -189,21 +187,17 @@ def status(root: Path) -> IndexSize:
     updated = datetime.fromtimestamp(int(max(times)), UTC).isoformat().replace("+00:00", "Z") if times else ""
     try:
         with db.explained(index.path), closing(index.connect()) as connection:
-            return IndexSize(
-                queries.count_rows(connection), size, logs, True, updated, _count_changed(root, connection)
-            )
+            states = queries.source_states(connection).values()
+            return IndexSize(queries.count_rows(connection), size, logs, True, updated, _count_changed(root, states))
     except (db.Damaged, db.Busy, WriteFailed):
         return IndexSize({}, size, logs, complete=False)
 
 
-def _count_changed(root: Path, connection: sqlite3.Connection) -> int:
+def _count_changed(root: Path, states: Iterable[SourceState]) -> int:
     """Count the files that are changed, new or gone since the database was written."""
-    stands = {stand.path: (stand.mtime_ns, stand.size) for stand in queries.source_states(connection).values()}
-    changed = 0
-    for source in sources(root):
-        now = source.path.stat()
-        changed += stands.pop(source.name, None) != (now.st_mtime_ns, now.st_size)
-    return changed + len(stands)
+    indexed = {(state.path, state.mtime_ns, state.size) for state in states}
+    current = {(source.name, (now := source.path.stat()).st_mtime_ns, now.st_size) for source in sources(root)}
+    return len({name for name, *_ in indexed ^ current})
 
 
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
@@ -213,26 +207,68 @@ def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = Fals
     """
     if really:
         of(root)  # Refused, where the logs are outside of the project
+    before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf
     ages = {log: logs.last_time(log) for log in paths.log_folder(root).glob("*/*.jsonl")}
-    remaining = sorted(ages, key=ages.__getitem__)
+    total = sum(log.stat().st_size for log in ages)
     prunable: list[Prunable] = []
-    if days > 0:
-        before = (ids.now() - timedelta(days=days)).timestamp()
-        old = [log for log in remaining if ages[log] < before]
-        prunable = [Prunable(log, f"older than {days} days", log.stat().st_size) for log in old]
-        remaining = remaining[len(old) :]
-    total = sum(log.stat().st_size for log in remaining)
-    for log in remaining if most_bytes > 0 else []:
-        if total <= most_bytes:
+    for log in sorted(ages, key=ages.__getitem__):
+        if ages[log] < before:
+            why = f"older than {days} days"
+        elif 0 < most_bytes < total:
+            why = f"all logs together are over {most_bytes} bytes"
+        else:
             break
-        size = log.stat().st_size
-        prunable.append(Prunable(log, f"all logs together are over {most_bytes} bytes", size))
-        total -= size
-    stale = indexes.stale(root)
+        prunable.append(Prunable(log, why, log.stat().st_size))
+        total -= prunable[-1].size
+    stale = stale_indexes(root)
     if really:
         for item in prunable:
             files.delete(item.path)
         sync(root)
-        for tree in stale:
-            indexes.remove(root, tree.path.name)
-    return [*prunable, *(Prunable(tree.path, "the index of a worktree that is gone", tree.size) for tree in stale)]
+        for item in stale:
+            remove_worktree_index(root, item.path.name)
+    return [*prunable, *stale]
+
+
+def stale_indexes(root: Path) -> list[Prunable]:
+    """List the cache folders of worktrees that are gone."""
+    existing = paths.worktrees(root)
+    folders = (path for path in sorted(paths.tree_caches(root).glob("*")) if path.name not in existing)
+    return [
+        Prunable(folder, "the index of a worktree that is gone", sum(path.lstat().st_size for path in folder.glob("*")))
+        for folder in folders
+        if folder.is_dir() and not folder.is_symlink()
+    ]
+
+
+def remove_worktree_index(root: Path, name: str) -> None:
+    """Remove the cache folder of a worktree that is gone, by git's name for it."""
+    folder = paths.tree_cache(root, name)
+    for path in folder.glob("*"):
+        files.delete(path)
+    if folder.is_dir():
+        files.remove_folder(folder)
+
+
+def discard_all(root: Path) -> None:
+    """Delete the index and graph of every checkout; Busy when another process is writing one of them."""
+    of(root)
+    for path in _databases(root):
+        discard(path, PATIENCE)
+    for path in (paths.graph_file(paths.main_checkout(root)), *paths.tree_caches(root).glob("*/graph.db")):
+        db.remove(path)
+
+
+def digests_of_others(root: Path) -> set[str]:
+    """Return the digests of the records in the other checkouts' indexes, as far as these can be read."""
+    digests: set[str] = set()
+    for path in _databases(root):
+        if path != paths.index_file(root):
+            with suppress(RalphError, sqlite3.Error), closing(db.connect(path, read_only=True)) as connection:
+                digests.update(queries.digests(connection).values())
+    return digests
+
+
+def _databases(root: Path) -> list[Path]:
+    everything = (paths.index_file(paths.main_checkout(root)), *sorted(paths.tree_caches(root).glob("*/ralph.db")))
+    return [path for path in everything if path.is_file()]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.app import index
-from ralph.app.worktrees import indexes
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
@@ -129,7 +128,7 @@ def embed_with(
     complete = index.sync(root).complete
     digests = index.ask(root, queries.digests)
     everything = complete and limit is None
-    others = frozenset(indexes.digests(root))
+    others = frozenset(index.digests_of_others(root))
 
     def read(keys: Sequence[int]) -> Mapping[int, Record]:
         return index.ask(root, lambda connection: queries.records(connection, keys))

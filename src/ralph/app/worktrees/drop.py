@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
+from ralph.app import index
 from ralph.app.repository import Repository, first_line, join_names
 from ralph.app.tasks import board
-from ralph.app.worktrees import indexes, worktree
+from ralph.app.worktrees import worktree
 from ralph.app.worktrees.worktree import BRANCH, FOLDER, PRD_BRANCH, STATE, member
 from ralph.errors import NotFound, RalphError, Refused
 from ralph.model.work import Task, ignore_text
@@ -159,7 +160,7 @@ def _remove(root: Path, task: Task) -> None:
         if ran.code != 0:
             raise Refused(f"git did not delete {task.branch}: {first_line(ran)}", hint="look at `git worktree list`")
     if name:
-        indexes.remove(root, name)
+        index.remove_worktree_index(root, name)
 
 
 def _without_worktree(task: Task) -> Task:
