@@ -7,7 +7,7 @@ import pytest
 
 from ralph import paths
 from ralph.app import usage
-from ralph.app.usage import EventStats, HookUsage, Injection, Ledger, LoopUsage
+from ralph.app.usage import HookUsage, Injection, InjectionStats, Ledger, LoopUsage
 from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 
@@ -196,7 +196,7 @@ class TestUse:
             usage.record_injections(tmp_path, session, event, [Injection("mem-1-a"), Injection("mem-2-b")], NOON)
         usage.record_uses(tmp_path, "s-2", ["mem-1-a"], LATER)
         usage.record_uses(tmp_path, "s-9", ["mem-1-a"], LATER)
-        assert usage.usefulness(tmp_path) == {"mem-1-a": (2, 1), "mem-2-b": (2, 0)}
+        assert usage.count_uses(usage.read_ledger(tmp_path)) == {"mem-1-a": (2, 1), "mem-2-b": (2, 0)}
 
 
 STATS_NOON = "2026-11-15T12:00:00Z"
@@ -219,7 +219,7 @@ def _put(root: Path, name: str, text: str) -> None:
 
 def test_an_empty_project_has_no_rates_and_is_no_error(tmp_path: Path) -> None:
     found = usage.usage_stats(tmp_path)
-    assert (found.reference_rate, found.hooks, found.events, found.never_used) == (None, HookUsage(), (), ())
+    assert (found.total.reference_rate, found.hooks, found.events, found.never_used) == (None, HookUsage(), (), ())
     assert found.hooks.success_rate is None
     assert not (tmp_path / ".ralph").exists()
 
@@ -231,11 +231,11 @@ def test_rate_counts_an_injection_once_a_session(tmp_path: Path) -> None:
         )
     usage.record_uses(tmp_path, "s-1", ["mem-1-a"], STATS_NOON)
     found = usage.usage_stats(tmp_path)
-    assert (found.sessions, found.injections, found.tokens) == (2, 6, 90)
-    assert (found.handed, found.referenced, found.reference_rate) == (4, 1, 0.25)
+    assert found.total == InjectionStats("", 6, 2, 90, 4, 1)
+    assert found.total.reference_rate == 0.25
     assert found.events == (
-        EventStats("SessionStart", 4, 2, 60, 4, 1),
-        EventStats("UserPromptSubmit", 2, 1, 30, 2, 1),
+        InjectionStats("SessionStart", 4, 2, 60, 4, 1),
+        InjectionStats("UserPromptSubmit", 2, 1, 30, 2, 1),
     )
 
 
@@ -297,8 +297,7 @@ def test_the_loops_rate_is_over_runs_that_ended_and_only_successes_count_their_i
         _run(tmp_path, f"run-{number}", status, iterations)
     _run(tmp_path, "run-now", "running", 3)
     found = usage.usage_stats(tmp_path).loops
-    assert found == LoopUsage(succeeded=2, failed=1, stopped=1, running=1, iterations=7)
-    assert (found.runs, found.success_rate, found.mean_iterations) == (5, 0.5, 3.5)
+    assert found == LoopUsage(5, 2, 1, 1, 1, success_rate=0.5, mean_iterations=3.5)
 
 
 def test_without_a_run_or_a_success_there_is_no_rate_and_no_mean(tmp_path: Path) -> None:

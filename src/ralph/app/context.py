@@ -176,7 +176,7 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
         active,
         notices,
         caps=BriefCaps(share, _budget(config), min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
-        uses=usage.usefulness(root),
+        uses=usage.count_uses(usage.read_ledger(root)),
         stale=stale,
         skill=brief.skill_text("memories") if with_skill and SKILL not in seen else "",
         strategy=trim_strategy(config),
@@ -445,7 +445,7 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> Previ
     rules, learned = _curated(root)
     records = {record.id: record for record in (*rules, *learned)}
     rule_ids = {record.id for record in rules}
-    uses = usage.usefulness(root)
+    uses = usage.count_uses(usage.read_ledger(root))
     positions = {shown.id: made.text.find(f"[{shown.id}]") for shown in made.records}
     items = []
     for order, shown in enumerate(sorted(made.records, key=lambda shown: positions[shown.id]), 1):

@@ -1,17 +1,15 @@
 """Usage: the ledger of what was injected into sessions, whether it was used, and the statistics over it.
 
-The ledger only grows: a line for each injected record, and at Stop a line for each that was referenced since. Beside
-it, a list for each session says what it has seen; compaction removes that list. A record counts as referenced when
-something after its injection shows it: its id, words that only it has, its file, or its command; a tool's output does
-not count, since printing a memory file does not use it. Rates count pairs of session and record.
+A record counts as used when something after its injection shows its id, words that only it has, its file or its
+command. A tool's output does not count, since printing a memory file does not use it.
 """
 
 import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -34,8 +32,7 @@ LEDGER_BYTES = 1_000_000
 """Bytes of the ledger that a hook reads: its end, some 7,000 injections."""
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_LEAST_LETTERS, _LEAST_CJK, _LEAST_WORDS = 6, 3, 2
-_LEAST_NAME = 4
+_LEAST_LETTERS, _LEAST_CJK, _LEAST_NAME, _LEAST_WEIGHT = 6, 3, 4, 2
 _COMMAND = re.compile(r"`([^`\n]{4,200})`")
 _NAME = re.compile(r"[a-z][A-Z]|[_./:\\]|\w-\w|[A-Za-z]\d|\d[A-Za-z]")
 _FILE = re.compile(r"[\w.@~/-]*[\w-]\.[A-Za-z][\w]{0,9}")
@@ -46,8 +43,7 @@ _CODE = """branch client command commit config configuration create default dele
     warning working written"""
 """Words that any text about code may have."""
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
-_ALL_BYTES = 1 << 28  # bytes of the ledger: all of it, within reason
-_LINE = 1 << 20  # bytes; a longer line is counted once all the same
+_ALL_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +76,28 @@ class Ledger:
 
 
 def ledger_file(root: Path) -> Path:
-    """The path of the ledger, in the main checkout."""
+    """Return the ledger's path, in the main checkout."""
     return paths.log_folder(root) / "injections.jsonl"
 
 
 def seen_file(root: Path, session: str) -> Path:
-    """The path of the list of what a session has seen; an unsafe session id does not become a path."""
+    """Return the list of what a session has seen; an unsafe session id does not become a path."""
     name = session if _SAFE_NAME.fullmatch(session) else ids.derived("session", session)
     return paths.cache_folder(root) / "injected" / name
 
 
 def record_injections(root: Path, session: str, event: str, items: Sequence[Injection], at: str) -> None:
     """Append what was injected, and that this session has seen it."""
-    if not items:
-        return
     shared = {"at": at, "session": session, "event": event}
-    lines = [
-        encode_line("injection", {**shared, "record": item.record, "tokens": item.tokens, "layer": item.layer})
-        for item in items
-    ]
-    files.append(ledger_file(root), "".join(lines), root=paths.state_boundary(root))
+    lines = [{**shared, "record": item.record, "tokens": item.tokens, "layer": item.layer} for item in items]
+    _append(root, "injection", lines)
     mark_seen(root, session, [item.record for item in items])
+
+
+def _append(root: Path, line_type: str, lines: Sequence[Mapping[str, object]]) -> None:
+    if lines:
+        text = "".join(encode_line(line_type, line) for line in lines)
+        files.append(ledger_file(root), text, root=paths.state_boundary(root))
 
 
 def mark_seen(root: Path, session: str, names: Sequence[str]) -> None:
@@ -111,8 +108,8 @@ def mark_seen(root: Path, session: str, names: Sequence[str]) -> None:
 
 
 def seen_records(root: Path, session: str) -> set[str]:
-    """What was injected into this session since it began or was compacted."""
-    return {line for line in _tail(seen_file(root, session), LEDGER_BYTES).split("\n") if line}
+    """Return what was injected into this session since it began or was compacted."""
+    return {line for line in _tail(seen_file(root, session), LEDGER_BYTES) if line}
 
 
 def forget_session(root: Path, session: str) -> None:
@@ -121,44 +118,57 @@ def forget_session(root: Path, session: str) -> None:
 
 
 def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -> Ledger:
-    """Read the last bytes of the ledger; torn lines and other kinds are skipped.
-
-    With a session's id, lines of other sessions may be left out.
-    """
+    """Read the last bytes of the ledger; with a session's id, lines of other sessions may be left out."""
     injections: list[Injection] = []
     uses: list[Use] = []
-    text = _tail(ledger_file(root), most)
-    if _SAFE_NAME.fullmatch(session_id):  # such an id is written as it is
-        text = "\n".join(line for line in text.split("\n") if session_id in line)
-    for value in _values(text):
-        record_id, session = value.get("record"), value.get("session")
+    wanted = session_id if _SAFE_NAME.fullmatch(session_id) else ""  # such an id is written as it is
+    for value in _values(line for line in _tail(ledger_file(root), most) if wanted in line):
+        record_id, session, at, event = (value.get(key) for key in ("record", "session", "at", "event"))
         if not (isinstance(record_id, str) and isinstance(session, str)):
             continue
-        at, event = (found if isinstance(found := value.get(key), str) else "" for key in ("at", "event"))
-        tokens, layer = (
-            found if type(found := value.get(key)) is int and found >= 0 else 0 for key in ("tokens", "layer")
-        )
+        at = at if isinstance(at, str) else ""
         if value.get("type") == "injection":
-            injections.append(Injection(record_id, tokens, layer, at, session, event))
+            tokens, layer = (
+                number if type(number := value.get(key)) is int and number >= 0 else 0 for key in ("tokens", "layer")
+            )
+            injections.append(Injection(record_id, tokens, layer, at, session, event if isinstance(event, str) else ""))
         elif value.get("type") == "used":
             uses.append(Use(record_id, session, at))
     return Ledger(tuple(injections), tuple(uses))
 
 
-def usefulness(root: Path) -> Mapping[str, tuple[int, int]]:
-    """By record: in how many sessions it was injected, and in how many of these it was used."""
-    return count_uses(read_ledger(root))
+def _tail(path: Path, most: int) -> list[str]:
+    """Return the lines at the end of a file, at most so many bytes; none when there is no file."""
+    try:
+        if not path.is_file():
+            return []
+        with path.open("rb") as file:
+            start = max(0, path.stat().st_size - most)
+            file.seek(start)
+            lines = file.read(most).decode("utf-8", "replace").split("\n")
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
+    return lines[1:] if start else lines
+
+
+def _values(lines: Iterable[str]) -> Iterator[Mapping[str, object]]:
+    for line in filter(None, lines):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):  # a torn line: what can still be read of it
+            yield from (entry.value for entry in parse_log(line).lines)
+            continue
+        if isinstance(value, dict):
+            yield value
 
 
 def count_uses(ledger: Ledger) -> Mapping[str, tuple[int, int]]:
-    """By record: in how many sessions it was injected, and in how many of these it was used."""
-    injected: dict[str, set[str]] = {}
-    used: dict[str, set[str]] = {}
-    for injection in ledger.injections:
-        injected.setdefault(injection.record, set()).add(injection.session)
-    for use in ledger.uses:
-        used.setdefault(use.record, set()).add(use.session)
-    return {name: (len(sessions), len(sessions & used.get(name, set()))) for name, sessions in injected.items()}
+    """Return by record in how many sessions it was injected, and in how many of these it was used."""
+    used = {(use.session, use.record) for use in ledger.uses}
+    pairs = {(injection.session, injection.record) for injection in ledger.injections}
+    injected = Counter(record for _, record in pairs)
+    useful = Counter(record for _, record in pairs & used)
+    return {record: (count, useful[record]) for record, count in injected.items()}
 
 
 def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) -> list[str]:
@@ -167,80 +177,70 @@ def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) ->
         return []
     known = {use.record for use in read_ledger(root, session_id=session).uses if use.session == session}
     new = [name for name in dict.fromkeys(record_ids) if name not in known]
-    if new:
-        lines = [encode_line("used", {"at": at, "session": session, "record": name}) for name in new]
-        files.append(ledger_file(root), "".join(lines), root=paths.state_boundary(root))
+    _append(root, "used", [{"at": at, "session": session, "record": name} for name in new])
     return new
-
-
-def references(
-    root: Path, session: str, observations: Sequence[Record], records: Sequence[Record] | None = None
-) -> list[str]:
-    """The injected records that a session refers to since; `records` saves looking them up."""
-    since: dict[str, str] = {}
-    for injection in read_ledger(root, session_id=session).injections:
-        if injection.session == session:
-            since.setdefault(injection.record, injection.at)
-    if not since:
-        return []
-    by_id = {record.id: record for record in (_records(root, list(since)) if records is None else records)}
-    marks = {name: _marks_of_record(by_id[name]) if name in by_id else _Marks() for name in since}
-    utterances = [(_moment(observation.created_at), *_marks_of_utterance(observation)) for observation in observations]
-    return [name for name, at in since.items() if _is_referenced(name, marks, utterances, _moment(at))]
 
 
 # --- references ----------------------------------------------------------------------------------
 
 
 class _Marks(NamedTuple):
-    """What identifies a record or an utterance: rare words, names of code, files, and commands."""
+    """What identifies a record or an utterance: its rare terms with their weights, files, and commands."""
 
-    words: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
-    files: frozenset[str] = frozenset()
-    commands: tuple[str, ...] = ()
-
-
-def _marks_of_record(record: Record) -> _Marks:
-    text = f"{record.title}\n{record.text}"
-    names = {*record.origin.files, *(match for match in _FILE.findall(text) if "/" in match or _NAME.search(match))}
-    commands = (" ".join(match.split()) for match in _COMMAND.findall(text))
-    return _Marks(*_marking_words(text), frozenset(names), tuple(command for command in commands if " " in command))
+    at: datetime | None = None
+    text: str = ""
+    terms: Mapping[str, int] = {}
+    files: Collection[str] = ()
+    commands: Sequence[str] = ()
 
 
-def _marks_of_utterance(observation: Record) -> tuple[str, _Marks]:
-    """What the author of an observation said or ran, and its marks."""
-    command = observation.extra.get("command")
-    run = " ".join(command.split()) if isinstance(command, str) else ""
-    text = observation.text if observation.kind is ObservationKind.NOTE else run
-    return text, _Marks(*_marking_words(text), frozenset(observation.origin.files), (run,))
+def references(
+    root: Path, session: str, observations: Sequence[Record], records: Sequence[Record] | None = None
+) -> list[str]:
+    """Return the injected records that a session refers to since; `records` saves looking them up."""
+    marks: dict[str, _Marks] = {}
+    for injection in read_ledger(root, session_id=session).injections:
+        if injection.session == session:
+            marks.setdefault(injection.record, _Marks(_moment(injection.at)))
+    if not marks:
+        return []
+    for record in _find_records(root, list(marks)) if records is None else records:
+        text = f"{record.title}\n{record.text}"
+        named = [match for match in _FILE.findall(text) if "/" in match or _NAME.search(match)]
+        commands = [" ".join(match.split()) for match in _COMMAND.findall(text) if " " in match.strip()]
+        at = marks.get(record.id, _Marks()).at
+        marks[record.id] = _Marks(at, text, _weigh_terms(text), {*record.origin.files, *named}, commands)
+    utterances = []
+    for observation in observations:
+        command = observation.extra.get("command")
+        run = " ".join(command.split()) if isinstance(command, str) else ""
+        text = observation.text if observation.kind is ObservationKind.NOTE else run
+        at = _moment(observation.created_at)
+        utterances.append(_Marks(at, text, _weigh_terms(text), observation.origin.files, [run]))
+    return [name for name in marks if _is_referenced(name, marks, utterances)]
 
 
-def _is_referenced(
-    name: str,
-    marks: Mapping[str, _Marks],
-    utterances: Sequence[tuple[datetime | None, str, _Marks]],
-    since: datetime | None,
-) -> bool:
-    """Whether anything after the injection refers to a record; words of other records or from before do not count."""
+def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[_Marks]) -> bool:
+    """Whether anything after the injection refers to a record; terms of other records or from before do not count."""
+    record, since = marks[name], marks[name].at
     if since is None:
         return False
-    after = [(text, other) for at, text, other in utterances if at is not None and at > since]
-    for text, _ in after:
-        if any(not piece[:1].isalnum() for piece in text.split(name)[1:]):  # not an id that only begins so
-            return True
-    mine = marks[name]
-    common = [other for record, other in marks.items() if record != name]
-    common += [other for at, _, other in utterances if at is None or at <= since]
-    words = mine.words.difference(*(other.words for other in common))
-    names = mine.names.difference(*(other.names for other in common))
+    after = [each for each in utterances if each.at is not None and each.at > since]
+    before = [each for each in utterances if each.at is None or each.at <= since]
+    others = [other for other_name, other in marks.items() if other_name != name]
+    rare = record.terms.keys() - {term for each in (*before, *others) for term in each.terms}
+    id_in_text = re.compile(rf"{re.escape(name)}(?![^\W_])")  # not an id that only begins so
     return any(
-        len(words & other.words) >= _LEAST_WORDS
-        or not names.isdisjoint(other.names)
-        or any(_same_file(path, cited) for path in other.files for cited in mine.files)
-        or any(command in other.commands[0] for command in mine.commands)
-        for _, other in after
+        id_in_text.search(each.text)
+        or sum(record.terms[term] for term in rare & each.terms.keys()) >= _LEAST_WEIGHT
+        or any(_is_same_file(one, other) for one in each.files for other in record.files)
+        or any(command in each.commands[0] for command in record.commands)
+        for each in after
     )
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    return f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
 
 
 @cache
@@ -248,24 +248,19 @@ def _common_terms() -> frozenset[str]:
     return frozenset(map(stem, (*EVERYDAY_WORDS, *_CODE.split())))
 
 
-def _marking_words(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The rare words of a text, as terms, and the names of code in it."""
-    words: set[str] = set()
-    names: set[str] = set()
+def _weigh_terms(text: str) -> dict[str, int]:
+    """Return the rare words of a text, and names of code, one of which is enough."""
+    weights: dict[str, int] = {}
     for word in terms.split_words(text):
         folded = terms.fold(word)
         if terms.is_cjk(word):
-            words.update([folded[:_LEAST_CJK]] if len(folded) >= _LEAST_CJK else [])
+            rare, weight = [folded[:_LEAST_CJK]] if len(folded) >= _LEAST_CJK else [], 1
         elif _NAME.search(word) and len(word) >= _LEAST_NAME:
-            names.add(folded)
-        elif len(word) >= _LEAST_LETTERS:
-            words.update(terms.word_terms(folded)[:1])
-    return frozenset(words - _common_terms()), frozenset(names)
-
-
-def _same_file(one: str, other: str) -> bool:
-    """Whether two paths may mean one file: the same, or one ends with the other."""
-    return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
+            rare, weight = [folded], _LEAST_WEIGHT
+        else:
+            rare, weight = list(terms.word_terms(folded)[:1]) if len(word) >= _LEAST_LETTERS else [], 1
+        weights |= {term: weight for term in rare if weight > 1 or term not in _common_terms()}
+    return weights
 
 
 def _moment(at: str) -> datetime | None:
@@ -276,73 +271,33 @@ def _moment(at: str) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-# --- reading -------------------------------------------------------------------------------------
-
-
-def _records(root: Path, names: Sequence[str]) -> list[Record]:
-    """The records of these ids: from the index as it is, else from the memory files."""
-    by_id: dict[str, Record] = {}
+def _find_records(root: Path, names: Sequence[str]) -> list[Record]:
+    """Return the records of these ids: from the memory files, and from the index as it is."""
+    by_id = {record.id: record for record in _curated(root)}
     database = paths.index_file(root)
-    if database.exists():
-        try:
-            with db.explained(database), closing(db.connect(database, read_only=True)) as connection:
-                keys = [key for name in names if (key := queries.key_of(connection, name)) is not None]
-                by_id = {record.id: record for record in queries.records(connection, keys).values()}
-        except (RalphError, sqlite3.Error):  # no index, or one that is being built: the files have the same
-            by_id = {}
-    if len(by_id) < len(names):
-        by_id = {record.id: record for record in _curated(root)} | by_id
+    if not by_id.keys() >= {*names} and database.exists():
+        with (
+            suppress(RalphError, sqlite3.Error),  # an index that is being built
+            db.explained(database),
+            closing(db.connect(database, read_only=True)) as connection,
+        ):
+            keys = [key for name in names if (key := queries.key_of(connection, name)) is not None]
+            by_id |= {record.id: record for record in queries.records(connection, keys).values()}
     return [by_id[name] for name in names if name in by_id]
 
 
 def _curated(root: Path) -> Iterator[Record]:
-    """The guardrails and memories."""
     library = Library(root)
     for shelf in (library.guardrails, library.memories):
         yield from (stored.record for stored in library.read(shelf))
-
-
-def _tail(path: Path, most: int) -> str:
-    """The end of a file, at most so many bytes, from the start of a line; "" when there is no file."""
-    try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            over = max(0, path.stat().st_size - most)
-            file.seek(over)
-            text = file.read(most).decode("utf-8", "replace")
-    except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
-    return text.partition("\n")[2] if over else text
-
-
-def _values(text: str) -> Iterator[Mapping[str, object]]:
-    """The objects of a log, line by line; of a torn line, those that can still be read."""
-    lines = [line for line in text.split("\n") if line]
-    try:  # all at once is much faster
-        values = json.loads(f"[{','.join(lines)}]") if all(line[0] + line[-1] == "{}" for line in lines) else []
-    except (ValueError, RecursionError):
-        values = []
-    if len(values) == len(lines):
-        yield from values
-        return
-    for line in lines:
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict):
-            yield value
-        else:
-            yield from (entry.value for entry in parse_log(line).lines)
 
 
 # --- statistics ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class EventStats:
-    """What one kind of event injected: how often, in how many sessions, its tokens, and how much was used."""
+class InjectionStats:
+    """What an event (or all of them) injected; `handed` and `referenced` count pairs of session and record."""
 
     event: str
     injections: int
@@ -350,6 +305,11 @@ class EventStats:
     tokens: int
     handed: int
     referenced: int
+
+    @property
+    def reference_rate(self) -> float | None:
+        """The part of what was injected that sessions referred to; None when nothing was injected yet."""
+        return _rate(self.referenced, self.handed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,134 +340,87 @@ class UnusedMemory:
 
 @dataclass(frozen=True, slots=True)
 class LoopUsage:
-    """How runs of the loop ended, and how many iterations the successful ones took together."""
+    """How many runs of the loop ended how; rates are None before there is anything to count."""
 
+    runs: int = 0
     succeeded: int = 0
     failed: int = 0
     stopped: int = 0
     running: int = 0
-    iterations: int = 0
-
-    @property
-    def runs(self) -> int:
-        """How many runs there are, those that are still under way included."""
-        return self.succeeded + self.failed + self.stopped + self.running
-
-    @property
-    def success_rate(self) -> float | None:
-        """The part of the runs that have ended which succeeded; None when none has ended yet."""
-        return _rate(self.succeeded, self.runs - self.running)
-
-    @property
-    def mean_iterations(self) -> float | None:
-        """How many iterations a success took on average; None when there was none yet."""
-        return _rate(self.iterations, self.succeeded)
+    success_rate: float | None = None
+    mean_iterations: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UsageStats:
-    """Everything that `ralph status --usage` prints."""
+    """Everything that `ralph status --usage` prints; events are sorted by cost, unused memories by sessions."""
 
-    sessions: int
-    injections: int
-    tokens: int
-    handed: int
-    referenced: int
-    events: tuple[EventStats, ...]
+    total: InjectionStats
+    events: tuple[InjectionStats, ...]
     never_used: tuple[UnusedMemory, ...]
     never_handed: int
     hooks: HookUsage
-    loops: LoopUsage = LoopUsage()
-
-    @property
-    def reference_rate(self) -> float | None:
-        """The part of what was injected that sessions referred to; None when nothing was injected yet."""
-        return _rate(self.referenced, self.handed)
+    loops: LoopUsage
 
 
 def usage_stats(root: Path) -> UsageStats:
     """Count what was injected, used, recorded and run."""
     ledger = read_ledger(root, _ALL_BYTES)
     used = {(use.session, use.record) for use in ledger.uses}
-    handed = {(item.session, item.record) for item in ledger.injections}
-    unused, never_handed = _unused_memories(root, ledger)
+    by_event: dict[str, list[Injection]] = {}
+    tokens = Counter[str]()
+    for injection in ledger.injections:
+        by_event.setdefault(injection.event or "unknown", []).append(injection)
+        tokens[injection.record] += injection.tokens
+
+    def count(event: str, injections: Sequence[Injection]) -> InjectionStats:
+        pairs = {(each.session, each.record) for each in injections}
+        sessions = len({session for session, _ in pairs})
+        cost = sum(each.tokens for each in injections)
+        return InjectionStats(event, len(injections), sessions, cost, len(pairs), len(pairs & used))
+
+    events = [count(event, injections) for event, injections in by_event.items()]
+    uses = count_uses(ledger)
+    curated = {record.id: record for record in _curated(root)}
+    unused = [
+        UnusedMemory(name, record.kind.value, record.text, uses[name][0], tokens[name])
+        for name, record in curated.items()
+        if name in uses and not uses[name][1]
+    ]
     return UsageStats(
-        sessions=len({session for session, _ in handed}),
-        injections=len(ledger.injections),
-        tokens=sum(item.tokens for item in ledger.injections),
-        handed=len(handed),
-        referenced=len(handed & used),
-        events=tuple(_event_stats(ledger, used)),
-        never_used=unused,
-        never_handed=never_handed,
+        total=count("", ledger.injections),
+        events=tuple(sorted(events, key=lambda each: (-each.tokens, each.event))),
+        never_used=tuple(sorted(unused, key=lambda each: (-each.sessions, -each.tokens, each.id))),
+        never_handed=len(curated.keys() - uses.keys()),
         hooks=hook_usage(root),
         loops=loop_usage(root),
     )
 
 
-def never_used(root: Path) -> tuple[UnusedMemory, ...]:
-    """The memories and guardrails that were injected and never referred to, those of most sessions first."""
-    return _unused_memories(root, read_ledger(root, _ALL_BYTES))[0]
-
-
 def hook_usage(root: Path) -> HookUsage:
-    """What the hooks recorded and how often they failed."""
+    """Count what the hooks recorded and how often they failed."""
+    recorded = 0
+    for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")):
+        try:
+            with path.open("rb") as file:
+                recorded += sum(_EVENT.match(line) is not None for line in file)
+        except OSError as error:
+            raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
     failed = hook_state.read_failures(root)
-    recorded = sum(_count_events(path) for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")))
     return HookUsage(recorded) if failed is None else HookUsage(recorded, failed.count, failed.at, failed.what)
 
 
 def loop_usage(root: Path) -> LoopUsage:
-    """How runs of the loop ended; without runs, the index is not read."""
+    """Count how runs of the loop ended; without runs, the index is not read."""
     if not any((paths.log_folder(root) / "runs").glob("*.jsonl")):
         return LoopUsage()
-    found = index.ask(root, queries.count_loops)
-    count = {status: found.get(status.value, (0, 0)) for status in RunStatus}
-    succeeded, iterations = count[RunStatus.SUCCESS]
-    failed, stopped, running = (count[each][0] for each in (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING))
-    return LoopUsage(succeeded, failed, stopped, running, iterations)
-
-
-def _event_stats(ledger: Ledger, used: set[tuple[str, str]]) -> Iterator[EventStats]:
-    """By event, the most expensive first; a record counts for each event that injected it into a session."""
-    by_event: dict[str, list[Injection]] = {}
-    for injection in ledger.injections:
-        by_event.setdefault(injection.event or "unknown", []).append(injection)
-    price = {event: sum(each.tokens for each in found) for event, found in by_event.items()}
-    for event in sorted(by_event, key=lambda event: (-price[event], event)):
-        handed = {(each.session, each.record) for each in by_event[event]}
-        sessions = {session for session, _ in handed}
-        yield EventStats(event, len(by_event[event]), len(sessions), price[event], len(handed), len(handed & used))
-
-
-def _unused_memories(root: Path, ledger: Ledger) -> tuple[tuple[UnusedMemory, ...], int]:
-    """The memories and guardrails that were injected and never used, and how many were never injected."""
-    counts = count_uses(ledger)
-    tokens = Counter[str]()
-    for injection in ledger.injections:
-        tokens[injection.record] += injection.tokens
-    curated = {record.id: record for record in _curated(root)}
-    unused = [
-        UnusedMemory(name, record.kind.value, record.text, counts[name][0], tokens[name])
-        for name, record in curated.items()
-        if name in counts and not counts[name][1]
-    ]
-    unused.sort(key=lambda memory: (-memory.sessions, -memory.tokens, memory.id))
-    return tuple(unused), sum(name not in counts for name in curated)
-
-
-def _count_events(path: Path) -> int:
-    """The events in a session's log; only the beginning of each line is read."""
-    found = 0
-    try:
-        with path.open("rb") as file:
-            begins = True
-            while line := file.readline(_LINE):
-                found += begins and _EVENT.match(line) is not None
-                begins = line.endswith(b"\n")
-    except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
-    return found
+    counts = index.ask(root, queries.count_loops)
+    statuses = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING)
+    succeeded, failed, stopped, running = (counts.get(status.value, (0, 0))[0] for status in statuses)
+    ended = succeeded + failed + stopped
+    iterations = counts.get(RunStatus.SUCCESS.value, (0, 0))[1]
+    rates = (_rate(succeeded, ended), _rate(iterations, succeeded))
+    return LoopUsage(ended + running, succeeded, failed, stopped, running, *rates)
 
 
 def _rate(part: int, total: int) -> float | None:

@@ -183,8 +183,8 @@ def usage_json(stats: UsageStats) -> dict[str, object]:
         return {name: getattr(value, name) for name in names}
 
     return {
-        **pick(stats, "reference_rate", "referenced", "sessions", "injections", "tokens"),
-        "handed_over": stats.handed,
+        **pick(stats.total, "reference_rate", "referenced", "sessions", "injections", "tokens"),
+        "handed_over": stats.total.handed,
         "events": [
             {**pick(event, "event", "injections", "sessions", "tokens", "referenced"), "handed_over": event.handed}
             for event in stats.events
@@ -202,13 +202,13 @@ def usage_json(stats: UsageStats) -> dict[str, object]:
 
 
 def _usage_summary(stats: UsageStats) -> list[tuple[str, str]]:
-    hooks, loops = stats.hooks, stats.loops
+    total, hooks, loops = stats.total, stats.hooks, stats.loops
     failed = f", last {hooks.last_at} {one_line(hooks.last)}" if hooks.failures else ""
-    references = f"{stats.referenced} of {stats.handed} records given to {stats.sessions} session(s) were referred to"
+    references = f"{total.referenced} of {total.handed} records given to {total.sessions} session(s) were referred to"
     events = f"{hooks.recorded} event(s) recorded, {hooks.failures} failure(s){failed}"
     lines = [
-        ("reference rate", f"{_percent(stats.reference_rate, _REFERENCE_GOAL)}: {references}"),
-        ("tokens spent", f"{stats.tokens} in {stats.injections} injection(s)"),
+        ("reference rate", f"{_percent(total.reference_rate, _REFERENCE_GOAL)}: {references}"),
+        ("tokens spent", f"{total.tokens} in {total.injections} injection(s)"),
         ("hooks", f"{_percent(hooks.success_rate, _HOOK_GOAL)}: {events}"),
     ]
     if loops.runs:

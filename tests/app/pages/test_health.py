@@ -128,7 +128,7 @@ def test_unused_records_are_those_of_the_usage_report(tmp_path: Path) -> None:
             tmp_path, session, "SessionStart", [usage.Injection(name, 7) for name in names], "2026-11-16T08:00:00Z"
         )
     usage.record_uses(tmp_path, "one", names[1:2], "2026-11-16T08:10:00Z")
-    theirs = [(each.id, each.sessions, each.tokens) for each in usage.never_used(tmp_path)]
+    theirs = [(each.id, each.sessions, each.tokens) for each in usage.usage_stats(tmp_path).never_used]
     assert [
         (each["id"], each["injected"], each["tokens"]) for each in health.memory_health(tmp_path)["unused"]
     ] == theirs
