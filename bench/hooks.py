@@ -23,7 +23,7 @@ from bench.sessions import Words
 import ralph.hooks
 from bench import speed
 from ralph import discovery, paths
-from ralph.app import citations, hook_state, index
+from ralph.app import hook_state, index, outdated
 from ralph.app.tasks import task
 from ralph.config import Loaded
 from ralph.formats.log import encode_line
@@ -204,7 +204,7 @@ def _filled(folder: Path, records: int) -> list[str]:
             memories = files.read(paths.memories_files(folder / Where.MAIN)[0]) or ""
             files.write(paths.memories_files(folder / where)[0], memories)
         index.sync(folder / where)  # every checkout has its own
-        citations.refresh_results(folder / where)
+        outdated.refresh_results(folder / where)
     return asked
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.app import citations, context, memory, outdated, search
-from ralph.app.citations import CitationReport
+from ralph.app import context, memory, outdated, search
+from ralph.app.outdated import CitationReport
 from ralph.errors import NotFound
 from ralph.model.query import Hit, Query
 from ralph.model.record import Record
@@ -58,7 +58,7 @@ class Repository:
         self.put(".agent/memories.md", f"# Memories\n\n## Fixes\n\n{blocks}")
 
     def check(self) -> tuple[CitationReport, ...]:
-        return citations.check_citations(self.root)
+        return outdated.check_citations(self.root)
 
     def records(self) -> list[Record]:
         return [stored.record for stored in memory.list_(self.root)]
@@ -244,7 +244,7 @@ def test_a_folder_inside_of_a_repository_is_checked_by_its_own_names(repo: Repos
     repo.git("mv", "inner/src/a.py", "inner/src/c.py")
     repo.put("inner/.agent/memories.md", "# Memories\n\n## Fixes\n\n### mem-1-a\n> src/a.py\n<!-- tags: t -->\n")
     repo.commit(NEW)
-    (report,) = citations.check_citations(repo.root / "inner")
+    (report,) = outdated.check_citations(repo.root / "inner")
     assert [(each.verdict, each.place) for each in report.looked] == [(CitationState.MOVED, "src/c.py")]
 
 
@@ -254,7 +254,7 @@ def test_without_git_the_disk_alone_is_asked(tmp_path: Path) -> None:
     text = "# Memories\n\n## Fixes\n\n### mem-1-a\n> a.py, b.py, commit abc1234f\n<!-- tags: t -->\n"
     (root / ".agent/memories.md").write_text(text, encoding="utf-8", newline="")
     (root / "a.py").touch()
-    (report,) = citations.check_citations(root)
+    (report,) = outdated.check_citations(root)
     assert [each.verdict.value for each in report.looked] == ["fresh", "unverifiable", "unverifiable"]
 
 
@@ -294,10 +294,10 @@ def test_single_records_are_checked_by_id(repo: Repository) -> None:
     repo.put("src/a.py")
     repo.commit(OLD)
     repo.remembers("src/a.py", "nothing")
-    (report,) = citations.check_citations(repo.root, ["mem-1705751401-a3f8"])
+    (report,) = outdated.check_citations(repo.root, ["mem-1705751401-a3f8"])
     assert (report.looked, report.verdict) == ((), CitationState.UNVERIFIABLE)
     with pytest.raises(NotFound, match="mem-9"):
-        citations.check_citations(repo.root, ["mem-9"])
+        outdated.check_citations(repo.root, ["mem-9"])
 
 
 def test_what_is_gone_is_told_of_a_record_and_makes_it_rank_lower(repo: Repository) -> None:
@@ -337,7 +337,7 @@ def test_a_worktree_has_a_cache_of_its_own_in_the_main_checkout(repo: Repository
     repo.git("worktree", "add", "-q", ".worktrees/t-000001", "-b", "t-000001")
     worktree = repo.root / ".worktrees/t-000001"
     (worktree / "src/a.py").unlink()
-    (main,), (branch,) = repo.check(), citations.check_citations(worktree)
+    (main,), (branch,) = repo.check(), outdated.check_citations(worktree)
     assert (main.verdict, branch.verdict) == (CitationState.FRESH, CitationState.GONE)
     assert outdated.cache_file(worktree) != outdated.cache_file(repo.root)
     assert all(
@@ -361,7 +361,7 @@ def test_few_questions_serve_many_records(repo: Repository, monkeypatch: pytest.
     )
     (counted / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{counted}:{os.environ['PATH']}")
-    found = citations.check_citations(repo.root)
+    found = outdated.check_citations(repo.root)
     assert {each.verdict.value for report in found for each in report.looked} == {"moved", "fresh"}
     assert (counted / "log").read_text(encoding="utf-8").count("\n") <= 10
 

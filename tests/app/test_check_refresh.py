@@ -7,12 +7,8 @@ import pytest
 from tests.app.looping import git, project, says_done
 from tests.app.test_check import LONG, NEW, OLD, Repository
 
-from ralph.app import citations as check
-from ralph.app import citations as check_look
 from ralph.app import context, outdated
-from ralph.app.repository import GitHistory
 from ralph.model.record import MemoryKind, Origin, Record
-from ralph.search import citations
 from ralph.settings import Config
 
 
@@ -22,19 +18,19 @@ def repo(tmp_path: Path) -> Repository:
 
 
 def test_it_is_refreshed_when_a_record_or_a_commit_is_younger(repo: Repository) -> None:
-    assert not check.refresh_results(repo.root)
+    assert not outdated.refresh_results(repo.root)
     repo.put("src/a.py", LONG)
     repo.commit(OLD)
     repo.remembers("see src/a.py", "nothing")
-    assert check.refresh_results(repo.root)
-    assert not check.refresh_results(repo.root)
+    assert outdated.refresh_results(repo.root)
+    assert not outdated.refresh_results(repo.root)
     for place in (".agent/memories.md", ".git/logs/HEAD"):
         os.utime(outdated.cache_file(repo.root), (1, 1))
         os.utime(repo.root / ".agent/memories.md", (0, 0))
         os.utime(repo.root / ".git/logs/HEAD", (0, 0))
-        assert not check.refresh_results(repo.root)
+        assert not outdated.refresh_results(repo.root)
         os.utime(repo.root / place, (2, 2))
-        assert check.refresh_results(repo.root)
+        assert outdated.refresh_results(repo.root)
 
 
 def test_a_commit_in_a_worktree_or_around_a_folder_is_noticed(repo: Repository) -> None:
@@ -44,11 +40,11 @@ def test_a_commit_in_a_worktree_or_around_a_folder_is_noticed(repo: Repository) 
     repo.git("worktree", "add", "-q", ".worktrees/t-000001", "-b", "t-000001")
     for top in (repo.root, repo.root / ".worktrees/t-000001"):
         place = top / "inner"
-        assert check.refresh_results(place)
+        assert outdated.refresh_results(place)
         os.utime(outdated.cache_file(place), (2_000_000_000, 2_000_000_000))
-        assert not check.refresh_results(place)
+        assert not outdated.refresh_results(place)
         os.utime(repo.root / repo.git("-C", str(top), "rev-parse", "--git-path", "logs/HEAD"), (2e9 + 1, 2e9 + 1))
-        assert check.refresh_results(place)
+        assert outdated.refresh_results(place)
 
 
 def test_a_cache_of_another_version_is_made_again(repo: Repository) -> None:
@@ -57,7 +53,7 @@ def test_a_cache_of_another_version_is_made_again(repo: Repository) -> None:
     repo.remembers("see src/a.py")
     repo.check()
     outdated.cache_file(repo.root).write_text("ralph citations 1\n", encoding="utf-8", newline="")
-    assert check.refresh_results(repo.root)
+    assert outdated.refresh_results(repo.root)
     (repo.root / "src/a.py").unlink()
     assert repo.marks() == ["cited file is gone: src/a.py"]
 
@@ -73,7 +69,7 @@ def test_with_many_records_the_newest_are_verified_and_what_is_known_of_the_othe
     repo.check()
     repo.put(".agent/memories.md", f"# Memories\n\n## Fixes\n\n{older}{newer}")
     os.utime(outdated.cache_file(repo.root), (1, 1))
-    assert check.refresh_results(repo.root, most=1)
+    assert outdated.refresh_results(repo.root, most=1)
     for name in ("src/a.py", "src/b.py"):
         (repo.root / name).unlink()
     assert repo.marks() == ["cited file is gone: src/a.py", "cited file is gone: src/b.py"]
@@ -92,7 +88,7 @@ def test_where_git_does_not_answer_in_time_what_is_there_is_verified_and_nothing
     (repo.root / "src/c.py").unlink()
     repo.remembers("see src/a.py", "see src/b.py", "see src/c.py, commit abcdef012345 and commit abcdef012346")
     os.utime(outdated.cache_file(repo.root), (1, 1))
-    assert check.refresh_results(repo.root, patience=1e-9)
+    assert outdated.refresh_results(repo.root, patience=1e-9)
     assert repo.marks() == ["cited file is gone: src/b.py"], "as it was found when there was time"
     (repo.root / "src/a.py").unlink()
     assert repo.marks() == ["cited file is gone: src/a.py", "cited file is gone: src/b.py"]
@@ -106,9 +102,7 @@ def test_of_what_git_was_not_asked_in_time_nobody_says_that_it_is_gone(repo: Rep
     origin = Origin(files=("src/b.py",), commit="abcdef012345")
     record = Record("m", MemoryKind.FIX, "see src/a.py", origin=origin)
     for patience, verdicts in ((0, ["gone", "fresh", "gone"]), (1e-9, ["unverifiable", "fresh", "unverifiable"])):
-        [looked] = check_look.check_targets(
-            GitHistory(repo.root, patience), [(record, citations.find_citations(record))]
-        )
+        looked = outdated.check_record(repo.root, record, patience)
         assert [each.verdict.value for each in looked] == verdicts
 
 

@@ -10,7 +10,7 @@ from tests.hooks.test_answer import BLOCKS, PAY, said
 from tests.hooks.world import World, hook, payload
 
 from ralph import config, paths
-from ralph.app import citations, hook_state, index, outdated
+from ralph.app import hook_state, index, outdated
 
 GONE = "(cited file is gone: src/pay.ts)"
 
@@ -37,7 +37,7 @@ def here(tmp_path: Path) -> World:
 def prepared(here: World) -> None:
     here.cached()
     index.sync(here.root)
-    assert citations.refresh_results(here.root)
+    assert outdated.refresh_results(here.root)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tests.web.sample_live import quiet
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import chats, citations, graph, index, knowledge, loop, memory, project, promote, review
+from ralph.app import chats, graph, index, knowledge, loop, memory, outdated, project, promote, review
 from ralph.app import insights as insight
 from ralph.app.chat_log import Mode
 from ralph.app.tasks import task
@@ -323,7 +323,7 @@ def make(root: Path, records: int = 0, *, now: datetime | None = None) -> Sample
         maker.talk()
         maker.judge()
         maker.more(records)
-        citations.check_citations(maker.root)
+        outdated.check_citations(maker.root)
         index.ask(maker.root, lambda connection: None)
     return maker.made
 

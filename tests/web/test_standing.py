@@ -8,7 +8,7 @@ from tests.web import sample
 from tests.web.asking import Site
 from tests.web.sample import Sample
 
-from ralph.app import citations, memory
+from ralph.app import memory, outdated
 from ralph.app import search as searching
 from ralph.model.query import Query
 
@@ -72,7 +72,7 @@ def test_a_records_page_names_what_took_its_place(window: Site, shop: Sample) ->
 
 
 def test_a_stale_citation_is_no_reason_for_a_match(window: Site, shop: Sample) -> None:
-    citations.refresh_results(shop.root)
+    outdated.refresh_results(shop.root)
     stale = [row for row in window.get("/api/records", family="memory", limit=500)["items"] if row["stale"]]
     assert any(row["stale"].startswith("cited file is gone: ") for row in stale)
     words = " ".join(stale[0]["text"].split()[:4])

@@ -205,10 +205,7 @@ def _line_mark(line: str) -> str:
 
 def _verify_citations(root: Path) -> None:
     with suppress(RalphError, OSError):
-        if outdated.is_cache_due(root):
-            from ralph.app import citations
-
-            citations.refresh_results(root, most=VERIFIED_RECORDS, patience=VERIFY_SECONDS)
+        outdated.refresh_results(root, most=VERIFIED_RECORDS, patience=VERIFY_SECONDS)
 
 
 def _notices(root: Path) -> list[str]:

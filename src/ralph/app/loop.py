@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import agents, citations, feature, runs, scratchpad
+from ralph.app import agents, feature, outdated, runs, scratchpad
 from ralph.app.loop_parts import LoopPlan, LoopPrinter, Workbench, count_noun
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import is_live, status_of
@@ -247,7 +247,7 @@ def _run_to_end(
         _print_introduction(bench, ready)
         run = _begin(bench, run, ready, request, fresh=fresh)
         if run.status is RunStatus.RUNNING:
-            best_effort(lambda: citations.refresh_results(root, patience=_CITATION_SECONDS))
+            best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
             run = engine.run(run, bench.parts(), bench.plan.limits, results)
     except KeyboardInterrupt:
         run = _end_in_the_middle(bench, EndReason.INTERRUPTED, "left at once; `ralph loop resume` goes on")

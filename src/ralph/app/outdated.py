@@ -1,33 +1,58 @@
-"""Outdated records: superseded, expired, or citing a file or symbol that is gone or has moved.
+"""Outdated records: superseded, expired, or citing a file, symbol, command or commit that is gone or has moved.
 
-A record is superseded when another one says so, never because it is similar to a newer one. Records that supersede
-each other in a circle all count as valid; `ralph doctor` reports the circle. `app/citations.py` verifies citations with
-git and writes the cache; here it is only read, because every start of a session does that and may not ask git.
+Records that supersede each other in a circle all count as valid. `check_citations` asks git and writes the results to
+a cache of the checkout; searches and hooks, which may not start git, only read that cache.
 """
 
-import contextlib
+import hashlib
+import json
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.context import recall
-from ralph.errors import Unreadable
+from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.formats.text import Problem
 from ralph.model import ids
 from ralph.model.graph import Relation
 from ralph.model.query import Hit
-from ralph.model.record import Family, Record
-from ralph.store import lookup
+from ralph.model.record import Family, Record, Status
+from ralph.search.citations import (
+    STALE,
+    CheckedCitation,
+    Citation,
+    CitationKind,
+    CitationState,
+    find_citations,
+)
+from ralph.store import files, lookup
 from ralph.store.sources import Format, memory_files, read_source, sources
 
-FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
-"""Files with curated records."""
-SHARE = 0.5
-"""The share of its score that an outdated hit keeps."""
-_BEHIND = 0.99
+if TYPE_CHECKING:
+    from ralph.app.repository import GitHistory
+
+_FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
+_SCORE_SHARE, _BEHIND = 0.5, 0.99
 _MAX_NAMES = 5
+_MAX_RENAMES = 8
+_MAX_SEARCHES = 40  # in the history of a file, which are slow in git
+_MAX_FILE = 4_000_000
+_MAX_COMPARED = 200
+_NO_CODE = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
+_PROSE_SUFFIXES = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")  # they mention symbols but do not define them
+_MAKEFILES = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
+_TOO_LATE = (CitationState.UNVERIFIABLE, "", "git did not answer in time")
+CheckResult = tuple[CitationState, str, str]
+"""The state of a citation, where it is now, and why."""
+
+
+# --- superseded and expired --------------------------------------------------------------------
 
 
 def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record]) -> Mapping[str, str]:
@@ -52,7 +77,7 @@ def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit,
         note = notes.get(hit.record.id, "")
         if note and hit.why != ("id",):
             newer = scores.get(note.rpartition(" ")[2], hit.score)
-            score = round(min(hit.score * SHARE, newer * _BEHIND), 4)
+            score = round(min(hit.score * _SCORE_SHARE, newer * _BEHIND), 4)
             hit = replace(hit, score=score, why=(*hit.why, note))
         ranked.append(hit)
     return tuple(sorted(ranked, key=lambda hit: -hit.score))
@@ -70,14 +95,10 @@ def circle_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
 
     locations: dict[str, tuple[Path, int]] = {}
     pairs: list[tuple[str, str]] = []
-    for source in sources(root):
-        if source.format in FORMATS:
-            with contextlib.suppress(Unreadable):
-                for placed in read_source(source).records:
-                    record = placed.record
-                    locations[record.id] = (source.path, placed.line)
-                    edges = (edge for edge in stated_edges(record) if edge.relation is Relation.SUPERSEDES)
-                    pairs += ((record.id, edge.target) for edge in edges)
+    for report in _curated_records(root):
+        locations[report.record.id] = (report.path, report.line)
+        edges = (edge for edge in stated_edges(report.record) if edge.relation is Relation.SUPERSEDES)
+        pairs += ((report.record.id, edge.target) for edge in edges)
     circle = find_circles(pairs)
     what = f"superseded in a circle ({', '.join(circle[:_MAX_NAMES])}), so that none of them is taken to be outdated"
     hint = "`ralph graph link --remove` takes one of these edges away"
@@ -86,7 +107,7 @@ def circle_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
         yield path, Problem(line, f"{name} is {what}", hint, "warning", "circle")
 
 
-# --- stale citations ---------------------------------------------------------------------------
+# --- the cache of verified citations -----------------------------------------------------------
 
 
 def cache_file(root: Path) -> Path:
@@ -95,8 +116,7 @@ def cache_file(root: Path) -> Path:
     return (paths.tree_cache(root, name) if name else paths.cache_folder(root)) / recall.CITATIONS_FILE
 
 
-def read_cache(root: Path) -> bytes:
-    """Return the citation cache; empty when it cannot be read."""
+def _read_cache(root: Path) -> bytes:
     try:
         path = cache_file(root)
         return path.read_bytes() if path.is_file() else b""  # a link may lead to what has no end
@@ -106,7 +126,7 @@ def read_cache(root: Path) -> bytes:
 
 def load_citations(root: Path) -> recall.CitationCache:
     """Return the verified citations of a checkout."""
-    return recall.CitationCache(str(root), read_cache(root))
+    return recall.CitationCache(str(root), _read_cache(root))
 
 
 def is_cache_due(root: Path) -> bool:
@@ -118,16 +138,16 @@ def is_cache_due(root: Path) -> bool:
     except OSError:
         return bool(memories)
     for path in (*memories, *((log,) if log is not None else ())):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             if path.stat().st_mtime_ns > last:
                 return True
-    return not read_cache(root).startswith(recall.CITATIONS_HEAD)
+    return not _read_cache(root).startswith(recall.CITATIONS_HEAD)
 
 
 def citation_notes(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
     """Return a note for each record with a stale citation, by id."""
     cache = load_citations(root)
-    notes = {record.id: cache.note(record.id, _text(record), record.origin.files) for record in records}
+    notes = {each.id: cache.note(each.id, f"{each.title}\n{each.text}", each.origin.files) for each in records}
     return {name: note for name, note in notes.items() if note}
 
 
@@ -146,14 +166,324 @@ def demote_stale(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     cache = load_citations(root)
     ranked: list[Hit] = []
     for hit in hits:
-        record = hit.record
-        share = cache.share(record.id, _text(record), record.origin.files)
+        about = (hit.record.id, f"{hit.record.title}\n{hit.record.text}", hit.record.origin.files)
+        share = cache.share(*about)
         if share < 1:
-            note = cache.note(record.id, _text(record), record.origin.files)
-            hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, note))
+            hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, cache.note(*about)))
         ranked.append(hit)
     return tuple(sorted(ranked, key=lambda hit: -hit.score))
 
 
-def _text(record: Record) -> str:
-    return f"{record.title}\n{record.text}"
+def _save_results(root: Path, reports: Sequence["CitationReport"], other_lines: Sequence[str] = ()) -> None:
+    """Write the results and other lines to the cache; a failed write is ignored."""
+    lines = [
+        recall.citation_line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
+        for each in reports
+        for looked in each.looked
+        if looked.verdict is not CitationState.UNVERIFIABLE
+    ]
+    text = recall.citation_page((*lines, *other_lines))
+    with suppress(Conflict, Refused, Unreadable, WriteFailed):
+        files.write(cache_file(root), text, root=paths.state_boundary(root), mode=files.PRIVATE)
+
+
+# --- checking citations ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CitationReport:
+    """A record, its location, and the state of its citations."""
+
+    record: Record
+    place: str
+    line: int
+    path: Path
+    looked: tuple[CheckedCitation, ...] = ()
+
+    @property
+    def verdict(self) -> CitationState:
+        """The worst state of its citations; those that cannot be verified do not count."""
+        states = [each.verdict for each in self.looked if each.verdict is not CitationState.UNVERIFIABLE]
+        return min(states, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something was removed or moved."""
+        return self.verdict in STALE
+
+
+def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[CitationReport, ...]:
+    """Check the citations of all records, or of these. Raises NotFound for an unknown id."""
+    from ralph.app.repository import GitHistory
+
+    reports = [each for each in _valid_records(root) if not record_ids or each.record.id in record_ids]
+    missing = sorted({*record_ids} - {each.record.id for each in reports})
+    if missing:
+        raise NotFound(f"no record has the id {missing[0]}", hint='`ralph search "words"` shows the ids')
+    checked = _check(GitHistory(root), reports)
+    if record_ids:
+        return tuple(checked)
+    checked = [each for each in checked if each.looked]
+    _save_results(root, checked)
+    return tuple(checked)
+
+
+def check_record(root: Path, record: Record, patience: float = 0) -> tuple[CheckedCitation, ...]:
+    """Check the citations of one record within so many seconds (0: no limit)."""
+    from ralph.app.repository import GitHistory
+
+    return _check(GitHistory(root, patience), [CitationReport(record, "", 0, root)])[0].looked
+
+
+def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
+    """Refresh the cache if a record or a commit is newer; return whether it was.
+
+    `most` limits it to the newest records, `patience` limits git to so many seconds, because a session waits for it.
+    """
+    from ralph.app.repository import GitHistory
+
+    records = list(_valid_records(root)) if is_cache_due(root) else []
+    if not records:
+        return False
+    newest_first = sorted(records, key=lambda each: each.record.created_at, reverse=True)
+    git = GitHistory(root, patience)
+    reports = _check(git, newest_first[: most or None], changes=False)
+    unchecked = {each.record.id for each in newest_first[len(reports) :]}
+    unsure = {
+        (each.record.id, looked.citation.what)
+        for each in reports
+        for looked in each.looked
+        if git.late and looked.verdict is CitationState.UNVERIFIABLE
+    }
+    earlier = _read_cache(root).decode("utf-8", "surrogateescape") if unchecked or unsure else ""
+    lines = [line.split("\t") for line in earlier.split("\n")]
+    valid = [line for line in lines if line[0] in unchecked or (line[0], *line[3:4]) in unsure]
+    _save_results(root, reports, ["\t".join(line) + "\n" for line in valid])
+    return True
+
+
+def _curated_records(root: Path) -> Iterator[CitationReport]:
+    for source in sources(root):
+        if source.format in _FORMATS:
+            with suppress(Unreadable):
+                for placed in read_source(source).records:
+                    yield CitationReport(placed.record, source.name, placed.line, source.path)
+
+
+def _valid_records(root: Path) -> Iterator[CitationReport]:
+    return (each for each in _curated_records(root) if each.record.status is not Status.RETIRED)
+
+
+def _check(git: "GitHistory", reports: Sequence[CitationReport], *, changes: bool = True) -> list[CitationReport]:
+    """Check all citations of records; without `changes`, files that exist are not compared."""
+    cited = [(each, find_citations(each.record), _written_at(each.record)) for each in reports]
+    check = _CitationCheck(git, [(citation, at) for _, some, at in cited for citation in some], changes)
+    return [replace(report, looked=check.check(some, at)) for report, some, at in cited]
+
+
+def _written_at(record: Record) -> int:
+    """Return when a record was last written, in seconds (0: unknown); for a date, the end of the day."""
+    times = [0]
+    for text in (record.created_at, record.updated_at):
+        with suppress(ValueError, OverflowError):
+            moment = datetime.fromisoformat(text)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            times.append(int(moment.timestamp() if len(text) > 10 else (moment + timedelta(days=1)).timestamp() - 1))
+    match = ids.ID.fullmatch(record.id)
+    if match is not None and record.created_at and ids.date_of(record.id) == record.created_at:
+        times[1] = int(match["unix"][:10])  # of a memory, the file has the day only
+    return max(times)
+
+
+class _CitationCheck:
+    """Checks citations against the files and the history of a checkout; git is asked for all of them at once."""
+
+    def __init__(self, git: "GitHistory", cited: Sequence[tuple[Citation, int]], changes: bool) -> None:
+        self._git = git
+        self._names: dict[str, list[str]] = {}  # paths by the last part of their names
+        self._tracked: dict[str, str] = {}
+        self._moved: dict[str, str] = {}
+        self._removed: dict[str, str] = {}
+        self._changed_at: dict[str, int] = {}
+        self._searches: dict[tuple[str, str], bool] = {}
+        self._commits = git.commits({each.what for each, _ in cited if each.kind is CitationKind.COMMIT})
+        wanted = {each.what for each, _ in cited if each.kind is CitationKind.FILE}
+        if not wanted or (not changes and all(self._mtime(path) >= 0 for path in wanted)):
+            return
+        for name in sorted(git.files()):
+            self._names.setdefault(name.rpartition("/")[2], []).append(name)
+        present = {path: place for path in wanted if (place := self._find(path))}
+        if len(present) < len(wanted):
+            self._follow_renames(wanted - present.keys())
+        if changes:
+            young = [
+                (present[each.what], at)
+                for each, at in cited
+                if at and each.what in present and self._mtime(present[each.what]) > at
+            ]
+            if young:
+                places = {place for place, _ in young}
+                self._changed_at = git.last_changes(places, min(at for _, at in young))
+                self._tracked |= git.blobs(places)
+
+    def _mtime(self, path: str) -> float:
+        try:
+            return (self._git.folder / path).stat().st_mtime
+        except (OSError, ValueError):
+            return -1
+
+    def _find(self, path: str) -> str:
+        """Return the present path of a file that is cited by this name or the end of it; "" when there is none."""
+        if self._mtime(path) >= 0:
+            return path
+        longer = [name for name in self._names.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
+        return next((name for name in longer if self._mtime(name) >= 0), "")
+
+    def _text(self, path: str) -> str:
+        try:
+            with (self._git.folder / path).open("rb") as file:
+                return file.read(_MAX_FILE).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return ""
+
+    def _follow_renames(self, missing: Collection[str]) -> None:
+        """Follow missing files from one name to the next, through the index and the commits."""
+        staged = self._git.staged_renames()
+        names = {path: staged.get(path, "") or self._find_uncommitted_move(path) for path in missing}
+        for _ in range(_MAX_RENAMES):
+            lost = {path: name or path for path, name in names.items() if not (name and self._mtime(name) >= 0)}
+            removed = self._git.taken({*lost.values()})
+            renamed = self._git.renames(each.commit for each in removed.values())
+            steps: dict[str, str] = {}
+            for path, name in lost.items():
+                if name in removed:
+                    self._removed.setdefault(path, f"removed in {removed[name].commit[:12]}")
+                    new = renamed.get((removed[name].commit, removed[name].path), "")
+                    steps |= {path: new} if new and new != name else {}
+            names |= steps
+            if not steps:
+                break
+        self._moved = {path: name for path, name in names.items() if name and self._mtime(name) >= 0}
+
+    def _find_uncommitted_move(self, path: str) -> str:
+        """Return the only untracked file with the content of a tracked file that is missing."""
+        same_ending = [
+            name for some in self._names.values() for name in some if name.rpartition(".")[2] == path.rpartition(".")[2]
+        ]
+        if path not in same_ending:
+            return ""
+        self._removed[path] = "removed, and not committed yet"
+        tracked = self._git.blobs(same_ending)
+        new = [name for name in same_ending if name not in tracked][:_MAX_COMPARED]
+        same = [name for name in new if self._has_blob(name, tracked.get(path, ""))]
+        return same[0] if len(same) == 1 else ""
+
+    def _has_blob(self, path: str, blob: str) -> bool:
+        """Whether a file has the content of git's object."""
+        try:
+            raw = (self._git.folder / path).read_bytes()
+        except OSError:
+            return False
+        digest = hashlib.sha256() if len(blob) == 64 else hashlib.sha1(usedforsecurity=False)
+        digest.update(b"blob %d\0" % len(raw) + raw)
+        return digest.hexdigest() == blob
+
+    def check(self, cited: Sequence[Citation], written: int) -> tuple[CheckedCitation, ...]:
+        """Check what a record cites; its symbols are searched for in its files."""
+        results = {each: self._check_file(each, written) for each in cited if each.kind is CitationKind.FILE}
+        places = [place for _, place, _ in results.values() if place]
+        for each in cited:
+            if each.kind is CitationKind.SYMBOL:
+                results[each] = self._check_symbol(each.what.rpartition(".")[2], places)
+            elif each.kind is CitationKind.COMMAND:
+                results[each] = self._check_command(*each.what.rsplit(" ", 1))
+            elif each.kind is CitationKind.COMMIT:
+                results[each] = self._check_commit(each)
+        return tuple(CheckedCitation(each, *results[each]) for each in cited)
+
+    def _check_file(self, citation: Citation, written: int) -> CheckResult:
+        path = citation.what
+        if place := self._find(path):
+            why = self._describe_change(place, citation.last, written)
+            return CitationState.CHANGED if why else CitationState.FRESH, place, why
+        if path in self._moved:
+            return CitationState.MOVED, self._moved[path], f"moved to {self._moved[path]}"
+        if self._git.late:
+            return _TOO_LATE
+        if path in self._removed or citation.sure:
+            return CitationState.GONE, "", self._removed.get(path, "there is no such file")
+        return CitationState.UNVERIFIABLE, "", "nobody here has ever had such a file"
+
+    def _describe_change(self, place: str, last_line: int, written: int) -> str:
+        """Describe how a file changed since the record was written; "" when it did not."""
+        if last_line and last_line > self._text(place).count("\n") + 1:
+            return f"it has no line {last_line} any more"
+        if not written or self._mtime(place) <= written:
+            return ""
+        committed = self._changed_at.get(place, 0)
+        if committed > written:
+            return f"changed on {datetime.fromtimestamp(committed, UTC).date().isoformat()}"
+        if place in self._tracked:
+            return "" if self._has_blob(place, self._tracked[place]) else "changed, and not committed yet"
+        is_listed = place in self._names.get(place.rpartition("/")[2], ())
+        return "" if is_listed and self._git.there else "written to since"
+
+    def _check_symbol(self, word: str, places: Sequence[str]) -> CheckResult:
+        if not places:
+            return CitationState.UNVERIFIABLE, "", "the record names no file for it"
+        whole_word = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+        here = next((place for place in places if whole_word.search(self._text(place))), "")
+        if here:
+            return CitationState.FRESH, here, ""
+        was = next((place for place in places if self._once_had(word, place)), "")
+        if not was:
+            return CitationState.UNVERIFIABLE, "", f"{places[0]} never had it"
+        now = [
+            name
+            for name in sorted(self._git.holding([word])[word])
+            if not name.startswith(_NO_CODE) and not name.endswith(_PROSE_SUFFIXES)
+        ]
+        if self._git.late:
+            return _TOO_LATE
+        if len(now) == 1:
+            return CitationState.MOVED, now[0], f"moved to {now[0]}"
+        why = f"{was} does not have it any more"
+        return (CitationState.CHANGED, was, why) if now else (CitationState.GONE, "", why)
+
+    def _check_command(self, tool: str, name: str) -> CheckResult:
+        unknown = (CitationState.UNVERIFIABLE, "", "no file here says what it does")
+        for place in _MAKEFILES.get(tool, ("package.json",)):
+            text = self._text(place)
+            if not text:
+                continue
+            if tool in _MAKEFILES:
+                escaped = re.escape(name)
+                target = rf"^(?:[^\s#:=]+ +)*{escaped}(?: +[^\s#:=]+)* *:(?!=)|^{escaped}\b.*:|^include "
+                is_defined, needle = re.search(target, text, re.MULTILINE) is not None, f"{name}:"
+            else:
+                try:
+                    scripts = json.loads(text).get("scripts")
+                except (ValueError, RecursionError, AttributeError):
+                    return unknown
+                is_defined, needle = isinstance(scripts, dict) and name in scripts, f'"{name}"'
+            if is_defined:
+                return CitationState.FRESH, place, ""
+            if self._once_had(needle, place):
+                return CitationState.GONE, "", f"{place} does not have it any more"
+            if tool not in _MAKEFILES and not self._git.late:
+                return CitationState.CHANGED, place, f"{place} has no script {name}"
+        return unknown
+
+    def _once_had(self, needle: str, place: str) -> bool:
+        """Whether a file once contained a text; False after `_MAX_SEARCHES` searches."""
+        key = (needle, place)
+        if key not in self._searches:
+            self._searches[key] = len(self._searches) < _MAX_SEARCHES and self._git.ever(needle, place)
+        return self._searches[key]
+
+    def _check_commit(self, citation: Citation) -> CheckResult:
+        if citation.what in self._commits:
+            return CitationState.FRESH, "", ""
+        if citation.sure and self._git.there and not self._git.is_shallow() and not self._git.late:
+            return CitationState.GONE, "", "there is no such commit"
+        return CitationState.UNVERIFIABLE, "", "no such commit is known here"

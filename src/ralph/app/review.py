@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import citations, graph, index
+from ralph.app import graph, index, outdated
 from ralph.app import insights as insight
 from ralph.app.insights import FIRST, Insight
 from ralph.app.sessions import COMMAND_SECONDS, RunCommand, clean_answer, refusal, split_command
@@ -101,7 +101,7 @@ def insight_item(each: Insight, root: Path) -> ReviewItem:
 def stale_citations(root: Path) -> list[ReviewItem]:
     """Return the memories that cite a file or symbol which is gone or has moved."""
     stale = []
-    for report in citations.check_citations(root):
+    for report in outdated.check_citations(root):
         if not report.is_stale or report.record.status is Status.RETIRED:
             continue
         problems = [each for each in report.looked if each.verdict in STALE]

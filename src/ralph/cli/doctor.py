@@ -5,10 +5,9 @@ import os
 import click
 
 from ralph import paths
-from ralph.app import citations as check
-from ralph.app import doctor
-from ralph.app.citations import CitationReport
+from ralph.app import doctor, outdated
 from ralph.app.doctor import Finding
+from ralph.app.outdated import CitationReport
 from ralph.cli.context import Invocation, pass_call
 from ralph.cli.options import Command, format_option
 from ralph.cli.output import one_line, print_json, visible
@@ -87,7 +86,7 @@ def finding_json(finding: Finding) -> dict[str, object]:
 
 
 def _check_citations(call: Invocation, ids: tuple[str, ...], ci: bool, form: str) -> int:
-    reports = check.check_citations(call.root, ids)
+    reports = outdated.check_citations(call.root, ids)
     if form == "json":
         print_json([_report_json(report) for report in reports])
         return 1 if ci and any(report.is_stale for report in reports) else 0

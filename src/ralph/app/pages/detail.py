@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ralph.app import chat_history, graph, index, insights, lists, outdated, sessions, usage
-from ralph.app import citations as citation_check
 from ralph.app.json_shapes import node_json
 from ralph.app.pages.explore import RecordRow
-from ralph.app.repository import GitHistory, Repository, first_line
+from ralph.app.repository import Repository, first_line
 from ralph.app.tasks import progress as task_memory
 from ralph.app.tasks import task
 from ralph.context import render, tokens
 from ralph.errors import NotFound, RalphError
 from ralph.model.record import Family, Record, Status
-from ralph.search import citations
 from ralph.store import files, lookup, queries
 from ralph.store import sessions as stored_sessions
 from ralph.store.sources import Format, Source, contents
@@ -166,7 +164,6 @@ def _citations(root: Path, record: Record) -> list[dict[str, Any]]:
     if record.family is not Family.MEMORY:
         return []
     with suppress(RalphError, OSError):
-        targets = [(record, citations.find_citations(record))]
         return [
             {
                 "what": str(checked.citation.what),
@@ -175,7 +172,7 @@ def _citations(root: Path, record: Record) -> list[dict[str, Any]]:
                 "where": checked.place,
                 "detail": checked.why,
             }
-            for checked in citation_check.check_targets(GitHistory(root), targets)[0]
+            for checked in outdated.check_record(root, record)
         ]
     return []
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph import paths
-from ralph.app import citations, doctor, index, lists, outdated, usage
+from ralph.app import doctor, index, lists, outdated, usage
 from ralph.app.pages import dashboard
 from ralph.app.pages.dashboard import Notice
 from ralph.app.pages.detail import one_line
@@ -111,7 +111,7 @@ def _records_by_id(root: Path, names: Iterable[str], formats: Sequence[str] = _C
 def _stale_records(root: Path, notes: list[str]) -> list[dict[str, Any]]:
     """Return records that cite something missing or moved; only records with checked citations are read."""
     try:
-        citations.refresh_results(root, most=MAX_CHECKED, patience=CHECK_SECONDS)
+        outdated.refresh_results(root, most=MAX_CHECKED, patience=CHECK_SECONDS)
     except RalphError as error:
         notes.append(f"citations were not checked: {error.message}")
     if index.ask(root, lambda connection: queries.count_curated(connection, _CURATED)) > MAX_CHECKED:
