@@ -185,7 +185,8 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
     waiting = page.locator(".insight").count()
     for button, words, state in (("Accept", "Accept", "Accepted"), ("Reject", "Reject", "Rejected")):
         change.apply(words, change.looked(card.get_by_role("button", name=button)))
-        expect(page.locator(".insight")).to_have_count(waiting - 1)
+        answer = page.evaluate("() => fetch('/api/insights?status=proposed').then((answer) => answer.text())")
+        expect(page.locator(".insight"), answer).to_have_count(waiting - 1)
         page.get_by_role("button", name=state, exact=True).click()
         expect(mine).to_have_count(1)
         change.undo()
