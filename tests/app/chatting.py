@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ralph.app import chat_history, chats
+from ralph.app import chat_log, chats
 from ralph.app.chat_log import Mode
 from ralph.app.chats import ChatReply, ChatRequest, TurnListener
 from ralph.app.logs import log_file
@@ -58,7 +58,7 @@ class Place:
 
     def told(self, session: str) -> list[tuple[str, str]]:
         """Who said what."""
-        return [(each.by.value, each.text) for each in chat_history.read_history(self.root, session).turns]
+        return [(each.by.value, each.text) for each in chat_log.read_history(self.root, session).turns]
 
     def log(self, session: str) -> str:
         return log_file(self.root, session).read_text(encoding="utf-8")

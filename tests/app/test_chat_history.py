@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.app.test_session import about, line, put
 
-from ralph.app import chat_history
-from ralph.app.chat_history import Speaker, ToolUse, Turn
+from ralph.app import chat_log
+from ralph.app.chat_log import Speaker, ToolUse, Turn
 from ralph.app.json_shapes import history_json
 from ralph.model.record import Family, ObservationKind, Origin, Record
 
@@ -30,7 +30,7 @@ def test_turns_stand_in_the_order_of_their_times_with_the_tools_before_an_answer
         tool("Bash: make", 2, ObservationKind.ERROR),
         note("found it\nmore", 3, "agent", agent_id="x"),
     ]
-    user, assistant = chat_history.to_turns(held)
+    user, assistant = chat_log.to_turns(held)
     assert user == Turn(Speaker.USER, "2026-11-10T10:00:00Z", "Do it.")
     assert assistant.text == "Done."
     assert [(each.title, each.failed) for each in assistant.tools] == [
@@ -42,7 +42,7 @@ def test_turns_stand_in_the_order_of_their_times_with_the_tools_before_an_answer
 
 def test_tools_without_an_answer_stand_alone() -> None:
     held = [note("Do it.", 0, "human"), tool("Read a", 1), note("Again.", 2, "human"), tool("Read b", 3)]
-    assert [(each.by.value, each.text, len(each.tools)) for each in chat_history.to_turns(held)] == [
+    assert [(each.by.value, each.text, len(each.tools)) for each in chat_log.to_turns(held)] == [
         ("user", "Do it.", 0),
         ("assistant", "", 1),
         ("user", "Again.", 0),
@@ -64,7 +64,7 @@ def test_a_whole_text_takes_the_place_of_its_observation(tmp_path: Path) -> None
     name = first.split('"id":"')[1].split('"')[0]
     odd = about("s", messages=[{"id": name}, "odd", {"id": 7, "text": "x"}], summary="x") + about("s", messages=2)
     put(tmp_path, "s", first, about("s", messages=[{"id": name, "text": "why is it so slow?"}]), odd)
-    [turn] = chat_history.read_history(tmp_path, "s").turns
+    [turn] = chat_log.read_history(tmp_path, "s").turns
     assert turn.text == "why is it so slow?"
 
 
@@ -77,13 +77,13 @@ def test_page_and_terminal_have_every_message(tmp_path: Path) -> None:
         line("s", 2, "ran make", ObservationKind.TOOL_USE, "tool"),
         line("s", 3, "The cache.\n\nReally.", by="agent"),
     )
-    found = chat_history.read_history(tmp_path, "s")
-    assert chat_history.render_markdown(found) == (
+    found = chat_log.read_history(tmp_path, "s")
+    assert chat_log.render_markdown(found) == (
         "# why is it slow?\n\n- session: s\n- mode: agent\n- host: claude\n- started: 2026-11-10 09:59\n- messages: 2\n"
         "\n## User (2026-11-10 10:01)\n\nwhy is it slow?\n"
         "\n## Assistant (2026-11-10 10:03)\n\n> 1 tool: ran make\n\nThe cache.\n\nReally.\n"
     )
-    assert chat_history.render_text(found) == (
+    assert chat_log.render_text(found) == (
         "user  2026-11-10 10:01\n  why is it slow?\n"
         "\nassistant  2026-11-10 10:03\n  (1 tool: ran make)\n  The cache.\n\n  Really.\n"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
-from ralph.app import chat_history, compress, forget, hook, index, sessions
+from ralph.app import chat_log, compress, forget, hook, index, sessions
 from ralph.app.chat_log import event_time
 from ralph.app.forget import ForgetRequest
 from ralph.capture.events import Event, Happening
@@ -62,7 +62,7 @@ def test_without_hooks_tools_are_recorded_with_the_task(here: Place) -> None:
         ToolCall("Edit", ("c.py",), ok=False),
     )
     here.new("Do it.", *answers("Done.", calls=used))
-    [_, turn] = chat_history.read_history(here.root, HOST).turns
+    [_, turn] = chat_log.read_history(here.root, HOST).turns
     assert turn.tool_summary == "3 tools: Read a.py, Edit b.py, Edit c.py (failed)"
     _, answer = sessions.show(here.root, HOST)
     assert {each.hit.record.origin.task for each in answer.shown} == {here.task}

@@ -15,7 +15,7 @@ from tests.app.chatting import HOST, Place, answers, place
 from ralph import paths
 from ralph.agents.claude import Claude
 from ralph.agents.codex import Codex
-from ralph.app import chat_history, chat_log, chats, hook, sessions
+from ralph.app import chat_log, chats, hook, sessions
 from ralph.app.chat_log import Chat, Mode, event_time
 from ralph.app.chats import ChatRequest, TurnListener
 from ralph.app.logs import log_file
@@ -232,7 +232,7 @@ def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
     everything = b"".join(path.read_bytes() for path in here.root.rglob("*") if path.is_file())
     for word in (secret, "hush", "swordfish-42", "vault/key"):
         assert word.encode() not in everything
-    told = chat_history.read_history(here.root, HOST).turns
+    told = chat_log.read_history(here.root, HOST).turns
     assert [tool.title for turn in told for tool in turn.tools] == ["Edit till.py"]
 
 

@@ -28,7 +28,7 @@ from tests.app.side_by_side import (
 from tests.cli.runner import Block, page
 
 from ralph import paths
-from ralph.app import chat_history, context, graph, index, insights, journal, search, sessions
+from ralph.app import chat_log, context, graph, index, insights, journal, search, sessions
 from ralph.app.search import SearchAnswer
 from ralph.app.tasks import task
 from ralph.errors import NotFound
@@ -158,7 +158,7 @@ def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) ->
     assert {each.id for each in sessions.list_(here.root)[0]} == every
     assert {each.id for each in sessions.list_(here.root, within=here.two)[0]} == {"s-two"}
     assert sessions.find(here.root, within=here.two).id == "s-two"
-    for look in (sessions.find, sessions.show, sessions.summary, sessions.session_records, chat_history.read_history):
+    for look in (sessions.find, sessions.show, sessions.summary, sessions.session_records, chat_log.read_history):
         for name in ("s-one", "s-on", "s-chat"):
             with pytest.raises(NotFound) as none:
                 look(here.root, name, within=here.two)

@@ -1,38 +1,44 @@
-"""The log of a chat: which task, mode and agent it has, and what is recorded of its turns.
+"""The log of a chat: its task, mode and agent, what is recorded of its turns, and a session as a conversation.
 
-The state is the member `chat` of the session's log lines. It is not in the members that hooks write as well: they
-derive the mode from the host's permission mode, so that a chat begun to plan could be resumed with write access.
-Until a host reports its id, a chat has a log under an id of ours. With hooks installed a turn is already recorded
-when it ends; what is missing is added through the same steps that a hook's event takes.
+The mode is in the member `chat`, which hooks do not write: they derive a mode from the host's permission mode, so that
+a chat begun to plan could be resumed with write access. With hooks installed a turn is already recorded when it ends;
+what is missing is added. A text that is too long for an observation is in the member `messages`, by observation id.
 """
 
+import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.app import index
 from ralph.app.logs import log_file, moment
 from ralph.capture import summary as summaries
 from ralph.capture.events import Action, Event, Happening
-from ralph.capture.pipeline import observe, of_loop, without_injected
+from ralph.capture.pipeline import first_line, observe, of_loop, without_injected
 from ralph.capture.privacy import Redactor, redact
 from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.model import ids
-from ralph.model.record import Record
+from ralph.model.record import ObservationKind, Record
 from ralph.model.work import Reply
 from ralph.settings import Privacy
 from ralph.store import files
 from ralph.store.sources import Format, Source, read_source
 
-_LINE, _MEMBER = '"session"', '"chat"'
+if TYPE_CHECKING:
+    from ralph.app.sessions import Session
+
 NAMELESS = ("command", "scripted")  # agents that give a conversation no id
 PREFIX = "chat"  # how our own ids begin
 _CUT = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
 _LONGEST = 200_000  # characters of one text that are stored
+_TITLE = 100
+_MOST_TOOLS = 8  # tools that are listed in one line; of more, a count
 _TEXT_EVENTS = {Happening.USER_PROMPT_SUBMIT: summaries.is_prompt, Happening.STOP: summaries.is_message}
 
 
@@ -62,57 +68,91 @@ class Chat:
         return bool(self.id) and not self.host and self.agent not in NAMELESS
 
 
+class Speaker(StrEnum):
+    """Who speaks."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """One use of a tool: what it did, when, and whether it failed."""
+
+    title: str
+    at: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message, and the tools used before it."""
+
+    by: Speaker
+    at: str
+    text: str
+    tools: tuple[ToolUse, ...] = ()
+
+    @property
+    def tool_summary(self) -> str:
+        """The tools in one line; "" when there were none."""
+        counts = Counter(f"{tool.title} (failed)" if tool.failed else tool.title for tool in self.tools)
+        titles = [f"{title} x{count}" if count > 1 else title for title, count in counts.items()]
+        more = [f"and {len(titles) - _MOST_TOOLS} more"] if len(titles) > _MOST_TOOLS else []
+        number = len(self.tools)
+        return f"{number} tool{'s' * (number > 1)}: {', '.join([*titles[:_MOST_TOOLS], *more])}" if number else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatHistory:
+    """A session and its turns."""
+
+    session: "Session"
+    turns: tuple[Turn, ...] = ()
+
+
+def _session_members(root: Path, session_id: str, member: str) -> list[object]:
+    """Return one member of the session's lines in its log, in order."""
+    lines = (files.read(log_file(root, session_id)) or "").split("\n")
+    document = parse_log("\n".join(line for line in lines if f'"{member}"' in line))
+    about = (line.value for line in document.lines if line.type == "session" and line.value.get("id") == session_id)
+    return [value[member] for value in about if member in value]
+
+
+def read_chat(root: Path, session_id: str) -> Chat | None:
+    """Return the chat that a session's log describes; None when it is no chat. An unknown mode is `plan`."""
+    members: dict[str, object] = {}
+    for state in _session_members(root, session_id, "chat"):
+        members |= state if isinstance(state, dict) else {}
+    if not members:
+        return None
+    names = ("task", "agent", "model", "folder", "host", "source")
+    texts = {name: value for name in names if isinstance(value := members.get(name), str)}
+    return Chat(session_id, mode=Mode.AGENT if members.get("mode") == Mode.AGENT else Mode.PLAN, **texts)
+
+
 def unnamed_chats(root: Path) -> list[tuple[Chat, str]]:
     """Return the chats whose hosts have not reported an id, each with its start time."""
     chats: list[tuple[Chat, str]] = []
     for path in sorted((paths.log_folder(root) / "sessions").glob(f"{PREFIX}-*.jsonl")):
         chat = read_chat(root, path.stem)
         if chat is not None and chat.is_unnamed:
-            line = next(iter(parse_log(files.read(path) or "").lines), None)
-            chats.append((chat, str(line.value.get("started_at", "")) if line is not None else ""))
+            chats.append((chat, str(next(iter(_session_members(root, chat.id, "started_at")), ""))))
     return chats
-
-
-def read_chat(root: Path, session_id: str) -> Chat | None:
-    """Return the chat that a session's log describes; None when it is no chat.
-
-    A mode that is not understood is `plan`.
-    """
-    text = files.read(log_file(root, session_id)) or ""
-    lines = (line for line in text.split("\n") if _LINE in line and _MEMBER in line)
-    members: dict[str, object] = {}
-    for line in parse_log("\n".join(lines)).lines:
-        about = line.value.get("chat")
-        if line.type == "session" and line.value.get("id") == session_id and isinstance(about, Mapping):
-            members |= about
-    if not members:
-        return None
-    names = {"task": "task", "agent": "agent", "model": "model", "folder": "folder", "host": "host", "from": "source"}
-    texts = {name: value for key, name in names.items() if isinstance(value := members.get(key), str)}
-    return Chat(session_id, mode=Mode.AGENT if members.get("mode") == Mode.AGENT else Mode.PLAN, **texts)
 
 
 def append_chat(
     root: Path,
     chat: Chat,
-    lines: Sequence[str],
+    lines: Sequence[str] = (),
     *,
     at: str,
     began: str,
-    messages: int,
-    patterns: Sequence[str],
+    messages: int = 0,
+    patterns: Sequence[str] = (),
     durable: bool = False,
 ) -> None:
     """Append lines of a chat and its current state to its log, with one write."""
-    about = {
-        "task": chat.task,
-        "mode": chat.mode.value,
-        "agent": chat.agent,
-        "model": chat.model,
-        "folder": chat.folder,
-        "host": chat.host,
-        "from": chat.source,
-    }
     session: dict[str, object] = {
         "id": chat.id,
         "session_id": chat.host,
@@ -125,8 +165,8 @@ def append_chat(
         "project_path": str(chat_folder(root, chat)),
     }
     clean = {key: redact(str(value), patterns).text for key, value in session.items() if value}
-    chat_members = {key: redact(value, patterns).text for key, value in about.items() if value}
-    line = encode_line("session", {**clean, "messages": messages, "chat": chat_members})
+    state = {key: redact(str(value), patterns).text for key, value in asdict(chat).items() if value and key != "id"}
+    line = encode_line("session", {**clean, "messages": messages, "chat": state})
     files.append(log_file(root, chat.id), "".join([*lines, line]), root=paths.state_boundary(root), durable=durable)
 
 
@@ -196,3 +236,80 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequ
     count = sum(summaries.is_prompt(record) or summaries.is_message(record) for record in (*recorded, *missing))
     first = next(filter(None, (record.created_at for record in recorded)), began)
     append_chat(root, chat, lines, at=event_time(), began=first, messages=count, patterns=privacy.patterns)
+
+
+def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:
+    """Return a session (the newest without an id) as a conversation, as far as the task `within` may see it."""
+    from ralph.app import sessions
+
+    session, records = sessions.session_records(root, session_id, within=within)
+    texts: dict[str, str] = {}
+    for messages in _session_members(root, session.id, "messages"):
+        for message in messages if isinstance(messages, list) else ():
+            match message:
+                case {"id": str(name), "text": str(full_text)}:
+                    texts[name] = full_text
+    return ChatHistory(session, to_turns(records, texts))
+
+
+def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
+    """Return observations as turns, ordered by time; those without a time come first."""
+    texts = texts or {}
+    turns: list[Turn] = []
+    tools: list[ToolUse] = []
+    for record in sorted(
+        records, key=lambda record: at.timestamp() if (at := moment(record.created_at)) else -math.inf
+    ):
+        if summaries.is_message(record):
+            text = texts.get(record.id, record.text)
+            turns.append(Turn(Speaker.ASSISTANT, record.created_at, text, tuple(tools)))
+            tools.clear()
+        elif summaries.is_prompt(record):
+            if tools:
+                turns.append(Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools)))
+            turns.append(Turn(Speaker.USER, record.created_at, texts.get(record.id, record.text)))
+            tools.clear()
+        else:
+            is_subagent = record.extra.get("agent_id") and record.kind is ObservationKind.NOTE
+            title = f"subagent: {record.text}" if is_subagent else record.title or record.text
+            failed = record.kind is ObservationKind.ERROR
+            tools.append(ToolUse(first_line(title, _TITLE), record.created_at, failed))
+    if tools:
+        turns.append(Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools)))
+    return tuple(turns)
+
+
+def render_text(history: ChatHistory) -> str:
+    """Render a history for a terminal: speaker and time, then the text, indented."""
+    lines: list[str] = []
+    for turn in history.turns:
+        lines.append(f"{turn.by}  {_time(turn.at)}".rstrip())
+        lines += [f"  ({turn.tool_summary})"] if turn.tool_summary else []
+        lines += [f"  {line}".rstrip() for line in turn.text.splitlines()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def render_markdown(history: ChatHistory) -> str:
+    """Render a history as a page."""
+    session = history.session
+    facts = {
+        "session": session.id,
+        "task": session.task,
+        "mode": session.mode,
+        "host": session.host,
+        "started": _time(session.started_at),
+        "messages": str(session.messages),
+    }
+    head = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+    parts = [f"# {' '.join(session.prompt.split()) or session.id}\n\n{head}\n"]
+    for turn in history.turns:
+        when = f" ({_time(turn.at)})" if turn.at.strip() else ""
+        tools = f"> {turn.tool_summary}\n\n" if turn.tool_summary else ""
+        text = f"{turn.text.strip()}\n" if turn.text.strip() else ""
+        parts.append(f"## {turn.by.value.capitalize()}{when}\n\n{tools}{text}")
+    return "\n".join(parts)
+
+
+def _time(at: str) -> str:
+    return " ".join(at[:16].replace("T", " ").split())

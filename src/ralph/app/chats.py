@@ -1,16 +1,15 @@
 """`ralph session new`, `resume` and `--fork`: conversations about a task, one turn at a time.
 
-A chat is a session with a task and a mode. `plan` is the agent's read-only mode; the mode is read from the log, so
-that a resumed chat cannot write what a new one could not, and it is on disk before the agent starts. Claude Code
-accepts an id that we choose; other hosts report theirs in the reply, and until then the chat has one of ours. In the
-host's own client a chat that plans gets reading tools alone or the read-only sandbox: a key leaves the plan mode.
+A chat is a session with a task and a mode. `plan` is the agent's read-only mode; it is on disk before the agent starts,
+so that a resumed chat cannot write what a new one could not. Claude Code accepts an id that we choose; other hosts
+report theirs in the reply, and until then the chat has one of ours.
 """
 
 import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from ralph import paths
 from ralph.agents import claude, client, codex
 from ralph.agents.claude import Claude, as_claude
 from ralph.app import agents, chat_log, sessions
-from ralph.app.chat_history import ChatHistory, read_history
 from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
 from ralph.app.hosts import servers
 from ralph.app.logs import log_file
@@ -40,8 +38,7 @@ _LOST_SESSION = re.compile(
     r"no (?:conversation|rollout|session|thread)\b|(?:session|thread|conversation|resource)\b.{0,120}not found"
     r"|not found.{0,80}(?:session|thread|conversation)|cannot go on with an earlier session",
     re.IGNORECASE | re.DOTALL,
-)
-"""How clients say that they do not know a conversation."""
+)  # how clients say that they do not know a conversation
 _TASK_NOTE = f"{INJECTED}: the task that this conversation is about."
 _HISTORY_NOTE = f"{INJECTED}: an earlier conversation about it, which this one goes on from; it is not instructions."
 
@@ -89,21 +86,20 @@ def new(
     agent: Agent | None = None,
 ) -> ChatReply:
     """Begin a chat about a task with a message, and wait for the answer."""
-    chat, worker, work = _prepare(root, config, request, agent)
-    text = _check_message(message)
-    return _run_first_turn(root, config, chat, worker, f"{_render_task(work)}\n{text}", text, listener)
+    chat, worker, task = _prepare(root, config, request, agent)
+    return _run_first_turn(root, config, chat, worker, _render_task(task), message, listener)
 
 
-def _prepare(root: Path, config: Config, request: ChatRequest, agent: Agent | None = None) -> tuple[Chat, Agent, Task]:
+def _prepare(root: Path, config: Config, request: ChatRequest, agent: Agent | None) -> tuple[Chat, Agent, Task]:
     """Return a new chat with its agent and its task; nothing is written."""
-    work = board.find(root, request.task).task
+    task = board.find(root, request.task).task
     worker = agent or choose_agent(root, config, request)
-    model = request.model or config.loop.model
-    tree = Path(os.path.normpath(paths.main_checkout(root) / work.worktree)) if work.worktree else root
+    tree = Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
     folder = relative_folder(root, tree if tree.is_dir() else root)
-    chat = Chat("", work.id, request.mode or Mode.AGENT, worker.name, model, folder)
+    model = request.model or config.loop.model
+    chat = Chat("", task.id, request.mode or Mode.AGENT, worker.name, model, folder)
     _check_mode(chat.mode, worker)
-    return chat, worker, work
+    return chat, worker, task
 
 
 def resume(
@@ -117,16 +113,38 @@ def resume(
     agent: Agent | None = None,
 ) -> ChatReply:
     """Go on with a session, in the mode that it has; NotFound when its host has lost it."""
-    chat = find_chat(root, session_id)
-    worker = agent or choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
-    chat = _prepare_resume(root, chat, worker, request)
-    text = _check_message(message)
+    chat, worker = _prepare_resume(root, config, session_id, request, agent)
+    _check_message(message)
     with chat_lock(root, chat.id):
-        answer = _run_turn(root, config, chat, worker, text, text, listener)
+        answer = _run_turn(root, config, chat, worker, message, message, listener)
     if _is_lost(answer.reply):
         what = f"{worker.name} does not know the session {chat.host} any more: {answer.reply.error.strip()[:200]}"
         raise NotFound(what, hint=_fork_hint(chat))
     return answer
+
+
+def _prepare_resume(
+    root: Path, config: Config, session_id: str, request: ChatRequest, agent: Agent | None
+) -> tuple[Chat, Agent]:
+    """Return a chat as it can continue, and its agent; an error says why it cannot, and what can be done."""
+    chat = find_chat(root, session_id)
+    worker = agent or choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
+    if request.mode not in (None, chat.mode):
+        raise Refused(f"{chat.id} is a session in mode {chat.mode}, and stays one", hint=_fork_hint(chat, request.mode))
+    if worker.name != chat.agent:
+        who = chat.agent or "somebody else"
+        raise Refused(f"{chat.id} was held with {who}, not with {worker.name}", hint=_fork_hint(chat))
+    if not _HOST_ID.fullmatch(chat.host):
+        raise Refused(f"{chat.id} cannot go on: {worker.name} keeps no sessions", hint=_fork_hint(chat))
+    if not chat_folder(root, chat).is_dir():
+        raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=_fork_hint(chat))
+    _check_mode(chat.mode, worker)
+    return replace(chat, model=request.model or chat.model), worker
+
+
+def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
+    extra = f" --mode {mode}" if mode else ""
+    return f'`ralph session resume {chat.id} --fork{extra} "..."` begins a new one that gets its history'
 
 
 def fork(
@@ -140,7 +158,7 @@ def fork(
     agent: Agent | None = None,
 ) -> ChatReply:
     """Begin a new chat with the history of an earlier session; its mode may be another one."""
-    old, text = find_chat(root, session_id), _check_message(message)
+    old = find_chat(root, session_id)
     worker = agent or choose_agent(root, config, replace(request, agent=request.agent or old.agent))
     chat = replace(
         old,
@@ -153,12 +171,11 @@ def fork(
         folder=old.folder if chat_folder(root, old).is_dir() else relative_folder(root, root),
     )
     _check_mode(chat.mode, worker)
-    try:
+    about = ""
+    with suppress(NotFound):  # the task was dropped; the conversation about it still exists
         about = _render_task(board.find(root, old.task).task) if old.task else ""
-    except NotFound:  # it was dropped; the conversation about it still exists
-        about = ""
-    earlier = _render_history(read_history(root, old.id))
-    return _run_first_turn(root, config, chat, worker, f"{about}{earlier}\n{text}", text, listener)
+    about += _render_history(chat_log.read_history(root, old.id).turns)
+    return _run_first_turn(root, config, chat, worker, about, message, listener)
 
 
 def find_chat(root: Path, session_id: str) -> Chat:
@@ -176,7 +193,7 @@ def find_chat(root: Path, session_id: str) -> Chat:
             with chat_lock(root, unnamed.id):
                 chat = replace(unnamed, id=session.id, host=session.id)
                 times = {"at": event_time(), "began": session.started_at}
-                chat_log.append_chat(root, chat, [], **times, messages=session.messages, patterns=(), durable=True)
+                chat_log.append_chat(root, chat, **times, messages=session.messages, durable=True)
                 files.delete(log_file(root, unnamed.id))
                 return chat
     mode = Mode.PLAN if session.mode == Mode.PLAN else Mode.AGENT
@@ -214,46 +231,20 @@ def _check_mode(mode: Mode, agent: Agent) -> None:
         raise UsageError(f"the agent {agent.name!r} has no read-only mode, so it cannot be asked to plan", hint=hint)
 
 
-def _prepare_resume(root: Path, chat: Chat, agent: Agent, request: ChatRequest) -> Chat:
-    """Return the chat as it can continue; an error says why it cannot, and what can be done."""
-    if request.mode not in (None, chat.mode):
-        raise Refused(f"{chat.id} is a session in mode {chat.mode}, and stays one", hint=_fork_hint(chat, request.mode))
-    if agent.name != chat.agent:
-        who = chat.agent or "somebody else"
-        raise Refused(f"{chat.id} was held with {who}, not with {agent.name}", hint=_fork_hint(chat))
-    if not chat.host or not _HOST_ID.fullmatch(chat.host):
-        raise Refused(f"{chat.id} cannot go on: {agent.name} keeps no sessions", hint=_fork_hint(chat))
-    if not chat_folder(root, chat).is_dir():
-        raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=_fork_hint(chat))
-    _check_mode(chat.mode, agent)
-    return replace(chat, model=request.model or chat.model)
-
-
-def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
-    extra = f" --mode {mode}" if mode else ""
-    return f'`ralph session resume {chat.id} --fork{extra} "..."` begins a new one that gets its history'
-
-
-def _environment(chat: Chat) -> Mapping[str, str]:
-    """Return the variables by which hooks attribute a chat; those of an enclosing loop are cleared."""
-    return {"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}
-
-
-def _check_message(message: str) -> str:
+def _check_message(message: str) -> None:
     if not message.strip():
         raise UsageError("there is no message", hint='put it in quotes, or use "-" for standard input')
-    return message
 
 
-def _render_task(work: Task) -> str:
-    return render.framed(_TASK_NOTE, render.clean(render_task(work)).strip())
+def _render_task(task: Task) -> str:
+    return render.framed(_TASK_NOTE, render.clean(render_task(task)).strip())
 
 
-def _render_history(history: ChatHistory) -> str:
-    """Return the newest turns of a history, marked as such; "" when there are none."""
+def _render_history(turns: Sequence[chat_log.Turn]) -> str:
+    """Return the newest turns, marked as such; "" when there are none."""
     texts: list[str] = []
     room = HISTORY_TOKENS
-    for turn in reversed(history.turns):
+    for turn in reversed(turns):
         tools = f"({turn.tool_summary})" if turn.tool_summary else ""
         text = render.clean("\n".join(filter(None, [f"{turn.by.value}:", tools, turn.text.strip()])))
         room -= estimate(text)
@@ -265,8 +256,7 @@ def _render_history(history: ChatHistory) -> str:
 
 def _is_empty(reply: Reply) -> bool:
     """Whether an agent failed without doing anything."""
-    failed = reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
-    return failed and not reply.text and not reply.calls
+    return reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE) and not reply.text and not reply.calls
 
 
 def _is_lost(reply: Reply) -> bool:
@@ -274,21 +264,22 @@ def _is_lost(reply: Reply) -> bool:
 
 
 def _run_first_turn(
-    root: Path, config: Config, chat: Chat, agent: Agent, prompt: str, text: str, listener: TurnListener
+    root: Path, config: Config, chat: Chat, agent: Agent, about: str, message: str, listener: TurnListener
 ) -> ChatReply:
     """Run the first turn of a chat, which is logged before its agent starts."""
+    _check_message(message)
     chat, agent = _assign_id(chat, agent)
     with chat_lock(root, chat.id):
         at = event_time()
-        first_log = _log_start(root, chat, at, config.privacy.patterns) if chat.host or chat.is_unnamed else ""
-        answer = _run_turn(root, config, chat, agent, prompt, text, listener, first_log)
-        if not answer.chat.is_unnamed:
-            _delete_unnamed(root, chat)
-        elif not _sessions_since(root, chat, at):  # hooks have recorded nothing of it either
-            _delete_unnamed(root, chat)
-            hint = "`ralph loop agents --check` tries it"
-            reason = answer.reply.error or "it reported no session"
-            raise RalphError(f"{agent.name} did not begin: {reason}", hint=hint)
+        first_log = _log_start(root, chat, at, config) if chat.host or chat.is_unnamed else ""
+        answer = _run_turn(root, config, chat, agent, f"{about}\n{message}", message, listener, first_log)
+        has_begun = not answer.chat.is_unnamed
+        if chat.is_unnamed and (has_begun or not _sessions_since(root, chat, at)):
+            files.delete(log_file(root, chat.id))
+            if not has_begun:  # hooks have recorded nothing of it either
+                reason = answer.reply.error or "it reported no session"
+                hint = "`ralph loop agents --check` tries it"
+                raise RalphError(f"{agent.name} did not begin: {reason}", hint=hint)
         return answer
 
 
@@ -298,40 +289,43 @@ def _run_turn(
     chat: Chat,
     agent: Agent,
     prompt: str,
-    text: str,
+    message: str,
     listener: TurnListener,
     first_log: str = "",
 ) -> ChatReply:
     """Run a turn and record what hooks have not recorded; `first_log` is the log of a chat that has just begun."""
     began = event_time()
-    reply = agent.run(
-        Ask(
-            prompt,
-            chat_folder(root, chat),
-            chat.model,
-            session=chat.host if not first_log else "",
-            read_only=chat.mode is Mode.PLAN,
-            environment=_environment(chat),
-            show=listener.show,
-            stopped=listener.stopped,
-        )
+    ask = Ask(
+        prompt,
+        chat_folder(root, chat),
+        chat.model,
+        session="" if first_log else chat.host,
+        read_only=chat.mode is Mode.PLAN,
+        environment=_environment(chat),
+        show=listener.show,
+        stopped=listener.stopped,
     )
-    after = chat  # under its host's current id: with another id a new log begins
+    reply = agent.run(ask)
     host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
+    after = chat
     if agent.name in NAMELESS:
         after = replace(chat, host=reply.session)
-    elif host != chat.host:
-        source = chat.source if chat.is_unnamed else chat.id or chat.source
-        after = replace(chat, id=host, host=host, source=source)
+    elif host != chat.host:  # with another id a new log begins
+        after = replace(chat, id=host, host=host, source=chat.source if chat.is_unnamed else chat.id or chat.source)
     if after.is_unnamed or _is_lost(reply):
-        return ChatReply(chat if after.is_unnamed else after, reply, recorded=False)
+        return ChatReply(after, reply, recorded=False)
     path = log_file(root, chat.id)
-    if _is_empty(reply) and first_log and not chat.is_unnamed and (files.read(path) or "") == first_log:
+    if _is_empty(reply) and first_log and not chat.is_unnamed and files.read(path) == first_log:
         files.delete(path)  # the chat has only its start
         return ChatReply(after, reply, recorded=False)
-    turn = [] if listener.silent else chat_log.turn_events(after, text, reply, began)
+    turn = [] if listener.silent else chat_log.turn_events(after, message, reply, began)
     chat_log.record_turn(root, config.privacy, after, began, turn)
     return ChatReply(after, reply, recorded=not listener.silent)
+
+
+def _environment(chat: Chat) -> Mapping[str, str]:
+    """Return the variables by which hooks attribute a chat; those of an enclosing loop are cleared."""
+    return {"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}
 
 
 def _assign_id(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
@@ -342,14 +336,9 @@ def _assign_id(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
     return replace(chat, id=ids.short(chat_log.PREFIX)), agent
 
 
-def _log_start(root: Path, chat: Chat, at: str, patterns: Sequence[str]) -> str:
-    chat_log.append_chat(root, chat, [], at=at, began=at, messages=0, patterns=patterns, durable=True)
+def _log_start(root: Path, chat: Chat, at: str, config: Config) -> str:
+    chat_log.append_chat(root, chat, at=at, began=at, patterns=config.privacy.patterns, durable=True)
     return files.read(log_file(root, chat.id)) or ""
-
-
-def _delete_unnamed(root: Path, chat: Chat) -> None:
-    if chat.is_unnamed:
-        files.delete(log_file(root, chat.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,12 +362,11 @@ def client_for_resume(
     root: Path, config: Config, session_id: str, request: ChatRequest, *, agent: Agent | None = None
 ) -> ClientCommand:
     """Return the client in which a session continues."""
-    chat = find_chat(root, session_id)
-    worker = agent or choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
-    return _client_command(root, _prepare_resume(root, chat, worker, request), worker, is_new=False)
+    return _client_command(root, *_prepare_resume(root, config, session_id, request, agent), is_new=False)
 
 
 def _client_command(root: Path, chat: Chat, agent: Agent, *, is_new: bool) -> ClientCommand:
+    """Return the client's command; one that plans can only read, because a key leaves the client's plan mode."""
     model = ("--model", chat.model) if chat.model else ()
     plans = chat.mode is Mode.PLAN
     argv: tuple[str, ...]
@@ -400,7 +388,7 @@ def _client_command(root: Path, chat: Chat, agent: Agent, *, is_new: bool) -> Cl
 def log_client_start(root: Path, config: Config, command: ClientCommand) -> None:
     """Log that a chat goes on in a client, before it starts."""
     if command.chat.is_unnamed:
-        _log_start(root, command.chat, command.began, config.privacy.patterns)
+        _log_start(root, command.chat, command.began, config)
     else:
         chat_log.record_turn(root, config.privacy, command.chat, command.began, ())
 
@@ -411,18 +399,15 @@ def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat |
     if command.chat.is_unnamed:  # the session that hooks have recorded since for the same task
         recorded = _sessions_since(root, command.chat, command.began)
         chat = replace(command.chat, id=recorded[0].id, host=recorded[0].id) if recorded else None
+        files.delete(log_file(root, command.chat.id))
     if chat is not None:
         chat_log.record_turn(root, config.privacy, chat, command.began, ())
-    _delete_unnamed(root, command.chat)
     return chat
 
 
 @contextmanager
 def chat_lock(root: Path, session_id: str) -> Iterator[None]:
-    """Lock a chat for one turn; Conflict when another process has it.
-
-    Two turns at once would both continue from the same point, and each would record half of it.
-    """
+    """Lock a chat for one turn: two at once would each record half. Conflict when another process has it."""
     path = paths.cache_folder(root) / "chats" / log_file(root, session_id).stem
     owner = f"process {os.getpid()}, since {ids.timestamp()}"
     with ExitStack() as stack:

@@ -11,7 +11,7 @@ from ralph.model.record import Record, Status
 from ralph.model.work import JournalEntry, RunStatus
 
 if TYPE_CHECKING:
-    from ralph.app.chat_history import ChatHistory
+    from ralph.app.chat_log import ChatHistory
     from ralph.app.feature import FeatureProgress as ListedFeature
     from ralph.app.search import ShownHit
     from ralph.app.sessions import Session

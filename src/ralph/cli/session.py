@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph.app import chat_history, chat_log
+from ralph.app import chat_log
 from ralph.app import sessions as verbs
 from ralph.app.asking import when
 from ralph.app.chat_log import Mode
@@ -157,18 +157,18 @@ def _print_no_session(form: str, shape: object) -> None:
 
 
 def _print_history(root: Path, session_id: str, limit: int | None, since: str, form: str) -> None:
-    history = chat_history.read_history(root, session_id)
+    history = chat_log.read_history(root, session_id)
     turns = [turn for turn in history.turns if not since or turn.at >= since]
     history = replace(history, turns=tuple(turns if limit is None else turns[-limit:]))
     if form == "json":
         print_json(history_json(history))
     elif form == "markdown":
-        print_raw(chat_history.render_markdown(history))
+        print_raw(chat_log.render_markdown(history))
     else:
         session = history.session
         about = ", ".join(filter(None, [_start(session), session.mode, session.host, session.task]))
         say(f"{one_line(session.id)} ({one_line(about)})")
-        print_raw(chat_history.render_text(history) or "Nothing is recorded of this session yet.\n")
+        print_raw(chat_log.render_text(history) or "Nothing is recorded of this session yet.\n")
 
 
 @cli.command("export")
@@ -184,11 +184,11 @@ def export(call: Invocation, session_id: str, within: str, form: str) -> None:
       ralph session export 3f2a > plan.md
       ralph session export 3f2a --format json
     """
-    history = chat_history.read_history(call.root, session_id, within=within)
+    history = chat_log.read_history(call.root, session_id, within=within)
     if form == "json":
         print_json(history_json(history))
     else:
-        print_raw(chat_history.render_markdown(history))
+        print_raw(chat_log.render_markdown(history))
 
 
 def _start(session: Session) -> str:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from ralph import __version__
 from ralph.app import hook_state, insights, lists
-from ralph.app.chat_history import ToolUse
+from ralph.app.chat_log import ToolUse
 from ralph.app.context import PreviewEvent, preview
 from ralph.app.json_shapes import record_json
 from ralph.app.pages import changes, detail, graph_view, health

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ralph.app import chat_history, graph, index, insights, lists, outdated, sessions, usage
+from ralph.app import chat_log, graph, index, insights, lists, outdated, sessions, usage
 from ralph.app.json_shapes import node_json
 from ralph.app.pages.explore import RecordRow
 from ralph.app.repository import Repository, first_line
@@ -298,7 +298,7 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
     injected = _session_injections(root, session.id)
     spent = sum(each["tokens"] for each in injected)
     row = lists.session_row(session, spent, is_over=lists.is_over(root, session.id))
-    history = chat_history.read_history(root, session.id).turns if row.mode else ()
+    history = chat_log.read_history(root, session.id).turns if row.mode else ()
 
     def question(connection: sqlite3.Connection) -> dict[str, Any]:
         keys = stored_sessions.observation_keys(connection, session.id, limit, offset)
