@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import ralph
-from ralph.app.hosts import hosts
-from ralph.app.hosts.hosts import HookProgram, Host, hook_events, hook_settings
+from ralph.app import hosts
+from ralph.app.hosts import HookProgram, Host, hook_events, hook_settings
 from ralph.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]

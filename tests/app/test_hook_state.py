@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ralph.app import hook_state
-from ralph.app.hosts import install
-from ralph.app.hosts.hosts import HookProgram, Host, InstallScope
-from ralph.app.hosts.install import InstallTarget
+from ralph.app import hosts as install
+from ralph.app.hosts import HookProgram, Host, InstallScope, InstallTarget
 
 
 @pytest.fixture

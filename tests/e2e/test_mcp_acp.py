@@ -19,7 +19,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.scripted import say
 
 from ralph.agents.acp import Acp
-from ralph.app.hosts import servers
+from ralph.app import mcp_servers as servers
 from ralph.model.work import Ask, StopReason
 
 pytestmark = pytest.mark.e2e

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ralph.app.hosts.hosts import HookProgram, Host, hook_events, hook_settings
+from ralph.app.hosts import HookProgram, Host, hook_events, hook_settings
 from ralph.errors import Conflict, Unreadable
 from ralph.formats.host_files import (
     has_current_hooks,

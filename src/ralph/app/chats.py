@@ -17,8 +17,8 @@ from ralph import paths
 from ralph.agents import claude, client, codex
 from ralph.agents.claude import Claude, as_claude
 from ralph.app import agents, chat_log, sessions
+from ralph.app import mcp_servers as servers
 from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
-from ralph.app.hosts import servers
 from ralph.app.logs import log_file
 from ralph.app.tasks import board
 from ralph.context import render

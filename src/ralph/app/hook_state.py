@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import config, paths
-from ralph.app.hosts import install
-from ralph.app.hosts.hosts import Host, InstallScope, has_comments, settings_file
+from ralph.app import hosts as install
+from ralph.app.hosts import Host, InstallScope, settings_file
 from ralph.config import Layer, Loaded
 from ralph.errors import Conflict, RalphError, Refused
 from ralph.formats.host_files import is_ralph_hook, ralph_hooks
@@ -211,7 +211,7 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
         for scope in InstallScope:
             with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
                 file = settings_file(host, scope, root, env)
-                entries = ralph_hooks(files.read(file), comments=has_comments(host))
+                entries = ralph_hooks(files.read(file), comments=host.has_comments)
                 programs = dict.fromkeys(word for entry in entries for word in _programs(entry.group))
                 if entries:
                     installed.setdefault(str(file), Installed(host.value, scope.value, file, tuple(programs)))

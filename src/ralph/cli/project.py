@@ -12,9 +12,9 @@ import click
 
 from ralph import paths
 from ralph.app import hook_state, project
+from ralph.app import hosts as installation
 from ralph.app import trust as trusted_values
-from ralph.app.hosts import install as installation
-from ralph.app.hosts.hosts import Host, InstallScope, host_folder
+from ralph.app.hosts import Host, InstallScope, host_folder
 from ralph.cli.context import Invocation, pass_call, say
 from ralph.cli.options import Command, Group, dry_run_option, file_option, format_option, text_argument
 from ralph.cli.output import ago, one_line, print_json, print_raw, print_rows, visible
@@ -242,7 +242,7 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
 
 
 def _trust_project(call: Invocation, yes: bool, form: str) -> int:
-    from ralph.app.hosts import servers
+    from ralph.app import mcp_servers as servers
 
     values = (*load(call.root, env=os.environ).trusted_values, *servers.trust_candidates(call.root, os.environ))
     new = [value for value in values if not value.trusted]

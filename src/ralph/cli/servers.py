@@ -20,7 +20,7 @@ from ralph.errors import UsageError
 from ralph.model.work import McpServer, ServerStatus, Transport
 
 if TYPE_CHECKING:
-    from ralph.app.hosts.servers import ServerState
+    from ralph.app.mcp_servers import ServerState
 
 
 _PORT = click.IntRange(0, 65535)
@@ -123,7 +123,7 @@ def status(call: Invocation, refresh: bool, form: str) -> None:
       ralph mcp status
       ralph mcp status --refresh --format json
     """
-    from ralph.app.hosts import servers as verbs
+    from ralph.app import mcp_servers as verbs
 
     patterns = call.config.privacy.patterns
     result = verbs.server_status(call.root, os.environ, refresh=refresh, patterns=patterns, needed=True)

@@ -10,10 +10,19 @@ from typing import Any
 
 import pytest
 
-from ralph.app.hosts import hosts
-from ralph.app.hosts import install as verbs
-from ralph.app.hosts.hosts import HookProgram, Host, InstallScope, hook_events, hook_settings
-from ralph.app.hosts.install import InstallTarget, apply_plan, plan_install, plan_uninstall
+from ralph.app import hosts
+from ralph.app import hosts as verbs
+from ralph.app.hosts import (
+    HookProgram,
+    Host,
+    InstallScope,
+    InstallTarget,
+    apply_plan,
+    hook_events,
+    hook_settings,
+    plan_install,
+    plan_uninstall,
+)
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.host_files import has_current_hooks
 

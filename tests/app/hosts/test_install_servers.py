@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.app.hosts.test_install import MOVED, OURS, at, install, tree, uninstall
 
-from ralph.app.hosts.hosts import Host, InstallScope, servers_file
-from ralph.app.hosts.install import InstallTarget, plan_install
+from ralph.app.hosts import Host, InstallScope, InstallTarget, plan_install, servers_file
 from ralph.errors import Refused, Unreadable, WriteFailed
 
 PLACES = [

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.agents.mcp_server import program, started
 
+from ralph.app import mcp_servers as servers
 from ralph.app import trust
-from ralph.app.hosts import servers
-from ralph.app.hosts.servers import TTL_MS, ServerOverview
+from ralph.app.mcp_servers import TTL_MS, ServerOverview
 
 SECONDS = 60.0
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ralph.app import mcp_servers as servers
 from ralph.app import trust
-from ralph.app.hosts import servers
 from ralph.model.work import McpServer, ServerScope, Transport
 
 STDIO = {"command": "server", "args": ["--port", "${PORT:-80}"], "env": {"KEY": "${KEY}"}}
