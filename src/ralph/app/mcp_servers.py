@@ -1,10 +1,8 @@
 """The MCP servers that an agent in a project would get, who named them, and whether they work.
 
 Claude Code's order counts: the user's for this project, `.mcp.json`, the user's for all projects, installed plugins.
-`.mcp.json` came with the repository: its servers are checked and passed on only once `ralph trust` has recorded that
-very value, or the user's own settings of Claude Code enable it; `.claude/` of a repository enables nothing. Answers
-are cached for five minutes (spec 4), until the clock goes back or the file that names the server changes. Without
-the extra `mcp` nothing is checked. A file that cannot be read is a problem to report and never ends a loop.
+`.mcp.json` came with the repository: its servers count once `ralph trust` has recorded that very value, or the user's
+own settings of Claude Code enable it. Answers are cached for five minutes (spec 4).
 """
 
 import json
@@ -13,18 +11,23 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from ralph import config, paths
-from ralph.agents.client import get_object, parse_object
+from ralph.agents.client import get_object, get_objects, parse_object
+from ralph.app import trust
 from ralph.capture.privacy import redact
-from ralph.config import ConfigSource, Layer, Trusted, TrustedValue
+from ralph.config import ConfigSource, Layer, TrustedValue
 from ralph.errors import Conflict, Refused, Unreadable, UsageError, WriteFailed
 from ralph.model.work import UNUSABLE, McpServer, ServerAnswer, ServerScope, ServerStatus, Transport
 from ralph.store import files
 
-PROJECT_FILE = ".mcp.json"
-KEY = "mcp"  # the key of a server in the trust file: `mcp.<server>`
+TTL_MS = 300_000
+SECONDS = 5.0  # how long one server may take to answer
+_VERSION = 1
+_NO_SDK = "the extra 'mcp' is not installed"
+_PROJECT_FILE = ".mcp.json"
 _TRANSPORTS = {
     "stdio": Transport.STDIO,
     "http": Transport.HTTP,
@@ -32,15 +35,6 @@ _TRANSPORTS = {
     "sse": Transport.SSE,
 }
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
-_UNTRUSTED = "the project names it and you have not trusted it: `ralph trust`"
-_HELPER = "its headers come from a command of its own"
-_OTHER = "Ralph cannot speak with a server of this type"
-_NOTHING = "it names neither a command nor an address"
-
-VERSION = 1
-TTL_MS = 300_000
-SECONDS = 5.0  # how long one server may take to answer
-NO_SDK = "the extra 'mcp' is not installed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,177 +43,6 @@ class ServerList:
 
     servers: tuple[McpServer, ...] = ()
     problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _ServerFile:
-    """One file of servers; a plugin's values may use the plugin's folder."""
-
-    path: Path
-    whose: ServerScope
-    keys: tuple[str, ...] = ()
-    prefix: str = ""
-    plugin: str = ""
-
-
-def list_servers(root: Path, env: Mapping[str, str]) -> ServerList:
-    """Return every server that an agent in this project would get."""
-    reader = _ServerReader(root, env)
-    servers: dict[str, McpServer] = {}
-    for file in _server_files(root, env, reader):
-        for name, spec in reader.servers(file):
-            servers.setdefault(file.prefix + name, reader.server(file, name, spec))
-    return ServerList(tuple(servers.values()), tuple(dict.fromkeys(reader.problems)))
-
-
-def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
-    """Return the servers of the project's own file, for `ralph trust`."""
-    reader = _ServerReader(root, env)
-    return tuple(reader.trust_candidate(name, spec) for name, spec in reader.servers(_project_file(root)))
-
-
-def _project_file(root: Path) -> _ServerFile:
-    return _ServerFile(root / PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",))
-
-
-def _server_files(root: Path, env: Mapping[str, str], reader: "_ServerReader") -> Iterator[_ServerFile]:
-    folder, user_file = _claude_config(env)
-    if folder:
-        for project in dict.fromkeys((root, paths.main_checkout(root))):
-            yield _ServerFile(user_file, ServerScope.LOCAL, ("projects", str(project), "mcpServers"))
-    yield _project_file(root)
-    if folder:
-        yield _ServerFile(user_file, ServerScope.USER, ("mcpServers",))
-        yield from _plugin_files(root, Path(folder), reader)
-
-
-def _plugin_files(root: Path, folder: Path, reader: "_ServerReader") -> Iterator[_ServerFile]:
-    enabled = get_object(reader.read(folder / "settings.json"), "enabledPlugins")
-    plugins = get_object(reader.read(folder / "plugins" / "installed_plugins.json"), "plugins")
-    for name, installations in plugins.items():
-        for installed in installations if isinstance(installations, list) else ():
-            if not isinstance(installed, dict) or not isinstance(installed.get("installPath"), str):
-                continue
-            here = installed.get("projectPath") in (str(root), str(paths.main_checkout(root)))
-            if here or (installed.get("scope") == "user" and enabled.get(name) is True):
-                plugin = installed["installPath"]
-                prefix = f"plugin:{name.partition('@')[0]}:"
-                yield _ServerFile(Path(plugin) / PROJECT_FILE, ServerScope.PLUGIN, ("mcpServers",), prefix, plugin)
-                break
-
-
-def _claude_config(env: Mapping[str, str]) -> tuple[str, Path]:
-    """Return Claude Code's folder ("" when there is none) and the user's file of servers."""
-    home, configured = env.get("HOME", ""), env.get("CLAUDE_CONFIG_DIR", "")
-    return configured or (f"{home}/.claude" if home else ""), Path(configured or home) / ".claude.json"
-
-
-class _ServerReader:
-    """Reads each file once and collects problems."""
-
-    def __init__(self, root: Path, env: Mapping[str, str]) -> None:
-        self.problems: list[str] = []
-        self._root, self._env = root, env
-        self._texts: dict[Path, object] = {}
-        self._trusted: frozenset[Trusted] | None = None
-
-    def read(self, path: Path) -> object:
-        """Return the value of a JSON file; an empty object when it is missing or broken."""
-        if path not in self._texts:
-            self._texts[path] = {}
-            try:
-                text = files.read(path)
-                if text and text.strip():
-                    self._texts[path] = json.loads(text.removeprefix("\ufeff"))
-            except Unreadable as error:
-                self.problems.append(error.message)
-            except (ValueError, RecursionError) as error:
-                self.problems.append(f"{paths.shown(path, self._root)}: is no JSON: {error}")
-        return self._texts[path]
-
-    def servers(self, file: _ServerFile) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """Yield the servers of a file; a plugin's file may omit the outer key."""
-        value = self.read(file.path)
-        servers = get_object(value, *file.keys)
-        if not servers and file.whose is ServerScope.PLUGIN and isinstance(value, dict) and "mcpServers" not in value:
-            servers = value
-        for name, spec in servers.items():
-            if isinstance(spec, dict):
-                yield name, spec
-            else:
-                self.problems.append(f"{paths.shown(file.path, self._root)}: {name} is no server")
-
-    def server(self, file: _ServerFile, name: str, spec: Mapping[str, object]) -> McpServer:
-        env = {**self._env, "CLAUDE_PROJECT_DIR": str(self._root), "CLAUDE_PLUGIN_ROOT": file.plugin}
-        args = spec.get("args")
-        arguments = tuple(_expand(argument, env) for argument in args) if isinstance(args, list) else ()
-        command = (_expand(spec.get("command"), env), *arguments) if spec.get("command") else ()
-        url = _expand(spec.get("url"), env)
-        kind = spec.get("type")
-        if isinstance(kind, str):
-            transport = _TRANSPORTS.get(kind, Transport.OTHER)
-        else:
-            transport = Transport.HTTP if url and not command else Transport.STDIO
-        written = 0  # Claude Code writes its own files at every turn
-        if file.whose not in (ServerScope.LOCAL, ServerScope.USER):
-            with suppress(OSError):
-                written = file.path.stat().st_mtime_ns // 1_000_000
-        server = McpServer(
-            name=file.prefix + name,
-            whose=file.whose,
-            way=transport,
-            command=command,
-            url=url,
-            env=_expand_pairs(spec.get("env"), env),
-            headers=_expand_pairs(spec.get("headers"), env),
-            where=paths.shown(file.path, self._root),
-            written=written,
-        )
-        is_project = file.whose is ServerScope.PROJECT
-        trusted = not is_project or self._is_enabled(name) or self.trust_candidate(name, spec).trusted
-        why_not = "" if trusted else _UNTRUSTED
-        if transport is Transport.OTHER:
-            why_not = _OTHER
-        elif not (command if transport is Transport.STDIO else url):
-            why_not = _NOTHING
-        elif spec.get("headersHelper"):
-            why_not = _HELPER
-        return replace(server, why_not=why_not, trusted=trusted)
-
-    def _is_enabled(self, name: str) -> bool:
-        """Whether the user's own settings of Claude Code enable a server of the project, or all of them."""
-        folder, user_file = _claude_config(self._env)
-        if not folder:
-            return False
-        user = self.read(user_file)
-        projects = [get_object(user, "projects", str(path)) for path in (self._root, paths.main_checkout(self._root))]
-        for settings in (get_object(self.read(Path(folder) / "settings.json")), *projects):
-            enabled, disabled = settings.get("enabledMcpjsonServers"), settings.get("disabledMcpjsonServers")
-            if isinstance(disabled, list) and name in disabled:
-                return False
-            if settings.get("enableAllProjectMcpServers") is True or (isinstance(enabled, list) and name in enabled):
-                return True
-        return False
-
-    def trust_candidate(self, name: str, spec: Mapping[str, object]) -> TrustedValue:
-        if self._trusted is None:
-            path = config.trust_file(self._env)
-            self._trusted = frozenset(config.parse_trust((files.read(path) if path is not None else None) or ""))
-        value = TrustedValue(f"{KEY}.{name}", dict(spec), ConfigSource(Layer.PROJECT, PROJECT_FILE), trusted=False)
-        key = (config.real_root(self._root), value.key, value.digest)
-        return replace(value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in self._trusted))
-
-
-def _expand(value: object, env: Mapping[str, str]) -> str:
-    """Expand `${NAME}` and `${NAME:-default}`; one without a value stays. "" for what is no text."""
-    if not isinstance(value, str):
-        return ""
-    return _VARIABLE.sub(lambda match: env.get(match[1]) or (match[0] if match[2] is None else match[2]), value)
-
-
-def _expand_pairs(value: object, env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    members = value.items() if isinstance(value, dict) else ()
-    return tuple((name, _expand(text, env)) for name, text in members if isinstance(text, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +69,149 @@ class ServerOverview:
     problems: tuple[str, ...] = ()
 
 
-def cache_file(root: Path) -> Path:
-    """Return the cache file, in the main checkout."""
-    return paths.mcp_status_file(root)
+def list_servers(root: Path, env: Mapping[str, str]) -> ServerList:
+    """Return every server that an agent in this project would get."""
+    reader = _ServerReader(root, env)
+    servers: dict[str, McpServer] = {}
+    for path, scope, keys, plugin in reader.server_files():
+        for name, spec in reader.read_specs(path, scope, keys):
+            server = reader.build_server(path, scope, plugin, name, spec)
+            servers.setdefault(server.name, server)
+    return ServerList(tuple(servers.values()), tuple(dict.fromkeys(reader.problems)))
+
+
+def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
+    """Return the servers of the project's own file, for `ralph trust`."""
+    specs = _ServerReader(root, env).read_specs(root / _PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",))
+    return tuple(_trust_candidate(root, env, name, spec) for name, spec in specs)
+
+
+def _trust_candidate(root: Path, env: Mapping[str, str], name: str, spec: Mapping[str, object]) -> TrustedValue:
+    value = TrustedValue(f"mcp.{name}", dict(spec), ConfigSource(Layer.PROJECT, _PROJECT_FILE), trusted=False)
+    key = (config.real_root(root), value.key, value.digest)
+    return replace(value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in trust.list_(env)))
+
+
+class _ServerReader:
+    """Reads each file once and collects problems: a file that cannot be read never ends a loop."""
+
+    def __init__(self, root: Path, env: Mapping[str, str]) -> None:
+        self.root, self.env = root, env
+        self.roots = tuple(map(str, dict.fromkeys((root, paths.main_checkout(root)))))
+        self.problems: list[str] = []
+        home, configured = env.get("HOME", ""), env.get("CLAUDE_CONFIG_DIR", "")
+        self.claude_folder = Path(configured or f"{home}/.claude") if configured or home else None
+        self.user_file = Path(configured or home) / ".claude.json"
+        self.read = cache(self._read)
+
+    def _read(self, path: Path) -> object:
+        """Return the value of a JSON file; an empty object when it is missing or broken."""
+        try:
+            return json.loads((files.read(path) or "").removeprefix("\ufeff").strip() or "{}")
+        except Unreadable as error:
+            self.problems.append(error.message)
+        except (ValueError, RecursionError) as error:
+            self.problems.append(f"{paths.shown(path, self.root)}: is no JSON: {error}")
+        return {}
+
+    def server_files(self) -> Iterator[tuple[Path, ServerScope, tuple[str, ...], str]]:
+        """Yield each file with its scope, the keys that lead to the servers, and the plugin's name and folder."""
+        folder = self.claude_folder
+        for root in self.roots if folder is not None else ():
+            yield self.user_file, ServerScope.LOCAL, ("projects", root, "mcpServers"), ""
+        yield self.root / _PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",), ""
+        if folder is None:
+            return
+        yield self.user_file, ServerScope.USER, ("mcpServers",), ""
+        enabled = get_object(self.read(folder / "settings.json"), "enabledPlugins")
+        plugins = get_object(self.read(folder / "plugins" / "installed_plugins.json"), "plugins")
+        for name in plugins:
+            for installed in get_objects(plugins, name):
+                path = installed.get("installPath")
+                for_all = installed.get("scope") == "user" and enabled.get(name) is True
+                if isinstance(path, str) and (for_all or installed.get("projectPath") in self.roots):
+                    plugin = name.partition("@")[0]
+                    yield Path(path) / _PROJECT_FILE, ServerScope.PLUGIN, ("mcpServers",), plugin
+                    break
+
+    def read_specs(
+        self, path: Path, scope: ServerScope, keys: tuple[str, ...]
+    ) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """Yield the servers of a file; a plugin's file may omit the outer key."""
+        value = self.read(path)
+        specs = get_object(value, *keys)
+        if not specs and scope is ServerScope.PLUGIN and isinstance(value, dict) and "mcpServers" not in value:
+            specs = value
+        for name, spec in specs.items():
+            if isinstance(spec, dict):
+                yield name, spec
+            else:
+                self.problems.append(f"{paths.shown(path, self.root)}: {name} is no server")
+
+    def build_server(
+        self, path: Path, scope: ServerScope, plugin: str, name: str, spec: Mapping[str, object]
+    ) -> McpServer:
+        env = {**self.env, "CLAUDE_PROJECT_DIR": str(self.root)}
+        env["CLAUDE_PLUGIN_ROOT"] = str(path.parent) if plugin else ""
+        args = spec.get("args")
+        arguments = [_expand(argument, env) for argument in args] if isinstance(args, list) else []
+        command = (_expand(spec.get("command"), env), *arguments) if spec.get("command") else ()
+        url = _expand(spec.get("url"), env)
+        kind = spec.get("type")
+        transport = Transport.HTTP if url and not command else Transport.STDIO
+        if isinstance(kind, str):
+            transport = _TRANSPORTS.get(kind, Transport.OTHER)
+        trusted = scope is not ServerScope.PROJECT or self._is_enabled(name)
+        trusted = trusted or _trust_candidate(self.root, self.env, name, spec).trusted
+        why_not = "" if trusted else "the project names it and you have not trusted it: `ralph trust`"
+        if transport is Transport.OTHER:
+            why_not = "Ralph cannot speak with a server of this type"
+        elif not (command if transport is Transport.STDIO else url):
+            why_not = "it names neither a command nor an address"
+        elif spec.get("headersHelper"):
+            why_not = "its headers come from a command of its own"
+        written = 0  # Claude Code writes its own files at every turn
+        if scope not in (ServerScope.LOCAL, ServerScope.USER):
+            with suppress(OSError):
+                written = path.stat().st_mtime_ns // 1_000_000
+        return McpServer(
+            name=f"plugin:{plugin}:{name}" if plugin else name,
+            whose=scope,
+            way=transport,
+            command=command,
+            url=url,
+            env=_expand_pairs(spec.get("env"), env),
+            headers=_expand_pairs(spec.get("headers"), env),
+            where=paths.shown(path, self.root),
+            written=written,
+            why_not=why_not,
+            trusted=trusted,
+        )
+
+    def _is_enabled(self, name: str) -> bool:
+        """Whether the user's own settings of Claude Code enable a server of the project, or all of them."""
+        if self.claude_folder is None:
+            return False
+        projects = (get_object(self.read(self.user_file), "projects", root) for root in self.roots)
+        for settings in (get_object(self.read(self.claude_folder / "settings.json")), *projects):
+            enabled, disabled = settings.get("enabledMcpjsonServers"), settings.get("disabledMcpjsonServers")
+            if isinstance(disabled, list) and name in disabled:
+                return False
+            if settings.get("enableAllProjectMcpServers") is True or (isinstance(enabled, list) and name in enabled):
+                return True
+        return False
+
+
+def _expand(value: object, env: Mapping[str, str]) -> str:
+    """Expand `${NAME}` and `${NAME:-default}`; one without a value stays. "" for what is no text."""
+    if not isinstance(value, str):
+        return ""
+    return _VARIABLE.sub(lambda match: env.get(match[1]) or (match[0] if match[2] is None else match[2]), value)
+
+
+def _expand_pairs(value: object, env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    members = get_object(value).items()
+    return tuple((name, _expand(text, env)) for name, text in members if isinstance(text, str))
 
 
 def server_status(
@@ -267,8 +230,8 @@ def server_status(
     """
     overview = list_servers(root, env)
     now = time.time_ns() // 1_000_000 if now is None else now
-    cache = {} if refresh else _read_cache(root)
-    states = [_cached_state(server, cache.get(server.name, {}), now) for server in overview.servers]
+    cached = {} if refresh else _read_cache(root)
+    states = [_cached_state(server, get_object(cached, server.name), now) for server in overview.servers]
     pending = [state.server for state in states if state.status is ServerStatus.UNKNOWN and not state.server.why_not]
     answers = _check_servers(pending, root, env, seconds, needed) if pending else {}
     for position, state in enumerate(states):
@@ -277,8 +240,8 @@ def server_status(
             checked = answer.status is not ServerStatus.UNKNOWN
             states[position] = replace(state, status=answer.status, why=why, cached_at=now, checked=checked)
     statuses = {state.server.name: state.status.value for state in states}
-    cached = {name: server.get("status") for name, server in cache.items()}
-    if statuses != cached or any(state.checked for state in states):
+    before = {name: get_object(cached, name).get("status") for name in cached}
+    if statuses != before or any(state.checked for state in states):
         _write_cache(root, states, now)
     return ServerOverview(tuple(states), overview.problems)
 
@@ -312,12 +275,13 @@ def _check_servers(
     except ModuleNotFoundError as error:
         if needed:
             hint = "uv tool install 'ralph-memory[mcp]'   (or: pipx install 'ralph-memory[mcp]')"
-            raise UsageError(f"`ralph mcp status` needs {NO_SDK[4:]}", hint=hint) from error
-        return {server.name: ServerAnswer(ServerStatus.UNKNOWN, NO_SDK) for server in servers}
+            raise UsageError(f"`ralph mcp status` needs {_NO_SDK[4:]}", hint=hint) from error
+        return {server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in servers}
     return mcp_client.check_servers(servers, root, env, seconds=seconds)
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:
+    """Return the cached status, unless it is too old, the clock went back, or the server's file was changed."""
     status, at = cached.get("status"), cached.get("cachedAt")
     is_fresh = type(at) is int and 0 <= now - at < TTL_MS and server.written <= at
     if server.why_not or not is_fresh or status not in list(ServerStatus):
@@ -325,13 +289,11 @@ def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> 
     return ServerState(server, ServerStatus(str(status)), int(str(at)))
 
 
-def _read_cache(root: Path) -> dict[str, Mapping[str, object]]:
-    try:
-        cache = _parse_cache(files.read(cache_file(root)) or "")
-    except Unreadable:
-        return {}
-    servers = get_object(cache, "entries", str(root.resolve()), "servers")
-    return {name: server for name, server in servers.items() if isinstance(server, dict)}
+def _read_cache(root: Path) -> Mapping[str, object]:
+    with suppress(Unreadable):
+        cached = _parse_cache(files.read(paths.mcp_status_file(root)) or "")
+        return get_object(cached, "entries", str(root.resolve()), "servers")
+    return {}
 
 
 def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
@@ -339,25 +301,21 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
     key = str(root.resolve())
 
     def edit(text: str) -> str:
-        cache = _parse_cache(text)
-        entries = get_object(cache, "entries")
+        cached = _parse_cache(text)
+        entries = get_object(cached, "entries")
         entry = get_object(entries, key)
-        servers = {
-            each.server.name: {
-                **get_object(entry, "servers", each.server.name),
-                "status": each.status.value,
-                "cachedAt": each.cached_at,
-            }
-            for each in states
-        }
+        servers = {}
+        for state in states:
+            known = get_object(entry, "servers", state.server.name)
+            servers[state.server.name] = {**known, "status": state.status.value, "cachedAt": state.cached_at}
         entries = {**entries, key: {**entry, "servers": servers, "updatedAt": now}}
-        return json.dumps({**cache, "version": VERSION, "entries": entries}, ensure_ascii=False, indent=2) + "\n"
+        return json.dumps({**cached, "version": _VERSION, "entries": entries}, ensure_ascii=False, indent=2) + "\n"
 
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
-        files.update(cache_file(root), edit, root=paths.main_checkout(root), mode=files.PRIVATE)
+        files.update(paths.mcp_status_file(root), edit, root=paths.main_checkout(root), mode=files.PRIVATE)
 
 
 def _parse_cache(text: str) -> Mapping[str, object]:
     """Return the cache; empty when it is damaged or of another version."""
-    cache = parse_object(text) or {}
-    return cache if cache.get("version") == VERSION else {}
+    cached = parse_object(text) or {}
+    return cached if cached.get("version") == _VERSION else {}
