@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ralph import paths
-from ralph.app import hook_state, index, outdated
+from ralph.app import hook_state, index, outdated, worktree
 from ralph.app.memory import backup
-from ralph.app.worktrees import worktree
 from ralph.capture import privacy
 from ralph.config import ConfigProblem
 from ralph.errors import RalphError

@@ -13,12 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import agents, feature, outdated, runs, scratchpad
+from ralph.app import agents, feature, outdated, runs, scratchpad, worktree
 from ralph.app.loop_parts import LoopPlan, LoopPrinter, Workbench, count_noun
 from ralph.app.repository import Repository, join_names
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import is_live, status_of
-from ralph.app.worktrees import worktree
 from ralph.capture.privacy import map_texts, redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line

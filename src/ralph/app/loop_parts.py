@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ralph.agents import process
-from ralph.app import insights, journal, knowledge, loop_prompt, runs
+from ralph.app import insights, journal, knowledge, loop_prompt, runs, worktree
 from ralph.app.repository import Repository
 from ralph.app.tasks import board, progress, task
 from ralph.app.tasks.task import LEASE
-from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
 from ralph.formats.sigils import read_sigils

@@ -64,7 +64,7 @@ class Invocation:
         """After a command in a worktree: note its commit, by which a rewritten branch is found."""
         if "root" not in self.__dict__ or not paths.worktree_name(self.root):
             return
-        from ralph.app.worktrees import worktree
+        from ralph.app import worktree
 
         with contextlib.suppress(RalphError, OSError):  # the command itself has succeeded
             worktree.note_current_commit(self.root)

@@ -26,7 +26,7 @@ from ralph.errors import UsageError
 from ralph.model.work import Task, TaskStatus
 
 if TYPE_CHECKING:
-    from ralph.app.worktrees.merge import MergeResult
+    from ralph.app.worktree_merge import MergeResult
 
 _STATUS = click.Choice([status.value for status in TaskStatus])
 _MOST_BLOCKERS = 3
@@ -140,14 +140,14 @@ def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
             "Nothing is recorded about it.",
         )
         return
-    from ralph.app.worktrees import worktree
+    from ralph.app import worktree
 
     view = verbs.show(call.root, task_id)
     problem = worktree.problem_of(call.root, view.listed.task)
     if form == "json":
         parts = {"file": str(view.path), "children": [child.id for child in view.children]}
         stories = [{"id": story.id, "title": story.title, "passes": story.passes} for story in view.stories]
-        troubles = worktree.describe([problem] if problem else [])
+        troubles = [str(problem)] if problem else []
         print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
         return
     _print_task(view, call)
@@ -225,7 +225,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run
       ralph task merge t-1a2b3c --dry-run
       ralph task merge t-1a2b3c --commit
     """
-    from ralph.app.worktrees import merge as merging
+    from ralph.app import worktree_merge as merging
 
     result = merging.merge(call.root, task_id, dry_run=dry_run, commit=commit, verify=not no_verify, tell=say)
     if form == "json":
@@ -253,14 +253,14 @@ def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
       ralph task drop t-1a2b3c
       ralph task drop t-1a2b3c --yes --format json
     """
-    from ralph.app.worktrees import drop as dropping
+    from ralph.app import worktree
 
-    lost = dropping.losses(call.root, task_id)
+    lost = worktree.losses(call.root, task_id)
     if lost and not yes and sys.stdin is not None and sys.stdin.isatty():
         say(f"This would be lost: {visible(lost.description)}")
         click.confirm("Drop it all the same?", err=True, abort=True)
         yes = True
-    dropping.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
+    worktree.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
     if form == "json":
         print_json({"task": task_id, "dropped": True, "lost": lost.as_json})
         return
@@ -373,8 +373,8 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
 
 
 def _set_prd(call: Invocation, task_id: str, text: str, allow_secret: bool) -> None:
+    from ralph.app import worktree
     from ralph.app.tasks import progress
-    from ralph.app.worktrees import worktree
 
     patterns = call.config.privacy.patterns
     task, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)

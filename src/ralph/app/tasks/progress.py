@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insights, promote, text_cleaning
+from ralph.app import graph_export, insights, promote, text_cleaning, worktree
 from ralph.app.promote import Promotion
 from ralph.app.tasks import board
-from ralph.app.worktrees import worktree
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.privacy import redact
 from ralph.capture.similarity import TextMatcher
