@@ -111,10 +111,9 @@ def test_edit_counts_private_parts_and_tells_when_no_tag_is_left(library: Librar
     text, tags = "Two <private>x</private>", ["b", "<private>c</private>"]
     edited = memory.edit(library.root, record.id, text=text, tags=tags)
     assert (edited.private_parts, edited.stored.record.tags) == (2, ("b",))
-    for words, told in ((["<private>c</private>"], "private"), (["#"], "no tag is left")):
-        with pytest.raises(Refused, match=told) as caught:
+    for words in (["<private>c</private>"], ["#"]):
+        with pytest.raises(Refused, match="no tag is left"):
             memory.edit(library.root, record.id, tags=words)
-        assert "tag" in caught.value.message
 
 
 def test_an_entry_whose_id_stands_twice_is_already_there(library: Library) -> None:
@@ -125,23 +124,21 @@ def test_an_entry_whose_id_stands_twice_is_already_there(library: Library) -> No
     assert (again.is_new, again.stored.line, again.stored.record.text) == (False, 6, "Two")
 
 
-def test_an_entry_that_comes_while_init_copies_is_in_the_backup(
+def test_init_does_not_lose_an_entry_that_is_added_while_it_copies(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(library, "One")
-    copy, late = files.backup, iter(["Late"])
+    copy = files.backup
 
     def copy_slowly(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
-        done = copy(path, root=root, text=text)
-        for words in late:
-            add(library, words)
-        return done
+        backup = copy(path, root=root, text=text)
+        add(library, "Late")
+        return backup
 
     monkeypatch.setattr(files, "backup", copy_slowly)
-    told = memory.init(library.root, force=True)
-    kept = Path(told.rpartition(" ")[2])
-    assert [entry.record.text for entry in parse_memories(kept.read_text(encoding="utf-8")).entries] == ["One", "Late"]
-    assert memory.list_(library.root) == []
+    with pytest.raises(Conflict):
+        memory.init(library.root, force=True)
+    assert [stored.record.text for stored in memory.list_(library.root)] == ["One", "Late"]
 
 
 def test_search_gives_each_hit_its_own_place_even_for_equal_records(library: Library) -> None:

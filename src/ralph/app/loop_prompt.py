@@ -54,9 +54,7 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "guardrails": _guardrails(root, config),
         "journal": journal.section(root, run.id, words, JOURNAL, task=work.id),
         "progress": prompt.render_section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id))),
-        "knowledge": knowledge.section(
-            root, task=work, words=words, feature=work.feature or "", files=last_files, budget=KNOWLEDGE
-        ),
+        "knowledge": knowledge.section(root, words, feature=work.feature or "", files=last_files, budget=KNOWLEDGE),
         "memories": _memories(root, config, words, work.id),
         "scratchpad": prompt.render_section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
         "patterns": prompt.render_section("Global Patterns", _patterns(root)),
