@@ -195,7 +195,7 @@ def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_not
     merged(both)
     for side in both.sides:
         assert insights.extract(both.root, side.task).updated == ()
-        assert progress.complete(both.root, side.task).promotion is not None
+        assert progress.complete(both.root, side.task)[1] is not None
     assert promoted(both) == sorted(LESSONS.values())
 
 

@@ -192,17 +192,16 @@ def finish(call: Invocation, task_id: str) -> None:
     Examples:
       ralph task done t-1a2b3c
     """
-    after = verbs.complete(call.root, task_id, patterns=call.config.privacy.patterns)
-    _print_change(after.moved)
-    promotion = after.promotion
+    after, promotion, why = verbs.complete(call.root, task_id, patterns=call.config.privacy.patterns)
+    _print_change(after)
     if promotion is not None and promotion.added:
         click.echo(f"Promoted to {paths.shown(promotion.path, call.root)}:")
         for record in promotion.added:
             click.echo(f"  - {one_line(record.text)}")
-    for record, why in promotion.skipped if promotion is not None else ():
-        say(f"not promoted: {record.id}: {one_line(why)}")
-    if after.why:
-        warn(visible(after.why))
+    for record, reason in promotion.skipped if promotion is not None else ():
+        say(f"not promoted: {record.id}: {one_line(reason)}")
+    if why:
+        warn(visible(why))
 
 
 @cli.command("merge")
