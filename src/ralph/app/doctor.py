@@ -27,7 +27,7 @@ from ralph.formats.text import Problem
 from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.model import ids
 from ralph.store import files
-from ralph.store.gitignore import missing_lines
+from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
 
 FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions", "hook-failures"}

@@ -21,7 +21,7 @@ from ralph.formats.work import is_unwritten, new_plan, new_spec, parse_feature, 
 from ralph.model import ids
 from ralph.model.work import Feature, Task
 from ralph.store import files
-from ralph.store.gitignore import hide_state
+from ralph.store.files import hide_state
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from ralph.model import ids
 from ralph.model.record import Family, Link, Origin, Record, Status
 from ralph.model.work import JournalEntry
 from ralph.store import files, queries
-from ralph.store.dry_run import WriteObserver
+from ralph.store.files import WriteObserver
 from ralph.store.library import Stored
 
 MOST = 20_000

@@ -25,8 +25,7 @@ from ralph.formats.text import Document
 from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 from ralph.store import files
-from ralph.store.dry_run import WriteObserver
-from ralph.store.gitignore import hide_state
+from ralph.store.files import WriteObserver, hide_state
 from ralph.store.library import Library, Stored, check_folders
 
 _TRIES = 20

@@ -21,7 +21,7 @@ from ralph.model import ids
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Record, Status
 from ralph.store import files, lookup, queries
-from ralph.store.dry_run import WriteObserver
+from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 
 if TYPE_CHECKING:

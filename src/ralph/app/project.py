@@ -14,7 +14,7 @@ from ralph.errors import Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.pages import patterns_template
 from ralph.store import files
-from ralph.store.gitignore import GITIGNORE, UNTIL_INIT, missing_lines
+from ralph.store.files import GITIGNORE, UNTIL_INIT, missing_lines
 from ralph.store.library import Collection, check_folders
 
 

@@ -31,7 +31,7 @@ from ralph.formats.text import Entry, normalise_text
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.store import files
-from ralph.store.dry_run import WriteObserver
+from ralph.store.files import WriteObserver
 from ralph.store.library import Library, check_folders
 
 Result = TypeVar("Result")

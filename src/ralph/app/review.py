@@ -22,7 +22,7 @@ from ralph.errors import Conflict, NotFound, Refused
 from ralph.model.record import Record, Status
 from ralph.search.citations import STALE
 from ralph.store import queries
-from ralph.store.dry_run import WriteObserver
+from ralph.store.files import WriteObserver
 
 INSIGHT, CITATION = "insight", "citation"
 LONGEST = 600

@@ -19,7 +19,7 @@ from typing import TypeVar
 from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.store import db, files
-from ralph.store.gitignore import hide_state
+from ralph.store.files import hide_state
 from ralph.store.index_writer import IndexWriter
 from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.queries import FAMILIES, TABLES, Terms, digest_of, search_columns, select_records

@@ -23,7 +23,7 @@ from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.model import ids
 from ralph.model.record import MemoryKind
 from ralph.store import files
-from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
+from ralph.store.files import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
 from ralph.store.library import Stored
 from ralph.store.sources import Format, source_name
 

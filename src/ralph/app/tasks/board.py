@@ -23,7 +23,7 @@ from ralph.formats.work import parse_task, read_task, render_task
 from ralph.model import ids
 from ralph.model.work import Claim, Task, TaskStatus
 from ralph.store import files
-from ralph.store.gitignore import hide_state
+from ralph.store.files import hide_state
 
 _STATES = {status.value: status for status in TaskStatus}
 _STATES |= dict.fromkeys(("open", "todo", "new", "ready"), TaskStatus.PENDING)
