@@ -19,7 +19,7 @@ from tests.formats.laws import messy
 
 from ralph.model.query import Query
 from ralph.model.record import MemoryKind, Record
-from ralph.search import engine, terms
+from ralph.search import rank, terms
 from ralph.search.terms import stem
 from ralph.store.index import in_memory
 from ralph.store.queries import safe
@@ -324,7 +324,7 @@ def found(texts: list[str], query: str) -> list[str]:
         Placed(Record(f"mem-{number}", MemoryKind.FIX, text), number) for number, text in enumerate(texts, 1)
     )
     with closing(in_memory([Contents(placed)], terms.index_terms)) as connection:
-        return [hit.record.text for hit in engine.search(connection, Query(query, limit=None), today=TODAY).hits]
+        return [hit.record.text for hit in rank.search(connection, Query(query, limit=None), today=TODAY).hits]
 
 
 OTHERS = ["nothing of that kind", "다른 것", "alpha beta gamma", "x"]

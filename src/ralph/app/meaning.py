@@ -19,7 +19,7 @@ from ralph.app import index
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
-from ralph.search import embeddings, engine, vectors
+from ralph.search import embeddings, rank, vectors
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.search.vectors import PackedVectors
 from ralph.store import db, files, lookup, queries
@@ -75,7 +75,7 @@ def embedder_of(settings: "Embedding") -> Embedder | None:
 
 def meaning_for(
     root: Path, settings: "Embedding", connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
-) -> engine.Meaning | None:
+) -> "rank.Meaning | None":
     """How near records are to a question; None without a provider, and while nothing is embedded yet."""
     if not _file(root).exists():
         return None
@@ -89,7 +89,7 @@ def meaning_for(
 
 def nearness(
     root: Path, embedder: Embedder, connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
-) -> engine.Meaning:
+) -> "rank.Meaning":
     """The engine's question about meaning, answered from the cache; whatever fails is one warning and no answer."""
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:

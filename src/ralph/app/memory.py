@@ -161,7 +161,7 @@ def short_ids(root: Path, in_: Sequence[str] = MEMORIES) -> dict[str, str]:
 def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[SearchResult, list[Stored]]:
     """Return the best entries for a query, and where each is stored."""
     from ralph.app import index, outdated
-    from ralph.search import engine
+    from ralph.search import rank
     from ralph.store.sources import source_name
 
     library = Library(root)
@@ -170,7 +170,7 @@ def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
     def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:
-        result = engine.search(connection, query, today=ids.now().date())
+        result = rank.search(connection, query, today=ids.now().date())
         notes = outdated.describe_outdated(connection, [hit.record for hit in result.hits])
         result = replace(result, hits=outdated.demote_outdated(result.hits, notes))
         stored: dict[int, Stored] = {}  # by row: several records may have one id
