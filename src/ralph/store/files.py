@@ -25,7 +25,7 @@ LOCK_NAME = ".ralph-lock"
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
 
-_LOCK_TRIES = 3000
+_PATIENCE = 30.0
 _UPDATE_TRIES = 20
 _PAUSE = 0.01
 _NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
@@ -346,7 +346,7 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
     real = target(path, root)
     make_folder(real.parent, 0o700)
     with _explained(f"{path}: cannot be held"):
-        handle = _lock(real, os.O_RDWR | os.O_CREAT, 1, PRIVATE)
+        handle = lock_file(real)
         if handle is None:
             raise LockTaken(real, read(real) or "")
         os.ftruncate(handle, 0)
@@ -373,37 +373,37 @@ def lock(path: Path) -> Iterator[None]:
 def lock_folder(folder: Path) -> int:
     """Lock a folder; the handle holds the lock until it is closed or its process ends."""
     try:
-        handle = _lock(folder, os.O_RDONLY | os.O_DIRECTORY, _LOCK_TRIES)
+        handle = lock_file(folder, _PATIENCE, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         if error.errno not in _NO_FOLDER_LOCKS:
             raise
-        handle = _lock(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, _LOCK_TRIES)
+        handle = lock_file(folder / LOCK_NAME, _PATIENCE, mode=0o666)
     if handle is None:
         raise WriteFailed(f"{folder}: another process has held the lock for 30 seconds", hint="end it and run again")
     return handle
 
 
-def _lock(path: Path, flags: int, tries: int, mode: int = 0o666) -> int | None:
-    """Open and lock a file or folder; None when another process keeps it locked."""
+def lock_file(
+    path: Path, patience: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT, mode: int = PRIVATE
+) -> int | None:
+    """Open and lock a file or folder; None when another process keeps it locked for so many seconds."""
+    end = time.monotonic() + patience
     while True:
         handle = os.open(path, flags | os.O_CLOEXEC, mode)
         try:
-            for number in range(tries):
-                if number:
-                    time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-            else:
-                os.close(handle)
-                return None
-            with contextlib.suppress(FileNotFoundError):  # it may have been deleted or replaced while we waited
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):  # it may have been deleted or replaced since we opened it
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     return handle
+            os.close(handle)
+        except BlockingIOError:
+            os.close(handle)
+            if time.monotonic() >= end:
+                return None
+            time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)
 
 
 @contextlib.contextmanager
