@@ -68,20 +68,22 @@ def connect_memory() -> sqlite3.Connection:
 
 def connect_cache(path: Path, schema: str, version: int) -> sqlite3.Connection:
     """Open a database of this version; one that is damaged or of another version is deleted and made again."""
-    for is_last in (False, True):
-        connection: sqlite3.Connection | None = None
-        try:
-            connection = connect(path)
-            with explained(path):
-                create_tables(connection, schema, version)
-            return connection
-        except BaseException as error:
-            if connection is not None:
-                connection.close()
-            if is_last or not isinstance(error, Damaged):
-                raise
-            remove(path)
-    raise AssertionError
+    try:
+        return _connect_version(path, schema, version)
+    except Damaged:
+        remove(path)
+        return _connect_version(path, schema, version)
+
+
+def _connect_version(path: Path, schema: str, version: int) -> sqlite3.Connection:
+    connection = connect(path)
+    try:
+        with explained(path):
+            create_tables(connection, schema, version)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def create_tables(connection: sqlite3.Connection, schema: str, version: int) -> None:
