@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, logs
+from ralph.app import index
 from ralph.app.sessions import ImprovedSummary
 from ralph.capture import summary as summaries
 from ralph.context.tokens import estimate
@@ -84,7 +84,7 @@ def compress(root: Path, before: str, *, really: bool = False, improve: Improve 
     index.of(root)  # Refused, where the logs are of another machine
     read = index.interpreter(root)
     latest = ids.now() - YOUNG
-    limit = min(logs.moment(f"{before}-01" if len(before) == len("2026-01") else before) or latest, latest)
+    limit = min(ids.parse_time(f"{before}-01" if len(before) == len("2026-01") else before) or latest, latest)
     compressed: list[CompressedSession] = []
     left: list[UncompressedSession] = []
     for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")):
@@ -174,7 +174,7 @@ def _shrink_session(
     name: str, pieces: Sequence[_LogPiece], limit: datetime, at: str
 ) -> tuple[list[str], CompressedSession] | None:
     """The lines that replace a session, or None when it stays as it is."""
-    times = {moment: piece.at for piece in pieces if (moment := logs.moment(piece.at)) is not None}
+    times = {moment: piece.at for piece in pieces if (moment := ids.parse_time(piece.at)) is not None}
     records = [record for piece in pieces for record in piece.records]
     marks = [number for number, piece in enumerate(pieces) if "compressed_at" in piece.fields]
     unchanged = bool(marks) and not any(piece.records for piece in pieces[marks[-1] :])

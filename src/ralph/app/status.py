@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import hook_state, index, logs, usage
+from ralph.app import hook_state, index, usage
 from ralph.app.hook_state import Installed
 from ralph.app.index import IndexSize
 from ralph.app.usage import HookUsage
@@ -81,14 +81,18 @@ def last_session(root: Path) -> LastSession | None:
         changed = log.stat()
         if newest is not None and changed.st_mtime < newest[0]:
             break  # nothing happened in it after it was changed
-        newest = max(newest or (0.0, 0, log), (logs.last_time(log), changed.st_mtime_ns, log))
+        newest = max(newest or (0.0, 0, log), (index.last_time(log), changed.st_mtime_ns, log))
     return None if newest is None else _last_of(newest[2])
 
 
 def _last_of(log: Path) -> LastSession:
     session, at, host = "", "", ""
-    for line in logs.last_lines(log):
-        session, at, host = session or logs.session_of(line), at or logs.time_of(line), host or logs.host_of(line)
+    for line in index.last_lines(log):
+        at = at or index.line_time(line)
+        origin, payload = (value if isinstance(value := line.get(key), dict) else {} for key in ("origin", "payload"))
+        sessions = {"event": payload.get("session_id"), "observation": origin.get("session"), "session": line.get("id")}
+        session = session or str(sessions.get(str(line.get("type"))) or "")[:200]
+        host = host or str(line.get("host") or origin.get("agent") or "")[:200]
         if session and at and host:
             break
     changed = datetime.fromtimestamp(int(log.stat().st_mtime), UTC).isoformat().replace("+00:00", "Z")

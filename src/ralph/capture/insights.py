@@ -18,9 +18,10 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import CommandCheck, Words, check_of, parts, programs
-from ralph.capture.pipeline import first_line, trim, when
+from ralph.capture.pipeline import first_line, trim
 from ralph.capture.similarity import TextMatcher
 from ralph.formats.text import normalise_text
+from ralph.model.ids import parse_time
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status, kind_of
 
 EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
@@ -414,7 +415,7 @@ def _count_places(group: Sequence[Candidate]) -> dict[str, int]:
 
 
 def _id(at: str, text: str) -> str:
-    moment = when(at)
+    moment = parse_time(at)
     unix = max(0, int(moment.timestamp())) if moment is not None else 0
     digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
     return f"ins-{unix}-{digest[:6]}"
