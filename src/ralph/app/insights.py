@@ -25,8 +25,8 @@ from ralph.capture.insights import (
     REPEATS,
     SOURCE,
     evidence,
+    location_of,
     of_origin,
-    place,
     places,
     sightings,
 )
@@ -94,10 +94,10 @@ def _records_of_task(
     )
     placed = [_with_iteration(record, entries) for record in (*observed, *_progress_records(folder))]
     if run:
-        wanted = {place(journal_record(entry)) for entry in chosen}
-        placed = [record for record in placed if place(record) in wanted]
+        wanted = {location_of(journal_record(entry)) for entry in chosen}
+        placed = [record for record in placed if location_of(record) in wanted]
     records = (*placed, *map(journal_record, chosen), *_knowledge_records(root, entries, chosen))
-    firsts = {entry.session: place(journal_record(entry)) for entry in reversed(entries) if entry.session}
+    firsts = {entry.session: location_of(journal_record(entry)) for entry in reversed(entries) if entry.session}
     return records, firsts
 
 
