@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ralph.app import memory
 from ralph.app.json_shapes import memory_json
-from ralph.app.text_cleaning import clean_tags, clean_text
+from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.formats.memories import parse_memories
@@ -241,22 +241,22 @@ def test_no_records_are_still_valid_json() -> None:
     ],
 )
 def test_a_text_is_tidied_at_its_edges_only(text: str, kept: str) -> None:
-    assert clean_text(text)[0] == kept
+    assert clean_memory(text)[0] == kept
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "<private>all</private>", "\udc80", "ok \ud800", "a\0b"])
 def test_a_text_that_cannot_be_stored_is_refused(text: str) -> None:
     with pytest.raises(Refused):
-        clean_text(text)
+        clean_memory(text)
 
 
 @given(st.text())
 def test_a_cleaned_text_is_clean(text: str) -> None:
     try:
-        once, _ = clean_text(text)
+        once, _ = clean_memory(text)
     except Refused:
         return
-    assert clean_text(once)[0] == once
+    assert clean_memory(once)[0] == once
     assert once.strip()
 
 
@@ -264,12 +264,12 @@ def test_a_secret_is_refused_in_the_text_and_in_the_tags() -> None:
     token = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
     for text, tags in [(f"one\ntwo {token}", ()), ("one", ["a", token])]:
         with pytest.raises(Refused) as caught:
-            clean_text(text, tags)
+            clean_memory(text, tags)
         assert "line 2" in caught.value.message or tags
         assert token not in str(caught.value)
-        clean_text(text, tags, allow_secret=True)
+        clean_memory(text, tags, allow_secret=True)
     with pytest.raises(Refused):
-        clean_text("ask cust-12", patterns=[r"cust-\d+"])
+        clean_memory("ask cust-12", patterns=[r"cust-\d+"])
 
 
 def test_tags_are_trimmed_and_each_stands_once() -> None:

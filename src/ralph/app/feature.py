@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import text_cleaning
 from ralph.app.tasks import board
 from ralph.app.tasks.board import UnreadableFile, parse_time
 from ralph.capture import privacy
@@ -65,8 +64,8 @@ def add(
     root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> AddedFeature:
     """Add a feature, with a spec.md and a plan.md to fill in."""
-    name = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    body = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
+    name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    body = privacy.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     folder, state = paths.features_folder(root), paths.main_checkout(root)
     files.make_folder(folder, root=state)
     hide_state(root)

@@ -13,8 +13,8 @@ from ralph import paths
 from ralph.app import feature as features
 from ralph.app.json_shapes import VIA
 from ralph.app.memory import Change, SavedMemory, find
-from ralph.app.text_cleaning import clean_tags, clean_text
 from ralph.capture import invisible_characters, privacy
+from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.context import knowledge as choosing
 from ralph.context.knowledge import BUDGET, Match, Titles, Work
 from ralph.errors import Conflict, RalphError, Refused
@@ -104,9 +104,9 @@ def add(
 ) -> SavedMemory:
     """Add an entry, or update the one about the same subject."""
     feature = features.resolve_name(root, feature)
-    text, private = clean_text(text, tags, allow_secret=allow_secret, patterns=patterns)
+    text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     for words in filter(None, (title, feature)):
-        private += clean_text(words, allow_secret=allow_secret, patterns=patterns)[1]
+        private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
     extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
     entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind, extra)
     return replace(_save(root, entry, observer), private_parts=private)

@@ -320,7 +320,7 @@ def add(
     `by` says whose words they are (human or agent) and `via` which way they came.
     """
     from ralph.app import knowledge
-    from ralph.app.text_cleaning import clean_tags, clean_text
+    from ralph.capture.privacy import clean_memory, clean_tags
     from ralph.formats.pages import as_pattern
 
     if names_of([in_]) == ("knowledge",):
@@ -343,7 +343,7 @@ def add(
         raise UsageError("a new entry goes to one file", hint=f"--in {', '.join(NAMES)}")
     if in_ == "patterns" and tags:
         raise UsageError("patterns have no tags", hint="leave --tags out, or use --in memories")
-    text, private = clean_text(text, tags, allow_secret=allow_secret, patterns=patterns)
+    text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     kind = kind or _DEFAULT_KINDS[in_]
     library = Library(root, observer)
     collection = library.collection(in_)
@@ -393,7 +393,7 @@ def edit(
 
     `expect` is the text that was shown to the editor: Conflict when the entry has another one by now.
     """
-    from ralph.app.text_cleaning import clean_tags, clean_text, clean_title, count_private_tags
+    from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
     from ralph.formats.knowledge import shorten
 
     library = Library(root, observer)
@@ -406,7 +406,7 @@ def edit(
     members: dict[str, Any] = {} if kind is None else {"kind": kind}
     private, shortened = 0, False
     if text is not None:
-        public, private = clean_text(text, allow_secret=allow_secret, patterns=patterns)
+        public, private = clean_memory(text, allow_secret=allow_secret, patterns=patterns)
         text = shorten(public) if is_knowledge else public
         shortened = text != public
         members["text"] = text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.app.memory import backup, new_id
-from ralph.app.text_cleaning import clean_tags, clean_text
+from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.errors import Refused
 from ralph.formats.memories import is_sign, parse_memories
 from ralph.model import ids
@@ -82,7 +82,7 @@ def _clean_signs(
             continue
         whole = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
         try:
-            clean, parts = clean_text(whole, sign.tags, allow_secret=allow_secret, patterns=patterns)
+            clean, parts = clean_memory(whole, sign.tags, allow_secret=allow_secret, patterns=patterns)
         except Refused as error:
             kept.append(KeptSign(entry.line, str(error).replace("\n  ", "; ")))
             continue

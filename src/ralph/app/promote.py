@@ -20,8 +20,8 @@ from ralph.app import insights as insight
 from ralph.app import memory
 from ralph.app import search as searching
 from ralph.app.insights import Insight
-from ralph.app.text_cleaning import clean_tags, clean_text
 from ralph.capture import privacy
+from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.capture.similarity import TextMatcher
 from ralph.context.render import looks_like_instructions
 from ralph.errors import NotFound, RalphError, Refused, UsageError
@@ -245,7 +245,7 @@ def _find_record(root: Path, name: str) -> Record:
 def _reworded(record: Record, text: str, kind: MemoryKind | None, patterns: Sequence[str]) -> Record:
     """Return the memory to write, cleaned."""
     titled = record.title and record.family is not Family.JOURNAL
-    text, _ = clean_text(text or (f"{record.title}: {record.text}" if titled else record.text), patterns=patterns)
+    text, _ = clean_memory(text or (f"{record.title}: {record.text}" if titled else record.text), patterns=patterns)
     if len(text) > LONGEST:
         raise UsageError(
             f"{record.id} is {len(text):,} characters long, too long for a line that everybody reads",

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insights, promote, text_cleaning, worktree
+from ralph.app import graph_export, insights, promote, worktree
 from ralph.app.promote import Promotion
 from ralph.app.tasks import board
+from ralph.capture import privacy
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.privacy import redact
 from ralph.capture.similarity import TextMatcher
@@ -78,7 +79,7 @@ def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocum
     """Return a PRD as it may be stored; Refused when it cannot be read."""
     if not text.strip():
         raise Refused("the PRD is empty", hint="name a prd.json with its userStories; nothing was changed")
-    clean = text_cleaning.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns)
+    clean = privacy.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns)
     document = parse_prd(clean.text + "\n")
     wrong = next((each for each in document.problems if each.level == "error"), None)
     if wrong is not None:

@@ -161,9 +161,9 @@ def finish(
 
     The note of a failure is kept. When the task is another run's by now, or a person has ended it, nothing changes.
     """
-    from ralph.app import text_cleaning
+    from ralph.capture import privacy
 
-    note = text_cleaning.redact_note(note, patterns)
+    note = privacy.redact_note(note, patterns)
 
     def edit(task: Task) -> Task:
         current = status_of(task)
@@ -190,9 +190,9 @@ def count_attempt(
 
     An iteration counts once, however often it is counted: a kill may come between counting it and noting that.
     """
-    from ralph.app import text_cleaning
+    from ralph.capture import privacy
 
-    note = text_cleaning.redact_note(note, patterns)
+    note = privacy.redact_note(note, patterns)
     attempt = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:
@@ -241,13 +241,14 @@ def add(
     tell: Callable[[str], None] = ignore_text,
 ) -> AddedTask:
     """Add a task, optionally with a PRD and a worktree; when one of these fails, nothing is added."""
-    from ralph.app import feature, text_cleaning
+    from ralph.app import feature
     from ralph.app.tasks import progress
+    from ralph.capture import privacy
 
     about = progress.read_prd(prd, allow_secret, patterns) if prd is not None else None
     description = description or (about.description if about is not None else "")
-    name = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    body = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
+    name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    body = privacy.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     if priority < 0:
         raise Refused(f"{priority} is no priority", hint="1 is the most urgent; 0 is none and comes last")
     if feature_id:
@@ -408,9 +409,9 @@ def _stop(
     patterns: Sequence[str],
 ) -> TaskChange:
     """Fail or block a task, and store the reason."""
-    from ralph.app import text_cleaning
+    from ralph.capture import privacy
 
-    why = text_cleaning.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
+    why = privacy.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
 
     def edit(task: Task) -> Task:
         after = task if status_of(task) is status else with_status(task, status, note=why.text)

@@ -10,10 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import text_cleaning
 from ralph.app.tasks import board
 from ralph.app.tasks.board import Board, parse_time, status_of
 from ralph.app.tasks.task import close_parents
+from ralph.capture import privacy
 from ralph.errors import Refused
 from ralph.formats.json_text import read_json
 from ralph.formats.text import Problem
@@ -168,22 +168,22 @@ def _read_stories(text: str, name: str) -> tuple[list[tuple[int, Task]], list[Pr
 
 def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> tuple[Task, int]:
     """Return a task as it may be stored here, without what only holds in the other project; and its private parts."""
-    title = text_cleaning.clean_title(task.title, allow_secret=allow_secret, patterns=patterns)
-    description = text_cleaning.clean_description(
+    title = privacy.clean_title(task.title, allow_secret=allow_secret, patterns=patterns)
+    description = privacy.clean_description(
         task.description, "description", allow_secret=allow_secret, patterns=patterns
     )
-    text_cleaning.clean_description(task.id, "id", patterns=patterns)
+    privacy.clean_description(task.id, "id", patterns=patterns)
     if task.id and not board.is_folder_name(task.id):
         raise Refused(f"the id {task.id[:80]!r} cannot be the name of a folder")
     status = status_of(task)
-    extra = text_cleaning.redact_value(dict(task.extra), patterns)
+    extra = privacy.redact_value(dict(task.extra), patterns)
     clean = replace(
         task,
         title=title.text,
         description=description.text,
         status=(status if status in _IMPORTED else TaskStatus.PENDING).value,  # nobody works on it here
-        feature=text_cleaning.redact_note(task.feature or "", patterns) or None,
-        branch=text_cleaning.redact_note(task.branch or "", patterns) or None,
+        feature=privacy.redact_note(task.feature or "", patterns) or None,
+        branch=privacy.redact_note(task.branch or "", patterns) or None,
         worktree=None,
         claim=None,
         created_at=task.created_at if parse_time(task.created_at).year > 1 else "",
