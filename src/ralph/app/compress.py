@@ -152,18 +152,19 @@ def _split_log(text: str, read: Interpret) -> list[_LogPiece]:
     for entry in document.entries:
         record = entry.record
         session = record.origin.session if record.family is Family.OBSERVATION else ""
-        records = (record,) if session else ()
-        pieces[entry.start] = _LogPiece(text[entry.start : entry.end], session, records, {}, record.created_at)
+        observations = (record,) if session else ()
+        pieces[entry.start] = _LogPiece(text[entry.start : entry.end], session, observations, {}, record.created_at)
     for line in document.lines:
-        records, fields, at = (), {}, ""
+        records: tuple[Record, ...] = ()
+        fields, at = dict[str, object](), ""
         version = line.value.get("v", 0)
         known = type(version) is int and version <= LOG_VERSION
         if known and line.type == "session":
             fields = {key: value for key, value in line.value.items() if key not in ("v", "type")}
             at = max(_string(fields, "updated_at"), _string(fields, "ended_at"))
         elif known and line.type == EVENT:
-            observations, about = read(line.value)
-            records, fields, at = tuple(observations), dict(about or {}), _string(line.value, "at")
+            interpreted, about = read(line.value)
+            records, fields, at = tuple(interpreted), dict(about or {}), _string(line.value, "at")
         piece = _LogPiece(text[line.start : line.end], _string(fields, "id"), records, fields, at)
         pieces[line.start] = piece
     return [pieces[start] for start in sorted(pieces)]
