@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import promote, worktree
+from ralph.app import review, worktree
 from ralph.app.repository import Repository, first_line, join_names
 from ralph.app.tasks import board
 from ralph.app.worktree import FOLDER, PAGE
@@ -188,7 +188,7 @@ def _preview_diff(sides: _Branches, *, is_learned: bool) -> str:
     page = f"{sides.prefix}{PAGE}"
     ours = sides.versions(page)[1]
     after = (sides.merged_entries(page) if is_learned else None) or ours
-    return "\n".join(filter(None, [stat, promote.unified_diff(page, ours, after)]))
+    return "\n".join(filter(None, [stat, review.unified_diff(page, ours, after)]))
 
 
 def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 import click
 
 from ralph import paths
-from ralph.app import insights, promote, review
-from ralph.app.promote import Promotion, Target
+from ralph.app import insights, review
+from ralph.app.review import Promotion, Target
 from ralph.capture.insights import evidence, is_well_evidenced
 from ralph.cli.context import Invocation, invocation, say, warn
 from ralph.cli.options import Group, Kinds, all_tasks_option, format_option, text_argument
@@ -137,8 +137,8 @@ def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., insi
     for name in names:
         record = decide(call.root, name).record
         click.echo(f"{verb} {one_line(record.id)}")
-        for copy in promote.copies(call.root, record) if verb == "Rejected" else ():
-            warn(one_line(copy.describe(call.root)))
+        for copy in review.describe_copies(call.root, record) if verb == "Rejected" else ():
+            warn(one_line(copy))
 
 
 @cli.command("promote")
@@ -169,7 +169,7 @@ def promote_(
     """
     call = invocation(ctx)
     new_text = text_argument(text, None) if text is not None else ""
-    promotion = promote.promote(
+    promotion = review.promote(
         call.root, record_id, Target(to), text=new_text, kind=kind, page=page, dry_run=dry_run, force=force,
         patterns=call.config.privacy.patterns,
     )  # fmt: skip
@@ -181,8 +181,9 @@ def promote_(
     else:
         names = ", ".join(each.id for each in promotion.added)
         click.echo(one_line(f"Promoted {names} to {where}" if promotion.changed else f"Already said in {where}"))
-        if promotion.near is not None:
-            say(f"{one_line(promotion.near.describe())}; --force adds it all the same")
+        near = promotion.near
+        if near is not None:
+            say(f"already there: {one_line(near.text)}, line {near.line}; --force adds it all the same")
 
 
 def _promotion_json(promotion: Promotion, file: str, *, dry_run: bool) -> dict[str, object]:
@@ -227,13 +228,12 @@ def refine(ctx: click.Context, names: tuple[str, ...], task: str, everything: bo
     chosen = names or tuple(each.record.id for each in proposed)
     unchanged = 0
     for name in chosen:
-        refined = review.refine(call.root, name, command, process.run, env=os.environ, patterns=patterns)
-        record = refined.insight.record
-        if refined.changed:
-            click.echo(f"{one_line(record.id)}: {one_line(record.text)}")
-        else:
-            warn(f"{one_line(record.id)} stays as it is: {one_line(refined.why)}")
+        insight, why = review.refine(call.root, name, command, process.run, env=os.environ, patterns=patterns)
+        if why:
+            warn(f"{one_line(insight.record.id)} stays as it is: {one_line(why)}")
             unchanged += 1
+        else:
+            click.echo(f"{one_line(insight.record.id)}: {one_line(insight.record.text)}")
     if not chosen:
         click.echo("No proposed insights.")
     return int(bool(unchanged))

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insights, promote, worktree
-from ralph.app.promote import Promotion
+from ralph.app import graph_export, insights, review, worktree
+from ralph.app.review import Promotion
 from ralph.app.tasks import board
 from ralph.capture import privacy
 from ralph.capture.invisible_characters import clean_text
@@ -320,7 +320,7 @@ def promote_insights(root: Path, task: Task, *, patterns: Sequence[str] = ()) ->
     at = worktree.folder_of(root, task)
     try:
         insights.extract(at if at is not None and at.is_dir() else root, task.id, patterns=patterns)
-        promotion = promote.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
+        promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
         graph_export.export(root, task=task.id)
         problems = insights.find_problems(root, task.id)
         return promotion, f"not everything that {task.id} taught can be read: {problems[0]}" if problems else ""

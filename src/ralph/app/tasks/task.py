@@ -35,7 +35,7 @@ from ralph.model.work import Claim, Story, Task, TaskStatus, ignore_text
 from ralph.store import files, queries
 
 if TYPE_CHECKING:
-    from ralph.app.promote import Promotion
+    from ralph.app.review import Promotion
 
 LEASE = 1800.0
 """Seconds that a claim counts unless it is renewed."""
