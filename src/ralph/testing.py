@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ralph.agents.scripted import Scripted as ScriptedAgent
 from ralph.agents.scripted import Step
-from ralph.search.embeddings import normalize_rows, wordpiece_words
+from ralph.search.embeddings import wordpiece_words
+from ralph.search.vectors import normalize_rows
 
 if TYPE_CHECKING:
-    from ralph.search.embeddings import Matrix
+    from ralph.search.vectors import Matrix
 
 
 __all__ = ["HashEmbedder", "ScriptedAgent", "Step"]
