@@ -33,7 +33,7 @@ from ralph.app import meaning
 from ralph.context import render, tokens
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model.query import Hit, Query
-from ralph.search import embeddings, engine, terms
+from ralph.search import embeddings, rank, terms
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.store import index
 from ralph.store.sources import Contents, Placed
@@ -56,7 +56,7 @@ SESSION_DEPTH = 60
 LINES = 5
 """The layer-1 lines whose tokens are counted."""
 
-Similarity = Callable[[sqlite3.Connection], engine.Meaning]
+Similarity = Callable[[sqlite3.Connection], "rank.Meaning"]
 """Makes the similarity function of an indexed store."""
 
 System = Callable[[Collection], AbstractContextManager[Ask]]
@@ -158,7 +158,7 @@ def with_engine(similarity: Similarity | None = None) -> System:
 
             def ask(text: str, limit: int) -> Sequence[Hit]:
                 query = Query(text, limit=limit)
-                return engine.search(connection, query, today=collection.today, meaning=meaning).hits
+                return rank.search(connection, query, today=collection.today, meaning=meaning).hits
 
             yield ask
 
@@ -216,7 +216,7 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
 
 def _injected(hits: Sequence[Hit]) -> Sequence[Hit]:
     """The hits that a prompt would be given unasked: the engine's choice, for a baseline those near its best."""
-    recipe = engine.STANDARD
+    recipe = rank.STANDARD
     near = [hit for hit in hits[: recipe.injected] if hit.score >= recipe.gate * hits[0].score]
     return [hit for hit in hits if hit.handed] or near
 
@@ -248,7 +248,7 @@ def by_meaning(embedder: Embedder) -> Iterator[Similarity]:
 
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
 
-        def similarity(connection: sqlite3.Connection) -> engine.Meaning:
+        def similarity(connection: sqlite3.Connection) -> "rank.Meaning":
             embedded = meaning.embed_held(Path(folder), embedder, connection)
             if embedded.problem is not None:
                 raise embedded.problem

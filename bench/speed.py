@@ -21,7 +21,7 @@ from bench.sessions import SESSION, Words
 from ralph import paths
 from ralph.app import index as indexes
 from ralph.model.query import Query
-from ralph.search import engine
+from ralph.search import rank
 from ralph.store import files
 from ralph.store.index import Index
 
@@ -135,7 +135,7 @@ def _questions(index: Index, asked: Sequence[str]) -> tuple[list[float], list[fl
             query = Query(text, limit=5)
 
             def search(query: Query = query) -> object:
-                return engine.search(connection, query, today=END.date())
+                return rank.search(connection, query, today=END.date())
 
             match, hits = chosen_terms(connection, query, END.date())
 
@@ -155,7 +155,7 @@ def chosen_terms(connection: sqlite3.Connection, query: Query, today: date) -> t
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     try:
-        hits = engine.search(connection, query, today=today).hits
+        hits = rank.search(connection, query, today=today).hits
     finally:
         connection.set_trace_callback(None)
     told = [each for each in statements if not each.startswith("--")]  # what FTS5 runs inside is a comment

@@ -19,7 +19,7 @@ BELOW: dict[str, set[str]] = {
     "model": {"errors"},
     "formats": {"errors", "model"},
     "discovery": set(),
-    "paths": {"errors", "discovery"},
+    "paths": {"errors", "model", "discovery"},
     "settings": {"model", "formats"},
     "config": {"errors", "model", "formats", "paths", "settings"},
     "store": {"errors", "model", "formats", "paths"},

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from ralph import discovery
 from ralph.errors import Unreadable, UsageError
+from ralph.model import ids
 
 TREES = discovery.TREES
 MARKERS = (*discovery.MARKERS, ".git")
 _SPECIAL = re.compile(r"[\\*?\[\] ]")
 """Characters that a git pattern has to escape."""
+_SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
@@ -176,6 +178,12 @@ def features_folder(root: Path) -> Path:
 def log_folder(root: Path) -> Path:
     """What happened: sessions, runs and injections."""
     return state_folder(root) / "log"
+
+
+def session_log(root: Path, session_id: str) -> Path:
+    """Return the log of a session; an id with other characters than a name has is hashed."""
+    name = session_id if _SESSION_NAME.fullmatch(session_id) else ids.derived("session", session_id)
+    return log_folder(root) / "sessions" / f"{name}.jsonl"
 
 
 def runs_folder(root: Path) -> Path:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from ralph.agents.scripted import Scripted as ScriptedAgent
 from ralph.agents.scripted import Step
-from ralph.search.embeddings import wordpiece_words
-from ralph.search.vectors import normalize_rows
+from ralph.search.embeddings import normalize_rows, wordpiece_words
 
 if TYPE_CHECKING:
-    from ralph.search.vectors import Matrix
+    from ralph.search.embeddings import Matrix
 
 
 __all__ = ["HashEmbedder", "ScriptedAgent", "Step"]

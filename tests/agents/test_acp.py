@@ -15,8 +15,8 @@ from tests.agents.living import living
 from ralph.agents import process
 from ralph.agents.acp import Acp
 from ralph.agents.claude import Claude, as_claude
+from ralph.agents.client import CommandAgent
 from ralph.agents.codex import Codex
-from ralph.agents.command import CommandAgent
 from ralph.model.work import Agent, Ask, Reply, StopReason, ToolCall
 
 PLAYER = str(Path(__file__).with_name("acp_agent.py"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.command import CommandAgent, split_command
+from ralph.agents.client import CommandAgent, split_command
 from ralph.errors import UsageError
 from ralph.model.work import Agent, Ask, Reply, StopReason
 

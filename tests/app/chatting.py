@@ -8,9 +8,9 @@ from pathlib import Path
 from ralph.app import chat_log, chats
 from ralph.app.chat_log import Mode
 from ralph.app.chats import ChatReply, ChatRequest, TurnListener
-from ralph.app.logs import log_file
 from ralph.app.tasks import task
 from ralph.model.work import Ask, Reply, ToolCall
+from ralph.paths import session_log
 from ralph.settings import Config
 from ralph.testing import ScriptedAgent
 
@@ -61,7 +61,7 @@ class Place:
         return [(each.by.value, each.text) for each in chat_log.read_history(self.root, session).turns]
 
     def log(self, session: str) -> str:
-        return log_file(self.root, session).read_text(encoding="utf-8")
+        return session_log(self.root, session).read_text(encoding="utf-8")
 
 
 class _Talker(ScriptedAgent):

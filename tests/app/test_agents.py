@@ -8,8 +8,8 @@ import pytest
 from tests.agents.players import player
 
 from ralph.agents.claude import Claude
+from ralph.agents.client import CommandAgent
 from ralph.agents.codex import Codex
-from ralph.agents.command import CommandAgent
 from ralph.app.agents import check_agent, create_agent, list_agents, loop_agent
 from ralph.errors import Unreadable, UsageError
 from ralph.model.work import Reply, StopReason

@@ -57,7 +57,7 @@ def test_an_archived_knowledge_entry_is_hidden_until_it_is_unarchived(root: Path
     assert 'status: "retired"' in stored.path.read_text(encoding="utf-8")
     assert memory.list_(root, in_=("knowledge",)) == []
     assert knowledge.match(root, "redis") == []
-    assert knowledge.section(root, words="redis") == ""
+    assert knowledge.section(root, "redis") == ""
     assert searching.search(root, Query("redis")).shown == ()
     assert memory.show(root, "Redis").record.status is Status.RETIRED
     memory.unarchive(root, "Redis")

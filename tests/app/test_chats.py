@@ -18,11 +18,11 @@ from ralph.agents.codex import Codex
 from ralph.app import chat_log, chats, hook, sessions
 from ralph.app.chat_log import Chat, Mode, event_time
 from ralph.app.chats import ChatRequest, TurnListener
-from ralph.app.logs import log_file
 from ralph.capture.events import Event, Happening
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
+from ralph.paths import session_log
 from ralph.settings import Config, Loop, Privacy
 
 
@@ -47,7 +47,7 @@ def test_a_new_chat_is_asked_about_its_task_and_recorded_with_it(here: Place) ->
 
 def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place) -> None:
     here.new("Plan it.", *answers("Yes."), mode=Mode.PLAN)
-    with log_file(here.root, HOST).open("a", encoding="utf-8", newline="") as log:
+    with session_log(here.root, HOST).open("a", encoding="utf-8", newline="") as log:
         log.write(encode_line("session", {"id": HOST, "mode": "agent", "host": "codex"}))
     assert sessions.find(here.root, HOST).mode == "plan"
     here.resume(HOST[:8], "Go on.", *answers("Gladly."))
@@ -61,7 +61,7 @@ def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place
 
 def test_an_unknown_mode_is_plan(here: Place) -> None:
     here.new("Work.", *answers("Yes."))
-    log = log_file(here.root, HOST)
+    log = session_log(here.root, HOST)
     log.write_text(here.log(HOST).replace('"mode":"agent"', '"mode":"godlike"'), encoding="utf-8", newline="")
     found = chat_log.read_chat(here.root, HOST)
     assert found is not None
@@ -134,7 +134,7 @@ def test_a_host_that_gives_a_resumed_session_another_id_is_followed(here: Place)
 
 
 def test_a_session_that_hooks_have_recorded_can_be_resumed_in_its_mode(here: Place) -> None:
-    path = log_file(here.root, "by-hand")
+    path = session_log(here.root, "by-hand")
     path.parent.mkdir(parents=True)
     line = encode_line("session", {"id": "by-hand", "host": "codex", "mode": "plan", "started_at": "2026-11-10"})
     path.write_text(line, encoding="utf-8", newline="")
@@ -145,7 +145,7 @@ def test_a_session_that_hooks_have_recorded_can_be_resumed_in_its_mode(here: Pla
 
 @pytest.mark.parametrize("host", ["--dangerously-skip-permissions", "a b", ""])
 def test_an_id_that_looks_like_an_option_is_refused(here: Place, host: str) -> None:
-    path = log_file(here.root, "odd")
+    path = session_log(here.root, "odd")
     path.parent.mkdir(parents=True)
     about = {"agent": "codex", "mode": "agent", "host": host}
     path.write_text(encode_line("session", {"id": "odd", "chat": about}), encoding="utf-8", newline="")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.app.test_session import about, line, put
 
 from ralph import paths
-from ralph.app import compress, doctor, index, logs, sessions
+from ralph.app import compress, index, sessions, status
 from ralph.app.compress import MAX_KEPT, choose_observations
 from ralph.app.sessions import ImprovedSummary
 from ralph.errors import Refused
@@ -194,7 +194,7 @@ def test_a_log_that_somebody_writes_to_meanwhile_is_left_alone(tmp_path: Path) -
         return (), None
 
     before = log.read_bytes()
-    compressed, left = compress.replace_log(tmp_path, log, logs.moment(OLD) or ids.now(), read)
+    compressed, left = compress.replace_log(tmp_path, log, ids.parse_time(OLD) or ids.now(), read)
     assert compressed == []
     assert [each.why for each in left] == ["somebody wrote to its log meanwhile"]
     assert log.read_bytes() == before + late.encode()
@@ -223,9 +223,9 @@ def test_it_makes_a_session_no_younger(tmp_path: Path) -> None:
     put(tmp_path, "late", line("late", 0, "a later one"))
     os.utime(paths.log_folder(tmp_path) / "sessions/late.jsonl", (1_790_000_000, 1_790_000_000))
     compress.compress(tmp_path, OLD, really=True)
-    assert (doctor.last_session(tmp_path) or doctor.LastSession("", "")).id == "late"
+    assert (status.last_session(tmp_path) or status.LastSession("", "")).id == "late"
     assert [one.path for one in index.prune(tmp_path, days=36_500)] == []
-    assert logs.last_time(log) < 1_790_000_000
+    assert index.last_time(log) < 1_790_000_000
 
 
 def test_through_a_link_that_leads_outside_nothing_is_done(tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ import pytest
 from tests.app.looping import Workshop, done, git, project
 
 from ralph import paths
-from ralph.app import insights, search
+from ralph.app import insights, search, worktree, worktree_merge
 from ralph.app.loop import LoopRequest
 from ralph.app.tasks import board
 from ralph.app.tasks import task as progress
-from ralph.app.worktrees import drop, merge, worktree
 from ralph.capture.insights import places
 from ralph.formats.pages import parse_patterns, parse_region
 from ralph.formats.progress import is_progress_pattern, parse_progress
@@ -125,7 +124,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
 
 def merged(both: Both) -> None:
     for side in both.sides:
-        merge.merge(both.root, side.task)
+        worktree_merge.merge(both.root, side.task)
 
 
 def test_two_loops_in_two_worktrees_do_not_disturb_each_other(both: Both) -> None:
@@ -196,7 +195,7 @@ def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_not
     merged(both)
     for side in both.sides:
         assert insights.extract(both.root, side.task).updated == ()
-        assert progress.complete(both.root, side.task).promotion is not None
+        assert progress.complete(both.root, side.task)[1] is not None
     assert promoted(both) == sorted(LESSONS.values())
 
 
@@ -218,7 +217,7 @@ def test_what_was_learned_is_merged_into_agents_md(both: Both) -> None:
 def test_the_third_task_starts_with_what_the_first_two_learned(both: Both) -> None:
     merged(both)
     for side in both.sides:
-        drop.drop(both.root, side.task)
+        worktree.drop(both.root, side.task)
         assert not worktree.checkout_folder(both.root, side.task).exists()
         assert board.find(both.root, side.task).task.worktree is None
     third = progress.add(both.root, "refunds in dark mode", in_worktree=True).task

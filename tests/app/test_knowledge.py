@@ -20,7 +20,6 @@ from ralph.formats.log import parse_log
 from ralph.formats.sigils import KnowledgeSigil, read_sigils
 from ralph.model.query import Query
 from ralph.model.record import Link, Record, Status
-from ralph.model.work import Task
 from ralph.store.library import Library
 
 FOLDER = ".ralph/knowledge"
@@ -325,19 +324,18 @@ def test_links_name_where_they_lead(tmp_path: Path) -> None:
 
 
 def test_the_section_is_about_the_task_the_feature_and_the_files(tmp_path: Path) -> None:
-    assert knowledge.section(tmp_path, words="anything") == ""
+    assert knowledge.section(tmp_path, "anything") == ""
     knowledge.add(tmp_path, "Parser", "P. See [[Lexer]].", ["parser"])
     knowledge.add(tmp_path, "Lexer", "Lexer. " * 100, ["unrelated"])
     knowledge.add(tmp_path, "Shop", "S.", ["shop"])
     knowledge.add(tmp_path, "Paths", "F.", ["widgets"])
-    task = Task("t-1", "Speed up", "the parser, please", feature="shop")
-    text = knowledge.section(tmp_path, task=task, words="", feature="", files=["src/widgets/a.py"])
+    words = "Speed up\nthe parser, please"
+    text = knowledge.section(tmp_path, words, feature="shop", files=["src/widgets/a.py"])
     assert [line for line in text.split("\n") if line.startswith("#")] == [
         "## Project Knowledge", "### Parser", "### Shop", "### Paths", "### Lexer",
     ]  # fmt: skip
-    assert knowledge.section(tmp_path, task=task, words="", feature="", files=["src/widgets/a.py"]) == text
-    assert knowledge.section(tmp_path, task=None, words="shop", feature="", files=[]).count("### ") == 1
-    small = knowledge.section(tmp_path, task=task, files=["src/widgets/a.py"], budget=100)
+    assert knowledge.section(tmp_path, "shop").count("### ") == 1
+    small = knowledge.section(tmp_path, words, feature="shop", files=["src/widgets/a.py"], budget=100)
     assert estimate(small) <= 100
     assert small.count("### ") == 3
     assert "_1 more did not fit" in small

@@ -9,8 +9,8 @@ from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO, PROTO_AGAIN
 
 from ralph import paths
-from ralph.app import insights, memory, promote, review
-from ralph.app.promote import PromotedCopy, Target, copies
+from ralph.app import insights, memory, review
+from ralph.app.review import Target
 from ralph.app.tasks import task
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
@@ -63,7 +63,7 @@ def by_text(root: Path, name: str, part: str) -> Record:
 
 def test_done_task_promotes_well_evidenced_and_accepted_insights(root: Path, name: str) -> None:
     review.accept(root, by_text(root, name, "vite").id)
-    done = promote.promote_task(root, name)
+    done = review.promote_task(root, name)
     assert len(done.added) == 3
     document = parse_patterns(written(root))
     assert sorted(entry.record.label for entry in document.entries) == ["Gotchas", "Tips", "Tips"]
@@ -75,7 +75,7 @@ def test_done_task_promotes_well_evidenced_and_accepted_insights(root: Path, nam
 
 def test_weak_and_rejected_insights_are_not_promoted(root: Path, name: str) -> None:
     review.reject(root, by_text(root, name, "npm test").id)
-    done = promote.promote_task(root, name)
+    done = review.promote_task(root, name)
     assert [each.text for each in done.added] == [PROTO]
     assert "vite" not in written(root)
     assert "npm test" not in written(root)
@@ -92,11 +92,11 @@ def test_label_that_the_heading_repeats_is_removed(root: Path, name: str, named:
     insights.extract(root, name)
     found = insights.find(root, by_text(root, name, "csv.writer").id)
     insights.change(root, found, lambda record: replace(record, text=named))
-    promote.promote_task(root, name)
+    review.promote_task(root, name)
     assert f"\n- {LABELLED.removeprefix('Gotcha: ')}\n" in written(root)
     assert "Gotcha:" not in written(root)
     assert by_text(root, name, "csv.writer").text == named, "the insight keeps its words"
-    assert not promote.promote(root, found.record.id, Target.PATTERNS).changed
+    assert not review.promote(root, found.record.id, Target.PATTERNS).changed
 
 
 def test_existing_entry_with_a_label_is_not_repeated(root: Path, name: str) -> None:
@@ -104,7 +104,7 @@ def test_existing_entry_with_a_label_is_not_repeated(root: Path, name: str) -> N
     note(root, name, 3, LABELLED)
     note(root, name, 4, LABELLED)
     insights.extract(root, name)
-    promote.promote_task(root, name)
+    review.promote_task(root, name)
     assert written(root).count("csv.writer") == 1
 
 
@@ -112,54 +112,54 @@ def test_label_that_the_heading_does_not_repeat_stays(root: Path, name: str) -> 
     note(root, name, 3, LABELLED)
     insights.extract(root, name)
     found = by_text(root, name, "csv.writer").id
-    promote.promote(root, found, Target.PATTERNS, kind=MemoryKind.PATTERN)
+    review.promote(root, found, Target.PATTERNS, kind=MemoryKind.PATTERN)
     assert f"\n- {LABELLED}\n" in written(root)
-    promote.promote(root, found, Target.AGENTS)
+    review.promote(root, found, Target.AGENTS)
     assert f"- {LABELLED}\n" in (root / "AGENTS.md").read_text(encoding="utf-8")
-    promote.promote(root, found, Target.MEMORY, text="Decision: keep csv", kind=MemoryKind.DECISION)
+    review.promote(root, found, Target.MEMORY, text="Decision: keep csv", kind=MemoryKind.DECISION)
     assert memory.list_(root)[0].record.text == "keep csv"
 
 
 def test_second_promotion_adds_nothing(root: Path, name: str) -> None:
-    promote.promote_task(root, name)
+    review.promote_task(root, name)
     before = marks(root)
-    again = promote.promote_task(root, name)
+    again = review.promote_task(root, name)
     assert (again.added, again.changed) == ((), False)
     assert marks(root) == before
 
 
 def test_other_wording_of_another_task_is_not_repeated(root: Path, name: str) -> None:
-    promote.promote_task(root, name)
+    review.promote_task(root, name)
     other = task.add(root, "Another").task.id
     note(root, other, 1, PROTO_AGAIN + ", otherwise nothing works", run="run-00000001")
     note(root, other, 2, PROTO, run="run-00000001")
     insights.extract(root, other)
     before = written(root)
-    done = promote.promote_task(root, other)
+    done = review.promote_task(root, other)
     assert (done.added, len(done.there)) == ((), 1)
     assert written(root) == before
     assert insights.promotions(stored(root, other)[0])
 
 
 def test_crash_before_the_mark_is_repaired_by_the_next_promotion(root: Path, name: str) -> None:
-    promote.promote_task(root, name)
+    review.promote_task(root, name)
     for each in insights.list_(root, task_id=name):
         insights.change(
             root, each, lambda record: replace(record, links=(), extra={**record.extra, "promoted_to": None})
         )
     before = written(root)
-    assert promote.promote_task(root, name).added == ()
+    assert review.promote_task(root, name).added == ()
     assert written(root) == before
     assert sum(bool(insights.promotions(each)) for each in stored(root, name)) == 2
 
 
 def test_dry_run_returns_the_diff_and_writes_nothing(root: Path, name: str) -> None:
     before = marks(root)
-    done = promote.promote_task(root, name, dry_run=True)
+    done = review.promote_task(root, name, dry_run=True)
     assert marks(root) == before
     assert f"+- {PROTO}\n" in done.diff
     assert done.diff.startswith("--- /dev/null\n+++ b/.ralph/global-patterns.md\n")
-    shown = promote.promote(root, by_text(root, name, "vite").id, Target.AGENTS, dry_run=True)
+    shown = review.promote(root, by_text(root, name, "vite").id, Target.AGENTS, dry_run=True)
     assert marks(root) == before
     assert "+- The cache of `vite`" in shown.diff
 
@@ -167,14 +167,14 @@ def test_dry_run_returns_the_diff_and_writes_nothing(root: Path, name: str) -> N
 def test_text_of_people_in_the_patterns_stays(root: Path, name: str) -> None:
     mine = "# Ours\r\n\r\nWords.\r\n\r\n## Gotchas\r\n\r\n- An old one\r\n"
     files.write(root / ".ralph" / "global-patterns.md", mine)
-    promote.promote_task(root, name)
+    review.promote_task(root, name)
     assert (root / ".ralph" / "global-patterns.md").read_bytes().startswith(mine.encode())
 
 
 def test_prompt_injection_is_skipped_at_the_end_of_a_task(root: Path, name: str) -> None:
     found = insights.find(root, by_text(root, name, "npm test").id)
     insights.change(root, found, lambda record: replace(record, text=ORDER))
-    done = promote.promote_task(root, name)
+    done = review.promote_task(root, name)
     assert [why for _, why in done.skipped] == ["it reads like a prompt injection, and no person wrote it"]
     assert "evil" not in written(root)
 
@@ -183,19 +183,19 @@ def test_prompt_injection_is_promoted_by_hand_only_by_force(root: Path, name: st
     found = insights.find(root, by_text(root, name, "npm test").id)
     insights.change(root, found, lambda record: replace(record, text=ORDER))
     with pytest.raises(Refused, match="prompt injection"):
-        promote.promote(root, found.record.id, Target.AGENTS)
+        review.promote(root, found.record.id, Target.AGENTS)
     assert not (root / "AGENTS.md").exists()
-    assert promote.promote(root, found.record.id, Target.AGENTS, force=True).changed
+    assert review.promote(root, found.record.id, Target.AGENTS, force=True).changed
 
 
 def test_secret_is_never_promoted(root: Path, name: str) -> None:
     found = insights.find(root, by_text(root, name, "npm test").id)
     insights.change(root, found, lambda record: replace(record, text=f"Set NPM_TOKEN={TOKEN} before `npm test`."))
-    done = promote.promote_task(root, name)
+    done = review.promote_task(root, name)
     assert [why for _, why in done.skipped] == ["it looks like it holds a secret"]
     for target in Target:
         with pytest.raises(Refused, match="secret"):
-            promote.promote(root, found.record.id, target, force=True)
+            review.promote(root, found.record.id, target, force=True)
     assert TOKEN not in written(root)
 
 
@@ -211,10 +211,10 @@ def test_secret_is_never_promoted(root: Path, name: str) -> None:
 )
 def test_insight_is_promoted_to_every_target_once(root: Path, name: str, target: Target, file: str) -> None:
     found = by_text(root, name, "vite")
-    assert promote.promote(root, found.id, target).changed
+    assert review.promote(root, found.id, target).changed
     text = (root / file).read_text(encoding="utf-8")
     assert text.count("The cache of `vite`") == 1
-    assert not promote.promote(root, found.id, target).changed
+    assert not review.promote(root, found.id, target).changed
     assert (root / file).read_text(encoding="utf-8") == text
     after = by_text(root, name, "vite")
     assert (after.extra["promoted_to"], after.status) == (file, Status.ACCEPTED)
@@ -222,41 +222,41 @@ def test_insight_is_promoted_to_every_target_once(root: Path, name: str, target:
 
 def test_insight_links_to_every_file_it_was_promoted_to(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
-    promote.promote(root, found.id, Target.MEMORY)
-    promote.promote(root, found.id, Target.AGENTS)
+    review.promote(root, found.id, Target.MEMORY)
+    review.promote(root, found.id, Target.AGENTS)
     assert [link.target for link in by_text(root, name, "vite").links] == [".agent/memories.md", "AGENTS.md"]
 
 
 def test_insight_that_is_only_a_memory_still_goes_to_the_patterns(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
-    promote.promote(root, found.id, Target.MEMORY)
-    assert found.text in [each.text for each in promote.promote_task(root, name, dry_run=True).added]
-    promote.promote(root, found.id, Target.AGENTS)
-    assert found.text not in [each.text for each in promote.promote_task(root, name, dry_run=True).added]
+    review.promote(root, found.id, Target.MEMORY)
+    assert found.text in [each.text for each in review.promote_task(root, name, dry_run=True).added]
+    review.promote(root, found.id, Target.AGENTS)
+    assert found.text not in [each.text for each in review.promote_task(root, name, dry_run=True).added]
 
 
 def test_memory_names_its_source(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
-    promote.promote(root, found.id, Target.MEMORY)
+    review.promote(root, found.id, Target.MEMORY)
     kept = memory.list_(root)[0].record
     assert (kept.extra["source"], kept.text) == (found.id, found.text)
 
 
 def test_memory_observation_and_journal_entry_are_promoted(root: Path, name: str) -> None:
     kept = memory.add(root, "Uses barrel exports in each module").stored.record
-    assert promote.promote(root, kept.id, Target.AGENTS).changed
-    assert not promote.promote(root, kept.id, Target.MEMORY).changed
+    assert review.promote(root, kept.id, Target.AGENTS).changed
+    assert not review.promote(root, kept.id, Target.MEMORY).changed
     failed = session(*TEACHING[BUILD])[0]
-    promote.promote(root, failed.id, Target.MEMORY, text="npm test needs `npm run build` first")
+    review.promote(root, failed.id, Target.MEMORY, text="npm test needs `npm run build` first")
     assert memory.list_(root)[-1].record.kind is MemoryKind.FIX
-    promote.promote(root, "jrn-run-1a2b3c4d-2", Target.PATTERNS, kind=MemoryKind.PATTERN)
+    review.promote(root, "jrn-run-1a2b3c4d-2", Target.PATTERNS, kind=MemoryKind.PATTERN)
     assert PROTO_AGAIN in written(root)
 
 
 def test_only_the_marked_region_of_a_page_changes(root: Path, name: str) -> None:
     before, after = "# Rules\r\n\r\nOurs.\r\n", "\r\n## More\r\n\tkeep me  "
     files.write(root / "AGENTS.md", f"{before}{REGION_START}\r\n- old\r\n{REGION_END}{after}")
-    promote.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
+    review.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
     text = (root / "AGENTS.md").read_bytes().decode()
     assert text.startswith(f"{before}{REGION_START}\r\n- old\r\n- The cache")
     assert text.endswith(f"\r\n{REGION_END}{after}")
@@ -265,7 +265,7 @@ def test_only_the_marked_region_of_a_page_changes(root: Path, name: str) -> None
 def test_page_with_unpaired_marks_is_not_written(root: Path, name: str) -> None:
     files.write(root / "AGENTS.md", f"# A\n{REGION_START}\n- old\n")
     with pytest.raises(Refused, match=r"AGENTS\.md: line 2"):
-        promote.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
+        review.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
     assert (root / "AGENTS.md").read_text(encoding="utf-8") == f"# A\n{REGION_START}\n- old\n"
     assert by_text(root, name, "vite").extra["promoted_to"] is None
 
@@ -273,7 +273,7 @@ def test_page_with_unpaired_marks_is_not_written(root: Path, name: str) -> None:
 def test_symlinked_page_is_written_at_its_target(root: Path, name: str) -> None:
     files.write(root / "AGENTS.md", "# A\n")
     (root / "CLAUDE.md").symlink_to("AGENTS.md")
-    promote.promote(root, by_text(root, name, "vite").id, Target.CLAUDE)
+    review.promote(root, by_text(root, name, "vite").id, Target.CLAUDE)
     assert (root / "CLAUDE.md").is_symlink()
     assert REGION_START in (root / "AGENTS.md").read_text(encoding="utf-8")
 
@@ -281,34 +281,34 @@ def test_symlinked_page_is_written_at_its_target(root: Path, name: str) -> None:
 def test_design_page_is_the_only_one_or_given_by_name(root: Path, name: str) -> None:
     found = by_text(root, name, "vite").id
     files.write(root / "specs/design/api.md", "# API\n")
-    assert promote.promote(root, found, Target.DESIGN, dry_run=True).path.name == "api.md"
+    assert review.promote(root, found, Target.DESIGN, dry_run=True).path.name == "api.md"
     files.write(root / "specs/design/db.md", "# DB\n")
     with pytest.raises(UsageError, match=r"api.md, db.md"):
-        promote.promote(root, found, Target.DESIGN)
-    assert promote.promote(root, found, Target.DESIGN, page="db.md").path.name == "db.md"
+        review.promote(root, found, Target.DESIGN)
+    assert review.promote(root, found, Target.DESIGN, page="db.md").path.name == "db.md"
     assert len(parse_region((root / "specs/design/db.md").read_text(encoding="utf-8")).entries) == 1
     for page in ("../x.md", "a/b.md", ".hidden"):
         with pytest.raises(UsageError):
-            promote.promote(root, found, Target.DESIGN, page=page)
+            review.promote(root, found, Target.DESIGN, page=page)
     with pytest.raises(UsageError):
-        promote.promote(root, found, Target.AGENTS, page="db.md")
+        review.promote(root, found, Target.AGENTS, page="db.md")
 
 
 def test_long_text_has_to_be_reworded(root: Path, name: str) -> None:
     note(root, name, 3, "Words about `parser`. " * 60)
     with pytest.raises(UsageError, match="too long"):
-        promote.promote(root, "jrn-run-1a2b3c4d-3", Target.AGENTS)
-    assert promote.promote(root, "jrn-run-1a2b3c4d-3", Target.AGENTS, text="The parser is slow.").changed
+        review.promote(root, "jrn-run-1a2b3c4d-3", Target.AGENTS)
+    assert review.promote(root, "jrn-run-1a2b3c4d-3", Target.AGENTS, text="The parser is slow.").changed
 
 
 def test_missing_record_is_an_error(root: Path, name: str) -> None:
     with pytest.raises(NotFound):
-        promote.promote(root, "mem-1-abcd", Target.AGENTS)
+        review.promote(root, "mem-1-abcd", Target.AGENTS)
 
 
 def test_task_without_insights_promotes_nothing(root: Path) -> None:
     made = task.add(root, "Nothing").task.id
-    done = promote.promote_task(root, made)
+    done = review.promote_task(root, made)
     assert (done.added, done.changed) == ((), False)
     assert not paths.global_patterns(root).exists()
 
@@ -325,46 +325,45 @@ def bullets(root: Path, to: Target) -> list[str]:
 
 @pytest.mark.parametrize("to", PAGES)
 def test_near_match_is_reported_with_its_line_and_added_only_by_force(root: Path, to: Target) -> None:
-    promote.promote(root, saved(root, FIRST), to)
+    review.promote(root, saved(root, FIRST), to)
     again = saved(root, AGAIN)
     before = (root / PAGES[to]).read_bytes()
     for dry_run in (True, False):
-        done = promote.promote(root, again, to, dry_run=dry_run)
+        done = review.promote(root, again, to, dry_run=dry_run)
         assert not done.changed
         assert done.near is not None
         assert done.near.text == FIRST
         lines = before.decode().splitlines()
         assert FIRST in lines[done.near.line - 1]
-        assert done.near.describe() == f"already there: {FIRST}, line {done.near.line}"
     assert (root / PAGES[to]).read_bytes() == before
-    assert promote.promote(root, again, to, force=True).changed
+    assert review.promote(root, again, to, force=True).changed
     assert bullets(root, to) == [FIRST, AGAIN]
 
 
 @pytest.mark.parametrize("to", PAGES)
 def test_same_text_is_never_added_again_and_other_text_always(root: Path, to: Target) -> None:
     first = saved(root, FIRST)
-    promote.promote(root, first, to)
-    again = promote.promote(root, first, to, force=True)
+    review.promote(root, first, to)
+    again = review.promote(root, first, to, force=True)
     assert not again.changed
     assert again.near is None
-    assert promote.promote(root, saved(root, OTHER), to).changed
+    assert review.promote(root, saved(root, OTHER), to).changed
     assert bullets(root, to) == [FIRST, OTHER]
 
 
 def test_bullets_around_the_region_count_and_code_does_not(root: Path) -> None:
     page = f"# Ours\n\n```\n- {OTHER}\n```\n\n* {AGAIN}\n\n{REGION_START}\n{REGION_END}\n"
     (root / "AGENTS.md").write_text(page, encoding="utf-8", newline="")
-    done = promote.promote(root, saved(root, FIRST), Target.AGENTS)
+    done = review.promote(root, saved(root, FIRST), Target.AGENTS)
     assert done.near is not None
     assert (done.near.text, done.near.line) == (AGAIN, 7)
     assert (root / "AGENTS.md").read_text(encoding="utf-8") == page
-    assert promote.promote(root, saved(root, OTHER), Target.AGENTS).changed
+    assert review.promote(root, saved(root, OTHER), Target.AGENTS).changed
 
 
 def test_memory_in_other_words_is_added(root: Path) -> None:
-    promote.promote(root, saved(root, FIRST), Target.PATTERNS)
-    assert promote.promote(root, saved(root, OTHER), Target.MEMORY, text=AGAIN).near is None
+    review.promote(root, saved(root, FIRST), Target.PATTERNS)
+    assert review.promote(root, saved(root, OTHER), Target.MEMORY, text=AGAIN).near is None
 
 
 @pytest.mark.parametrize(
@@ -376,21 +375,21 @@ def test_memory_in_other_words_is_added(root: Path) -> None:
     ],
 )
 def test_opposite_and_other_number_are_no_near_match(root: Path, said: str, other: str) -> None:
-    promote.promote(root, saved(root, said), Target.AGENTS)
-    done = promote.promote(root, saved(root, other), Target.AGENTS)
+    review.promote(root, saved(root, said), Target.AGENTS)
+    done = review.promote(root, saved(root, other), Target.AGENTS)
     assert done.changed
     assert bullets(root, Target.AGENTS) == [said, other]
 
 
 def test_insight_with_a_near_match_stays_proposed(root: Path) -> None:
-    promote.promote(root, saved(root, FIRST), Target.AGENTS)
+    review.promote(root, saved(root, FIRST), Target.AGENTS)
     work = task.add(root, "protobuf").task
     said = Record("ins-1791000000-a3f81c", MemoryKind.FIX, AGAIN, status=Status.PROPOSED, scope=Scope.TASK)
     proposed = render_insights(said)
     place = paths.tasks_folder(root) / work.id / "memory" / "insights.json"
     place.parent.mkdir(parents=True)
     place.write_text(proposed, encoding="utf-8", newline="")
-    assert promote.promote(root, "ins-1791000000-a3f81c", Target.AGENTS).near is not None
+    assert review.promote(root, "ins-1791000000-a3f81c", Target.AGENTS).near is not None
     assert place.read_text(encoding="utf-8") == proposed
 
 
@@ -406,37 +405,36 @@ def insight_of(root: Path, insight_id: str) -> Record:
     return insights.find(root, insight_id).record
 
 
-def only_copy(root: Path, insight_id: str) -> PromotedCopy:
-    (one,) = copies(root, insight_of(root, insight_id))
-    return one
+def copies(root: Path, insight_id: str) -> list[str]:
+    return list(review.describe_copies(root, insights.find(root, insight_id).record))
 
 
 def test_unpromoted_insight_has_no_copies(root: Path, insight_id: str) -> None:
-    assert copies(root, insight_of(root, insight_id)) == []
+    assert copies(root, insight_id) == []
 
 
 def test_reported_command_removes_a_promoted_pattern(root: Path, insight_id: str) -> None:
-    promote.promote(root, insight_id, Target.PATTERNS)
-    one = only_copy(root, insight_id)
-    assert one.describe(root).startswith("it is still in .ralph/global-patterns.md:")
-    memory.delete(root, one.removal.split("`")[1].split()[-1])
-    assert copies(root, insight_of(root, insight_id)) == []
+    review.promote(root, insight_id, Target.PATTERNS)
+    [copy] = copies(root, insight_id)
+    assert copy.startswith("it is still in .ralph/global-patterns.md:")
+    memory.delete(root, copy.split("`")[1].split()[-1])
+    assert copies(root, insight_id) == []
     assert insight_of(root, insight_id).text == PROTO, "the insight itself is not forgotten"
 
 
 def test_reported_command_removes_a_promoted_memory(root: Path, insight_id: str) -> None:
-    promote.promote(root, insight_id, Target.MEMORY)
+    review.promote(root, insight_id, Target.MEMORY)
     kept = memory.list_(root)[0].record
-    assert only_copy(root, insight_id).removal == f"`ralph memory delete {kept.id}` takes it out"
+    assert copies(root, insight_id)[0].endswith(f"`ralph memory delete {kept.id}` takes it out")
     memory.delete(root, kept.id)
-    assert copies(root, insight_of(root, insight_id)) == []
+    assert copies(root, insight_id) == []
 
 
 def test_copy_in_a_page_is_found_after_it_was_edited(root: Path, insight_id: str) -> None:
-    promote.promote(root, insight_id, Target.AGENTS)
+    review.promote(root, insight_id, Target.AGENTS)
     page = root / "AGENTS.md"
     text = page.read_text(encoding="utf-8").replace(PROTO, PROTO_AGAIN)
     page.write_text(f"# Ours\n\n{text}", encoding="utf-8", newline="")
-    assert only_copy(root, insight_id).describe(root) == "it is still in AGENTS.md:5; take the line out in an editor"
+    assert copies(root, insight_id) == ["it is still in AGENTS.md:5; take the line out in an editor"]
     page.unlink()
-    assert copies(root, insight_of(root, insight_id)) == []
+    assert copies(root, insight_id) == []

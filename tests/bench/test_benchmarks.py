@@ -20,8 +20,7 @@ from ralph.app import index
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model.query import Hit
 from ralph.model.record import Family, MemoryKind, Origin, Record, Status
-from ralph.search.embeddings import ProviderFailed
-from ralph.search.vectors import Matrix
+from ralph.search.embeddings import Matrix, ProviderFailed
 from ralph.testing import HashEmbedder
 
 FLOORS = {"any5": 0.87, "recall5": 0.80, "recall10": 0.83, "mrr": 0.81, "ndcg10": 0.79, "silent": 0.91}

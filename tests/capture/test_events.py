@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, event, recorded
 
-from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, files_of, outline, within, words_of
+from ralph.capture.events import (
+    Action,
+    Event,
+    FileEdit,
+    Happening,
+    event_of,
+    files_of,
+    outline,
+    relative_path,
+    response_text,
+)
 from ralph.capture.events import without_context as asked
 
 IGNORED = {
@@ -76,17 +86,17 @@ def test_an_interrupted_command_of_claude_did_not_pass() -> None:
      (None, ""), (3, "3"), ([], "")],
 )  # fmt: skip
 def test_an_answer_is_text_whatever_its_shape(answer: object, words: str) -> None:
-    assert words_of(answer) == words
+    assert response_text(answer) == words
     assert event("claude.PostToolUse-mcp__plugin_ralph_ralphmem__recall", tool_response=answer).response == words
 
 
 def test_an_edit_is_the_lines_before_and_after_with_those_around_them() -> None:
     found = event("claude.PostToolUse-Edit")
     assert found.action is Action.CHANGE
-    assert found.changes == (FileEdit("/home/user/proj/a.py", "x=1", "x=2", "x=1\n"),)
+    assert found.changes == (FileEdit("/home/user/proj/a.py", "x=1", "x=2"),)
     assert (found.files, found.response) == (("a.py",), "")
     written = event("claude.PostToolUse-Write")
-    assert written.changes == (FileEdit("/home/user/proj/new.txt", "", "hello\n", ""),)
+    assert written.changes == (FileEdit("/home/user/proj/new.txt", "", "hello\n"),)
     edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}, 7]
     both = event("claude.PostToolUse-Edit", tool_input={"file_path": "f", "edits": edits}, tool_response=None)
     assert both.changes == (FileEdit("f", "a", "b"), FileEdit("f", "c", "d"))
@@ -163,7 +173,7 @@ def test_gemini_changes_are_before_and_after() -> None:
      ("/p/q/../r.py", "/p/q", "/p/q/../r.py"), ("a\0b", "/p", "a\0b")],
 )  # fmt: skip
 def test_a_path_is_relative_where_it_is_inside(path: str, cwd: str, expected: str) -> None:
-    assert within(path, cwd) == expected
+    assert relative_path(path, cwd) == expected
 
 
 def test_files_are_found_at_any_depth_and_named_once() -> None:

@@ -12,6 +12,7 @@ from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
 
 from ralph.capture.events import Event, event_of
 from ralph.capture.pipeline import LIMIT, interpret, observe, without_injected
+from ralph.capture.privacy import redact_payload
 from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.model import ids
 from ralph.model.marks import INJECTED, NOTE
@@ -205,7 +206,8 @@ def test_a_private_part_that_stays_open_hides_what_is_told_after_it() -> None:
 def test_a_diff_shows_nothing_of_a_file_with_private_parts_or_a_key() -> None:
     for whole in (f"<private>\n{PRIVATE}\n</private>", key_block()):
         answer = {"structuredPatch": [{"lines": [f"-{PRIVATE}", "+other"]}], "originalFile": whole}
-        record = kept(event("claude.PostToolUse-Edit", tool_response=answer))
+        host, name, payload = recorded("claude.PostToolUse-Edit")
+        record = kept(event_of(host, name, redact_payload({**payload, "tool_response": answer}), AT))
         assert record.text == "a.py"
 
 

@@ -266,10 +266,10 @@ def test_a_wrong_key_is_told_with_its_variable_and_never_with_its_value(server: 
 def test_a_busy_server_is_not_asked_again_and_its_wish_is_told(server: Server) -> None:
     server.says(b'{"error": "rate limit"}', 429, Retry_After="17")
     failed = failure(asking(server))
-    assert (failed.retry_after, len(server.asked)) == (17, 1)
+    assert len(server.asked) == 1
     assert "17 seconds" in failed.hint
     server.says(b"", 429, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")
-    assert failure(asking(server)).retry_after is None
+    assert "try again later" in failure(asking(server)).hint
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
-from ralph.search import engine, terms
+from ralph.search import rank, terms
 from ralph.store.index import Index, in_memory
 from ralph.store.sources import Contents, Placed
 
@@ -46,7 +46,7 @@ def ask(records: list[Record], query: Query | str, **more: object) -> SearchResu
     """What a query finds among some records."""
     wanted = Query(query, limit=None) if isinstance(query, str) else query
     with indexed(*records) as connection:
-        return engine.search(connection, wanted, today=TODAY)
+        return rank.search(connection, wanted, today=TODAY)
 
 
 def texts(found: SearchResult) -> list[str]:
@@ -190,7 +190,7 @@ def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
             ("/%", ""),
         ):
             query = Query("alpha", project=folder, families=(Family.OBSERVATION,), limit=None)
-            found = engine.search(connection, query, today=TODAY)
+            found = rank.search(connection, query, today=TODAY)
             assert sorted(text[-1] for text in texts(found)) == list(wanted)
 
 
@@ -200,12 +200,12 @@ def test_the_total_is_what_all_would_show_and_a_limit_shows_the_best_of_them(cou
     words = "alpha beta gamma delta".split()
     records = [memory(f"alpha {chance.choice(words)} {n}", n, created_at=f"2025-0{1 + n % 5}-10") for n in range(count)]
     with indexed(*records) as connection:
-        everything = engine.search(connection, Query("alpha", limit=None), today=TODAY)
+        everything = rank.search(connection, Query("alpha", limit=None), today=TODAY)
         assert everything.total == len(everything.hits) == count
         for limit in (1, 5, 100):
-            some = engine.search(connection, Query("alpha", limit=limit), today=TODAY)
+            some = rank.search(connection, Query("alpha", limit=limit), today=TODAY)
             assert (len(some.hits), some.total) == (min(limit, count), count)
-        newest = engine.search(connection, Query(limit=7), today=TODAY)
+        newest = rank.search(connection, Query(limit=7), today=TODAY)
         assert (len(newest.hits), newest.total) == (min(7, count), count)
 
 
@@ -245,9 +245,9 @@ def test_a_word_inside_another_is_found_only_when_it_stands_nowhere_itself() -> 
 def test_a_common_word_in_a_large_index_does_not_choose_the_candidates() -> None:
     records = [observation(f"the common word {n}", n, f"s{n}") for n in range(200)]
     records[77] = observation("the common word zebra", 77, "s77")
-    recipe = engine.Recipe(common=50)
+    recipe = rank.Recipe(common=50)
     with indexed(*records) as connection:
-        found = engine.search(connection, Query("common zebra"), today=TODAY, recipe=recipe)
+        found = rank.search(connection, Query("common zebra"), today=TODAY, recipe=recipe)
     assert texts(found)[0] == "the common word zebra"
 
 
@@ -255,10 +255,10 @@ def test_nearness_in_meaning_finds_what_shares_no_word() -> None:
     records = [memory("the cache was stale", 1), *NOISE]
     with indexed(*records) as connection:
         key = connection.execute("SELECT key FROM records WHERE text LIKE '%stale%'").fetchone()[0]
-        found = engine.search(connection, Query("outdated copies"), today=TODAY, meaning=lambda text, keys: {key: 0.9})
+        found = rank.search(connection, Query("outdated copies"), today=TODAY, meaning=lambda text, keys: {key: 0.9})
         assert texts(found) == ["the cache was stale"]
         assert found.hits[0].why == ("meaning: 0.90",)
-        retired = engine.search(
+        retired = rank.search(
             connection,
             Query("outdated copies", kinds=(MemoryKind.FIX,)),
             today=TODAY,
@@ -299,7 +299,7 @@ def written(root: Path, text: str) -> Index:
 
 def hits(index: Index, query: str) -> SearchResult:
     with closing(index.connect()) as connection:
-        return engine.search(connection, Query(query, limit=None), today=TODAY)
+        return rank.search(connection, Query(query, limit=None), today=TODAY)
 
 
 def test_the_answers_are_the_same_after_the_index_was_deleted_and_made_again(tmp_path: Path) -> None:

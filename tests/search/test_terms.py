@@ -19,7 +19,7 @@ from tests.formats.laws import messy
 
 from ralph.model.query import Query
 from ralph.model.record import MemoryKind, Record
-from ralph.search import engine, terms
+from ralph.search import rank, terms
 from ralph.search.terms import stem
 from ralph.store.index import in_memory
 from ralph.store.queries import safe
@@ -62,13 +62,6 @@ def test_a_folded_text_stays_as_it_is(text: str) -> None:
     once = terms.fold(text)
     assume(once == once.lower())
     assert terms.fold(once) == once
-
-
-@pytest.mark.soak
-def test_no_letter_without_accents_has_another_length_in_lowercase() -> None:
-    """A place in the lowercase text is the same place in the text itself."""
-    every = [terms.unaccented(chr(code)) for code in range(sys.maxunicode + 1)]
-    assert [text for text in every if len(text.lower()) != len(text)] == []
 
 
 # --- words and their terms ---------------------------------------------------------------------
@@ -157,7 +150,7 @@ HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\da-zA-Z_]
 
 
 @given(ANY)
-def test_words_are_found_without_regular_expressions_as_with_one(text: str) -> None:
+def test_words_are_split_as_by_a_regular_expression(text: str) -> None:
     assert terms.split_words(text) == WORD.findall(text)
     for piece in re.findall(r"[^\W_]+", text):
         assert terms._camel_parts(piece) == HUMPS.findall(piece)
@@ -235,7 +228,7 @@ def test_a_word_is_found_behind_any_number_of_similar_ones() -> None:
 
 @given(st.one_of(LETTERS, st.from_regex(r"[a-z]{1,8}(y|ies|ing|ed|s|ation|ability|ly|ness|ate|ize)", fullmatch=True)))
 def test_a_stem_begins_its_word_but_for_its_last_letter(word: str) -> None:
-    """What `Text` rests on: it looks for words by how their terms begin."""
+    """What `TermMatcher` rests on: it looks for words by how their terms begin."""
     assert any(word.startswith(start) for start in terms._starts(stem(word)))
 
 
@@ -331,7 +324,7 @@ def found(texts: list[str], query: str) -> list[str]:
         Placed(Record(f"mem-{number}", MemoryKind.FIX, text), number) for number, text in enumerate(texts, 1)
     )
     with closing(in_memory([Contents(placed)], terms.index_terms)) as connection:
-        return [hit.record.text for hit in engine.search(connection, Query(query, limit=None), today=TODAY).hits]
+        return [hit.record.text for hit in rank.search(connection, Query(query, limit=None), today=TODAY).hits]
 
 
 OTHERS = ["nothing of that kind", "다른 것", "alpha beta gamma", "x"]

@@ -6,7 +6,7 @@ import pytest
 
 from ralph.errors import Conflict, WriteFailed
 from ralph.store import files
-from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, text_digest
+from ralph.store.files import DryRun, FileChange, GuardedWrite, text_digest
 
 
 def everything(folder: Path) -> dict[str, bytes]:

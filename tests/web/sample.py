@@ -29,7 +29,7 @@ from tests.web.sample_live import quiet
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import chats, graph, index, knowledge, loop, memory, outdated, project, promote, review
+from ralph.app import chats, graph, index, knowledge, loop, memory, outdated, project, review
 from ralph.app import insights as insight
 from ralph.app.chat_log import Mode
 from ralph.app.tasks import task
@@ -279,7 +279,7 @@ class Maker:
         review.reject(self.root, of["rounding"][-1])
         self.made.insights = [*of["rounding"], *of["invoice"]]
         for name in ("dates", "flags"):
-            promote.promote(self.root, self.made.memories[name], promote.Target.PATTERNS)
+            review.promote(self.root, self.made.memories[name], review.Target.PATTERNS)
         self.commit("Patterns that hold everywhere")
 
     def more(self, count: int) -> None:

@@ -20,8 +20,8 @@ from acp.client.connection import ClientSideConnection
 
 from ralph import __version__
 from ralph.agents import client, process
-from ralph.agents.async_process import AsyncProcess
 from ralph.agents.claude import READERS
+from ralph.agents.process import AsyncProcess
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
 
 BYPASS = "bypass"

@@ -12,13 +12,12 @@ from typing import Protocol, runtime_checkable
 
 from ralph.agents import client
 from ralph.agents.client import get_number, get_object, get_objects, get_text
-from ralph.model.work import Agent, Ask, ProcessResult, Reply, StopReason, ToolCall
+from ralph.model.work import Agent, Ask, ProcessResult, Reply, StopReason
 
 PERMISSION = "acceptEdits"
 BYPASS = "bypassPermissions"
 WRITERS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
 READERS = ("Read", "Glob", "Grep")
-_PATHS = ("file_path", "notebook_path", "path")
 _STOPS = {
     "max_tokens": StopReason.MAX_TOKENS,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
@@ -62,39 +61,33 @@ class Claude:
             argv += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS), "--strict-mcp-config"]
         elif self.permission:
             argv += ["--permission-mode", BYPASS if self.permission == "bypass" else self.permission]
-        if self.settings and not ask.read_only:
-            argv += ["--settings", self.settings]
-        if ask.model:
-            argv += ["--model", ask.model]
-        if ask.session:
-            argv += ["--resume", ask.session]
+        argv += ["--settings", self.settings] if self.settings and not ask.read_only else []
+        argv += ["--model", ask.model] if ask.model else []
+        argv += ["--resume", ask.session] if ask.session else []
         return argv
 
 
 class ClaudeEventReader(client.EventReader):
     """Collects the reply from Claude Code's events."""
 
-    def __init__(self, ask: Ask) -> None:
-        super().__init__(ask)
-        self._calls: dict[str, ToolCall] = {}
-        self._model = ask.model
-        self._result: Mapping[str, object] | None = None
+    _result: Mapping[str, object] | None = None
 
     def read_event(self, event: Mapping[str, object]) -> None:
         """Read one event."""
         self.session = get_text(event, "session_id") or self.session
         match get_text(event, "type"):
             case "system" if get_text(event, "subtype") == "init":
-                self._model = get_text(event, "model") or self._model
+                self.model = get_text(event, "model") or self.model
             case "assistant":
                 self._read_message(event)
             case "user":
                 for block in get_objects(get_object(event, "message"), "content"):
                     call_id = get_text(block, "tool_use_id")
-                    if call_id in self._calls and block.get("is_error") is True:
-                        self._calls[call_id] = replace(self._calls[call_id], ok=False, writes=False)
+                    if call_id in self.calls and block.get("is_error") is True:
+                        self.calls[call_id] = replace(self.calls[call_id], ok=False, writes=False)
             case "result":
                 self._result = event
+                self.cost = get_number(event, "total_cost_usd")
 
     def _read_message(self, event: Mapping[str, object]) -> None:
         message = get_object(event, "message")
@@ -102,44 +95,34 @@ class ClaudeEventReader(client.EventReader):
         of_error = event.get("is_api_error_message") is True or "error" in event
         model = get_text(message, "model")
         if model and model != "<synthetic>" and not of_subagent:
-            self._model = model
+            self.model = model
         for block in get_objects(message, "content"):
             if get_text(block, "type") == "tool_use":
                 arguments, name = get_object(block, "input"), get_text(block, "name") or "tool"
-                paths = [get_text(arguments, key) for key in _PATHS if get_text(arguments, key)]
-                files = dict.fromkeys(client.relative_path(path, self.ask.folder) for path in paths)
-                call = ToolCall(name, tuple(files), writes=name in WRITERS)
-                self._calls[get_text(block, "id") or str(len(self._calls))] = call
+                paths = [get_text(arguments, key) for key in ("file_path", "notebook_path", "path")]
+                self.add_call(name, paths, get_text(block, "id"), writes=name in WRITERS)
             elif get_text(block, "type") == "text" and get_text(block, "text") and not (of_subagent or of_error):
                 self.add_text(get_text(block, "text"))
 
-    def reply(self, process: ProcessResult) -> Reply:
-        """Return the reply, once the program has ended."""
-        stop, error = client.forced_end(process) or self._stop_reason(process)
-        result = self._result or {}
-        text = "\n\n".join(self.texts)
-        if not text and not error:
-            text = get_text(result, "result")
-        cost = get_number(result, "total_cost_usd")
-        return Reply(text, stop, tuple(self._calls.values()), self._model, cost, self.session, error)
-
-    def _stop_reason(self, process: ProcessResult) -> tuple[StopReason, str]:
-        result = self._result
-        if result is None:
-            if process.code == 0 and self.texts:
+    def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
+        """Return why it ended; the text of the result counts when there is no other."""
+        end = self._result
+        if end is None:
+            if result.code == 0 and self.texts:
                 return StopReason.END_TURN, ""
-            message = client.describe_crash("claude", process)
+            message = client.describe_crash("claude", result)
             return client.classify_error(message), message
-        subtype = get_text(result, "subtype")
+        subtype, text = get_text(end, "subtype"), get_text(end, "result")
         if subtype == "error_max_turns":
             return StopReason.MAX_TURNS, "it reached its highest number of turns"
-        if result.get("is_error") is True or subtype.startswith("error"):
-            errors = result.get("errors")
+        if end.get("is_error") is True or subtype.startswith("error"):
+            errors = end.get("errors")
             messages = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
-            message = (get_text(result, "result") or "\n".join(messages)).strip()[-client.ERROR_LENGTH :]
-            message = message or client.describe_crash("claude", process)
-            status = int(get_number(result, "api_error_status"))
+            message = (text or "\n".join(messages)).strip()[-client.ERROR_LENGTH :]
+            message = message or client.describe_crash("claude", result)
+            status = int(get_number(end, "api_error_status"))
             stop = client.classify_error(message, status)
-            no_answer = get_text(result, "terminal_reason") == "api_error" and not status  # no network or no login
+            no_answer = get_text(end, "terminal_reason") == "api_error" and not status  # no network or no login
             return StopReason.UNAVAILABLE if no_answer and stop is StopReason.CRASHED else stop, message
-        return _STOPS.get(get_text(result, "stop_reason"), StopReason.END_TURN), ""
+        self.texts = self.texts or [text]
+        return _STOPS.get(get_text(end, "stop_reason"), StopReason.END_TURN), ""

@@ -1,4 +1,4 @@
-"""What the agents have in common: environment, paths, JSON lines, and why a client failed.
+"""What agents have in common (environment, paths, JSON events, failures), and any program as an agent.
 
 A user's key must reach the agent, so it gets our environment, without the variables of an enclosing Claude Code
 session: with them the inner client would take itself for a part of the outer one. Clients describe failures in
@@ -9,14 +9,17 @@ What is not recognised is a crash: the loop goes on with the next attempt instea
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ralph.agents import process
-from ralph.model.work import Ask, ProcessResult, StopReason
+from ralph.errors import UsageError
+from ralph.model.work import Ask, ProcessResult, Reply, StopReason, ToolCall
 
 ERROR_LENGTH = 2000  # characters of a program's error output that are reported
 LONGEST_LINE = 1 << 27  # characters; no client prints a longer line, only a program that has run wild
+_PROMPT = "{prompt}"
 _OUTPUT_LIMIT = 4000  # characters of either stream: output is parsed as it arrives, and of the errors the end matters
 _SESSION_VARIABLES = frozenset(
     """AI_AGENT CLAUDECODE CLAUDE_CODE_CHILD_SESSION CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_EXECPATH CLAUDE_CODE_SSE_PORT
@@ -124,22 +127,20 @@ class LineBuffer:
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
         self._pieces: list[str] = []
-        self._size = 0
+        self._room = LONGEST_LINE
 
     def add(self, text: str) -> None:
         """Append output and pass on the lines that are complete."""
         for number, piece in enumerate(text.split("\n")):
             if number:
                 self.flush()
-            if piece and self._size + len(piece) <= LONGEST_LINE:
-                self._pieces.append(piece)
-                self._size += len(piece)
+            self._pieces.append(piece[: self._room])
+            self._room -= len(self._pieces[-1])
 
     def flush(self) -> None:
         """Pass on what remains as a line."""
         line = "".join(self._pieces)
-        self._pieces.clear()
-        self._size = 0
+        self._pieces, self._room = [], LONGEST_LINE
         if line.strip():
             self._on_line(line.removesuffix("\r"))
 
@@ -185,8 +186,9 @@ class EventReader:
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
-        self.session = ask.session
+        self.session, self.model, self.cost = ask.session, ask.model, 0.0
         self.texts: list[str] = []
+        self.calls: dict[str, ToolCall] = {}
 
     def read_line(self, line: str) -> None:
         """Read one line of output."""
@@ -197,7 +199,67 @@ class EventReader:
         """Read one event."""
         raise NotImplementedError
 
+    def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
+        """Return why the program ended by itself, and its error."""
+        raise NotImplementedError
+
     def add_text(self, text: str) -> None:
         """Add and show text of the reply."""
         self.texts.append(text)
         self.ask.show(text if text.endswith("\n") else f"{text}\n")
+
+    def add_call(self, name: str, paths: Iterable[str] = (), key: str = "", *, ok: bool = True, writes: bool) -> None:
+        """Add a tool call, with the files that it names."""
+        files = dict.fromkeys(relative_path(path, self.ask.folder) for path in paths if path)
+        self.calls[key or str(len(self.calls))] = ToolCall(name, tuple(files), ok, writes)
+
+    def reply(self, result: ProcessResult) -> Reply:
+        """Return the reply, once the program has ended."""
+        stop, error = forced_end(result) or self.find_stop_reason(result)
+        text = "\n\n".join(self.texts)
+        return Reply(text, stop, tuple(self.calls.values()), self.model, self.cost, self.session, error)
+
+
+class CommandAgent:
+    """Any program as an agent: it gets the prompt, and what it prints is the reply.
+
+    The prompt is its standard input, or replaces `{prompt}` in its arguments; with a shell it is only standard input,
+    since inserting it into a command line would let it run commands. Which tools the program used is unknown.
+    """
+
+    name = "command"
+    reads_only = False
+
+    def __init__(self, command: str | Sequence[str], shell: bool = False) -> None:
+        self._argv = split_command(command, shell)
+        self._shell = shell
+
+    def run(self, ask: Ask) -> Reply:
+        """Start the program with the prompt; what it prints is the text."""
+        as_argument = not self._shell and any(_PROMPT in argument for argument in self._argv)
+        result = process.run(
+            [argument.replace(_PROMPT, ask.prompt) for argument in self._argv] if as_argument else self._argv,
+            cwd=ask.folder,
+            stdin="" if as_argument else ask.prompt,
+            env=agent_environment(ask),
+            timeout=ask.timeout,
+            on_output=ask.show,
+            stopped=ask.stopped,
+        )
+        stop, error = forced_end(result) or (StopReason.END_TURN, "")
+        if not error and result.code != 0:
+            stop, error = StopReason.CRASHED, describe_crash(self._argv[0], result)
+        return Reply(result.out, stop, model=ask.model, error=error)
+
+
+def split_command(command: str | Sequence[str], shell: bool = False) -> list[str]:
+    """Return a command, which is a list or a line, as arguments; UsageError when it is empty."""
+    try:
+        argv = shlex.split(command) if isinstance(command, str) and not shell else list(command)
+    except ValueError as error:
+        raise UsageError(f"the command {command!r} is not closed: {error}", hint="close its quotes") from error
+    if not "".join(argv).strip():
+        raise UsageError("no command was given", hint="name the program, for example: my-agent --quiet")
+    if shell:
+        return ["/bin/sh", "-c", command if isinstance(command, str) else shlex.join(command)]
+    return argv

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ralph.agents import client
 from ralph.agents.client import get_object, get_objects, get_text
-from ralph.model.work import Ask, ProcessResult, Reply, StopReason, ToolCall
+from ralph.model.work import Ask, ProcessResult, Reply, StopReason
 
 SANDBOX = "workspace-write"
 BYPASS = "danger-full-access"
@@ -27,7 +27,7 @@ class Codex:
 
     def run(self, ask: Ask) -> Reply:
         """Run one prompt, in a new conversation or in the one it names."""
-        reader = CodexEventReader(ask)
+        reader = _CodexEventReader(ask)
         return reader.reply(client.run_client(self.command_line(ask), ask, reader.read_line))
 
     def command_line(self, ask: Ask) -> list[str]:
@@ -35,24 +35,16 @@ class Codex:
         sandbox = BYPASS if self.permission == "bypass" else self.permission or SANDBOX
         argv = [*self.program, "exec", "--json", "--skip-git-repo-check"]
         argv += ["--sandbox", READ_ONLY if ask.read_only else sandbox]
-        if ask.model:
-            argv += ["--model", ask.model]
-        if ask.session:
-            argv += ["resume", ask.session]  # it has fewer options, so all others are before it
+        argv += ["--model", ask.model] if ask.model else []
+        argv += ["resume", ask.session] if ask.session else []  # it has fewer options, so all others are before it
         return [*argv, "-"]
 
 
-class CodexEventReader(client.EventReader):
-    """Collects the reply from Codex' events."""
-
-    def __init__(self, ask: Ask) -> None:
-        super().__init__(ask)
-        self._calls: list[ToolCall] = []
-        self._completed = False
-        self._failure = ""
+class _CodexEventReader(client.EventReader):
+    _completed = False
+    _failure = ""
 
     def read_event(self, event: Mapping[str, object]) -> None:
-        """Read one event."""
         match get_text(event, "type"):
             case "thread.started":
                 self.session = get_text(event, "thread_id") or self.session
@@ -71,21 +63,14 @@ class CodexEventReader(client.EventReader):
             self.add_text(get_text(item, "text"))
         elif kind == "file_change":
             paths = [get_text(change, "path") for change in get_objects(item, "changes")]
-            files = dict.fromkeys(client.relative_path(path, self.ask.folder) for path in paths if path)
-            self._calls.append(ToolCall("apply_patch", tuple(files), ok, writes=ok))
+            self.add_call("apply_patch", paths, ok=ok, writes=ok)
         elif kind in ("command_execution", "mcp_tool_call", "web_search"):
             mcp = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
             name = {"command_execution": "exec_command", "mcp_tool_call": mcp}.get(kind, kind)
-            self._calls.append(ToolCall(name, ok=ok))
+            self.add_call(name, ok=ok, writes=False)
 
-    def reply(self, process: ProcessResult) -> Reply:
-        """Return the reply, once the program has ended."""
-        stop, error = client.forced_end(process) or self._stop_reason(process)
-        text = "\n\n".join(self.texts)
-        return Reply(text, stop, tuple(self._calls), self.ask.model, session=self.session, error=error)
-
-    def _stop_reason(self, process: ProcessResult) -> tuple[StopReason, str]:
-        if process.code == 0 and (self._completed or self.texts):
+    def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
+        if result.code == 0 and (self._completed or self.texts):
             return StopReason.END_TURN, ""
-        message = self._failure[-client.ERROR_LENGTH :] or client.describe_crash("codex", process)
+        message = self._failure[-client.ERROR_LENGTH :] or client.describe_crash("codex", result)
         return client.classify_error(message), message

@@ -24,7 +24,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from ralph import __version__
 from ralph.agents import client, process
-from ralph.agents.async_process import AsyncProcess
+from ralph.agents.process import AsyncProcess
 from ralph.model.work import McpServer, ServerAnswer, ServerStatus, Transport
 
 SECONDS = 5.0  # how long one server may take to answer

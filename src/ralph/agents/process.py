@@ -13,11 +13,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.model.work import ProcessResult, ignore_text, never_stop
+
+if TYPE_CHECKING:
+    import asyncio
 
 GRACE = 3.0  # seconds between SIGTERM and SIGKILL: a client needs some to end its own children and save its session
 ORPHAN_GRACE = 1.0  # the same for processes of a loop that is gone: nobody waits for what they save
@@ -26,8 +29,10 @@ LIMIT = 4_000_000
 
 _TICK = 0.05
 _STOP_CHECK = 0.2
-_NAP = 0.0002
+_NAP = 0.001
 _PIECE = 1 << 16
+_LINE_LIMIT = 1 << 26  # characters of a line that are read in one go; the SDK joins longer ones
+_ERROR_LENGTH = 2000
 _PROC = Path("/proc")
 
 ProcessId = tuple[int, str]  # the number of a process, and when it started
@@ -41,7 +46,7 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float = 0.0,
     limit: int = LIMIT,
-    on_output: Callable[[str], None] | None = None,
+    on_output: Callable[[str], None] = ignore_text,
     stopped: Callable[[], bool] = never_stop,
 ) -> ProcessResult:
     """Run a program to its end; `env` is its whole environment (None: ours), a `timeout` of 0 is none.
@@ -49,21 +54,24 @@ def run(
     `on_output` receives standard output as it arrives; each result stream is truncated to `limit` characters.
     """
     try:
-        process = subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+        process = _start(argv, cwd, env)
     except (OSError, ValueError, IndexError) as error:
         return ProcessResult(None, "", describe_start_error(argv, cwd, error), missing=True)
-    out, err = _BoundedText(limit, on_output or ignore_text), _BoundedText(limit, ignore_text)
-    with contextlib.closing(_RunningProgram(process, stdin, out, err)) as program:
-        return program.finish(timeout, stopped)
+    out, err = _BoundedText(limit, on_output), _BoundedText(limit, ignore_text)
+    return _RunningProgram(process, stdin, out, err).finish(timeout, stopped)
+
+
+def _start(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        list(argv),
+        cwd=cwd,
+        env=None if env is None else dict(env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
+    )
 
 
 def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> str:
@@ -75,8 +83,7 @@ def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> st
         return f"{program}: cannot be started in {cwd}, which is no folder"
     if isinstance(error, FileNotFoundError):
         return f"{program}: there is no such program"
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"{program}: cannot be started: {reason}"
+    return f"{program}: cannot be started: {getattr(error, 'strerror', None) or error}"
 
 
 class _BoundedText:
@@ -91,9 +98,9 @@ class _BoundedText:
         self._tail: list[str] = []
         self._in_tail = self.dropped = 0
 
-    def add(self, raw: bytes, *, final: bool = False) -> None:
-        """Append bytes; a character may be spread over two calls."""
-        text = self._decoder.decode(raw, final)
+    def add(self, raw: bytes) -> None:
+        """Append bytes, b"" at the end; a character may be spread over two calls."""
+        text = self._decoder.decode(raw, final=not raw)
         if not text:
             return
         head, rest = text[: self._room], text[self._room :]
@@ -129,44 +136,38 @@ class _RunningProgram:
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
         self._selector = selectors.DefaultSelector()
         self._reading = 2
-        self._nap = _NAP
-        self._over = False
         for pipe, text in ((process.stdout, out), (process.stderr, err), (process.stdin, None)):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
                 self._selector.register(pipe, selectors.EVENT_READ if text else selectors.EVENT_WRITE, (pipe, text))
 
     def finish(self, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
-        """Move bytes until the program has ended or must end."""
+        """Move bytes until the program has ended or must end; whatever happens, nothing of it is left."""
         deadline = time.monotonic() + timeout if timeout > 0 else float("inf")
         next_check = 0.0
-        timed_out = was_stopped = False
-        while not self._ended():
-            now = time.monotonic()
-            timed_out = now >= deadline
-            if not timed_out and now >= next_check:
-                next_check = now + _STOP_CHECK
-                was_stopped = stopped()
-            if timed_out or was_stopped:
-                self._end()
-                break
-            self._move(_TICK)
-        else:  # read the rest of its output and kill what remains of its group
-            self._pump(LINGER, lambda: not self._reading)
-            signal_group(self._process.pid, signal.SIGKILL)
-            self._over = True
-            self._pump(LINGER, lambda: not self._reading)
-        code = self._reap()
-        out, err = self._out.text(), self._err.text()
-        return ProcessResult(code, out, err, timed_out, was_stopped, bool(self._out.dropped or self._err.dropped))
-
-    def close(self) -> None:
-        """End the program if it still runs, also after an exception."""
+        timed_out = was_stopped = is_over = False
         try:
-            if not self._over:
-                self._end()
+            while not (timed_out or was_stopped or self._ended()):
+                self._move(_TICK)
+                now = time.monotonic()
+                timed_out = now >= deadline
+                if not timed_out and now >= next_check:
+                    next_check = now + _STOP_CHECK
+                    was_stopped = stopped()
+            if not (timed_out or was_stopped):  # read the rest of its output and kill what remains of its group
+                self._pump(LINGER, lambda: not self._reading)
+                signal_group(self._process.pid, signal.SIGKILL)
+                is_over = True
+                self._pump(LINGER, lambda: not self._reading)
         finally:
-            self._reap()
+            try:
+                if not is_over:
+                    self._end()
+            finally:
+                self._reap()
+        out, err = self._out.text(), self._err.text()
+        cut = bool(self._out.dropped or self._err.dropped)
+        return ProcessResult(self._process.returncode, out, err, timed_out, was_stopped, cut)
 
     def _ended(self) -> bool:
         """Whether the program itself has ended; where possible it is not reaped yet."""
@@ -179,8 +180,7 @@ class _RunningProgram:
     def _move(self, wait: float) -> None:
         """Send and receive what is possible now; wait at most `wait` seconds for it."""
         if not self._selector.get_map():
-            time.sleep(min(wait, self._nap))  # all pipes are closed: it has ended, or will soon
-            self._nap *= 2
+            time.sleep(_NAP)  # all pipes are closed: it has ended, or will soon
             return
         for key, _ in self._selector.select(wait):
             pipe, text = key.data
@@ -189,7 +189,7 @@ class _RunningProgram:
                 is_over = raw == b""
                 self._reading -= is_over
                 if raw is not None:
-                    text.add(raw, final=is_over)
+                    text.add(raw)
             else:
                 try:
                     self._unsent = self._unsent[pipe.write(self._unsent[:_PIECE]) or 0 :]
@@ -217,10 +217,9 @@ class _RunningProgram:
             members |= find_descendants(pid)
             signal_group(pid, signal.SIGKILL)
             kill_processes(members)
-            self._over = True
         self._pump(LINGER, lambda: self._ended() and not self._reading)
 
-    def _reap(self) -> int | None:
+    def _reap(self) -> None:
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None and not pipe.closed:
@@ -228,7 +227,83 @@ class _RunningProgram:
                     pipe.close()
         with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs inside the kernel
             self._process.wait(GRACE)
-        return self._process.returncode
+
+
+class AsyncProcess:
+    """A running program whose pipes are asyncio streams, as ACP agents and MCP servers need it.
+
+    asyncio's own subprocesses leave pipes open when a grandchild holds them, and reap in a thread of their own.
+    """
+
+    def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+        self.popen = _start(argv, folder, env)
+        self._transports: list[asyncio.BaseTransport] = []
+        self._errors = b""
+        self._error_reader: asyncio.Task[None] | None = None
+
+    async def connect(self) -> "tuple[asyncio.StreamReader, asyncio.StreamWriter]":
+        """Connect its pipes to the running event loop."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        reader, errors = asyncio.StreamReader(limit=_LINE_LIMIT), asyncio.StreamReader()
+        for stream, pipe in ((reader, self.popen.stdout), (errors, self.popen.stderr)):
+            transport, _ = await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, stream), pipe)
+            self._transports.append(transport)
+
+        async def read_errors() -> None:
+            while piece := await errors.read(_PIECE):
+                self._errors = (self._errors + piece)[-_ERROR_LENGTH:]
+
+        self._error_reader = asyncio.create_task(read_errors())
+        writing, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), self.popen.stdin
+        )
+        self._transports.append(writing)
+        return reader, asyncio.StreamWriter(writing, protocol, reader, loop)
+
+    async def error_output(self) -> str:
+        """Return the end of its standard error, once that is closed or a moment has passed."""
+        import asyncio
+
+        if self._error_reader is not None:
+            await asyncio.wait({self._error_reader}, timeout=LINGER)
+        return self._errors.decode("utf-8", "replace").strip()
+
+    async def close(self) -> None:
+        """End it and all that it started: end of input and SIGTERM, a grace period, SIGKILL."""
+        import asyncio
+
+        members = find_descendants(self.popen.pid)
+        try:
+            for transport in self._transports:
+                transport.close()
+            self._signal(signal.SIGTERM)
+            deadline = time.monotonic() + GRACE
+            while self.popen.poll() is None and time.monotonic() < deadline:
+                await asyncio.sleep(_TICK)
+        finally:
+            self.kill(members)
+        if self._error_reader is not None:
+            self._error_reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._error_reader
+        await asyncio.sleep(0)  # the loop closes the pipes in its next round
+
+    def kill(self, members: Iterable[ProcessId] = ()) -> None:
+        """Kill it and its descendants; needs no event loop, which an interrupt may have torn down."""
+        descendants = {*members, *find_descendants(self.popen.pid)}
+        self._signal(signal.SIGKILL)
+        kill_processes(descendants)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs inside the kernel
+            self.popen.wait(GRACE)
+        for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
+            if pipe is not None and not self._transports:
+                pipe.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.popen.returncode is None:  # reaped: its number may be another process's
+            signal_group(self.popen.pid, number)
 
 
 class _ProcessEntry(NamedTuple):

@@ -9,7 +9,7 @@ where there is one, so that a resumed run goes on with the right step. In Python
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ralph.agents import client, process
@@ -37,11 +37,6 @@ class Step:
     when: str = ""
     read_only: bool = False
 
-    @property
-    def is_for_any(self) -> bool:
-        """Whether it names no prompt."""
-        return not (self.iteration or self.when or self.read_only)
-
 
 Play = Step | Callable[[Ask], Reply]
 
@@ -65,7 +60,7 @@ class Scripted:
         iteration = int(named) if named.isdecimal() else self._played
         queue: list[Play] = []
         for step in self.steps:
-            if not isinstance(step, Step) or step.is_for_any:
+            if not isinstance(step, Step) or not (step.iteration or step.when or step.read_only):
                 queue.append(step)
             elif ask.read_only == step.read_only and step.iteration in (0, iteration) and step.when in ask.prompt:
                 return play_step(step, ask)
@@ -78,14 +73,23 @@ class Scripted:
 def play_step(step: Step, ask: Ask) -> Reply:
     """Print, wait, write and run, in this order, unless a stop or the timeout comes first."""
     deadline = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
+    say = step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK))
     model, session = step.model or ask.model or "script", ask.session or "scripted"
-    step = replace(step, say=step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK)))
-    if step.say:
-        ask.show(step.say if step.say.endswith("\n") else f"{step.say}\n")
-    cut = _wait(step.delay, deadline, ask)
-    if cut is not None:
-        return Reply(step.say, cut, model=model, session=session, error=f"ended while waiting ({cut})")
     calls: list[ToolCall] = []
+
+    def reply(stop: StopReason, error: str, cost: float = step.cost) -> Reply:
+        return Reply(say, stop, tuple(calls), model, cost, session, error)
+
+    if say:
+        ask.show(say if say.endswith("\n") else f"{say}\n")
+    until = time.monotonic() + step.delay
+    while True:
+        cut = StopReason.CANCELLED if ask.stopped() else StopReason.TIMEOUT if time.monotonic() >= deadline else None
+        if cut is not None:
+            return reply(cut, f"ended while waiting ({cut})", cost=0.0)
+        if time.monotonic() >= until:
+            break
+        time.sleep(_SLICE)
     for path, text in step.write.items():
         try:
             if not ask.read_only:
@@ -98,24 +102,9 @@ def play_step(step: Step, ask: Ask) -> Reply:
         env = client.agent_environment(ask)
         result = process.run(argv, cwd=ask.folder, env=env, timeout=timeout, stopped=ask.stopped)
         calls.append(ToolCall("run", ok=result.code == 0))
-        forced = None if result.missing else client.forced_end(result)
-        if forced is not None:
-            return Reply(step.say, forced[0], tuple(calls), model, step.cost, session, forced[1])
-    return Reply(step.say, step.stop, tuple(calls), model, step.cost, session, step.error)
-
-
-def _wait(seconds: float, deadline: float, ask: Ask) -> StopReason | None:
-    """Wait; return what cut it short, if anything."""
-    until = time.monotonic() + seconds
-    while True:
-        if ask.stopped():
-            return StopReason.CANCELLED
-        now = time.monotonic()
-        if now >= deadline:
-            return StopReason.TIMEOUT
-        if now >= until:
-            return None
-        time.sleep(min(_SLICE, until - now))
+        if not result.missing and (forced := client.forced_end(result)) is not None:
+            return reply(*forced)
+    return reply(step.stop, step.error)
 
 
 def load_script(path: Path) -> Scripted:
@@ -133,42 +122,37 @@ def load_script(path: Path) -> Scripted:
     return Scripted([parse_step(step, f"{path}: step {number}") for number, step in enumerate(steps, 1)])
 
 
-_FIELDS: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "say": (str, "a text"),
+_FIELDS = {
+    **dict.fromkeys(("say", "stop", "model", "error", "when"), (str, "a text")),
+    **dict.fromkeys(("delay", "cost"), (int | float, "a number")),
     "write": (dict, "an object"),
     "run": (list, "a list"),
-    "delay": ((int, float), "a number"),
-    "stop": (str, "a text"),
-    "cost": ((int, float), "a number"),
-    "model": (str, "a text"),
-    "error": (str, "a text"),
     "iteration": (int, "a whole number"),
-    "when": (str, "a text"),
     "read_only": (bool, "true or false"),
 }
-_HINT = "a step has: " + ", ".join(_FIELDS)
 
 
 def parse_step(value: object, where: str = "step") -> Step:
     """Return a step from its JSON; UsageError says what is wrong, and where."""
     if not isinstance(value, dict):
         raise UsageError(f"{where} is no object", hint=_HINT)
-    members = dict(value)
-    for key, member in members.items():
+    for key, member in value.items():
         if key not in _FIELDS:
             raise UsageError(f"{where}: {key!r} is unknown", hint=_HINT)
         expected, description = _FIELDS[key]
         if not isinstance(member, expected) or (isinstance(member, bool) and expected is not bool):
             raise UsageError(f"{where}: {key!r} is not {description}", hint=_HINT)
-    if any(not isinstance(text, str) for text in members.get("write", {}).values()):
+    if any(not isinstance(text, str) for text in value.get("write", {}).values()):
         raise UsageError(f"{where}: 'write' holds a file without a text", hint=_HINT)
-    for argv in members.get("run", ()):
-        if not isinstance(argv, list) or not argv or any(not isinstance(argument, str) for argument in argv):
-            message = f"{where}: 'run' holds a command that is no list of words"
-            raise UsageError(message, hint='for example [["make", "x"]]')
-    members["run"] = tuple(tuple(argv) for argv in members.get("run", ()))
+    commands = value.get("run", [])
+    if any(not isinstance(argv, list) or not argv or set(map(type, argv)) != {str} for argv in commands):
+        message = f"{where}: 'run' holds a command that is no list of words"
+        raise UsageError(message, hint='for example [["make", "x"]]')
     try:
-        members["stop"] = StopReason(members.get("stop", StopReason.END_TURN))
+        stop = StopReason(value.get("stop", StopReason.END_TURN))
     except ValueError as error:
         raise UsageError(f"{where}: {error}", hint="one of: " + ", ".join(StopReason)) from error
-    return Step(**members)
+    return Step(**{**value, "run": tuple(map(tuple, commands)), "stop": stop})
+
+
+_HINT = "a step has: " + ", ".join(_FIELDS)

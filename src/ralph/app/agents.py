@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ralph.agents import claude, codex, process, scripted
 from ralph.agents.claude import as_claude
-from ralph.agents.command import CommandAgent, split_command
+from ralph.agents.client import CommandAgent, split_command
 from ralph.app import mcp_servers as servers
 from ralph.errors import RalphError, UsageError
 from ralph.model.work import Agent, Ask, Reply, StopReason, ignore_text

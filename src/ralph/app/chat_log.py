@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.app import index
-from ralph.app.logs import log_file, moment
 from ralph.capture import summary as summaries
 from ralph.capture.events import Action, Event, Happening
 from ralph.capture.pipeline import first_line, observe, of_loop, without_injected
@@ -113,7 +112,7 @@ class ChatHistory:
 
 def _session_members(root: Path, session_id: str, member: str) -> list[object]:
     """Return one member of the session's lines in its log, in order."""
-    lines = (files.read(log_file(root, session_id)) or "").split("\n")
+    lines = (files.read(paths.session_log(root, session_id)) or "").split("\n")
     document = parse_log("\n".join(line for line in lines if f'"{member}"' in line))
     about = (line.value for line in document.lines if line.type == "session" and line.value.get("id") == session_id)
     return [value[member] for value in about if member in value]
@@ -167,7 +166,8 @@ def append_chat(
     clean = {key: redact(str(value), patterns).text for key, value in session.items() if value}
     state = {key: redact(str(value), patterns).text for key, value in asdict(chat).items() if value and key != "id"}
     line = encode_line("session", {**clean, "messages": messages, "chat": state})
-    files.append(log_file(root, chat.id), "".join([*lines, line]), root=paths.state_boundary(root), durable=durable)
+    log = paths.session_log(root, chat.id)
+    files.append(log, "".join([*lines, line]), root=paths.state_boundary(root), durable=durable)
 
 
 def chat_folder(root: Path, chat: Chat) -> Path:
@@ -213,11 +213,12 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequ
 
     Tools are added only where no hook has recorded anything of the turn.
     """
-    path = log_file(root, chat.id)
+    path = paths.session_log(root, chat.id)
     parsed = read_source(Source(path, path.name, Format.LOG), index.interpreter(root))
     recorded = [placed.record for placed in parsed.records if placed.record.origin.session == chat.id]
-    start = moment(began)
-    since = [record for record in recorded if start and (at := moment(record.created_at)) is not None and at >= start]
+    start = ids.parse_time(began)
+    times = [(ids.parse_time(record.created_at), record) for record in recorded]
+    since = [record for at, record in times if start and at and at >= start]
     missing: list[Record] = []
     full_texts: list[dict[str, str]] = []
     for event in turn:
@@ -258,7 +259,7 @@ def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) 
     turns: list[Turn] = []
     tools: list[ToolUse] = []
     for record in sorted(
-        records, key=lambda record: at.timestamp() if (at := moment(record.created_at)) else -math.inf
+        records, key=lambda record: at.timestamp() if (at := ids.parse_time(record.created_at)) else -math.inf
     ):
         if summaries.is_message(record):
             text = texts.get(record.id, record.text)

@@ -19,7 +19,6 @@ from ralph.agents.claude import Claude, as_claude
 from ralph.app import agents, chat_log, sessions
 from ralph.app import mcp_servers as servers
 from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
-from ralph.app.logs import log_file
 from ralph.app.tasks import board
 from ralph.context import render
 from ralph.context.tokens import estimate
@@ -194,7 +193,7 @@ def find_chat(root: Path, session_id: str) -> Chat:
                 chat = replace(unnamed, id=session.id, host=session.id)
                 times = {"at": event_time(), "began": session.started_at}
                 chat_log.append_chat(root, chat, **times, messages=session.messages, durable=True)
-                files.delete(log_file(root, unnamed.id))
+                files.delete(paths.session_log(root, unnamed.id))
                 return chat
     mode = Mode.PLAN if session.mode == Mode.PLAN else Mode.AGENT
     at = Path(session.project) if session.project else root
@@ -275,7 +274,7 @@ def _run_first_turn(
         answer = _run_turn(root, config, chat, agent, f"{about}\n{message}", message, listener, first_log)
         has_begun = not answer.chat.is_unnamed
         if chat.is_unnamed and (has_begun or not _sessions_since(root, chat, at)):
-            files.delete(log_file(root, chat.id))
+            files.delete(paths.session_log(root, chat.id))
             if not has_begun:  # hooks have recorded nothing of it either
                 reason = answer.reply.error or "it reported no session"
                 hint = "`ralph loop agents --check` tries it"
@@ -314,7 +313,7 @@ def _run_turn(
         after = replace(chat, id=host, host=host, source=chat.source if chat.is_unnamed else chat.id or chat.source)
     if after.is_unnamed or _is_lost(reply):
         return ChatReply(after, reply, recorded=False)
-    path = log_file(root, chat.id)
+    path = paths.session_log(root, chat.id)
     if _is_empty(reply) and first_log and not chat.is_unnamed and files.read(path) == first_log:
         files.delete(path)  # the chat has only its start
         return ChatReply(after, reply, recorded=False)
@@ -338,7 +337,7 @@ def _assign_id(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
 
 def _log_start(root: Path, chat: Chat, at: str, config: Config) -> str:
     chat_log.append_chat(root, chat, at=at, began=at, patterns=config.privacy.patterns, durable=True)
-    return files.read(log_file(root, chat.id)) or ""
+    return files.read(paths.session_log(root, chat.id)) or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +398,7 @@ def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat |
     if command.chat.is_unnamed:  # the session that hooks have recorded since for the same task
         recorded = _sessions_since(root, command.chat, command.began)
         chat = replace(command.chat, id=recorded[0].id, host=recorded[0].id) if recorded else None
-        files.delete(log_file(root, command.chat.id))
+        files.delete(paths.session_log(root, command.chat.id))
     if chat is not None:
         chat_log.record_turn(root, config.privacy, chat, command.began, ())
     return chat
@@ -408,7 +407,7 @@ def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat |
 @contextmanager
 def chat_lock(root: Path, session_id: str) -> Iterator[None]:
     """Lock a chat for one turn: two at once would each record half. Conflict when another process has it."""
-    path = paths.cache_folder(root) / "chats" / log_file(root, session_id).stem
+    path = paths.cache_folder(root) / "chats" / paths.session_log(root, session_id).stem
     owner = f"process {os.getpid()}, since {ids.timestamp()}"
     with ExitStack() as stack:
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import paths
-from ralph.app import hook_state, index, logs, memory, outdated, usage
+from ralph.app import hook_state, index, memory, outdated, usage
 from ralph.capture import summary as summaries
 from ralph.context import brief, budget, recall, render
 from ralph.context.brief import Brief, BriefCaps, SessionRecap
@@ -249,7 +249,7 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
         )
         ended = all(summaries.is_message(record) for _, record in last)
         text = stored
-        if not stored or not (ended or logs.summary_is_last(logs.log_file(root, name))):
+        if not stored or not (ended or index.ends_with_summary(paths.session_log(root, name))):
             observations = queries.session_records(connection, name, most=_MOST_OBSERVATIONS)
             text = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate) or stored
         lines = [

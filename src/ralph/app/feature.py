@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import text_cleaning
 from ralph.app.tasks import board
 from ralph.app.tasks.board import UnreadableFile, parse_time
 from ralph.capture import privacy
@@ -21,7 +20,7 @@ from ralph.formats.work import is_unwritten, new_plan, new_spec, parse_feature, 
 from ralph.model import ids
 from ralph.model.work import Feature, Task
 from ralph.store import files
-from ralph.store.gitignore import hide_state
+from ralph.store.files import hide_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,8 @@ def add(
     root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> AddedFeature:
     """Add a feature, with a spec.md and a plan.md to fill in."""
-    name = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    body = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
+    name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    body = privacy.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     folder, state = paths.features_folder(root), paths.main_checkout(root)
     files.make_folder(folder, root=state)
     hide_state(root)

@@ -149,9 +149,6 @@ def _drop_vectors(root: Path, digests: set[str]) -> None:
     with VectorCache(database) as cache:
         cache.forget(digests)
     db.compact(database)
-    for piece in folder.glob("vectors.*"):
-        if not piece.name.startswith(database.name):  # the same vectors in one piece; made again with the next ones
-            files.delete(piece)
 
 
 def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connection) -> ForgetPlan:

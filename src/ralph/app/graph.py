@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ralph import paths
 from ralph.app import index, meaning, outdated, visibility
-from ralph.app.text_cleaning import clean_text
+from ralph.capture.privacy import clean_memory
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats.graphiti import EdgeForm, StatedEdge, stated_edges, with_edge, without_edge
 from ralph.formats.knowledge import parse_knowledge
@@ -369,7 +369,7 @@ def link(
 ) -> LinkChange:
     """Add an edge, valid from today unless `since` is given. Adding it again changes nothing."""
     how = _parse_relation(relation)
-    clean_text(target, patterns=patterns)  # Refused for a secret
+    clean_memory(target, patterns=patterns)  # Refused for a secret
     if since and until and until < since:
         raise UsageError(f"the edge would end ({until}) before it begins ({since})", hint="swap the two days")
     record_id, place = _locate_source(root, source)

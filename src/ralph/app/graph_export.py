@@ -17,7 +17,7 @@ from ralph.app.tasks import board
 from ralph.errors import NotFound, RalphError
 from ralph.formats.graphiti import Embeddings, edges_text, embeddings_bytes, nodes_text, sort_nodes
 from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
-from ralph.search.vectors import row_bytes
+from ralph.search.embeddings import row_bytes
 from ralph.store import files
 from ralph.store import graph as stored
 from ralph.store.index import digest_of

@@ -1,8 +1,8 @@
 """Handle the events of hooks that need all of Ralph: a session's start, a stop, a compaction, a changed config.
 
-The event goes to the session's log first, redacted, with one append. Then a session that starts gets its brief, a
-stop or a compaction stores a summary (always made anew from the records, without a model), and the ledger learns
-which of the injected records were used. What cannot be written is counted and does not hold an answer back.
+The event goes to the session's log first, redacted, with one append. Then a session that starts gets its brief, and a
+stop or a compaction stores a summary, made anew from the records without a model. What cannot be written is counted
+and does not hold an answer back.
 """
 
 import json
@@ -14,11 +14,11 @@ from pathlib import Path
 from ralph import config as settings
 from ralph import paths
 from ralph.app import hook_state, index, usage, visibility
-from ralph.app.logs import log_file
 from ralph.app.usage import Injection
 from ralph.capture import summary as summaries
 from ralph.capture.events import Event, Happening, event_of
 from ralph.capture.pipeline import observe, of_loop, session_of
+from ralph.capture.privacy import redact_payload
 from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Unreadable
@@ -42,56 +42,54 @@ def handle_event(
     root = Path(folder)
     if hook_state.paused_since(root) is not None:
         return ""
-    state = hook_state.config_state(root, env)
-    try:
-        loaded = settings.load(root, env=env)
-    except RalphError as error:
-        return _report_config(root, event, error) if project else ""
-    if not project and not loaded.config.capture.everywhere:
-        return ""
-    happened = event_of(host, event, _parse(payload), _now())
-    if happened is not None and happened.session:
-        with _counted(root, event):
-            record_event(root, happened, loaded.config, _loop_members(root, env))
-    if project:
-        with _counted(root, event):
-            hook_state.write_settings(root, loaded, env=env, state=state)
+    loaded, answer = _load_config(root, event, env, cache=project)
+    if loaded is None or not (project or loaded.capture.everywhere):
+        return answer if project else ""
+    fields = redact_payload(_parse(payload), loaded.privacy.patterns)
+    happened = event_of(host, event, fields, ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     if happened is None or not happened.session:
         return ""
+    loop = _loop_members(root, env)
+    with _count_failures(root, event):
+        record_event(root, happened, loaded, loop)
     if happened.happening is Happening.SESSION_START:
-        # The prompt of Ralph's own loop has what memory knows: nothing is injected twice.
-        if env.get("RALPH_RUN"):
-            with _counted(root, event):
-                _note_loop_prompt(root, happened, _loop_members(root, env))
-            return ""
-        return _start_session(root, happened, loaded.config, event, task=visibility.current_task(root, env))
-    if happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
-        _summarize_session(root, happened, loaded.config)
+        if not env.get("RALPH_RUN"):
+            return _start_session(root, happened, loaded, event, task=visibility.current_task(root, env))
+        # The prompt of Ralph's own loop has what memory knows: a failing command must not bring it once more.
+        iteration = loop["iteration"]
+        if _RUN.fullmatch(env["RALPH_RUN"]) and isinstance(iteration, int):
+            with _count_failures(root, event):
+                prompt = files.read(paths.run_folder(root, env["RALPH_RUN"]) / f"{iteration:04}.md") or ""
+                usage.mark_seen(root, happened.session, _RECORD_LINE.findall(prompt))
+    elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
+        _summarize_session(root, happened, loaded)
     return ""
 
 
 def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
     """Write the settings cache anew; a config that cannot be read is counted as a failure."""
-    root = Path(folder)
+    _load_config(Path(folder), event, env, cache=True)
+
+
+def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool) -> tuple[Config | None, str]:
+    """Return the config, else what to print: a session that starts gets the reason; write the settings cache."""
     state = hook_state.config_state(root, env)
     try:
         loaded = settings.load(root, env=env)
     except RalphError as error:
-        _report_config(root, event, error)
-    else:
-        hook_state.write_settings(root, loaded, env=env, state=state)
-
-
-def _report_config(root: Path, event: str, error: RalphError) -> str:
-    """Count a config that cannot be read; a session that starts gets the reason."""
-    hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
-    why = str(error).partition("\n")[0]
-    line = f"{why}; until that is mended nothing is recorded or recalled here"
-    return _context_json(event, render.notes([line])) if event == Happening.SESSION_START else ""
+        if cache:
+            hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
+        why = str(error).partition("\n")[0]
+        line = f"{why}; until that is mended nothing is recorded or recalled here"
+        return None, _context_json(event, render.notes([line])) if event == Happening.SESSION_START else ""
+    if cache:
+        with _count_failures(root, event):
+            hook_state.write_settings(root, loaded, env=env, state=state)
+    return loaded.config, ""
 
 
 @contextmanager
-def _counted(root: Path, event: str) -> Iterator[None]:
+def _count_failures(root: Path, event: str) -> Iterator[None]:
     """Count what cannot be written in here; the answer is given all the same: a full disk can be read."""
     try:
         yield
@@ -99,18 +97,14 @@ def _counted(root: Path, event: str) -> Iterator[None]:
         hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 
-def _parse(payload: bytes) -> Mapping[str, object]:
+def _parse(payload: bytes) -> dict[str, object]:
     try:
         value = json.loads(payload)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable("the host's payload is no JSON", hint="`ralph doctor` counts these") from error
+    except (ValueError, RecursionError):
+        value = None
     if not isinstance(value, dict):
         raise Unreadable("the host's payload is no JSON object", hint="`ralph doctor` counts these")
     return value
-
-
-def _now() -> str:
-    return ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _loop_members(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
@@ -120,24 +114,15 @@ def _loop_members(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
     return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": visibility.current_task(root, env) or None}
 
 
-def _note_loop_prompt(root: Path, event: Event, loop: Mapping[str, object]) -> None:
-    """Note what the iteration's prompt names, so that a failing command does not bring it once more."""
-    run, iteration = str(loop["run"]), loop["iteration"]
-    if _RUN.fullmatch(run) and isinstance(iteration, int):
-        prompt = files.read(paths.run_folder(root, run) / f"{iteration:04}.md") or ""
-        usage.mark_seen(root, event.session, _RECORD_LINE.findall(prompt))
-
-
 def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:
     """Append the observation of an event to the session's log, with one write; `loop` has its run and task."""
     privacy = config.privacy
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
-    path = log_file(root, event.session)
+    path = paths.session_log(root, event.session)
     lines = [] if observed is None else [encode_record(of_loop(observed, loop))]
     if event.happening in _SESSION_EVENTS or not path.exists():
         session = session_of(event, patterns=privacy.patterns)
-        if session is not None:
-            lines.append(encode_line("session", session))
+        lines += [] if session is None else [encode_line("session", session)]
     if lines:
         files.append(path, "".join(lines), root=paths.state_boundary(root))
 
@@ -146,14 +131,14 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
     """Return the brief of a session that starts; a resumed or forked one gets only what is new."""
     goes_on = event.source in ("resume", "fork")
     if not goes_on:
-        with _counted(root, name):
+        with _count_failures(root, name):
             usage.forget_session(root, event.session)
     from ralph.app.context import brief_session
 
     brief = brief_session(root, config, event.session, resumed=goes_on, task=task)
     if not brief.text:
         return ""
-    with _counted(root, name):
+    with _count_failures(root, name):
         items = [Injection(record.id, record.tokens) for record in brief.records]
         usage.record_injections(root, event.session, name, items, event.at)
         usage.mark_seen(root, event.session, brief.noted)
@@ -171,19 +156,19 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
     text = summaries.text(summary, summaries.TOKENS, estimate)
     if text and text != stored:
         session = {"id": event.session, "summary": text, "tags": list(summary.tags), "updated_at": event.at}
-        files.append(log_file(root, event.session), encode_line("session", session), root=paths.state_boundary(root))
+        log = paths.session_log(root, event.session)
+        files.append(log, encode_line("session", session), root=paths.state_boundary(root))
     usage.record_uses(root, event.session, usage.references(root, event.session, records), event.at)
 
 
 def _session_records(root: Path, event: Event, config: Config) -> tuple[Sequence[Record], str]:
     """Return the records of a session and its stored summary; from its log when the index is not current."""
-    held = index.of(root)
-    with _counted(root, event.happening):
+    current = index.of(root)
+    with _count_failures(root, event.happening):
         if index.catch_up(root, index.MOMENT, config.privacy).complete:
-            with db.explained(held.path), closing(held.connect()) as connection:
-                return queries.session_records(connection, event.session), sessions.stored_summary(
-                    connection, event.session
-                )
-    path = log_file(root, event.session)
-    said = read_source(Source(path, path.name, Format.LOG), index.interpreter(root, config.privacy))
-    return [placed.record for placed in said.records], ""
+            with db.explained(current.path), closing(current.connect()) as connection:
+                summary = sessions.stored_summary(connection, event.session)
+                return queries.session_records(connection, event.session), summary
+    path = paths.session_log(root, event.session)
+    parsed = read_source(Source(path, path.name, Format.LOG), index.interpreter(root, config.privacy))
+    return [placed.record for placed in parsed.records], ""

@@ -24,7 +24,7 @@ from ralph.formats.text import Problem
 from ralph.model import ids
 from ralph.settings import Config
 from ralph.store import files, hook_files
-from ralph.store.gitignore import hide_state
+from ralph.store.files import hide_state
 
 _PLUGIN = "plugin"
 _AGAIN = "run `ralph install {}` again"

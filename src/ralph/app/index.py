@@ -4,6 +4,7 @@ Raw lines are read by the present privacy rules, also lines that are older than 
 its own in the main checkout's state; it outlives a worktree that somebody deletes by hand.
 """
 
+import json
 import math
 import os
 import sqlite3
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import logs
 from ralph.capture.pipeline import interpret
 from ralph.errors import RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
@@ -208,7 +208,7 @@ def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = Fals
     if really:
         of(root)  # Refused, where the logs are outside of the project
     before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf
-    ages = {log: logs.last_time(log) for log in paths.log_folder(root).glob("*/*.jsonl")}
+    ages = {log: last_time(log) for log in paths.log_folder(root).glob("*/*.jsonl")}
     total = sum(log.stat().st_size for log in ages)
     prunable: list[Prunable] = []
     for log in sorted(ages, key=ages.__getitem__):
@@ -272,3 +272,46 @@ def digests_of_others(root: Path) -> set[str]:
 def _databases(root: Path) -> list[Path]:
     everything = (paths.index_file(paths.main_checkout(root)), *sorted(paths.tree_caches(root).glob("*/ralph.db")))
     return [path for path in everything if path.is_file()]
+
+
+# --- the last lines of a log ---------------------------------------------------------------------
+
+_TAIL = 1 << 18
+"""Bytes at the end of a log: more than any line that hooks write."""
+_LATE_MARKS = ("compressed_at", "summarized_at")
+"""Members of a line that was written long after the session."""
+
+
+def last_lines(log: Path) -> Iterator[dict[str, object]]:
+    """Yield the objects at the end of a log, the last first."""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL))
+        for line in reversed(file.read(_TAIL).splitlines()):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(line)
+                if isinstance(value, dict):
+                    yield value
+
+
+def line_time(line: Mapping[str, object]) -> str:
+    """Return the time of a line."""
+    times = (line.get(key) for key in ("at", "updated_at", "created_at", "ended_at"))
+    return next((time[:200] for time in times if isinstance(time, str) and time), "")
+
+
+def last_time(log: Path) -> float:
+    """Return when something happened last in a log, in seconds: a compression or a summary is no event."""
+    changed = log.stat().st_mtime
+    lines = list(last_lines(log))
+    if not lines or not any(mark in lines[0] for mark in _LATE_MARKS):
+        return changed
+    moment = next(filter(None, (ids.parse_time(line_time(line)) for line in lines)), None)
+    return changed if moment is None else min(changed, moment.timestamp())
+
+
+def ends_with_summary(log: Path) -> bool:
+    """Whether a summary is the last entry, so that it covers everything before it."""
+    for line in last_lines(log):
+        if line.get("type") != "session" or line.get("summary"):
+            return line.get("type") == "session"
+    return False

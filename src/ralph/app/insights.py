@@ -1,12 +1,10 @@
 """Insights: memories that are proposed from what a task recorded, for people to accept or reject.
 
-`extract` reads a task's records and writes what `capture/insights.py` proposes to the task's `memory/insights.json`,
-secrets redacted. Entries are never removed or reworded: evidence and counts grow, and a decision stays also when the
-same is found again in other words. With a run and an iteration only newer records are read, so that the loop can
-extract after each iteration; the result is the same. A file that cannot be read is reported and never overwritten.
+Entries of `memory/insights.json` are never removed or reworded: evidence and counts grow, and a decision stays also
+when the same is found again in other words. A file that cannot be read is reported and never overwritten.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -25,8 +23,8 @@ from ralph.capture.insights import (
     REPEATS,
     SOURCE,
     evidence,
+    location_of,
     of_origin,
-    place,
     places,
     sightings,
 )
@@ -35,22 +33,21 @@ from ralph.capture.similarity import TextMatcher
 from ralph.errors import NotFound, RalphError, Unreadable, UsageError
 from ralph.formats.log import journal_record
 from ralph.formats.progress import is_progress_pattern, parse_progress, without_pointer
-from ralph.formats.work import parse_insights
+from ralph.formats.work import InsightsDocument, parse_insights
 from ralph.model import ids
 from ralph.model.record import Family, Link, Origin, Record, Status
 from ralph.model.work import JournalEntry
 from ralph.store import files, queries
-from ralph.store.dry_run import WriteObserver
+from ralph.store.files import WriteObserver
 from ralph.store.library import Stored
 
-MOST = 20_000
-"""Observations of a task that are read, the newest."""
 KNOWLEDGE_MEMBER = "knowledge"
 """The member of a journal entry that lists the knowledge which its iteration gave: names, and what became of them."""
 FIRST = "proposed_text"
 """The member of an insight that keeps its first text when a command refined it."""
 REJECTED = Status.RETIRED
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
+_MAX_OBSERVATIONS = 20_000  # of a task, the newest
 _SESSION = "ralph://session/"
 Result = TypeVar("Result")
 
@@ -80,35 +77,31 @@ class Extraction:
 # --- records of a task -------------------------------------------------------------------------
 
 
-def _records_of_task(
-    root: Path, task_id: str, folder: Path, run: str, iteration: int | None
-) -> tuple[tuple[Record, ...], Mapping[str, str]]:
-    """Return the records of a task, run or iteration, and for each session the place of its first iteration."""
+def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration: int | None) -> list[Record]:
+    """Return the records of a task, run or iteration, with the iteration in which each was made."""
     journaled, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
     entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
     chosen = [entry for entry in entries if iteration is None or entry.iteration == iteration]
     sessions = list(dict.fromkeys(entry.session for entry in chosen if entry.session))
     observed = index.ask(
         root,
-        lambda connection: queries.observations_of_task(connection, task_id, sessions, MOST, only_sessions=bool(run)),
+        lambda connection: queries.observations_of_task(
+            connection, task_id, sessions, _MAX_OBSERVATIONS, only_sessions=bool(run)
+        ),
     )
-    placed = [_with_iteration(record, entries) for record in (*observed, *_progress_records(folder))]
+    placed = []
+    for record in (*observed, *_progress_records(folder)):
+        origin = record.origin
+        if origin.session and not (origin.run and origin.iteration is not None):
+            same = [entry for entry in entries if entry.session == origin.session]
+            ended = next((entry for entry in same if entry.created_at >= record.created_at), same[-1] if same else None)
+            if ended is not None:
+                record = replace(record, origin=replace(origin, run=ended.run, iteration=ended.iteration))
+        placed.append(record)
     if run:
-        wanted = {place(journal_record(entry)) for entry in chosen}
-        placed = [record for record in placed if place(record) in wanted]
-    records = (*placed, *map(journal_record, chosen), *_knowledge_records(root, entries, chosen))
-    firsts = {entry.session: place(journal_record(entry)) for entry in reversed(entries) if entry.session}
-    return records, firsts
-
-
-def _with_iteration(record: Record, entries: Sequence[JournalEntry]) -> Record:
-    """Add the iteration in which a record's session ended, unless the record names one."""
-    origin = record.origin
-    if not origin.session or (origin.run and origin.iteration is not None):
-        return record
-    same = [entry for entry in entries if entry.session == origin.session]
-    entry = next((entry for entry in same if entry.created_at >= record.created_at), same[-1] if same else None)
-    return replace(record, origin=replace(origin, run=entry.run, iteration=entry.iteration)) if entry else record
+        wanted = {location_of(journal_record(entry)) for entry in chosen}
+        placed = [record for record in placed if location_of(record) in wanted]
+    return [*placed, *map(journal_record, chosen), *_knowledge_records(root, entries, chosen)]
 
 
 def _progress_records(folder: Path) -> Iterator[Record]:
@@ -132,40 +125,19 @@ def knowledge_members(learned: Sequence[tuple[str, Change]]) -> list[dict[str, s
 
 
 def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]) -> Iterator[Record]:
-    """Yield knowledge once for each iteration that gave it with its present text.
-
-    The journal says which iteration wrote the text. Where it does not (an iteration that was killed, an older log), it
-    was the first iteration of the run that ended after the text was written.
-    """
-    iterations: dict[str, list[JournalEntry]] = {}
-    for run in {entry.run for entry in entries}:  # also those about other tasks
-        everything, _ = journal.list_(root, journal.JournalFilter(run=run), limit=None)
-        iterations[run] = sorted(everything, key=lambda entry: entry.iteration)
-    for stored in knowledge.entries(root) if iterations else ():
-        record, name = stored.record, stored.path.stem
-        written = record.updated_at or record.created_at
-        run = str(record.extra.get("run", ""))
-        later = [entry for entry in iterations.get(run, ()) if entry.created_at >= written]
-        authors = [entry for entry in later if _gave_text(entry, name)]
-        first = authors[-1:] or later[:1]
-        again = [
-            entry
-            for entry in entries
-            if _gave_text(entry, name) is False and entry.created_at >= written and entry not in first
-        ]
-        if authors:  # within the same second, an earlier iteration gave another text
-            again = [entry for entry in again if entry.run != run or entry.iteration > authors[-1].iteration]
-        for entry in (*first, *again):
-            if entry in chosen:
+    """Yield knowledge once for each iteration that gave it with its present text, as the journal notes it."""
+    for stored in knowledge.entries(root) if entries else ():
+        record = stored.record
+        givers: list[JournalEntry] = []
+        for entry in entries:
+            members = entry.extra.get(KNOWLEDGE_MEMBER)
+            for member in members if isinstance(members, list) else ():
+                if isinstance(member, dict) and member.get("name") == stored.path.stem:
+                    is_same = member.get("change") == Change.UNCHANGED.value
+                    givers = [*givers, entry] if is_same else [entry]
+        for entry in givers:
+            if entry in chosen and entry.created_at >= (record.updated_at or record.created_at):
                 yield of_origin(record, Origin(session=entry.session, run=entry.run, iteration=entry.iteration))
-
-
-def _gave_text(entry: JournalEntry, name: str) -> bool | None:
-    """Whether an iteration gave a knowledge entry its text (False: the same text again); None when it did not."""
-    value = entry.extra.get(KNOWLEDGE_MEMBER)
-    members = [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []
-    changes = {member.get("change") for member in members if member.get("name") == name}
-    return changes != {Change.UNCHANGED.value} if changes else None
 
 
 # --- extraction --------------------------------------------------------------------------------
@@ -176,14 +148,14 @@ def extract(
 ) -> Extraction:
     """Propose insights from a task's records; with a run (and iteration), only from those of it."""
     folder = board.find(root, task_id).path.parent
-    records, places_of_sessions = _records_of_task(root, task_id, folder, run, iteration)
+    records = _records_of_task(root, task_id, folder, run, iteration)
     proposed = [_redacted(record, patterns) for record in proposing.propose(records)]
     if not proposed:
         return Extraction(task_id)
 
     def edit(text: str) -> tuple[str, Extraction]:
         document = parse_insights(text)
-        added, updated = merge_insights([entry.record for entry in document.entries], proposed, places_of_sessions)
+        added, updated = merge_insights([entry.record for entry in document.entries], proposed)
         document = document.replace_all({record.id: record for record in updated})
         document = document.add(*added) if added else document
         return str(document), Extraction(task_id, tuple(added), tuple(updated))
@@ -202,13 +174,8 @@ def _update(
         raise Unreadable(f"{paths.shown(path, root)}: {message}", hint=error.hint) from error
 
 
-def merge_insights(
-    existing: Sequence[Record], proposed: Sequence[Record], renamed: Mapping[str, str] | None = None
-) -> tuple[list[Record], list[Record]]:
-    """Return the proposals that are new, and the existing insights that have more evidence now.
-
-    `renamed` maps sessions to the iteration that they belong to.
-    """
+def merge_insights(existing: Sequence[Record], proposed: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+    """Return the proposals that are new, and the existing insights that have more evidence now."""
     records = {record.id: record for record in existing}
     texts = [(record.id, text) for record in existing for text in (record.text, record.extra.get(FIRST)) if text]
     names = [name for name, _ in texts]
@@ -223,27 +190,21 @@ def merge_insights(
             names.append(record.id)
             records[record.id] = added[record.id] = record
             continue
-        after = _with_evidence(records[name], record, renamed or {})
+        after = _with_evidence(records[name], record)
         if after != records[name]:
             records[name] = after
             (added if name in added else updated)[name] = after
     return list(added.values()), list(updated.values())
 
 
-def _with_evidence(old: Record, new: Record, renamed: Mapping[str, str]) -> Record:
+def _with_evidence(old: Record, new: Record) -> Record:
     """Add the evidence of a proposal that says the same; known evidence changes nothing."""
-    counts, before = sightings(old), places(old)
-    for name in before:  # an older Ralph counted sessions, and its own summaries, as places
-        if name in renamed or name.startswith("found-"):
-            count = counts.pop(name)
-            if name in renamed:
-                counts.setdefault(renamed[name], count)
-    corrected = tuple(counts) != before
+    counts = sightings(old)
     for name, count in sightings(new).items():
         counts[name] = max(counts.get(name, 0), count)
     members = proposing.count_members(counts)
     total = old.extra.get(COUNT)
-    if isinstance(total, int) and not corrected:  # a person may have counted more
+    if isinstance(total, int):  # a person may have counted more
         members[COUNT] = max(total, int(str(members[COUNT])))
     extra = {key: value for key, value in old.extra.items() if key != REPEATS}
     extra |= {EVIDENCE: list(dict.fromkeys([*evidence(old), *evidence(new)]))[:MAX_EVIDENCE], **members}
@@ -268,41 +229,42 @@ def _redacted(record: Record, patterns: Sequence[str]) -> Record:
 # --- listing and deciding ----------------------------------------------------------------------
 
 
+def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, InsightsDocument | RalphError]]:
+    """Yield the tasks, or one of them, with their files of insights, or why a file cannot be read."""
+    if task_id:
+        folders = [(task_id, board.find(root, task_id).path.parent)]
+    else:
+        folders = [(folder.name, folder) for folder in sorted(paths.tasks_folder(root).glob("*")) if folder.is_dir()]
+    for name, folder in folders:
+        path = folder / "memory" / "insights.json"
+        try:
+            yield name, path, parse_insights(files.read(path) or "")
+        except RalphError as error:
+            yield name, path, error
+
+
 def list_(root: Path, *, task_id: str = "", status: Status | None = None, within: str = "") -> list[Insight]:
     """List the insights of all tasks or of one; a file that cannot be read is skipped.
 
     From `within` a task, insights of other tasks are hidden until they are promoted.
     """
-    listed = []
-    for name, path in _files(root, task_id):
-        if within and name != within:
-            continue
-        try:
-            document = parse_insights(files.read(path) or "")
-        except RalphError:
-            continue
-        listed += [Insight(name, Stored(entry.record, path, entry.line)) for entry in document.entries]
-    return [insight for insight in listed if status is None or insight.record.status is status]
-
-
-def _files(root: Path, task_id: str) -> list[tuple[str, Path]]:
-    """Return the tasks, or one of them, with their files of insights."""
-    if task_id:
-        folders = [(task_id, board.find(root, task_id).path.parent)]
-    else:
-        folders = [(folder.name, folder) for folder in sorted(paths.tasks_folder(root).glob("*")) if folder.is_dir()]
-    return [(name, folder / "memory" / "insights.json") for name, folder in folders]
+    return [
+        Insight(name, Stored(entry.record, path, entry.line))
+        for name, path, document in _documents(root, task_id)
+        if within in ("", name) and not isinstance(document, RalphError)
+        for entry in document.entries
+        if status is None or entry.record.status is status
+    ]
 
 
 def find_problems(root: Path, task_id: str = "") -> list[str]:
     """Describe what cannot be read in the files of insights: file, line, what is wrong and what to do."""
     lines: list[str] = []
-    for _, path in _files(root, task_id):
+    for _, path, document in _documents(root, task_id):
         name = paths.shown(path, root)
-        try:
-            document = parse_insights(files.read(path) or "")
-        except RalphError as error:
-            lines.append(f"{name}: {error.message.removeprefix(f'{path}: ')}; {error.hint or 'look at the file'}")
+        if isinstance(document, RalphError):
+            what = document.message.removeprefix(f"{path}: ")
+            lines.append(f"{name}: {what}; {document.hint or 'look at the file'}")
             continue
         serious = ("error",) if document.entries else ("error", "warning")  # which explain why there is nothing
         problems = [problem for problem in document.problems if problem.level in serious]

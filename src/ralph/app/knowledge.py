@@ -1,14 +1,11 @@
 """Knowledge: entries with a title and a file of their own in `.ralph/knowledge/`, chosen for a task by their tags.
 
-An entry about the same subject replaces the body of the existing one (`formats/knowledge.py` decides); the old body
-stays in the log as an archived record, written first, so that no crash loses both. Which file an entry goes to depends
-on all others: it is decided before the lock and again under it. A person's secret is refused, an agent's is redacted,
-because a loop cannot ask and one bad entry must not cost the others.
+An entry about the same subject replaces the body of the existing one; the old body is logged first, so that no crash
+loses both. A person's secret is refused, an agent's is redacted, because a loop cannot ask.
 """
 
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +13,8 @@ from ralph import paths
 from ralph.app import feature as features
 from ralph.app.json_shapes import VIA
 from ralph.app.memory import Change, SavedMemory, find
-from ralph.app.text_cleaning import clean_tags, clean_text
 from ralph.capture import invisible_characters, privacy
+from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.context import knowledge as choosing
 from ralph.context.knowledge import BUDGET, Match, Titles, Work
 from ralph.errors import Conflict, RalphError, Refused
@@ -27,15 +24,11 @@ from ralph.formats.sigils import KnowledgeSigil
 from ralph.formats.text import Document
 from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Origin, Record, Status
-from ralph.model.work import Task
 from ralph.store import files
-from ralph.store.dry_run import WriteObserver
-from ralph.store.gitignore import hide_state
+from ralph.store.files import WriteObserver, hide_state
 from ralph.store.library import Library, Stored, check_folders
 
 _TRIES = 20
-_AUTHORSHIP = ("run", "by", VIA)
-"""Members that a new body brings along in place of those of the old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +43,7 @@ class LearnedEntry:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeLink:
-    """One `[[link]]`: the entry that holds it, its words, and the entry it leads to, if there is one."""
+    """One `[[link]]`: the entry that has it, its words, and the entry it leads to, if there is one."""
 
     source: Record
     words: str
@@ -68,28 +61,14 @@ def entries(root: Path) -> list[Stored]:
 
 def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = ()) -> list[Match]:
     """Return the entries that belong to a piece of work, and what they link to, the best first."""
-    return _choose(root, Work(words, features.names(root, feature), tuple(files)))
-
-
-def section(
-    root: Path,
-    *,
-    task: Task | None = None,
-    words: str = "",
-    feature: str = "",
-    files: Sequence[str] = (),
-    budget: int = BUDGET,
-) -> str:
-    """Return the entries for a task as a section of a prompt; "" when there are none."""
-    texts = (task.title, task.description, words) if task is not None else (words,)
-    names = features.names(root, feature, (task.feature or "") if task is not None else "")
-    chosen = _choose(root, Work("\n".join(texts), names, tuple(files)))
-    return choosing.render([each.record for each in chosen], budget).text
-
-
-def _choose(root: Path, work: Work) -> list[Match]:
     records = [stored.record for stored in entries(root) if stored.record.status is not Status.RETIRED]
+    work = Work(words, features.names(root, feature), tuple(files))
     return choosing.expand(choosing.match(records, work), records)
+
+
+def section(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET) -> str:
+    """Return the entries for a piece of work as a section of a prompt; "" when there are none."""
+    return choosing.render([each.record for each in match(root, words, feature=feature, files=files)], budget).text
 
 
 def links(root: Path, name: str = "") -> list[KnowledgeLink]:
@@ -125,13 +104,11 @@ def add(
 ) -> SavedMemory:
     """Add an entry, or update the one about the same subject."""
     feature = features.resolve_name(root, feature)
-    text, private = clean_text(text, tags, allow_secret=allow_secret, patterns=patterns)
+    text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     for words in filter(None, (title, feature)):
-        private += clean_text(words, allow_secret=allow_secret, patterns=patterns)[1]
-    title, _ = privacy.strip_private(title)
-    feature, _ = privacy.strip_private(feature)
-    extra = {"feature": " ".join(feature.split()), "by": by, VIA: via}
-    entry = _new_entry(title, text, clean_tags(tags), kind, extra)
+        private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
+    extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
+    entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind, extra)
     return replace(_save(root, entry, observer), private_parts=private)
 
 
@@ -139,28 +116,27 @@ def learn(
     root: Path, sigils: Sequence[KnowledgeSigil], *, feature: str = "", run: str = "", patterns: Sequence[str] = ()
 ) -> list[LearnedEntry]:
     """Store what an agent has learned, secrets redacted; one that is refused does not cost the others."""
-    return [_learn_one(root, sigil, feature, run, patterns) for sigil in sigils]
-
-
-def _learn_one(root: Path, sigil: KnowledgeSigil, feature: str, run: str, patterns: Sequence[str]) -> LearnedEntry:
-    title = ""
-    try:
-        redacted = [
-            privacy.redact(invisible_characters.clean_text(words), patterns) for words in (sigil.title, sigil.text)
-        ]
-        title, text = " ".join(redacted[0].text.split()), redacted[1].text
-        invisible_characters.check_text(title + text)
-        tags = [
-            tag for tag in map(invisible_characters.clean_text, sigil.tags) if privacy.redact(tag, patterns).text == tag
-        ]
-        extra = {"feature": " ".join(feature.split()), "run": run}
-        saved = _save(root, _new_entry(title, text.strip(), tags, MemoryKind.CONTEXT, extra))
-    except RalphError as error:
-        return LearnedEntry(title, "", Change.REFUSED, error.message)
-    hidden = sum(len(each.findings) + each.private for each in redacted) + len(sigil.tags) - len(tags)
-    notes = [f"{hidden} secret or private parts left out"] if hidden else []
-    notes += ["cut to about 500 words"] if saved.shortened else []
-    return LearnedEntry(title, saved.stored.path.stem, saved.change, "; ".join(notes))
+    learned = []
+    for sigil in sigils:
+        title = ""
+        try:
+            clean = [
+                privacy.redact(invisible_characters.clean_text(each), patterns) for each in (sigil.title, sigil.text)
+            ]
+            title, text = " ".join(clean[0].text.split()), clean[1].text.strip()
+            invisible_characters.check_text(title + text)
+            tags = [invisible_characters.clean_text(tag) for tag in sigil.tags]
+            tags = [tag for tag in tags if privacy.redact(tag, patterns).text == tag]
+            extra = {"feature": feature, "run": run}
+            saved = _save(root, _new_entry(title, text, tags, MemoryKind.CONTEXT, extra))
+        except RalphError as error:
+            learned.append(LearnedEntry(title, "", Change.REFUSED, error.message))
+            continue
+        hidden = sum(len(each.findings) + each.private for each in clean) + len(sigil.tags) - len(tags)
+        notes = [f"{hidden} secret or private parts left out"] if hidden else []
+        notes += ["cut to about 500 words"] if saved.shortened else []
+        learned.append(LearnedEntry(title, saved.stored.path.stem, saved.change, "; ".join(notes)))
+    return learned
 
 
 def _new_entry(title: str, text: str, tags: Sequence[str], kind: MemoryKind, extra: dict[str, str]) -> Record:
@@ -170,35 +146,29 @@ def _new_entry(title: str, text: str, tags: Sequence[str], kind: MemoryKind, ext
         hint = "a title, at least one tag and a text are needed"
         raise Refused(f"a knowledge entry without a {' and a '.join(missing)} would never be found", hint=hint)
     label = knowledge.KNOWLEDGE_LABEL if kind is MemoryKind.CONTEXT else kind.value
-    members = {name: value for name, value in extra.items() if value}
-    return knowledge.normalise_entry(
-        Record("", kind, text, label=label, title=title, tags=tuple(tags), extra=members), ""
-    )
-
-
-class _Moved(Exception):
-    """Another writer was faster, so that the entry belongs to another file now."""
+    members = {name: " ".join(value.split()) for name, value in extra.items() if value.strip()}
+    record = Record("", kind, text, label=label, title=title, tags=tuple(tags), extra=members)
+    return knowledge.normalise_entry(record, "")
 
 
 def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> SavedMemory:
-    """Write an entry to the file where it belongs."""
+    """Write an entry to the file where it belongs, which depends on all others and is checked again under the lock."""
     short = replace(entry, text=knowledge.shorten(entry.text))
     collection = Library(root).knowledge
-    folder = collection.places[0]
-    check_folders(folder / "entry.md", collection.root)
+    check_folders(collection.places[0] / "entry.md", collection.root)
+
+    def edit(text: str) -> tuple[str, SavedMemory | None]:
+        if _file_for(root, short) != path:  # another writer was faster
+            return text, None
+        after, change, replaced = _with_entry(root, knowledge.parse_knowledge(text, path.stem), short, observer)
+        stored = Stored(after.entries[0].record, path, after.entries[0].line)
+        return after.text, SavedMemory(stored, change, replaced=replaced, shortened=short.text != entry.text)
+
     for _ in range(_TRIES):
         path = _file_for(root, short)
-
-        def edit(text: str, path: Path = path) -> tuple[str, SavedMemory]:
-            if _file_for(root, short) != path:
-                raise _Moved
-            after, change, replaced = _with_entry(root, knowledge.parse_knowledge(text, path.stem), short, observer)
-            stored = Stored(after.entries[0].record, path, after.entries[0].line)
-            return after.text, SavedMemory(stored, change, replaced=replaced, shortened=short.text != entry.text)
-
-        with suppress(_Moved):
-            return files.update(path, edit, root=collection.root, observer=observer)
-    raise Conflict(f"{folder}: keeps changing", hint="end the program that writes there, and run again")
+        if saved := files.update(path, edit, root=collection.root, observer=observer):
+            return saved
+    raise Conflict(f"{collection.places[0]}: keeps changing", hint="end the program that writes there, and run again")
 
 
 def _file_for(root: Path, entry: Record) -> Path:
@@ -211,7 +181,9 @@ def _file_for(root: Path, entry: Record) -> Path:
     ]
     if similar:
         titled = [each for each in similar if knowledge.same_entry(each.record.title, (), entry.title, ())]
-        return (titled or sorted(similar, key=lambda each: -len({*each.record.tags} & {*entry.tags})))[0].path
+        return (
+            titled[0].path if titled else max(similar, key=lambda each: len({*each.record.tags} & {*entry.tags})).path
+        )
     taken = {unicodedata.normalize("NFC", path.stem).lower(): "" for path in library.files_of(library.knowledge)}
     return library.knowledge.places[0] / f"{knowledge.slug_for(entry.title, taken)}.md"
 
@@ -227,7 +199,7 @@ def _with_entry(
     tags = knowledge.clean_tags((*old.tags, *entry.tags))
     if (old.text.strip(), old.tags, old.status) == (entry.text.strip(), tags, Status.ACCEPTED):
         return document, Change.UNCHANGED, ""
-    extra = {**old.extra, **{key: entry.extra[key] for key in _AUTHORSHIP if key in entry.extra}}
+    extra = {**old.extra, **{key: entry.extra[key] for key in ("run", "by", VIA) if key in entry.extra}}
     new = replace(old, text=entry.text, tags=tags, status=Status.ACCEPTED, updated_at=now, extra=extra)
     after = document.replace(old.id, new)
     run = str(entry.extra.get("run", ""))

@@ -8,15 +8,16 @@ stored in it, so that it is resumed with the same.
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import agents, feature, outdated, runs, scratchpad
+from ralph.app import agents, feature, outdated, runs, scratchpad, worktree
 from ralph.app.loop_parts import LoopPlan, LoopPrinter, Workbench, count_noun
+from ralph.app.repository import Repository, join_names
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import is_live, status_of
-from ralph.app.worktrees import worktree
 from ralph.capture.privacy import map_texts, redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
@@ -219,7 +220,7 @@ def resume(
     plan = LoopPlan(ready.criteria, _limits(config, run), config.execution.verify, rest)
     bench = Workbench(root, config, ready.agent, plan, printer, run)
     bench.saved = run
-    bench.go_to(run.task or "".join(run.only[:1]), run.base)
+    bench.go_to(run.task or "".join(run.only[:1]))
     return _run_to_end(bench, ready, request, results, fresh=False)
 
 
@@ -336,12 +337,13 @@ def _print_introduction(bench: Workbench, ready: Preparation) -> None:
         tell("  no criteria: the agent's own word counts" + ("" if verify else ", unverified"))
     if verify and not ready.agent.reads_only:
         tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
-    disk = bench.disk.snapshot()
-    if disk.dirty:
-        names = ", ".join(disk.dirty[:5]) + (f" and {len(disk.dirty) - 5} more" if len(disk.dirty) > 5 else "")
-        tell(f"  uncommitted changes are left as they are: {names}")
-    if disk.note:
-        tell(f"  {disk.note}")
+    with suppress(Refused):  # no git
+        entries = Repository(bench.root).dirt()
+        dirty = [entry.path for entry in entries if not entry.path.startswith((".ralph/", ".agent/"))]
+        if dirty:
+            tell(f"  uncommitted changes are left as they are: {join_names(dirty)}")
+    if note := bench.disk.snapshot().note:
+        tell(f"  {note}")
 
 
 def _changed_options(request: LoopRequest) -> dict[str, object]:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ralph.agents import process
-from ralph.app import insights, journal, knowledge, loop_prompt, runs
+from ralph.app import insights, journal, knowledge, loop_prompt, runs, worktree
+from ralph.app.repository import Repository
 from ralph.app.tasks import board, progress, task
 from ralph.app.tasks.task import LEASE
-from ralph.app.worktrees import worktree
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
 from ralph.formats.sigils import read_sigils
@@ -68,8 +68,8 @@ class Workbench:
         self.saved: Run | None = None
         self.run = run
         self._beaten = self._renewed = 0.0
-        self.disk = changes.ChangeTracker(root, process.run, run.base)
-        self._prompt = self._story = self._head = ""
+        self.disk = changes.ChangeTracker(root, process.run)
+        self._prompt = self._story = ""
         self._known: list[progress.GivenKnowledge] = []
         self._learned: list[dict[str, str]] = []
         self._first: CriteriaVerdict | None = None
@@ -97,11 +97,11 @@ class Workbench:
             cooldown=self.config.loop.cooldown_ms / 1000,
         )
 
-    def go_to(self, name: str, base: str = "") -> None:
+    def go_to(self, name: str) -> None:
         """Work in a task's worktree if it has one, else in the project."""
         at = worktree.working_folder(self.home, board.find(self.home, name).task) if name else self.home
         if at != self.root:
-            self.root, self.disk, self._first = at, changes.ChangeTracker(at, process.run, base), None
+            self.root, self.disk, self._first = at, changes.ChangeTracker(at, process.run), None
             self.printer.tell(f"works in {at}")
 
     def assign(self, run: Run) -> Task | None:
@@ -134,7 +134,7 @@ class Workbench:
         self.printer.tell(f"task {work.id}: {work.title}")
         if (archive := progress.begin(self.root, work.id)) is not None:
             self.printer.tell(f"its PRD turned to another branch; PRD and progress are kept in {archive}")
-        return replace(run, failing=not verdict.passed, base=self.disk.base)
+        return replace(run, failing=not verdict.passed)
 
     def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
         """Finish the task, count the attempt, or fail the task after its retries."""
@@ -193,7 +193,6 @@ class Workbench:
             process.end_processes(process.find_by_variable("RALPH_RUN", self.run.id))
         seconds = time.monotonic() - started
         after = self.disk.snapshot()
-        self._head = after.head
         changed = dict.fromkeys((*changes.changed_files(before, after), *reply.files))
         sigils = read_sigils(reply.text, echo=ask.prompt)
         return AgentWork(reply, sigils, seconds, tuple(sorted(changed)), after.fingerprint)
@@ -264,7 +263,8 @@ class Workbench:
             new = progress.append_iteration(self.root, entry, self._known, story=self._story, patterns=self._patterns)
             if self.root != self.home:
                 worktree.record_learnings(self.root, new)
-                worktree.note_commit(self.root, board.find(self.root, entry.task).task, self._head)
+                head = Repository(self.root).commit("HEAD")
+                worktree.note_commit(self.root, board.find(self.root, entry.task).task, head)
             insights.extract(self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns)
         except RalphError as error:
             self.printer.tell(f"warning: the memory of {entry.task} is not complete: {error.message}")

@@ -22,7 +22,7 @@ from ralph.model import ids
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
 from ralph.model.work import Task
-from ralph.search import engine
+from ralph.search import rank
 from ralph.settings import Config, Inject
 from ralph.store import files
 
@@ -54,9 +54,7 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "guardrails": _guardrails(root, config),
         "journal": journal.section(root, run.id, words, JOURNAL, task=work.id),
         "progress": prompt.render_section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id))),
-        "knowledge": knowledge.section(
-            root, task=work, words=words, feature=work.feature or "", files=last_files, budget=KNOWLEDGE
-        ),
+        "knowledge": knowledge.section(root, words, feature=work.feature or "", files=last_files, budget=KNOWLEDGE),
         "memories": _memories(root, config, words, work.id),
         "scratchpad": prompt.render_section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
         "patterns": prompt.render_section("Global Patterns", _patterns(root)),
@@ -104,7 +102,7 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     )
     positions = {record.id: position for position, record in enumerate(records)}
     query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
-    result = index.ask(root, lambda connection: engine.search(connection, query, today=ids.now().date()))
+    result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
     related = [positions[hit.record.id] for hit in result.hits if hit.record.id in positions]
     order = [*related, *(position for position in useful_order(records) if position not in set(related))]
     return prompt.render_section("Memories", _within(records, order, settings.budget))

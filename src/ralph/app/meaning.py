@@ -8,7 +8,7 @@ embedder fails, the search goes on without it, with one warning. No server is as
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.app import index
-from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
+from ralph.errors import NotFound, RalphError, UsageError, WriteFailed
 from ralph.model.query import Query
 from ralph.model.record import Family, Record
-from ralph.search import embeddings, engine, vectors
+from ralph.search import embeddings, rank
 from ralph.search.embeddings import Embedder, ProviderFailed
-from ralph.search.vectors import PackedVectors
-from ralph.store import db, files, lookup, queries
+from ralph.store import db, lookup, queries
 from ralph.store.index import FAMILIES, Progress, digest_of
 from ralph.store.vectors import VectorCache
 
@@ -75,7 +74,7 @@ def embedder_of(settings: "Embedding") -> Embedder | None:
 
 def meaning_for(
     root: Path, settings: "Embedding", connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
-) -> engine.Meaning | None:
+) -> "rank.Meaning | None":
     """How near records are to a question; None without a provider, and while nothing is embedded yet."""
     if not _file(root).exists():
         return None
@@ -89,13 +88,13 @@ def meaning_for(
 
 def nearness(
     root: Path, embedder: Embedder, connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
-) -> engine.Meaning:
+) -> "rank.Meaning":
     """The engine's question about meaning, answered from the cache; whatever fails is one warning and no answer."""
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
         digests = queries.digests(connection)
         try:
-            best = _cosines(root, embedder, text, digests)
+            best = _cosines(root, embedder, text)
         except (RalphError, OSError, sqlite3.Error) as error:
             _warn(warn, error)
             return {}
@@ -127,44 +126,33 @@ def embed_with(
     """Give vectors to records that have none, batch by batch; what is computed is kept whatever happens next."""
     complete = index.sync(root).complete
     digests = index.ask(root, queries.digests)
-    everything = complete and limit is None
-    others = frozenset(index.digests_of_others(root))
 
     def read(keys: Sequence[int]) -> Mapping[int, Record]:
         return index.ask(root, lambda connection: queries.records(connection, keys))
 
     with _cache(root) as cache:
-        if everything:
-            cache.prune({*digests.values(), *others})
-        return _Vectorizer(root, cache, embedder, read, others).embed(digests, limit, progress, tidy=everything)
+        if complete and limit is None:
+            cache.prune({*digests.values(), *index.digests_of_others(root)})
+        return _Vectorizer(cache, embedder, read).embed(digests, limit, progress)
 
 
 def embed_held(root: Path, embedder: Embedder, connection: sqlite3.Connection) -> Embedded:
     """Give vectors to the records of an index that the caller holds, such as one in memory."""
     with _cache(root) as cache:
-        vectorizer = _Vectorizer(root, cache, embedder, lambda keys: queries.records(connection, keys))
+        vectorizer = _Vectorizer(cache, embedder, lambda keys: queries.records(connection, keys))
         return vectorizer.embed(queries.digests(connection))
 
 
 @dataclass(frozen=True, slots=True)
 class _Vectorizer:
-    """Computes vectors into a cache; `others` are the contents of other checkouts."""
+    """Computes vectors into a cache."""
 
-    root: Path
     cache: VectorCache
     embedder: Embedder
     read: Callable[[Sequence[int]], Mapping[int, Record]]
-    others: frozenset[str] = frozenset()
 
-    def embed(
-        self,
-        digests: Mapping[int, str],
-        limit: int | None = None,
-        progress: Progress | None = None,
-        *,
-        tidy: bool = False,
-    ) -> Embedded:
-        """Compute what is missing; with `tidy`, forget what no record has."""
+    def embed(self, digests: Mapping[int, str], limit: int | None = None, progress: Progress | None = None) -> Embedded:
+        """Compute what is missing."""
         waiting = self._waiting(digests)
         planned = waiting[:limit]
         done = 0
@@ -172,11 +160,13 @@ class _Vectorizer:
         try:
             for records in self._batches(planned):
                 texts = [chunks_of(record) for record in records]
-                vectors_ = iter(vectors.quantize(self.embedder.embed([chunk for chunks in texts for chunk in chunks])))
+                vectors = iter(
+                    embeddings.quantize(self.embedder.embed([chunk for chunks in texts for chunk in chunks]))
+                )
                 self.cache.put(
                     self.embedder.name,
                     {
-                        digest_of(record): b"".join(islice(vectors_, len(chunks)))  # b"" for a record without words
+                        digest_of(record): b"".join(islice(vectors, len(chunks)))  # b"" for a record without words
                         for record, chunks in zip(records, texts, strict=True)
                     },
                 )
@@ -185,9 +175,6 @@ class _Vectorizer:
                     progress(done, len(planned))
         except ProviderFailed as error:
             problem = error
-        with suppress(Refused, WriteFailed):  # a search without the packed files is slower, no more
-            shared = self.cache.get(self.embedder.name, self.others - {*digests.values()})
-            self._pack({*digests.values(), *shared} - {digests[key] for key in waiting[done:]}, tidy)
         return Embedded(done, len(waiting) - done, self.embedder.name, problem)
 
     def _waiting(self, digests: Mapping[int, str]) -> list[int]:
@@ -196,7 +183,7 @@ class _Vectorizer:
         for key in sorted(digests, key=lambda key: (_ORDER.index(FAMILIES[key % len(FAMILIES)]), -key)):
             first.setdefault(digests[key], key)
         keys = list(first.values())
-        size = vectors.row_bytes(self.embedder.dimensions) if self.embedder.dimensions else 1
+        size = embeddings.row_bytes(self.embedder.dimensions) if self.embedder.dimensions else 1
         waiting: list[int] = []
         for start in range(0, len(keys), _CACHE_BATCH):
             some = keys[start : start + _CACHE_BATCH]
@@ -219,32 +206,10 @@ class _Vectorizer:
             if batch:
                 yield batch
 
-    def _pack(self, digests: set[str], tidy: bool) -> None:
-        """Write all vectors into two files: a large one that is seldom replaced, and a small one with the newest."""
-        if not self.embedder.dimensions:
-            return
-        large, small = _packed_files(self.root)
-        known = set(self._packed(large))
-        fresh = sorted(digests - known)
-        if len(fresh) > len(known) // 10 or (tidy and known - digests):
-            self._write(large, sorted(digests))
-            files.delete(small)
-        elif fresh != sorted(self._packed(small)):
-            self._write(small, fresh)
-
-    def _packed(self, path: Path) -> tuple[str, ...]:
-        packed = _read_packed(path, self.embedder.name)
-        return packed.digests if packed is not None and packed.dimensions == self.embedder.dimensions else ()
-
-    def _write(self, path: Path, digests: Sequence[str]) -> None:
-        stored = self.cache.get(self.embedder.name, digests)
-        raw = vectors.encode_vectors(vectors.pack_vectors(self.embedder.name, self.embedder.dimensions, stored))
-        files.write(path, raw.decode("utf-8", "surrogateescape"), mode=files.PRIVATE)  # the same bytes, both ways
-
 
 def chunks_of(record: Record) -> tuple[str, ...]:
     """The chunks of a record that get a vector each: of the same text as its digest."""
-    return vectors.split_chunks(f"{record.title}\n{record.text}")[:_CHUNKS]
+    return embeddings.split_chunks(f"{record.title}\n{record.text}")[:_CHUNKS]
 
 
 def _file(root: Path) -> Path:
@@ -269,43 +234,11 @@ def _warn(warn: Warn | None, error: Exception) -> None:
         warn(f"searched by words alone: {what}" + (f" ({hint})" if hint else ""))
 
 
-def _packed_files(root: Path) -> tuple[Path, Path]:
-    """The packed vectors: most of them, and those that came since."""
-    return paths.cache_folder(root) / "vectors.packed", paths.cache_folder(root) / "vectors.recent"
-
-
-def _read_packed(path: Path, model: str) -> PackedVectors | None:
-    """The packed vectors of a model in a file; None when they cannot be read."""
-    try:
-        packed = vectors.decode_vectors(path.read_bytes())
-    except OSError:
-        return None
-    return packed if packed is not None and packed.model == model else None
-
-
-def _cosines(root: Path, embedder: Embedder, text: str, digests: Mapping[int, str]) -> dict[str, float]:
-    """How near each content is to a text.
-
-    The embedder is asked only when there is something to compare with. Without usable packed files, the vectors
-    are read from the cache row by row.
-    """
-    packed = [piece for path in _packed_files(root) if (piece := _read_packed(path, embedder.name)) is not None]
-    stored = {} if packed else _stored_vectors(root, embedder, digests)
-    if not packed and not stored:
-        return {}
-    question = embedder.embed([text])
-    size = int(question.shape[1])
-    if any(piece.dimensions != size for piece in packed):
-        packed, stored = [], _stored_vectors(root, embedder, digests)
-    cosines: dict[str, float] = {}
-    for piece in packed or [vectors.pack_vectors(embedder.name, size, stored)]:
-        cosines |= vectors.cosines(piece, question)
-    return cosines
-
-
-def _stored_vectors(root: Path, embedder: Embedder, digests: Mapping[int, str]) -> dict[str, bytes]:
+def _cosines(root: Path, embedder: Embedder, text: str) -> dict[str, float]:
+    """How near each content is to a text; the embedder is asked only when there is something to compare with."""
     with VectorCache(_file(root)) as cache:
-        return cache.get(embedder.name, digests.values()) if cache.count(embedder.name) else {}
+        stored = cache.all(embedder.name)
+    return embeddings.cosines(stored, embedder.embed([text])) if stored else {}
 
 
 def _nearest(

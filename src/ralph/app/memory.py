@@ -1,18 +1,17 @@
 """`ralph memory ...`: the entries of every curated file, through one set of verbs.
 
-`in_` names the file: memories (`.agent/memories.md`), guardrails (`.ralph/guardrails.md`), patterns
-(`.ralph/global-patterns.md`) or knowledge (`.ralph/knowledge/`, one file each; see `app/knowledge.py`). An id finds its
-file by itself. Text is cleaned before anything else sees it; ids and duplicates are decided under the file's lock.
+`in_` names the file: memories, guardrails, patterns or knowledge (`app/knowledge.py`); an id finds its file by itself.
+Text is cleaned before anything else sees it; ids and duplicates are decided under the file's lock.
 """
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ralph.app.json_shapes import VIA, memory_json
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
@@ -22,7 +21,7 @@ from ralph.model import ids
 from ralph.model.query import Query, SearchResult
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Record, Status
 from ralph.store import files, lookup, queries
-from ralph.store.dry_run import WriteObserver
+from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 
 if TYPE_CHECKING:
@@ -30,16 +29,9 @@ if TYPE_CHECKING:
 
 ALL = "all"
 MEMORIES = ("memories",)
-TRUNCATED = "<!-- truncated: budget exceeded -->"
-DEFAULT_KINDS = {
-    "memories": MemoryKind.PATTERN,
-    "guardrails": MemoryKind.FIX,
-    "patterns": MemoryKind.PATTERN,
-    "knowledge": MemoryKind.CONTEXT,
-}
-"""What a new entry is unless its author says otherwise."""
+_DEFAULT_KINDS = {"memories": MemoryKind.PATTERN, "guardrails": MemoryKind.FIX, "patterns": MemoryKind.PATTERN}
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge")
-_INIT_TRIES = 20
+_TRUNCATED = "<!-- truncated: budget exceeded -->"
 
 
 class Change(StrEnum):
@@ -106,6 +98,11 @@ def kinds_named(names: Sequence[str]) -> tuple[MemoryKind, ...]:
 # --- reading -----------------------------------------------------------------------------------
 
 
+def _read(root: Path, in_: Sequence[str]) -> list[Stored]:
+    library = Library(root)
+    return [stored for name in names_of(in_) for stored in library.read(library.collection(name))]
+
+
 def list_(
     root: Path,
     *,
@@ -117,9 +114,7 @@ def list_(
 ) -> list[Stored]:
     """List entries in file order; with `last`, the newest by date, then by the time in their ids."""
     query = Query(kinds=tuple(kinds), tags=tuple(tags))
-    library = Library(root)
-    entries = [stored for name in names_of(in_) for stored in library.read(library.collection(name))]
-    entries = [stored for stored in entries if query.accepts(stored.record)]
+    entries = [stored for stored in _read(root, in_) if query.accepts(stored.record)]
     if feature.strip():
         from ralph.app import feature as features
 
@@ -127,16 +122,12 @@ def list_(
         entries = [stored for stored in entries if str(stored.record.extra.get("feature", "")) in names]
     if last is None:
         return entries
-    oldest_first = sorted(entries, key=lambda stored: (stored.record.created_at, _milliseconds(stored.record.id)))
-    return oldest_first[-last:] if last > 0 else []
 
+    def age(stored: Stored) -> tuple[str, str]:
+        match = ids.ID.fullmatch(stored.record.id) if ids.date_of(stored.record.id) else None
+        return stored.record.created_at, match["unix"].ljust(13, "0") if match else ""  # in milliseconds
 
-def _milliseconds(record_id: str) -> int:
-    """Return the time in an id, or 0 when it has none that makes sense."""
-    match = ids.ID.fullmatch(record_id) if ids.date_of(record_id) else None
-    if match is None:
-        return 0
-    return int(match["unix"]) * (1 if len(match["unix"]) == len("1700000000000") else 1000)
+    return sorted(entries, key=age)[-last:] if last > 0 else []
 
 
 def show(root: Path, name: str) -> Stored:
@@ -164,16 +155,13 @@ def find(library: Library, name: str) -> tuple[Collection, Stored]:
 
 def short_ids(root: Path, in_: Sequence[str] = MEMORIES) -> dict[str, str]:
     """Return the short form of the id of every entry of these files; no kind of id is in two of them."""
-    library = Library(root)
-    return ids.short_ids(
-        stored.record.id for name in names_of(in_) for stored in library.read(library.collection(name))
-    )
+    return ids.short_ids(stored.record.id for stored in _read(root, in_))
 
 
 def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[SearchResult, list[Stored]]:
     """Return the best entries for a query, and where each is stored."""
     from ralph.app import index, outdated
-    from ralph.search import engine
+    from ralph.search import rank
     from ralph.store.sources import source_name
 
     library = Library(root)
@@ -182,25 +170,19 @@ def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
     def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:
-        found = engine.search(connection, query, today=ids.now().date())
-        past = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
-        found = replace(found, hits=outdated.demote_outdated(found.hits, past))
-        taken: set[int] = set()
-        return found, [_source(connection, hit.record, query, names, taken) for hit in found.hits]
+        result = rank.search(connection, query, today=ids.now().date())
+        notes = outdated.describe_outdated(connection, [hit.record for hit in result.hits])
+        result = replace(result, hits=outdated.demote_outdated(result.hits, notes))
+        stored: dict[int, Stored] = {}  # by row: several records may have one id
+        for record in (hit.record for hit in result.hits):
+            keys = queries.keys_of(connection, record.id, replace(query, text=""))
+            records = queries.records(connection, [key for key in keys if key not in stored])
+            key = next((key for key in records if records[key] == record), next(iter(records)))
+            name, line = queries.locations(connection, [key])[key]
+            stored[key] = Stored(record, names[name], line)
+        return result, list(stored.values())
 
     return index.ask(root, ask) if names else (SearchResult((), 0), [])
-
-
-def _source(
-    connection: "sqlite3.Connection", record: Record, query: Query, names: Mapping[str, Path], taken: set[int]
-) -> Stored:
-    """Return where a hit is stored; of several records with one id, each once, those with the same text first."""
-    keys = [key for key in queries.keys_of(connection, record.id, replace(query, text="")) if key not in taken]
-    records = queries.records(connection, keys)
-    key = next((key for key in keys if records.get(key) == record), keys[0])
-    taken.add(key)
-    name, line = queries.locations(connection, [key])[key]
-    return Stored(record, names[name], line)
 
 
 def prime(
@@ -246,23 +228,19 @@ def _fit(
 
     is_knowledge = collection.name == "knowledge"
     ordered = list(records) if is_knowledge else list(sort_by_section(records, collection.layout.kinds))
+    costs = [tokens.estimate(json_array([record])) for record in ordered] if budget and form == "json" else None
 
-    def markdown(kept: tuple[int, ...], omitted: int) -> str:
-        chosen = [ordered[row] for row in kept]
+    def render(rows: tuple[int, ...], omitted: int) -> str:
+        chosen = [ordered[row] for row in rows]
+        if form == "json":
+            return json_array([*before.records, *chosen])
         text = knowledge.render(chosen, 0).text if is_knowledge else render_memories(chosen, collection.layout.kinds)
         where = "" if collection.name == "memories" else f" --in {collection.name}"
-        note = f"{len(kept)} of {len(ordered)} shown; more: ralph memory search{where}"
-        parts = [before.text, text, f"{TRUNCATED}\n<!-- {note} -->\n" if omitted else ""]
+        note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
+        parts = [before.text, text, f"{_TRUNCATED}\n<!-- {note} -->\n" if omitted else ""]
         return "\n".join(part for part in parts if part)
 
-    def as_json(kept: tuple[int, ...], omitted: int) -> str:
-        return json_array([*before.records, *(ordered[row] for row in kept)])
-
-    if form == "json":
-        costs = [tokens.estimate(json_array([record])) for record in ordered] if budget else None
-        text, selection = budgets.fit(ordered, budget, as_json, costs)
-    else:
-        text, selection = budgets.fit(ordered, budget, markdown)
+    text, selection = budgets.fit(ordered, budget, render, costs)
     chosen = before.records + tuple(ordered[row] for row in selection.kept)
     return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
 
@@ -289,33 +267,25 @@ def current(records: Sequence[Record]) -> list[Record]:
 
 def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
     """Create a memory file; over an existing one only by force, which keeps a backup. Returns what was done."""
-    library = Library(root)
+    from ralph.formats.pages import patterns_template
+
     names_of([in_])
-    if in_ not in ("memories", "guardrails", "patterns"):
+    if in_ not in _DEFAULT_KINDS:
         raise UsageError(f"{in_} needs no file", hint="ralph memory init --in memories, guardrails or patterns")
-    collection = library.collection(in_)
+    collection = Library(root).collection(in_)
     home = collection.home
     check_folders(home, collection.root)
-    template = _template(collection)
+    template = patterns_template() if in_ == "patterns" else collection.layout.template()
     if not (home.exists() or home.is_symlink()):
         files.write(home, template, root=collection.root, expect="")
         return f"made {home}"
     if not force:
         raise Conflict(f"{home}: is already there", hint="use --force to start anew; the old file is kept as a backup")
     files.target(home, collection.root)  # before the copy: what is refused leaves nothing behind
-    for _ in range(_INIT_TRIES):
-        before = files.read(home) or ""
-        with contextlib.suppress(Conflict):  # another program wrote after the copy: copy that, too, and try again
-            copy = backup(home, collection.root, before)
-            files.write(home, template, root=collection.root, expect=before)
-            return f"made {home} anew; the old one is {copy}"
-    raise Conflict(f"{home}: keeps changing", hint="end the program that writes it, and run again")
-
-
-def _template(collection: Collection) -> str:
-    from ralph.formats.pages import patterns_template
-
-    return patterns_template() if collection.name == "patterns" else collection.layout.template()
+    before = files.read(home) or ""
+    copy = backup(home, collection.root, before)
+    files.write(home, template, root=collection.root, expect=before)
+    return f"made {home} anew; the old one is {copy}"
 
 
 def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
@@ -349,23 +319,32 @@ def add(
 
     `by` says whose words they are (human or agent) and `via` which way they came.
     """
-    from ralph.app.text_cleaning import clean_tags, clean_text
+    from ralph.app import knowledge
+    from ralph.capture.privacy import clean_memory, clean_tags
+    from ralph.formats.pages import as_pattern
 
     if names_of([in_]) == ("knowledge",):
-        from ralph.app import knowledge
-
         return knowledge.add(
-            root, title, text, tags, kind=kind or MemoryKind.CONTEXT, feature=feature, by=by, via=via,
-            allow_secret=allow_secret, patterns=patterns, observer=observer,
-        )  # fmt: skip
+            root,
+            title,
+            text,
+            tags,
+            kind=kind or MemoryKind.CONTEXT,
+            feature=feature,
+            by=by,
+            via=via,
+            allow_secret=allow_secret,
+            patterns=patterns,
+            observer=observer,
+        )
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
     if in_ == ALL:
         raise UsageError("a new entry goes to one file", hint=f"--in {', '.join(NAMES)}")
     if in_ == "patterns" and tags:
         raise UsageError("patterns have no tags", hint="leave --tags out, or use --in memories")
-    text, private = clean_text(text, tags, allow_secret=allow_secret, patterns=patterns)
-    kind = kind or DEFAULT_KINDS[in_]
+    text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
+    kind = kind or _DEFAULT_KINDS[in_]
     library = Library(root, observer)
     collection = library.collection(in_)
     extra = {VIA: via} if via else NO_EXTRA
@@ -374,8 +353,6 @@ def add(
 
     def make(existing: Sequence[Record]) -> Record:
         if in_ == "patterns":
-            from ralph.formats.pages import as_pattern
-
             return as_pattern(record)
         return replace(record, id=new_id(collection, kind, existing), created_at=ids.today())
 
@@ -416,7 +393,8 @@ def edit(
 
     `expect` is the text that was shown to the editor: Conflict when the entry has another one by now.
     """
-    from ralph.app.text_cleaning import clean_text, clean_title
+    from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
+    from ralph.formats.knowledge import shorten
 
     library = Library(root, observer)
     collection, before = find(library, name)
@@ -425,56 +403,40 @@ def edit(
         raise UsageError(f"{before.record.id} has no title", hint="only knowledge has one")
     if tags and collection.name == "patterns":
         raise UsageError("patterns have no tags", hint="leave --tags out")
+    members: dict[str, Any] = {} if kind is None else {"kind": kind}
     private, shortened = 0, False
     if text is not None:
-        text, private = clean_text(text, allow_secret=allow_secret, patterns=patterns)
+        public, private = clean_memory(text, allow_secret=allow_secret, patterns=patterns)
+        text = shorten(public) if is_knowledge else public
+        shortened = text != public
+        members["text"] = text
     if title is not None:
         clean = clean_title(title, allow_secret=allow_secret, patterns=patterns)
-        title, private = clean.text, private + clean.private
-    new_tags, private_tags = _edited_tags(tags, is_knowledge, allow_secret, patterns)
-    if is_knowledge and text is not None:
-        from ralph.formats.knowledge import shorten
-
-        given, text = text, shorten(text)
-        shortened = text != given
+        members["title"], private = clean.text, private + clean.private
+    if tags is not None:
+        private += count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
+        members["tags"] = clean_tags(tags)
+        if not members["tags"] and (tags or is_knowledge):
+            why = "a knowledge entry without a tag would never be found" if is_knowledge else "no tag is left"
+            raise Refused(why, hint="name a tag, or pass an empty string to remove the tags of a memory")
 
     def change(record: Record) -> Record:
         if expect is not None and record.text != expect:
             if text == expect:
                 return record
             raise Conflict(f"{record.id}: changed in its file while it was being edited", hint="nothing was stored")
-        changed = replace(
-            record,
-            text=record.text if text is None else text,
-            title=record.title if title is None else title,
-            kind=record.kind if kind is None else kind,
-            tags=record.tags if new_tags is None else new_tags,
-        )
+        changed = replace(record, **members)
         if by and changed.text != record.text:
             changed = replace(changed, origin=replace(changed.origin, by=by))
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
     saved = _change(root, library, collection, before.record.id, change, observer)
-    same = _same_text(library, collection, saved.stored.record) if text is not None and saved.changed else ""
-    return replace(saved, private_parts=private + private_tags, same_as=same, shortened=shortened)
-
-
-def _edited_tags(
-    tags: Sequence[str] | None, is_knowledge: bool, allow_secret: bool, patterns: Sequence[str]
-) -> tuple[tuple[str, ...] | None, int]:
-    """Return the new tags (None: as they are) and their private parts; Refused when none is left."""
-    from ralph.app.text_cleaning import clean_tags, count_private_tags
-
-    if tags is None:
-        return None, 0
-    private = count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
-    new_tags = clean_tags(tags)
-    if is_knowledge and not new_tags:
-        raise Refused("a knowledge entry without a tag would never be found", hint="leave at least one")
-    if tags and not new_tags:
-        why = " once the private parts are removed" if private else ""
-        raise Refused(f"no tag is left{why}", hint="name a tag, or pass an empty string to remove the tags")
-    return new_tags, private
+    same = ""
+    if text is not None and saved.changed:
+        normal, own_id = normalise_text(saved.stored.record.text), saved.stored.record.id
+        others = (stored.record for stored in library.read(collection) if stored.record.id != own_id)
+        same = next((other.id for other in others if normalise_text(other.text) == normal), "")
+    return replace(saved, private_parts=private, same_as=same, shortened=shortened)
 
 
 def _change(
@@ -491,7 +453,7 @@ def _change(
     is_knowledge = collection.name == "knowledge"
     changed, replaced = False, ""
 
-    def dated(record: Record) -> Record:
+    def change_and_date(record: Record) -> Record:
         nonlocal changed, replaced
         after = change(record)
         if is_knowledge:
@@ -504,33 +466,24 @@ def _change(
             replaced = knowledge.keep_body(root, record, now, observer=observer)
         return replace(after, updated_at=now)
 
-    stored = library.replace(collection, record_id, dated)
+    stored = library.replace(collection, record_id, change_and_date)
     return SavedMemory(stored, Change.UPDATED if changed else Change.UNCHANGED, replaced=replaced)
 
 
-def _same_text(library: Library, collection: Collection, record: Record) -> str:
-    """Return the id of another entry with the same text, or ""."""
-    normal = normalise_text(record.text)
-    others = (stored.record for stored in library.read(collection) if stored.record.id != record.id)
-    return next((other.id for other in others if normalise_text(other.text) == normal), "")
-
-
-def archive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
+def archive(
+    root: Path, name: str, observer: WriteObserver | None = None, *, status: Status = Status.RETIRED
+) -> SavedMemory:
     """Hide an entry from searches, listings and agents; it stays in its file and is shown by its id."""
-    return _set_status(root, name, Status.RETIRED, observer)
-
-
-def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
-    """Take an archived entry into use again."""
-    return _set_status(root, name, Status.ACCEPTED, observer)
-
-
-def _set_status(root: Path, name: str, status: Status, observer: WriteObserver | None) -> SavedMemory:
     library = Library(root, observer)
     collection, stored = find(library, name)
     if collection.name == "patterns":
         raise Refused("a pattern cannot be archived", hint=f"`ralph memory delete {stored.record.id}` removes it")
     return _change(root, library, collection, stored.record.id, lambda record: replace(record, status=status), observer)
+
+
+def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
+    """Take an archived entry into use again."""
+    return archive(root, name, observer, status=Status.ACCEPTED)
 
 
 def delete(root: Path, name: str, *, expect: str | None = None, observer: WriteObserver | None = None) -> Stored:

@@ -220,7 +220,7 @@ def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
 
 def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] = ()) -> Run:
     """Journal the step in which a run was ended, unless that was done already."""
-    from ralph.app import journal, knowledge
+    from ralph.app import insights, journal, knowledge
     from ralph.formats.sigils import Sigils, read_sigils
 
     run = _reconcile(root, run)
@@ -232,7 +232,8 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
     _, heading, text = output.rpartition(f"ralph: iteration {iteration}: ")
     prompt = files.read(_prompt_file(root, run.id, iteration)) or ""
     sigils = read_sigils(text, echo=prompt) if heading else Sigils()
-    knowledge.learn(root, sigils.knowledge, run=run.id, patterns=patterns)
+    learned = knowledge.learn(root, sigils.knowledge, run=run.id, patterns=patterns)
+    members = insights.knowledge_members([(each.slug, each.change) for each in learned])
     entry = JournalEntry(
         run.id,
         iteration,
@@ -242,6 +243,7 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
         agent=run.agent,
         notes="\n\n".join(filter(None, (sigils.journal, f"{what} {DOING.get(run.step, run.step)}."))),
         created_at=at,
+        extra={insights.KNOWLEDGE_MEMBER: members} if members else {},
     )
     journal.append(root, entry, patterns)
     return replace(run, iterations=iteration, step="")

@@ -27,7 +27,7 @@ from ralph.errors import NotFound
 from ralph.model import ids
 from ralph.model.query import Detail, Hit, Query, SearchResult
 from ralph.model.record import Family, Record
-from ralph.search import engine
+from ralph.search import rank
 from ralph.store import lookup, queries
 from ralph.store.index import Progress
 
@@ -106,7 +106,7 @@ def search(
         warnings: list[str] = []
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, limited, warnings.append)
         related = graph.related_records(root, connection) if connected else None
-        found = engine.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
+        found = rank.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
         past = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
         found = replace(found, hits=outdated.demote_outdated(outdated.demote_stale(root, found.hits), past))
         single = merge_repeats(found.hits)[:limit]

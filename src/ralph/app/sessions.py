@@ -16,7 +16,6 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import chat_log, index, visibility
-from ralph.app.logs import log_file
 from ralph.app.search import SearchAnswer, ShownHit
 from ralph.capture import privacy
 from ralph.capture import summary as summaries
@@ -287,7 +286,7 @@ def improve_summary(
     """
     argv = split_command(command)
     current = summary(root, session_id)
-    log = log_file(root, current.session.id)
+    log = paths.session_log(root, current.session.id)
     before = _size(log)
     prompt = _command_input(root, current, patterns)
     if not prompt:

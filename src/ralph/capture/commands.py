@@ -1,20 +1,17 @@
-r"""What a command line checks: tests, a build, a linter, types, or nothing.
+r"""Tell what a command line checks: tests, a build, a linter, types, or nothing.
 
-The line is read as a shell would cut it: what is quoted or in a here-document is no command. Each part is
-freed of what only starts it (`A=b`, `timeout 60`, `uv run`, `npx`, `python -m`, `bash -c`), and the program
-with its first words is looked up in one table; for `npm run`, `make` and their like the name of the target
-decides. This is a guess by design and errs on the side of no: an unknown command is only a tool's use.
-`tests/capture/test_classify.py` holds the corpus of commands.
+The line is split as a shell would, what only starts a program is removed (`timeout 60`, `uv run`, `bash -c`), and the
+program with its first words is looked up in one table. An unknown command is no check.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class CommandCheck(StrEnum):
-    """What a command makes sure of."""
+    """The kinds of checks."""
 
     TEST = "test"
     BUILD = "build"
@@ -24,10 +21,14 @@ class CommandCheck(StrEnum):
 
 Words = tuple[str, ...]
 
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # --- the command line ---------------------------------------------------------------------------
 
 _LONGEST = 8_000
-"""How much of a command is read: a longer one carries a file in it."""
 _DEEPEST = 8
 _HEREDOC = re.compile(
     r"<<-?[ \t]{0,8}([\"']?)(\w{1,40})\1([^\n]{0,2000})\n(?:[^\n]*\n){0,400}?[ \t]{0,40}\2[ \t]*(?=\n|$)"
@@ -38,19 +39,39 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _QUOTES = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*|py")
+_SHELLS = _word_set("bash sh zsh dash ksh")
+_SCRIPT_OPTION = re.compile(r"-[a-z]*c")
+_STARTERS = _word_set(
+    """if then else elif do while until ! { time exec command builtin nohup sudo doas nice ionice stdbuf unbuffer
+    setsid xvfb-run timeout gtimeout env dotenv chronic caffeinate npx bunx uvx"""
+)
+_RUNNERS = {
+    **dict.fromkeys("uv poetry pipenv pdm hatch rye pixi conda micromamba pipx coverage".split(), ("run",)),
+    **dict.fromkeys("npm mise asdf bundle pnpm yarn bun".split(), ("exec", "x", "dlx")),
+}
+"""Programs that run another one, after one of these words."""
+_STARTER_VALUES = _word_set(
+    """-n -u -k -s -p -C --signal --kill-after --project --directory --package --python --with --extra --group
+    --only-group --env-file --name"""
+)
+_SCRIPT_VALUES = _word_set("-C -f -F --prefix --cwd --workspace --filter --file --dir --project -pl -t")
+"""Options whose value is the next word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One simple command of a line, and the sign after it."""
+    """One simple command of a line, and the operator after it."""
 
     words: Words
     after: str
 
 
 def parts(command: str) -> list[Part]:
-    """The simple commands of a line."""
-    found: list[Part] = []
+    """Split a line into its simple commands."""
+    commands: list[Part] = []
     words: list[str] = []
     skip = False
     for token in _TOKEN.finditer(_HEREDOC.sub(r"\3", command[:_LONGEST])):
@@ -62,47 +83,43 @@ def parts(command: str) -> list[Part]:
             skip = not token["redirect"][-1].isdigit()
         elif token["operator"] or token["background"]:
             if words:
-                found.append(Part(tuple(words), token[0].strip() or ";"))
+                commands.append(Part(tuple(words), token[0].strip() or ";"))
             words, skip = [], False
-    return [*found, Part(tuple(words), "")] if words else found
+    return [*commands, Part(tuple(words), "")] if words else commands
 
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+def programs(command: str) -> Iterator[Words]:
+    """Yield every program that a line runs, with its arguments."""
+    for part in parts(command):
+        yield from _find_programs(part.words)
 
 
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _find_programs(words: Words, depth: int = 0) -> Iterator[Words]:
+    while words and depth <= _DEEPEST:
+        if _ASSIGNMENT.fullmatch(words[0]):
+            words = words[1:]
+            continue
+        program = words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".cmd")
+        rest = _skip_options(words[1:], _STARTER_VALUES)
+        if program in _STARTERS:
+            words = rest[1:] if rest and _DURATION.fullmatch(rest[0]) else rest
+        elif rest and rest[0] in _RUNNERS.get(program, ()):
+            words = _skip_options(rest[1:], _STARTER_VALUES)
+        elif program in _SHELLS:
+            script = next((at + 2 for at, word in enumerate(words[1:]) if _SCRIPT_OPTION.fullmatch(word)), len(words))
+            for part in parts(words[script]) if script < len(words) else ():
+                yield from _find_programs(part.words, depth + 1)
+            return
+        elif _PYTHON.fullmatch(program):
+            words = words[words.index("-m") + 1 if "-m" in words else 1 :]
+            depth += 1
+        else:
+            yield (program, *words[1:])
+            return
 
 
-_STARTERS = _word_set(
-    """if then else elif do while until ! { time exec command builtin nohup sudo doas nice ionice stdbuf unbuffer
-    setsid xvfb-run timeout gtimeout env dotenv chronic caffeinate"""
-)
-_STARTER_VALUES = _word_set(
-    """-n -u -k -s -p -C --signal --kill-after --project --directory --package --python --with --extra --group
-    --only-group --env-file --name"""
-)
-_SCRIPT_VALUES = _word_set("-C -f -F --prefix --cwd --workspace --filter --file --dir --project -pl -t")
-"""Options that take the next word with them."""
-_RUNNERS: Mapping[str, Words] = {
-    **dict.fromkeys("uv poetry pipenv pdm hatch rye pixi conda micromamba pipx coverage".split(), ("run",)),
-    **dict.fromkeys("npm mise asdf bundle pnpm yarn".split(), ("exec", "x", "dlx")),
-    **dict.fromkeys("npx bunx uvx".split(), ("",)),
-    "bun": ("x",),
-}
-"""Programs that run another one, after one of these words."""
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*|py")
-_SHELLS = _word_set("bash sh zsh dash ksh")
-_SCRIPT_OPTION = re.compile(r"-[a-z]*c")
-
-
-def _program(word: str) -> str:
-    return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".cmd")
-
-
-def _past_options(words: Words, valued: Collection[str]) -> Words:
-    """The words from the first that is no option and no option's value."""
+def _skip_options(words: Words, valued: Collection[str]) -> Words:
+    """Return the words from the first that is no option and no option's value."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "--":
@@ -111,53 +128,8 @@ def _past_options(words: Words, valued: Collection[str]) -> Words:
     return words[at:]
 
 
-def programs(command: str) -> Iterator[Words]:
-    """Every program that a line runs, with its arguments, freed of what only starts it."""
-    for part in parts(command):
-        yield from _started(part.words)
-
-
-def _started(words: Words, depth: int = 0) -> Iterator[Words]:
-    words = _without_starters(words)
-    if not words or depth > _DEEPEST:
-        return
-    program, rest = _program(words[0]), words[1:]
-    if program in _SHELLS:
-        script = next((at + 1 for at, word in enumerate(rest) if _SCRIPT_OPTION.fullmatch(word)), len(rest))
-        for part in parts(rest[script]) if script < len(rest) else []:
-            yield from _started(part.words, depth + 1)
-    elif _PYTHON.fullmatch(program):
-        if "-m" in rest:
-            yield from _started(rest[rest.index("-m") + 1 :], depth + 1)
-        elif rest:
-            yield (_program(rest[0]), *rest[1:])
-    elif inner := _run_by(program, rest):
-        yield from _started(inner, depth + 1)
-    else:
-        yield (program, *rest)
-
-
-def _without_starters(words: Words) -> Words:
-    while words and (words[0] in _STARTERS or _ASSIGNMENT.fullmatch(words[0])):
-        starts = words[0] in _STARTERS
-        words = _past_options(words[1:], _STARTER_VALUES) if starts else words[1:]
-        if starts and words and _DURATION.fullmatch(words[0]):
-            words = words[1:]
-    return words
-
-
-def _run_by(program: str, rest: Words) -> Words:
-    """The command that `uv run` and the like start, or nothing."""
-    verbs = _RUNNERS.get(program, ())
-    left = _past_options(rest, _STARTER_VALUES)
-    if "" in verbs:
-        return left
-    return _past_options(left[1:], _STARTER_VALUES) if left and left[0] in verbs else ()
-
-
 # --- which commands are checks ------------------------------------------------------------------
 
-_ANY, _NONE = "*", "-"
 _TABLE = """
 test  | pytest py.test nose2 trial behave tox nox unittest doctest jest ava tap mocha phpunit pest rspec cucumber | *
 test  | ctest gotestsum ginkgo bats busted lit | *
@@ -200,7 +172,6 @@ build | docker podman buildah | build buildx
 build | hugo mkdocs jekyll | build
 """
 """Kind, programs, and the first words that make it one (`*`: any, `-`: none at all)."""
-
 _NO_RUN = _word_set(
     """--watch --watchAll --help -h --version -V --list --collect-only --co --listTests --list-tests --init --showConfig
     --dry-run -N"""
@@ -208,99 +179,32 @@ _NO_RUN = _word_set(
 _FORMATTERS = _word_set("prettier black isort rustfmt gofmt shfmt yapf autopep8 clang-format dprint")
 _FORMATS = _word_set("cargo ruff mix dart dotnet deno terraform tofu")
 _ASKS = ("--check", "-check", "--list-different", "-l", "--diff", "--verify-no-changes", "--set-exit-if-changed", "-c")
-"""With these a formatter only says what it would change."""
+"""With these a formatter only reports what it would change."""
+_PROGRAMS: dict[str, list[tuple[CommandCheck, frozenset[str]]]] = {}
+for _row in _TABLE.strip().splitlines():
+    _kind, _names, _verbs = _row.split("|")
+    for _name in _names.split():
+        _PROGRAMS.setdefault(_name, []).append((CommandCheck(_kind.strip()), _word_set(_verbs)))
 
-
-def _rows() -> Mapping[str, tuple[tuple[CommandCheck, frozenset[str]], ...]]:
-    rows: dict[str, tuple[tuple[CommandCheck, frozenset[str]], ...]] = {}
-    for row in _TABLE.strip().splitlines():
-        kind, names, verbs = (cell.strip() for cell in row.split("|"))
-        for name in names.split():
-            rows[name] = (*rows.get(name, ()), (CommandCheck(kind), _word_set(verbs)))
-    return rows
-
-
-_PROGRAMS = _rows()
-
-
-def kind_of(program: str, arguments: Words) -> CommandCheck | None:
-    """The check that a program with these arguments is, if it is one."""
-    if not _NO_RUN.isdisjoint(arguments):
-        return None
-    said = tuple(word for word in arguments if not word.startswith("+"))  # `cargo +nightly test`
-    first = _past_options(said, _SCRIPT_VALUES)[:1]
-    if program in _FORMATTERS or (program in _FORMATS and first and first[0] in ("fmt", "format")):
-        return CommandCheck.LINT if any(word.startswith(_ASKS) for word in arguments) else None
-    for kind, verbs in _PROGRAMS.get(program, ()):
-        if _ANY in verbs or (_NONE in verbs and not first) or not verbs.isdisjoint((*first, *arguments[:1])):
-            return kind
-    return _by_target(program, arguments) if program in _TARGETED else None
-
-
-# --- targets of npm, make and their like --------------------------------------------------------
-
-_PACKAGED = _word_set("npm yarn pnpm bun turbo lerna deno composer mise nx rush")
-"""Where only the first word is the script's name; the others are its arguments."""
-_TARGETED = _PACKAGED | _word_set(
+_SCRIPT_RUNNERS = _word_set("npm yarn pnpm bun turbo lerna deno composer mise nx rush")
+"""Where only the first word is a script's name; the others are its arguments."""
+_TARGET_RUNNERS = _word_set(
     "make gmake just task rake invoke inv gradle gradlew mvn mvnw ant grunt gulp doit poe earthly lake waf hatch"
 )
-_BY_DEFAULT = _word_set("make gmake ant mvn mvnw ninja")
-"""Programs that build when they are given no target."""
+_BUILD_BY_DEFAULT = _word_set("make gmake ant mvn mvnw ninja")
 _VERBS = _word_set("run run-script run-many workspaces foreach task recursive affected")
-_ENDS = r"(?:[:\-_./]\S*)?"
-_TARGETS = tuple(
-    (kind, re.compile(f"(?:{names}){_ENDS}|\\S*[:\\-_](?:{last})"))
-    for kind, names, last in (
-        (CommandCheck.TYPES, "type-?check|check-?types|types|tsc|mypy|pyright", "type-?check|types"),
-        (
-            CommandCheck.LINT,
-            r"lint|eslint|stylelint|ruff|clippy|detekt|checkstyle\w*|ktlint\w*|(?:format|fmt|spotless|prettier)[:\-_]?check"
-            r"|check[:\-_]?(?:format|fmt|style)",
-            "lint|check-format",
-        ),
-        (
-            CommandCheck.TEST,
-            r"tests?|t|specs?|check|ci|verify|validate|e2e|unit|integration|smoke|jest|vitest|pytest|test[A-Z]\w*",
-            "tests?|check|e2e",
-        ),
-        (CommandCheck.BUILD, r"build|compile\w*|bundle|all|package|assemble\w*|dist", "build|compile"),
-    )
-)
-_NO_CHECK = re.compile(r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|[:\-_](?:fix|ui|open|init)\b)\S*")
-
-
-def _by_target(program: str, arguments: Words) -> CommandCheck | None:
-    """What the target of `npm run`, `make`, `gradle` and their like is called."""
-    words = list(_targets(program, arguments))
-    if program == "npm" and words[:1] not in (["run"], ["run-script"]):
-        return CommandCheck.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None  # `npm ci` is no script
-    if program in _PACKAGED:
-        words = [word for word in words if word not in _VERBS][:1]
-        if program in ("yarn", "pnpm", "bun", "nx") and words and words[0] in _PROGRAMS:
-            return kind_of(words[0], arguments[arguments.index(words[0]) + 1 :])
-    if not words:
-        return CommandCheck.BUILD if program in _BY_DEFAULT else None
-    for word in words:
-        # Only gradle and nx put the project in front of the target: `:app:test`, `app:test`.
-        name = word.rpartition(":")[2] if program in ("gradle", "gradlew", "nx") else word
-        for kind, pattern in _TARGETS:
-            if pattern.fullmatch(name) and not _NO_CHECK.fullmatch(name):
-                return kind
-    return None
-
-
-def _targets(program: str, arguments: Words) -> Iterator[str]:
-    """The words that are no options, no options' values and no assignments, up to `--`."""
-    valued = _SCRIPT_VALUES | {"workspace"} | ({"-w"} if program == "npm" else set())
-    before = ""
-    for word in arguments:
-        if word == "--":
-            return
-        if word.startswith(("--target=", "--targets=")):
-            yield word.partition("=")[2]
-        elif not (word.startswith("-") or word == "workspace" or before in valued or _ASSIGNMENT.fullmatch(word)):
-            yield word
-        before = word
+_TARGETS = {
+    CommandCheck.TYPES: "type-?check|check-?types|types|tsc|mypy|pyright",
+    CommandCheck.LINT: r"lint|eslint|stylelint|ruff|clippy|detekt|checkstyle\w*|ktlint\w*"
+    r"|(?:format|fmt|spotless|prettier)[:\-_]?check|check[:\-_]?(?:format|fmt|style)",
+    CommandCheck.TEST: "tests?|specs?|check|verify|validate|e2e|unit|integration|smoke|jest|vitest|pytest|test[A-Z].*",
+    CommandCheck.BUILD: r"build|compile\w*|bundle|package|assemble\w*|dist",
+}
+_TARGET_REGEXES = [
+    (kind, re.compile(rf"(?:\S*[:\-_])?(?:{names})(?:[:\-_./]\S*)?")) for kind, names in _TARGETS.items()
+]
+_SHORT_TARGETS = {"t": CommandCheck.TEST, "ci": CommandCheck.TEST, "all": CommandCheck.BUILD}
+_NO_CHECK = re.compile(r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|install|[:\-_](?:fix|ui|open|init)\b)\S*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +216,54 @@ class Checking:
 
 
 def check_of(command: str) -> Checking | None:
-    """The check that a command line runs: the last one, as it is what the output ends with."""
-    found: Checking | None = None
+    """Return the last check that a command line runs: the output ends with its report."""
+    check: Checking | None = None
     line = parts(command)
     for number, part in enumerate(line):
-        for program, *arguments in _started(part.words):
-            kind = kind_of(program, tuple(arguments))
+        for program, *arguments in _find_programs(part.words):
+            kind = _check_kind(program, arguments)
             if kind is not None:
                 alone = all(here.after == "&&" for here in line[number:-1]) and line[-1].after in ("", ";")
-                found = Checking(kind, alone)
-    return found
+                check = Checking(kind, alone)
+    return check
+
+
+def _check_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
+    if not _NO_RUN.isdisjoint(arguments):
+        return None
+    words = tuple(word for word in arguments if not word.startswith("+"))  # `cargo +nightly test`
+    first = _skip_options(words, _SCRIPT_VALUES)[:1]
+    if program in _FORMATTERS or (program in _FORMATS and first and first[0] in ("fmt", "format")):
+        return CommandCheck.LINT if any(word.startswith(_ASKS) for word in arguments) else None
+    for kind, verbs in _PROGRAMS.get(program, ()):
+        if "*" in verbs or ("-" in verbs and not first) or not verbs.isdisjoint((*first, *arguments[:1])):
+            return kind
+    return _target_kind(program, arguments) if program in _SCRIPT_RUNNERS | _TARGET_RUNNERS else None
+
+
+def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
+    """Return the check that the target of `npm run`, `make`, `gradle` and their like is called."""
+    valued = _SCRIPT_VALUES | {"workspace"} | ({"-w"} if program == "npm" else set())
+    words: list[str] = []
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        if word == "--":
+            break
+        if word.startswith(("--target=", "--targets=")):
+            words.append(word.partition("=")[2])
+        elif not (word.startswith("-") or word == "workspace" or before in valued or _ASSIGNMENT.fullmatch(word)):
+            words.append(word)
+    if program == "npm" and words[:1] not in (["run"], ["run-script"]):
+        return CommandCheck.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None  # `npm ci` is no script
+    if program in _SCRIPT_RUNNERS:
+        words = [word for word in words if word not in _VERBS][:1]
+        if program in ("yarn", "pnpm", "bun", "nx") and words and words[0] in _PROGRAMS:
+            return _check_kind(words[0], arguments[arguments.index(words[0]) + 1 :])
+    if not words:
+        return CommandCheck.BUILD if program in _BUILD_BY_DEFAULT else None
+    for word in words:
+        # Only gradle and nx put the project in front of the target: `:app:test`, `app:test`.
+        name = word.rpartition(":")[2] if program in ("gradle", "gradlew", "nx") else word
+        kinds = (kind for kind, pattern in _TARGET_REGEXES if pattern.fullmatch(name) and not _NO_CHECK.fullmatch(name))
+        if kind := next(kinds, _SHORT_TARGETS.get(name)):
+            return kind
+    return None

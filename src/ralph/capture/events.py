@@ -1,8 +1,7 @@
 """Turn a host's payload into an Event, with the same members for every host.
 
-Payloads are somebody else's JSON: any member may be missing or of another type, so they are read with functions that
-return an empty value instead of an error and stop at a depth that no honest payload has. An edit is kept as the text
-before and after, not as a patch: secrets are searched in both, and `-ghp_...` would not be recognised as a token.
+Payloads are somebody else's JSON: any member may be missing or of another type, so reading returns an empty value
+instead of an error, and stops at a depth that no honest payload has.
 """
 
 import json
@@ -13,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ralph.model.record import NO_EXTRA
+
+Json = Mapping[str, object]
 
 
 class Happening(StrEnum):
@@ -42,17 +43,16 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """One place of a file before and after; `whole` is the file as it was, where the host tells."""
+    """A changed part of a file; not as a patch, in which a secret would begin with `-` or `+`."""
 
     path: str
     before: str
     after: str
-    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One call of a hook; a member that the host did not tell is empty."""
+    """One call of a hook; members that the host does not send are empty. `agent` is the subagent's id."""
 
     happening: Happening
     host: str
@@ -60,17 +60,14 @@ class Event:
     at: str = ""
     cwd: str = ""
     agent: str = ""
-    """The subagent's id."""
     mode: str = ""
-    """`plan` or `agent`."""
     source: str = ""
     reason: str = ""
     prompt: str = ""
     message: str = ""
-    """The last words of the assistant."""
     tool: str = ""
     action: Action = Action.OTHER
-    parameters: Mapping[str, object] = field(default=NO_EXTRA, hash=False)
+    parameters: Json = field(default=NO_EXTRA, hash=False)
     response: str = ""
     error: str = ""
     failed: bool = False
@@ -79,7 +76,6 @@ class Event:
     """Relative to `cwd` where they are inside of it."""
     changes: tuple[FileEdit, ...] = ()
     call: str = ""
-    """The host's id of this use of the tool."""
 
 
 # --- reading somebody's JSON --------------------------------------------------------------------
@@ -90,41 +86,30 @@ _PATH_KEYS = frozenset(
     """file_path filepath filePath path paths file files notebook_path absolute_path dir_path filename fileName
     target_file""".split()
 )
-_WORDS = ("content", "llmContent", "text", "result", "output", "message")
-_PICTURES = ("image", "audio", "resource", "document", "video")
+_TEXT_KEYS = ("content", "llmContent", "text", "result", "output", "message")
+_MEDIA = ("image", "audio", "resource", "document", "video")
 
 
-def text(payload: Mapping[str, object], *keys: str) -> str:
-    """The first of these members that is text and not empty."""
-    for key in keys:
-        found = payload.get(key)
-        if isinstance(found, str) and found:
-            return found
-    return ""
+def _text(payload: Json, *keys: str) -> str:
+    """Return the first of these members that is text and not empty."""
+    return next((value for key in keys if isinstance(value := payload.get(key), str) and value), "")
 
 
-def flag(payload: Mapping[str, object], key: str) -> bool:
-    """Whether a member is true."""
-    return payload.get(key) is True
+def _object(value: object) -> Json:
+    return value if isinstance(value, Mapping) else NO_EXTRA
 
 
-def whole_number(found: object) -> int | None:
-    """A whole number of a sensible size, else None."""
-    return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 2**31 else None
-
-
-def members(payload: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """A member that is an object, else the empty one."""
-    found = payload.get(key)
-    return found if isinstance(found, Mapping) else NO_EXTRA
+def whole_number(value: object) -> int | None:
+    """Return a whole number of a sensible size, else None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31 else None
 
 
 def outline(value: object, depth: int = 0) -> str:
-    """A value in the manner of JSON, with texts as they are: an escape could hide what a secret begins with."""
+    """Format a value like JSON, with texts as they are: an escape could hide what a secret begins with."""
     if isinstance(value, str):
         return f'"{value}"' if depth else value
     if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
+        return "null" if value is None else str(value).lower()
     if isinstance(value, int):
         return str(value) if value.bit_length() < 128 else "..."
     if depth >= _DEEPEST:
@@ -136,50 +121,44 @@ def outline(value: object, depth: int = 0) -> str:
     return str(value)
 
 
-def words_of(value: object, depth: int = 0) -> str:
-    """What a tool answered, as text: a string, a list of content blocks, or an object that holds one of them."""
+def response_text(value: object, depth: int = 0) -> str:
+    """Return a tool's answer as text: a string, a list of content blocks, or an object that has one of them."""
     if value is None or value == "":
         return ""
     if depth >= _DEEPEST:
         return "..."
-    if isinstance(value, list):
-        return "\n".join(filter(None, (words_of(item, depth + 1) for item in value)))
     if isinstance(value, Mapping):
-        return _words_of_object(value, depth)
+        if value.get("type") in _MEDIA and not isinstance(value.get("text"), str):
+            return f"[{value['type']}]"
+        if "stdout" in value or "stderr" in value:
+            value = [value.get("stdout"), value.get("stderr")]
+        else:
+            key = next((key for key in _TEXT_KEYS if value.get(key)), "")
+            return response_text(value[key], depth + 1) if key else outline(value)
+    if isinstance(value, list):
+        return "\n".join(filter(None, (response_text(item, depth + 1) for item in value)))
     return outline(value)
 
 
-def _words_of_object(value: Mapping[str, object], depth: int) -> str:
-    if "stdout" in value or "stderr" in value:
-        return "\n".join(filter(None, (words_of(value.get(key), depth + 1) for key in ("stdout", "stderr"))))
-    kind = value.get("type")
-    if kind in _PICTURES and not isinstance(value.get("text"), str):
-        return f"[{kind}]"
-    for key in _WORDS:
-        if value.get(key):
-            return words_of(value[key], depth + 1)
-    return outline(value)
-
-
-def within(path: str, cwd: str) -> str:
-    """A path relative to `cwd` when it is inside of it, else as it was."""
+def relative_path(path: str, cwd: str) -> str:
+    """Return a path relative to `cwd` when it is inside of it, else as it is."""
     if not path or not cwd or "\0" in path or "\0" in cwd:
         return path
-    place, top = os.path.normpath(path), os.path.normpath(cwd)
-    if not place.startswith("/"):
-        return path if place.startswith("..") else place
-    if place == top:
+    normal, top = os.path.normpath(path), os.path.normpath(cwd)
+    if not normal.startswith("/"):
+        return path if normal.startswith("..") else normal
+    if normal == top:
         return "."
-    return place[len(top.rstrip("/")) + 1 :] if place.startswith(top.rstrip("/") + "/") else path
+    return normal[len(top.rstrip("/")) + 1 :] if normal.startswith(top.rstrip("/") + "/") else path
 
 
-def files_of(parameters: Mapping[str, object], cwd: str, more: Iterable[str] = ()) -> tuple[str, ...]:
-    """The files that a call names, each once."""
-    found = [path for path in (*more, *_paths(parameters, 0)) if path.strip() and "\n" not in path]
-    return tuple(dict.fromkeys(within(path, cwd) for path in found))[:_MOST_FILES]
+def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the files that a call names, without duplicates."""
+    names = [path for path in (*more, *_paths(parameters, 0)) if path.strip() and "\n" not in path]
+    return tuple(dict.fromkeys(relative_path(path, cwd) for path in names))[:_MOST_FILES]
 
 
-def _paths(value: Mapping[str, object], depth: int) -> Iterator[str]:
+def _paths(value: Json, depth: int) -> Iterator[str]:
     for key, inner in value.items():
         for item in inner if isinstance(inner, list) else [inner]:
             if isinstance(item, str) and key in _PATH_KEYS:
@@ -188,189 +167,150 @@ def _paths(value: Mapping[str, object], depth: int) -> Iterator[str]:
                 yield from _paths(item, depth + 1)
 
 
-def mode_of(payload: Mapping[str, object]) -> str:
-    """`plan`, `agent`, or nothing when the host does not say."""
-    mode = text(payload, "permission_mode", "approval_mode")
-    return "" if not mode else "plan" if mode == "plan" else "agent"
+# --- hosts --------------------------------------------------------------------------------------
 
-
-ToolUse = tuple[Mapping[str, object], tuple[FileEdit, ...], str, str, bool, int | None]
+ToolUse = tuple[Json, tuple[FileEdit, ...], str, str, bool, int | None]
 """Parameters, changes, response, error, whether the tool failed, and its exit code."""
 
 
-# --- Claude Code -------------------------------------------------------------------------------
-# A failed tool is an event of its own, whose `error` begins with `Exit code N`. A SubagentStop without a type is
-# compaction's own fork.
-
-_CLAUDE_ACTIONS = {
-    **dict.fromkeys(("Bash", "PowerShell"), Action.SHELL),
-    **dict.fromkeys(("Read", "NotebookRead"), Action.READ),
-    **dict.fromkeys(("Grep", "Glob", "LS", "WebSearch", "ToolSearch"), Action.SEARCH),
-    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), Action.CHANGE),
-    "WebFetch": Action.FETCH,
+_TOOLS = {
+    Action.SHELL: "Bash PowerShell shell exec_command local_shell run_shell_command",
+    Action.READ: "Read NotebookRead read_file view_image read_many_files",
+    Action.SEARCH: "Grep Glob LS WebSearch ToolSearch grep_files list_dir web_search list_directory glob "
+    "search_file_content grep_search google_web_search",
+    Action.FETCH: "WebFetch web_fetch",
+    Action.CHANGE: "Edit MultiEdit Write NotebookEdit apply_patch write_file replace",
 }
+_ACTIONS = {tool: action for action, tools in _TOOLS.items() for tool in tools.split()}
+
+
+# Claude Code: a failed tool is an event of its own, whose `error` begins with `Exit code N`.
+
 _CLAUDE_EXIT = re.compile(r"\s*Exit code (\d{1,9})\b[^\n]*\n?")
 
 
-def _claude_tool(name: str, payload: Mapping[str, object], action: Action) -> ToolUse:
-    parameters, answer = members(payload, "tool_input"), payload.get("tool_response")
-    changes = tuple(_claude_changes(parameters, answer)) if action is Action.CHANGE else ()
-    response = "" if action is Action.CHANGE else words_of(answer)
+def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
+    parameters, answer = _object(payload.get("tool_input")), payload.get("tool_response")
+    flags = _object(answer)
+    changes = tuple(_claude_changes(parameters, flags)) if action is Action.CHANGE else ()
+    response = "" if action is Action.CHANGE else response_text(answer)
     if name == Happening.POST_TOOL_USE_FAILURE:
-        error = words_of(payload.get("error"))
+        error = response_text(payload.get("error")) or ("interrupted" if payload.get("is_interrupt") is True else "")
         code = _CLAUDE_EXIT.match(error)
-        if code:
-            return parameters, changes, response, error[code.end() :], True, int(code[1])
-        error = error or ("interrupted" if flag(payload, "is_interrupt") else "")
-        return parameters, changes, response, error, True, None
-    told = members(payload, "tool_response")
-    interrupted = flag(told, "interrupted")
-    failed = interrupted or flag(told, "isError") or flag(told, "is_error")
+        return parameters, changes, response, error[code.end() if code else 0 :], True, int(code[1]) if code else None
+    interrupted = flags.get("interrupted") is True
+    failed = interrupted or flags.get("isError") is True or flags.get("is_error") is True
     return parameters, changes, response, "interrupted" if interrupted else "", failed, None
 
 
-def _claude_changes(parameters: Mapping[str, object], answer: object) -> Iterator[FileEdit]:
-    """The places that an edit changed: with the lines around them where the host tells, else what was asked for."""
-    told = answer if isinstance(answer, Mapping) else {}
-    path = text(parameters, "file_path", "notebook_path") or text(told, "filePath")
-    whole = text(told, "originalFile")
-    hunks = told.get("structuredPatch")
+def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
+    """Yield the parts that an edit changed: with the lines around them where the host sends them."""
+    path = _text(parameters, "file_path", "notebook_path") or _text(answer, "filePath")
+    hunks, edits = answer.get("structuredPatch"), parameters.get("edits")
     if isinstance(hunks, list) and hunks:
         for hunk in hunks:
-            lines = hunk.get("lines") if isinstance(hunk, Mapping) else None
-            lines = [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
-            before = "\n".join(line[1:] for line in lines if not line.startswith(("+", "\\")))
-            after = "\n".join(line[1:] for line in lines if not line.startswith(("-", "\\")))
-            yield FileEdit(path, before, after, whole)
+            value = _object(hunk).get("lines")
+            lines = [line for line in value if isinstance(line, str)] if isinstance(value, list) else []
+            yield _patch_edit(path, [line for line in lines if not line.startswith("\\")])
         return
-    edits = parameters.get("edits")
     for edit in edits if isinstance(edits, list) else [parameters]:
         if isinstance(edit, Mapping):
-            after = text(edit, "new_string", "content", "new_source")
-            yield FileEdit(path, text(edit, "old_string"), after, whole)
+            yield FileEdit(path, _text(edit, "old_string"), _text(edit, "new_string", "content", "new_source"))
 
 
-# --- Codex -------------------------------------------------------------------------------------
-# There is no event for a failed tool. The exit code is known only where Codex puts a header in front of the output.
-# Files are changed by `apply_patch`, one text that names them.
+def _patch_edit(path: str, lines: Iterable[str]) -> FileEdit:
+    before = "\n".join(line[1:] for line in lines if not line.startswith("+"))
+    return FileEdit(path, before, "\n".join(line[1:] for line in lines if not line.startswith("-")))
 
-_CODEX_ACTIONS = {
-    **dict.fromkeys(("Bash", "shell", "exec_command", "local_shell"), Action.SHELL),
-    **dict.fromkeys(("apply_patch", "Edit", "Write"), Action.CHANGE),
-    **dict.fromkeys(("read_file", "view_image"), Action.READ),
-    **dict.fromkeys(("grep_files", "list_dir", "web_search"), Action.SEARCH),
-}
+
+# Codex: no event for a failed tool; the exit code is known only where a header precedes the output.
+
 _CODEX_HEADER = re.compile(
     r"(?:(?:Chunk ID|Wall time|Exit code|Original token count|Total output lines):[^\n]{0,200}\n"
     r"|Process (?:exited with code \d{1,9}|running with session ID [^\n]{0,80})\n"
     r"|\n){1,8}(?:Output:\n?)?"
 )
 _CODEX_EXIT = re.compile(r"(?:Exit code:|Process exited with code) {0,4}(\d{1,9})\b")
-_PATCHED_FILE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.{1,1000})|\*\*\* Move to: (.{1,1000})")
+_PATCHED_FILE = re.compile(r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.{1,1000})\n?")
 
 
-def _codex_tool(_name: str, payload: Mapping[str, object], action: Action) -> ToolUse:
-    parameters = _codex_parameters(payload.get("tool_input"), action)
+def _codex_tool(_name: str, payload: Json, action: Action) -> ToolUse:
+    value, answer = payload.get("tool_input"), payload.get("tool_response")
+    parameters = {"input": value} if isinstance(value, str) else dict(_object(value))
+    if action is Action.SHELL:
+        commands = [parameters.pop(key, None) for key in ("command", "cmd", "input")]
+        command = next(filter(None, commands), None)
+        if isinstance(command, list):
+            words = [word for word in command if isinstance(word, str)]
+            # `bash -lc SCRIPT` is Codex's own wrapping.
+            command = words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
+        parameters = {"command": command, **parameters} if isinstance(command, str) else parameters
     changes = tuple(_codex_changes(parameters)) if action is Action.CHANGE else ()
-    response, exit_code = _codex_answer(payload.get("tool_response"))
-    failed = bool(exit_code) or flag(members(payload, "tool_response"), "isError")
-    return parameters, changes, response, response if failed else words_of(payload.get("error")), failed, exit_code
-
-
-def _codex_parameters(found: object, action: Action) -> Mapping[str, object]:
-    """The parameters with the command as one text: some versions give it as a list or call it `cmd`."""
-    parameters = found if isinstance(found, Mapping) else {"input": found} if isinstance(found, str) else {}
-    if action is not Action.SHELL:
-        return parameters
-    said = parameters.get("command") or parameters.get("cmd") or parameters.get("input")
-    if isinstance(said, list):
-        words = [word for word in said if isinstance(word, str)]
-        # `bash -lc SCRIPT` is Codex's own wrapping: the script is what was asked for.
-        said = words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
-    others = {key: value for key, value in parameters.items() if key not in ("command", "cmd", "input")}
-    return {"command": said, **others} if isinstance(said, str) else others
+    response, exit_code = _codex_answer(answer)
+    failed = bool(exit_code) or _object(answer).get("isError") is True
+    return parameters, changes, response, response if failed else response_text(payload.get("error")), failed, exit_code
 
 
 def _codex_answer(answer: object) -> tuple[str, int | None]:
-    """What the tool said without Codex's header, and the exit code where the header tells it."""
+    """Return the output without Codex's header, and the exit code."""
     if isinstance(answer, str) and answer.startswith('{"output":'):
         try:
             answer = json.loads(answer)
         except (ValueError, RecursionError):
             return str(answer), None
+    output = response_text(answer)
     if isinstance(answer, Mapping):
-        code = whole_number(members(answer, "metadata").get("exit_code"))
-        return words_of(answer), whole_number(answer.get("exit_code")) if code is None else code
-    said = words_of(answer)
-    header = _CODEX_HEADER.match(said)
-    if header is None:
-        return said, None
-    told = _CODEX_EXIT.search(header[0])
-    return (said[header.end() :], int(told[1])) if told else (said, None)
+        code = whole_number(_object(answer.get("metadata")).get("exit_code"))
+        return output, whole_number(answer.get("exit_code")) if code is None else code
+    header = _CODEX_HEADER.match(output)
+    exit_line = _CODEX_EXIT.search(header[0]) if header else None
+    return (output[header.end() :], int(exit_line[1])) if header and exit_line else (output, None)
 
 
-def _codex_changes(parameters: Mapping[str, object]) -> Iterator[FileEdit]:
-    """The changes of an `apply_patch` text, one for each of its files."""
-    patch = text(parameters, "command", "input", "patch")
+def _codex_changes(parameters: Json) -> Iterator[FileEdit]:
+    patch = _text(parameters, "command", "input", "patch")
     if not patch:
-        said = text(parameters, "new_string", "content")
-        yield FileEdit(text(parameters, "file_path", "path"), text(parameters, "old_string"), said)
-        return
-    path, before, after = "", list[str](), list[str]()
-    for line in patch.split("\n"):
-        named = _PATCHED_FILE.match(line)
-        if named:
-            if path:
-                yield FileEdit(path, "\n".join(before), "\n".join(after))
-            path, before, after = (named[2] or named[3]).strip(), [], []
-        elif path and not line.startswith(("***", "@@")):
-            if not line.startswith("+"):
-                before.append(line[1:])
-            if not line.startswith("-"):
-                after.append(line[1:])
-    if path:
-        yield FileEdit(path, "\n".join(before), "\n".join(after))
+        before, after = _text(parameters, "old_string"), _text(parameters, "new_string", "content")
+        yield FileEdit(_text(parameters, "file_path", "path"), before, after)
+    _, *pieces = _PATCHED_FILE.split(patch)
+    for path, body in zip(pieces[::2], pieces[1::2], strict=True):
+        lines = body.removesuffix("\n").split("\n")
+        yield _patch_edit(path.strip(), [line for line in lines if not line.startswith(("***", "@@"))])
 
 
-# --- Gemini CLI --------------------------------------------------------------------------------
-# What hooks injected at the start is in front of the prompt. A shell's answer is text in `<untrusted_context>`, with
-# `Exit Code:` and `Signal:` only when there is something to tell.
+# Gemini CLI: a shell's answer is text in `<untrusted_context>`, with `Exit Code:` and `Signal:` at its end if needed.
 
-_GEMINI_HAPPENINGS = {
-    "SessionStart": Happening.SESSION_START,
-    "SessionEnd": Happening.SESSION_END,
-    "BeforeAgent": Happening.USER_PROMPT_SUBMIT,
-    "AfterAgent": Happening.STOP,
-    "BeforeTool": Happening.PRE_TOOL_USE,
-    "AfterTool": Happening.POST_TOOL_USE,
-    "PreCompress": Happening.PRE_COMPACT,
-}
-_GEMINI_ACTIONS = {
-    "run_shell_command": Action.SHELL,
-    **dict.fromkeys(("read_file", "read_many_files"), Action.READ),
-    **dict.fromkeys(
-        ("list_directory", "glob", "search_file_content", "grep_search", "google_web_search"), Action.SEARCH
-    ),
-    "web_fetch": Action.FETCH,
-    **dict.fromkeys(("write_file", "replace"), Action.CHANGE),
-}
 _GEMINI_CONTEXT = re.compile(r"\s*<(hook_context|session_context)>")
 _GEMINI_FENCE = re.compile(r"\s*<untrusted_context>\n?(.*?)\n?</untrusted_context>\s*", re.DOTALL)
-_GEMINI_TRAILER = re.compile(r"(?:Error|Exit Code|Signal|Background PIDs|Process Group PGID): ?(?P<said>[^\n]*)")
+_GEMINI_TRAILER = re.compile(r"(Error|Exit Code|Signal|Background PIDs|Process Group PGID): ?([^\n]*)")
 _DIGITS = re.compile(r"-?\d{1,9}")
 
 
-def _gemini_tool(_name: str, payload: Mapping[str, object], action: Action) -> ToolUse:
-    parameters = members(payload, "tool_input")
-    path, before = text(parameters, "file_path", "absolute_path"), text(parameters, "old_string")
-    change = FileEdit(path, before, text(parameters, "new_string", "content"))
+def _gemini_tool(_name: str, payload: Json, action: Action) -> ToolUse:
+    parameters, answer = _object(payload.get("tool_input")), payload.get("tool_response")
+    path, before = _text(parameters, "file_path", "absolute_path"), _text(parameters, "old_string")
+    change = FileEdit(path, before, _text(parameters, "new_string", "content"))
     changes = (change,) if action is Action.CHANGE else ()
-    response, error, exit_code = _gemini_answer(payload.get("tool_response"), action)
-    return parameters, changes, response, error, bool(error or exit_code), exit_code
+    output = response_text(_object(answer).get("llmContent")) or response_text(answer)
+    fenced = _GEMINI_FENCE.fullmatch(output)
+    output, error = fenced[1] if fenced else output, response_text(_object(answer).get("error"))
+    if action is not Action.SHELL or not output.startswith("Output:"):
+        return parameters, changes, output, error, bool(error), None
+    lines = output.removeprefix("Output:").removeprefix(" ").split("\n")
+    trailers: dict[str, str] = {}
+    while len(lines) > 1 and (trailer := _GEMINI_TRAILER.fullmatch(lines[-1])):
+        trailers.setdefault(trailer[1], trailer[2].strip())
+        lines.pop()
+    output = "" if "\n".join(lines).strip() == "(empty)" else "\n".join(lines)
+    signal, code = trailers.get("Signal"), _DIGITS.match(trailers.get("Exit Code", "0"))
+    exit_code = int(code[0]) if code and signal is None else None
+    error = error or trailers.get("Error", "") or (f"ended by signal {signal}" if signal is not None else "")
+    error = "" if error in ("(none)", "none") else error
+    return parameters, changes, output, error or (output if exit_code else ""), bool(error or exit_code), exit_code
 
 
 def without_context(prompt: str) -> str:
-    """The prompt without what hooks and the host put in front of it."""
+    """Return a prompt without what hooks and Gemini put in front of it."""
     while opening := _GEMINI_CONTEXT.match(prompt):
         end = prompt.find(f"</{opening[1]}>", opening.end())
         if end < 0:
@@ -379,72 +319,44 @@ def without_context(prompt: str) -> str:
     return prompt
 
 
-def _gemini_answer(answer: object, action: Action) -> tuple[str, str, int | None]:
-    """What the tool said, its error, and a shell's exit code."""
-    told = answer if isinstance(answer, Mapping) else {}
-    said = words_of(told.get("llmContent")) or words_of(answer)
-    fenced = _GEMINI_FENCE.fullmatch(said)
-    said = fenced[1] if fenced else said
-    failure = words_of(told.get("error"))
-    if action is not Action.SHELL or not said.startswith("Output:"):
-        return said, failure, None
-    output, trailers = _split_trailers(said)
-    code = _DIGITS.match(trailers.get("Exit Code", "0"))
-    exit_code = int(code[0]) if code and "Signal" not in trailers else None
-    signal = f"ended by signal {trailers['Signal']}" if "Signal" in trailers else ""
-    error = failure or trailers.get("Error", "") or signal
-    if error in ("(none)", "none"):
-        error = ""
-    return output, error or (output if exit_code else ""), exit_code
-
-
-def _split_trailers(said: str) -> tuple[str, dict[str, str]]:
-    """A shell's output, and what Gemini wrote below it; the same words in the output itself stand higher."""
-    lines = said.removeprefix("Output:").removeprefix(" ").split("\n")
-    trailers: dict[str, str] = {}
-    while len(lines) > 1 and (found := _GEMINI_TRAILER.fullmatch(lines[-1])):
-        trailers.setdefault(lines.pop().partition(":")[0], found["said"].strip())
-    output = "\n".join(lines)
-    return "" if output.strip() == "(empty)" else output, trailers
-
-
-# --- all hosts ----------------------------------------------------------------------------------
-
-ADAPTERS: Mapping[
-    str, tuple[Mapping[str, Action], Callable[[str, Mapping[str, object], Action], ToolUse], Mapping[str, Happening]]
-] = {
-    "claude": (_CLAUDE_ACTIONS, _claude_tool, {name.value: name for name in Happening}),
-    "codex": (_CODEX_ACTIONS, _codex_tool, {name.value: name for name in Happening}),
-    "gemini": (_GEMINI_ACTIONS, _gemini_tool, _GEMINI_HAPPENINGS),
+_READERS: Mapping[str, Callable[[str, Json, Action], ToolUse]] = {
+    "claude": _claude_tool,
+    "codex": _codex_tool,
+    "gemini": _gemini_tool,
 }
-"""What the tools of each host do, how their use is read, and the host's names of events."""
+_HAPPENINGS = {
+    **{name.value: name for name in Happening},
+    "BeforeAgent": Happening.USER_PROMPT_SUBMIT,
+    "AfterAgent": Happening.STOP,
+    "BeforeTool": Happening.PRE_TOOL_USE,
+    "AfterTool": Happening.POST_TOOL_USE,
+    "PreCompress": Happening.PRE_COMPACT,
+}
 
 
-def event_of(host: str, name: str, payload: Mapping[str, object], at: str) -> Event | None:
+def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     """Return the Event of a payload, by the host's name for it; None when Ralph has no use for it."""
-    if host not in ADAPTERS:
-        return None
-    actions, read_tool, happenings = ADAPTERS[host]
-    happening = happenings.get(name)
-    forked = host == "claude" and happening is Happening.SUBAGENT_STOP and not text(payload, "agent_type")
+    happening = _HAPPENINGS.get(name) if host in _READERS else None
+    # Compaction's own fork is a subagent without a type.
+    forked = host == "claude" and happening is Happening.SUBAGENT_STOP and not _text(payload, "agent_type")
     if happening is None or forked:
         return None
-    tool, cwd = text(payload, "tool_name"), text(payload, "cwd")
-    action = actions.get(tool, Action.OTHER)
-    parameters, changes, response, error, failed, exit_code = read_tool(name, payload, action)
-    prompt = text(payload, "prompt")
+    tool, cwd, prompt = _text(payload, "tool_name"), _text(payload, "cwd"), _text(payload, "prompt")
+    mode = _text(payload, "permission_mode", "approval_mode")
+    action = _ACTIONS.get(tool, Action.OTHER)
+    parameters, changes, response, error, failed, exit_code = _READERS[host](name, payload, action)
     return Event(
         happening=happening,
         host=host,
-        session=text(payload, "session_id"),
+        session=_text(payload, "session_id"),
         at=at,
         cwd=cwd,
-        agent=text(payload, "agent_id") if host != "gemini" else "",
-        mode=mode_of(payload),
-        source=text(payload, "source", "trigger"),
-        reason=text(payload, "reason"),
+        agent=_text(payload, "agent_id") if host != "gemini" else "",
+        mode="agent" if mode and mode != "plan" else mode,
+        source=_text(payload, "source", "trigger"),
+        reason=_text(payload, "reason"),
         prompt=without_context(prompt) if host == "gemini" else prompt,
-        message=text(payload, "prompt_response" if host == "gemini" else "last_assistant_message"),
+        message=_text(payload, "prompt_response" if host == "gemini" else "last_assistant_message"),
         tool=tool,
         action=action,
         parameters=parameters,
@@ -454,5 +366,5 @@ def event_of(host: str, name: str, payload: Mapping[str, object], at: str) -> Ev
         exit_code=exit_code,
         files=files_of(parameters, cwd, (change.path for change in changes)),
         changes=changes,
-        call=text(payload, "tool_use_id", *(["call_id"] if host == "gemini" else [])),
+        call=_text(payload, "tool_use_id", *(["call_id"] if host == "gemini" else [])),
     )

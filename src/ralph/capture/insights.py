@@ -4,8 +4,6 @@
 2. heading: bullets below Learnings, Gotchas, Patterns, Decisions, Discoveries or Notes, in progress.txt or a message
 3. fix: an error whose command passed after edits or another command; both are the evidence
 4. marked: what a person asks for ("remember: ...")
-
-Free sentences are not mined. Texts that say the same are one insight with all their evidence.
 """
 
 import hashlib
@@ -18,9 +16,11 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import CommandCheck, Words, check_of, parts, programs
-from ralph.capture.pipeline import first_line, trim, when
+from ralph.capture.pipeline import first_line, trim
 from ralph.capture.similarity import TextMatcher
+from ralph.capture.summary import error_line, is_edit, is_prompt
 from ralph.formats.text import normalise_text
+from ralph.model.ids import parse_time
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status, kind_of
 
 EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
@@ -28,7 +28,7 @@ EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "prov
 SOURCE = "found_by"
 """The member that names the source; `source` is the origin in insights.json."""
 REPEATS = "repeats"
-"""The member that says how often it was seen at a place, for the places where that was more than once."""
+"""The member with the places where it was seen more than once, and how often."""
 MAX_EVIDENCE, MAX_PLACES = 50, 200
 _MAX_TEXT, _MAX_FILES, _MAX_TAGS = 700, 12, 6
 _RUN_SUMMARY = "run"
@@ -46,7 +46,7 @@ class InsightSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text that may be an insight, with the records that it comes from."""
+    """A text that may be an insight, with the records that it comes from; `compared` if not all of it counts."""
 
     text: str
     label: str
@@ -54,24 +54,22 @@ class Candidate:
     evidence: tuple[Record, ...]
     tags: tuple[str, ...] = ()
     compared: str = ""
-    """The text by which it is compared with others, if that is not all of it."""
-
-    @property
-    def order(self) -> tuple[bool, str, str]:
-        """By time; a pattern at the top of progress.txt only sums up others and comes after them."""
-        return self.is_summary, self.evidence[0].created_at, self.evidence[0].id
 
     @property
     def is_summary(self) -> bool:
-        """Whether it is a pattern at the top of progress.txt, which is no sighting of its own."""
+        """Whether it is a pattern at the top of progress.txt, which sums up others and is no sighting."""
         return self.evidence[0].id.startswith("found-")
 
 
 def propose(records: Iterable[Record]) -> list[Record]:
-    """Return the insights of these records, the oldest first; the same for the same records in any order."""
+    """Return the insights of these records, the oldest first; candidates that say the same are one insight."""
     matcher = TextMatcher()
     groups: list[list[Candidate]] = []
-    for candidate in sorted(find_candidates(list(records)), key=lambda each: each.order):
+    ordered = sorted(
+        _find_candidates(list(records)),
+        key=lambda each: (each.is_summary, each.evidence[0].created_at, each.evidence[0].id),
+    )
+    for candidate in ordered:
         text = candidate.compared or candidate.text
         number = matcher.nearest(text)
         if number is None:
@@ -79,7 +77,7 @@ def propose(records: Iterable[Record]) -> list[Record]:
             groups.append([candidate])
         else:
             groups[number].append(candidate)
-    return [_insight(group) for group in groups]
+    return [_make_insight(group) for group in groups]
 
 
 # --- members of an insight ---------------------------------------------------------------------
@@ -91,12 +89,12 @@ def is_proven(record: Record) -> bool:
 
 
 def places(record: Record) -> tuple[str, ...]:
-    """The sessions and iterations in which an insight was seen."""
+    """Return the sessions and iterations in which an insight was seen."""
     return _texts(record.extra.get(PLACES))
 
 
 def evidence(record: Record) -> tuple[str, ...]:
-    """The ids of the records that an insight comes from."""
+    """Return the ids of the records that an insight comes from."""
     return _texts(record.extra.get(EVIDENCE))
 
 
@@ -110,37 +108,71 @@ def is_well_evidenced(record: Record) -> bool:
 
 
 def sightings(record: Record) -> dict[str, int]:
-    """How often an insight was seen at each of its places."""
+    """Return how often an insight was seen at each of its places."""
     value = record.extra.get(REPEATS)
     repeats = value if isinstance(value, Mapping) else {}
     return {each: max(1, number if isinstance(number := repeats.get(each), int) else 1) for each in places(record)}
 
 
-def place(record: Record) -> str:
-    """Where something was seen: the iteration of a run, else the session, else the block of progress.txt.
-
-    An agent may give every session the same name: two iterations are two places all the same.
-    """
+def location_of(record: Record) -> str:
+    """Return the iteration of a run, else the session, else the block of progress.txt, in which something was seen."""
     origin = record.origin
-    if origin.run and origin.iteration is not None:
+    if origin.run and origin.iteration is not None:  # an agent may give every session the same name
         return f"{origin.run}#{origin.iteration}"
     block = next((link.target for link in record.links if link.relation == "learned_in"), "")
     return origin.session or block or origin.run or record.id
 
 
-def count_members(seen: Mapping[str, int]) -> dict[str, object]:
-    """The members that say where and how often an insight was seen."""
-    counts = dict(list(seen.items())[:MAX_PLACES])
+def count_members(counts: Mapping[str, int]) -> dict[str, object]:
+    """Return the members that say where and how often an insight was seen."""
+    counts = dict(list(counts.items())[:MAX_PLACES])
     repeats = {each: number for each, number in counts.items() if number > 1}
     return {COUNT: max(1, sum(counts.values())), PLACES: list(counts), **({REPEATS: repeats} if repeats else {})}
 
 
 def of_origin(record: Record, origin: Origin) -> Record:
-    """A record as something of another origin: a learning as of its block's session, knowledge as of its iteration."""
+    """Give a record another origin: a learning that of its block's session, knowledge that of its iteration."""
     return replace(record, origin=replace(origin, by=record.origin.by, files=record.origin.files or origin.files))
 
 
-# --- sources -----------------------------------------------------------------------------------
+def _make_insight(group: Sequence[Candidate]) -> Record:
+    """Make one insight of candidates that say the same, in the words of the oldest."""
+    first = group[0]
+    records = list({record.id: record for each in group for record in each.evidence}.values())
+    text = trim(" ".join(first.text.split()), _MAX_TEXT)
+    files = dict.fromkeys(file for record in records for file in record.origin.files)
+    tags = dict.fromkeys(tag for each in group for tag in each.tags)
+    created = first.evidence[0].created_at
+    newest = max(record.created_at for record in records)
+    by = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}.get(first.source, "agent")
+    sources = {each.source for each in group}
+    # What was written down counts once at each place, a fix as often as it happened.
+    fixes = Counter(location_of(each.evidence[0]) for each in group if each.source is InsightSource.FIX)
+    locations = dict.fromkeys(location_of(each.evidence[0]) for each in group if not each.is_summary)
+    moment = parse_time(created)
+    digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
+    return Record(
+        id=f"ins-{max(0, int(moment.timestamp())) if moment else 0}-{digest[:6]}",
+        kind=kind_of(first.label) or MemoryKind.CONTEXT,
+        text=text,
+        label=first.label,
+        tags=tuple(tags)[:_MAX_TAGS],
+        status=Status.ACCEPTED if InsightSource.MARKED in sources else Status.PROPOSED,
+        scope=Scope.TASK,
+        origin=replace(first.evidence[0].origin, by=by, files=tuple(files)[:_MAX_FILES]),
+        created_at=created,
+        updated_at=newest if newest != created else "",
+        extra={
+            SOURCE: first.source.value,
+            EVIDENCE: [record.id for record in records][:MAX_EVIDENCE],
+            **count_members({name: max(1, fixes[name]) for name in locations}),
+            **({PROVEN: True} if InsightSource.FIX in sources else {}),
+            PROMOTED: None,
+        },
+    )
+
+
+# --- texts -------------------------------------------------------------------------------------
 
 _HEADING = re.compile(
     r"\s*(?:[-*+]\s+)?(?P<mark>#{1,6}\s*|\*{2})?(?:[\w-]+\s+){0,2}"
@@ -153,57 +185,48 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
-_LABELS = {"discover": "learning", "discovery": "learning", "discoverie": "learning", "learned": "learning"}
+_LABELS = {"discovery": "learning", "discoverie": "learning", "learned": "learning"}
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
 _MIN_WORDS, _MIN_CJK = 4, 10
 
 
-def find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
-    """Everything in these records that may be an insight."""
+def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
     sessions: dict[str, list[Record]] = {}
     for record in records:
         if record.family is Family.OBSERVATION:
             sessions.setdefault(record.origin.session, []).append(record)
         elif record.family is Family.JOURNAL:
             if record.label != _RUN_SUMMARY:
-                yield from _from_text(record, InsightSource.SIGIL, labelled=True)
-        elif _is_substantial(record.text):
-            yield _from_memory(record)
+                yield from _from_text(record, InsightSource.SIGIL)
+        elif _is_substantial(record.text):  # an entry of knowledge, or a bullet of progress.txt below a heading
+            is_knowledge = record.label == "knowledge"
+            text = record.text if is_knowledge else " ".join(record.text.split())
+            is_pattern = record.kind is MemoryKind.PATTERN and record.label != "learning"
+            label = "pattern" if is_pattern else _label_of(text, "learning")
+            source = InsightSource.SIGIL if is_knowledge else InsightSource.HEADING
+            yield Candidate(f"{record.title}: {text}" if record.title else text, label, source, (record,), record.tags)
     for observations in sessions.values():
-        yield from _fixes(observations)
+        yield from _find_fixes(observations)
         for record in observations:
-            if record.kind is ObservationKind.NOTE and record.origin.by == "human":
-                marked = _REMEMBER.search(record.text)
-                if marked is not None:
+            if is_prompt(record):
+                if marked := _REMEMBER.search(record.text):
                     yield Candidate(marked["text"].strip(), "context", InsightSource.MARKED, (record,))
             elif record.kind is ObservationKind.NOTE:
-                yield from _from_text(record, InsightSource.HEADING, labelled=False)
+                yield from _from_text(record, InsightSource.HEADING)
 
 
-def _from_memory(record: Record) -> Candidate:
-    """An entry of knowledge, or a bullet that progress.txt has below a heading."""
-    is_knowledge = record.label == "knowledge"
-    text = record.text if is_knowledge else " ".join(record.text.split())
-    is_pattern = record.kind is MemoryKind.PATTERN and record.label != "learning"
-    label = "pattern" if is_pattern else _label_of(text, "learning")
-    source = InsightSource.SIGIL if is_knowledge else InsightSource.HEADING
-    return Candidate(f"{record.title}: {text}" if record.title else text, label, source, (record,), record.tags)
-
-
-def _from_text(record: Record, source: InsightSource, *, labelled: bool) -> Iterator[Candidate]:
-    """The bullets of a text below a heading and, where asked for, its lines that begin with a label."""
-    for label, text in headed_bullets(record.text):
-        if _is_substantial(text):
-            yield Candidate(text, label, source, (record,))
-    if labelled:
-        for line in record.text.splitlines():
-            if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line) and _is_substantial(line):
-                text = line.strip().lstrip("-*+ ")
-                yield Candidate(text, _label_of(text, "learning"), source, (record,))
+def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
+    """Yield the bullets of a text below a heading and, of a journal, its lines that begin with a label."""
+    texts = list(headed_bullets(record.text))
+    for line in record.text.splitlines() if source is InsightSource.SIGIL else ():
+        if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line):
+            text = line.strip().lstrip("-*+ ")
+            texts.append((_label_of(text, "learning"), text))
+    yield from (Candidate(text, label, source, (record,)) for label, text in texts if _is_substantial(text))
 
 
 def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
-    """The bullets below a heading such as "Gotchas:", each with the label that the heading or itself gives."""
+    """Yield the bullets below a heading such as "Gotchas:", each with the label that the heading or itself gives."""
     label, outer = "", 0
     bullets: list[str] = []
     for line in [*text.splitlines(), "#"]:
@@ -226,7 +249,7 @@ def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _label_of(text: str, default: str) -> str:
-    """The label that a text begins with ("Gotcha: ..."), else the default."""
+    """Return the label that a text begins with ("Gotcha: ..."), else the default."""
     labelled = _LABEL.fullmatch(text.partition("\n")[0])
     name = labelled["name"].lower() if labelled is not None else default
     return _LABELS.get(name, name)
@@ -240,10 +263,7 @@ def _is_substantial(text: str) -> bool:
 
 # --- errors and what resolved them -------------------------------------------------------------
 
-_CALL, _ERROR, _ACTIONS, _MAX_ACTIONS = 120, 200, 3, 6
-_EDIT_TOOLS = frozenset(
-    "edit multiedit write notebookedit apply_patch create_file replace str_replace write_file patch".split()
-)
+_CALL, _ACTIONS, _MAX_ACTIONS = 120, 3, 6
 _READERS = frozenset(
     """ls cat head tail grep rg ag find fd which wc diff less tree stat du df ps jq echo printf pwd cd test true sleep
     env printenv curl ping sed awk sort git gh man history kill pkill open code vim read type""".split()
@@ -254,16 +274,11 @@ _PASSING = re.compile(
     r"(?i)interrupted|SIGINT|SIGTERM|timed? ?out|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|address already in use"
     r"|EADDRINUSE|no space left|rate limit|temporary failure|could not resolve host|index\.lock|lock file"
 )
-"""Errors of a moment: they pass by themselves, or say nothing about the project."""
+"""Errors that pass by themselves, or say nothing about the project."""
 _STYLE_CHECK = re.compile(
     r"(?i)lint|fmt|format|--check\b|\bvalidate\b|prettier|black|isort|ruff|phpcs|spell|py_compile"
 )
-"""Commands that complain about how code is written: everyday work, no lesson."""
-_NAMED_ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bERR\w*")
-_TROUBLE = re.compile(
-    r"(?i)\b(?:error|fail(?:ed|ure)?|cannot|could not|not (?:found|set|installed)|no such|missing|must)\b"
-)
-_EXIT_CODE = re.compile(r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*")
+"""Commands that complain about how code is written: no lesson."""
 _SETTINGS = frozenset(".json .toml .yml .yaml .cfg .ini .conf .env .lock .gradle .properties .mod .sum".split())
 _SETTING_NAMES = re.compile(
     r"(?i)dockerfile|makefile|procfile|jenkinsfile|.*\.config\.\w+|\.\w+rc(?:\.\w+)?|\.env.*|conftest\.py"
@@ -279,18 +294,12 @@ class _Run:
     key: Words
     front: tuple[str, ...]
 
-    @property
-    def has_failed(self) -> bool:
-        return self.record.kind is ObservationKind.ERROR
 
-
-def _run_of(record: Record) -> _Run | None:
-    """The command of an observation; the same whatever is in front of it (`cd x &&`, a variable) or piped behind it."""
+def _parse_run(record: Record) -> _Run | None:
+    """Return the command of an observation; what is in front of it (`cd x &&`) or piped behind it does not count."""
     command = record.extra.get("command")
-    if not isinstance(command, str):
-        return None
-    found = parts(command)
-    line = [part for number, part in enumerate(found) if number == 0 or "|" not in found[number - 1].after]
+    line = parts(command) if isinstance(command, str) else []
+    line = [part for number, part in enumerate(line) if number == 0 or "|" not in line[number - 1].after]
     if not line:
         return None
     words = list(line[-1].words)
@@ -299,57 +308,50 @@ def _run_of(record: Record) -> _Run | None:
         front.append(words.pop(0))
     program = next(programs(shlex.join(words)), ())
     key = tuple(word for word in program if word not in _QUIET_FLAGS)
-    return _Run(record, " ".join(command.split()), key, tuple(front)) if key else None
+    return _Run(record, " ".join(str(command).split()), key, tuple(front)) if key else None
 
 
-def _fixes(records: Sequence[Record]) -> Iterator[Candidate]:
-    """The errors of a session whose command passed later, after something was changed."""
-    runs = [_run_of(record) for record in records]
-    failed: dict[Words, int] = {}
+def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
+    """Yield the errors of a session whose command passed later, after something was changed."""
+    runs = [_parse_run(record) for record in records]
+    failures: dict[Words, int] = {}
     for number, run in enumerate(runs):
-        if run is not None and run.has_failed:
-            failed[run.key] = number
-        elif run is not None and run.key in failed:
-            first = failed.pop(run.key)
-            fix = _fix(records[first : number + 1], runs[first : number + 1])
+        if run is not None and run.record.kind is ObservationKind.ERROR:
+            failures[run.key] = number
+        elif run is not None and run.key in failures:
+            first = failures.pop(run.key)
+            failure = runs[first]
+            changes = [each for each in runs[first + 1 : number] if each is not None and _may_change(each)]
+            fix = _make_fix(failure, run, changes, records[first : number + 1]) if failure is not None else None
             if fix is not None:
                 yield fix
 
 
-def _fix(records: Sequence[Record], runs: Sequence[_Run | None]) -> Candidate | None:
-    """The lesson of a failure and a pass; None where it was chance, a passing error, or ordinary work on code."""
-    failure, success = runs[0], runs[-1]
-    if failure is None or success is None or failure.key[0] in _READERS:
-        return None
+def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Sequence[Record]) -> Candidate | None:
+    """Return the lesson of a failure and a pass; None for chance, a passing error, or ordinary work on code."""
     check = check_of(failure.command)
-    is_style = _STYLE_CHECK.search(failure.command) or (
-        check is not None and check.kind in (CommandCheck.LINT, CommandCheck.TYPES)
-    )
-    if is_style or _PASSING.search(records[0].text):
+    is_style = check is not None and check.kind in (CommandCheck.LINT, CommandCheck.TYPES)
+    if failure.key[0] in _READERS or is_style or _STYLE_CHECK.search(failure.command):
         return None
-    edits = [each for each in records[1:-1] if _is_edit(each)]
+    if _PASSING.search(failure.record.text):
+        return None
+    edits = [each for each in records[1:-1] if is_edit(each)]
     files = list(dict.fromkeys(file for each in edits for file in each.origin.files))
-    commands = [each for each in runs[1:-1] if each is not None and not each.has_failed and _changes(each)]
     front = [each for each in success.front if each not in failure.front]
-    shown = f"{failure.command}\n{records[0].text}"
-    settings = [file for file in files if _is_setting(file) and PurePosixPath(file).name not in shown]
-    if not (commands or front or settings) or len(files) + len(commands) > _MAX_ACTIONS:
-        return None  # what an edit of the code, or of the file at fault, made green is work, no lesson
+    output = f"{failure.command}\n{failure.record.text}"
+    settings = [file for file in files if _is_setting(file) and PurePosixPath(file).name not in output]
+    if not (changes or front or settings) or len(files) + len(changes) > _MAX_ACTIONS:
+        return None  # what an edit of the code, or of the file at fault, made pass is work, no lesson
     steps = [f"with `{each}`" for each in front]
-    steps += [f"after `{first_line(each.command, _CALL)}`" for each in commands[-_ACTIONS:]]
+    steps += [f"after `{first_line(each.command, _CALL)}`" for each in changes[-_ACTIONS:]]
     steps += [f"after a change of {', '.join((settings or files)[:_ACTIONS])}"] if files else []
-    error = error_line(records[0])
+    error = error_line(failure.record).rstrip(".")
     gist = f"{f'{error}. ' if error else ''}It passed {' and '.join(steps)}."
     tags = dict.fromkeys([failure.key[0], *([check.kind.value] if check is not None else [])])
-    changed = {id(each.record) for each in commands} | {id(each) for each in edits}
-    proof = (records[0], *(each for each in records[1:-1] if id(each) in changed), records[-1])
+    actions = {id(each.record) for each in changes} | {id(each) for each in edits}
+    proof = (records[0], *(each for each in records[1:-1] if id(each) in actions), records[-1])
     text = f"`{first_line(failure.command, _CALL)}` failed: {gist}"
     return Candidate(text, "gotcha", InsightSource.FIX, proof, tuple(tags), compared=gist)
-
-
-def _is_edit(record: Record) -> bool:
-    tool = str(record.extra.get("tool") or record.title.partition(" ")[0]).lower()
-    return tool in _EDIT_TOOLS and record.kind is not ObservationKind.ERROR
 
 
 def _is_setting(file: str) -> bool:
@@ -357,64 +359,8 @@ def _is_setting(file: str) -> bool:
     return path.suffix in _SETTINGS or _SETTING_NAMES.fullmatch(path.name) is not None
 
 
-def _changes(run: _Run) -> bool:
-    """Whether a command may have changed what another one then finds; a build makes something, other checks look."""
+def _may_change(run: _Run) -> bool:
+    """Whether a command that passed may have changed what another one then finds; of checks only a build does."""
     check = check_of(run.command)
-    return run.key[0] not in _READERS and (check is None or check.kind is CommandCheck.BUILD)
-
-
-def error_line(record: Record) -> str:
-    """The line of an output that says most about why it failed, or ""."""
-    shown = [line.strip() for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
-    lines = [line for line in (*shown, str(record.extra.get("error") or "")) if line and not _EXIT_CODE.fullmatch(line)]
-    best = max(lines, key=lambda line: 2 * bool(_NAMED_ERROR.search(line)) + bool(_TROUBLE.search(line)), default="")
-    return first_line(best, _ERROR).rstrip(".")
-
-
-# --- insights ----------------------------------------------------------------------------------
-
-
-def _insight(group: Sequence[Candidate]) -> Record:
-    """One insight of candidates that say the same, in the words of the oldest."""
-    first = group[0]
-    records = list({record.id: record for each in group for record in each.evidence}.values())
-    text = trim(" ".join(first.text.split()), _MAX_TEXT)
-    files = dict.fromkeys(file for record in records for file in record.origin.files)
-    tags = dict.fromkeys(tag for each in group for tag in each.tags)
-    created = first.evidence[0].created_at
-    newest = max(record.created_at for record in records)
-    by = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}.get(first.source, "agent")
-    is_marked = any(each.source is InsightSource.MARKED for each in group)
-    return Record(
-        id=_id(created, text),
-        kind=kind_of(first.label) or MemoryKind.CONTEXT,
-        text=text,
-        label=first.label,
-        tags=tuple(tags)[:_MAX_TAGS],
-        status=Status.ACCEPTED if is_marked else Status.PROPOSED,
-        scope=Scope.TASK,
-        origin=replace(first.evidence[0].origin, by=by, files=tuple(files)[:_MAX_FILES]),
-        created_at=created,
-        updated_at=newest if newest != created else "",
-        extra={
-            SOURCE: first.source.value,
-            EVIDENCE: [record.id for record in records][:MAX_EVIDENCE],
-            **count_members(_count_places(group)),
-            **({PROVEN: True} if any(each.source is InsightSource.FIX for each in group) else {}),
-            PROMOTED: None,
-        },
-    )
-
-
-def _count_places(group: Sequence[Candidate]) -> dict[str, int]:
-    """How often it was seen at each place: what was said there counts once, a fix as often as it happened."""
-    fixes = Counter(place(each.evidence[0]) for each in group if each.source is InsightSource.FIX)
-    seen = dict.fromkeys(place(each.evidence[0]) for each in group if not each.is_summary)
-    return {name: max(1, fixes[name]) for name in seen}
-
-
-def _id(at: str, text: str) -> str:
-    moment = when(at)
-    unix = max(0, int(moment.timestamp())) if moment is not None else 0
-    digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
-    return f"ins-{unix}-{digest[:6]}"
+    passed = run.record.kind is not ObservationKind.ERROR and run.key[0] not in _READERS
+    return passed and (check is None or check.kind is CommandCheck.BUILD)

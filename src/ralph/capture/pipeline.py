@@ -1,49 +1,49 @@
 """Make the observation of an Event that may be stored: a list of plain functions, each of which may drop it.
 
-The order is the safety. Private paths are searched first, in the event as it came. Then every text is redacted in the
-order of the payload, so that a private part that one member opens hides those after it. Only then is anything cut,
-classified or rendered, and what was rendered is redacted once more, because key and value meet only there. The same
-functions read the raw lines of the log (`interpret`). The id of an observation is derived from what is stored.
+The order is the safety: private paths are searched in the event as it came, then every text is redacted in the order
+of the payload, and only then is anything cut, classified or rendered. What was rendered is redacted once more, because
+key and value meet only there. `interpret` reads the raw lines of the log through the same functions.
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import groupby
+from typing import Any
 
 from ralph.capture.commands import CommandCheck, check_of, programs
 from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, outline, whole_number
 from ralph.capture.invisible_characters import remove_codes
-from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
+from ralph.capture.privacy import PrivatePaths, Redactor, map_texts, redact, redact_members
 from ralph.capture.secrets import MARKER
+from ralph.model.ids import parse_time
 from ralph.model.marks import INJECTED, NOTE, human_prompt
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
+
+_LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
+_TOOL_EVENTS = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
+_WRITERS = {Happening.USER_PROMPT_SUBMIT: "human", Happening.STOP: "agent", Happening.SUBAGENT_STOP: "agent"}
+"""Who wrote the text of an event; other observations are those of tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The user's settings: regexes of secrets, and globs of private files."""
 
-    patterns: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-
-
-_LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
-_TOOL_EVENTS = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
-_TEXT_EVENTS = (Happening.USER_PROMPT_SUBMIT, Happening.STOP, Happening.SUBAGENT_STOP)
+    patterns: Sequence[str] = ()
+    paths: Sequence[str] = ()
 
 
 def observe(event: Event, *, patterns: Sequence[str] = (), paths: Sequence[str] = ()) -> Record | None:
     """Return the observation of an event, or None when it is not to be stored."""
-    rules = Rules(tuple(patterns), tuple(paths))
+    rules = Rules(patterns, paths)
     for step in STEPS:
         result = step(event, rules)
         if result is None:
             return None
         event = result
-    return record_of(event, rules.patterns)
+    return _make_record(event, patterns)
 
 
 def interpret(
@@ -61,24 +61,22 @@ def interpret(
     return (() if record is None else (of_loop(record, value),)), session_of(event, patterns=patterns)
 
 
-def of_loop(record: Record, said: Mapping[str, object]) -> Record:
-    """The record with the run, iteration and task that a raw line names, as far as they are plain."""
-    run, task = (found if isinstance(found := said.get(name), str) else "" for name in ("run", "task"))
-    iteration = whole_number(said.get("iteration"))
-    origin = replace(
-        record.origin,
-        run=run if _LOOP_ID.fullmatch(run) else "",
-        iteration=iteration if iteration is None or iteration >= 0 else None,
-        task=task if _LOOP_ID.fullmatch(task) else "",
+def of_loop(record: Record, line: Mapping[str, object]) -> Record:
+    """Add the run, iteration and task that a raw line names, as far as they are valid."""
+    run, task = (
+        value if isinstance(value := line.get(name), str) and _LOOP_ID.fullmatch(value) else ""
+        for name in ("run", "task")
     )
-    return record if origin == record.origin else replace(record, origin=origin)
+    number = whole_number(line.get("iteration"))
+    iteration = None if number is not None and number < 0 else number
+    return replace(record, origin=replace(record.origin, run=run, iteration=iteration, task=task))
 
 
 def session_of(event: Event, *, patterns: Sequence[str] = ()) -> Mapping[str, object] | None:
-    """What an event says about its session; `started_at` is this event's time, and the earliest one counts."""
-    at = event.at if when(event.at) is not None else ""
+    """Return an event's fields of its session; `started_at` is this event's time, and the earliest one counts."""
+    at = event.at if parse_time(event.at) is not None else ""
     ended = event.happening is Happening.SESSION_END
-    said = {
+    fields = {
         "id": event.session,
         "session_id": event.session,
         "project_path": event.cwd,
@@ -89,101 +87,15 @@ def session_of(event: Event, *, patterns: Sequence[str] = ()) -> Mapping[str, ob
         "ended_at": at if ended else "",
         "reason": event.reason if ended else "",
     }
-    cleaned = {key: redact(remove_codes(text), patterns).text for key, text in said.items()}
-    return {key: text for key, text in cleaned.items() if text} if cleaned["id"] else None
+    fields = {key: redact(remove_codes(text), patterns).text for key, text in fields.items()}
+    return {key: text for key, text in fields.items() if text} if fields["id"] else None
 
 
 # --- the steps ----------------------------------------------------------------------------------
 
-
-def only_what_happened(event: Event, _rules: Rules) -> Event | None:
-    """Only tools that were used, prompts and answers are observations."""
-    return event if event.happening in (*_TOOL_EVENTS, *_TEXT_EVENTS) else None
-
-
-def no_hidden_files(event: Event, rules: Rules) -> Event | None:
-    """A tool's use that touches or shows a file of `privacy.paths` is not recorded."""
-    if not rules.paths or event.happening not in _TOOL_EVENTS:
-        return event
-    names = (*event.files, *(change.path for change in event.changes))
-    texts = (outline(dict(event.parameters)), event.response, event.error)
-    return None if PrivatePaths(rules.paths).named_in(texts, names, event.cwd) else event
-
-
-def redacted(event: Event, rules: Rules) -> Event | None:
-    """Every text of the event without its private parts and secrets."""
-
-    def alone(text: str) -> str:
-        return redact(remove_codes(text), rules.patterns).text
-
-    changes = tuple(
-        replace(change, before="", after="")
-        if any(map(has_private_parts, (change.whole, change.before, change.after)))
-        else change
-        for change in event.changes
-    )
-    redactor = Redactor(rules.patterns, tolerant=True)
-    event = _each_text(replace(event, changes=changes), redactor)
-    if redactor.astray and redactor.open:
-        # Opened in one text and closed in an earlier one: what is between them cannot be known.
-        event = _each_text(event, lambda _: "")
-    return replace(
-        event,
-        parameters=_members(redact_members(event.parameters, rules.patterns)),
-        session=alone(event.session),
-        at=alone(event.at),
-        cwd=alone(event.cwd),
-        agent=alone(event.agent),
-        tool=alone(event.tool),
-        call=alone(event.call),
-        files=tuple(alone(path) for path in event.files),
-    )
-
-
-def without_our_words(event: Event, _rules: Rules) -> Event | None:
-    """Do not take what we injected, or our own tools' answers, for something new."""
-    ours = _OUR_TOOL.match(event.tool) is not None
-    if event.action is Action.SHELL:
-        command = event.parameters.get("command")
-        ours = isinstance(command, str) and any(program[0] == "ralph" for program in programs(command))
-    return _each_text(replace(event, response="") if ours else event, without_injected)
-
-
-def no_machine_prompts(event: Event, _rules: Rules) -> Event | None:
-    """A prompt that no person wrote is dropped, and what a host or our loop put around one is cut off."""
-    if event.happening is not Happening.USER_PROMPT_SUBMIT:
-        return event
-    prompt = human_prompt(event.prompt)
-    if of_our_loop := _OUR_LOOP.match(prompt):  # the run's snapshots have its prompt
-        prompt = human_prompt(of_our_loop["task"])
-    return replace(event, prompt=prompt) if prompt or not event.prompt.strip() else None
-
-
-def only_places(event: Event, _rules: Rules) -> Event | None:
-    """Reads, searches and fetches are kept as the place they looked at, without what was there."""
-    keys = _PLACES.get(event.action)
-    if keys is None:
-        return event
-    kept = {key: value for key, value in event.parameters.items() if key in keys}
-    if event.action is Action.FETCH and "url" not in kept:
-        asked = event.parameters.get("prompt")
-        kept = {"url": url[0]} if isinstance(asked, str) and (url := _URL.search(asked)) else {}
-    return replace(event, parameters=kept, response="")
-
-
-STEPS: tuple[Callable[[Event, Rules], Event | None], ...] = (
-    only_what_happened,
-    no_hidden_files,
-    redacted,
-    without_our_words,
-    no_machine_prompts,
-    only_places,
-)
-"""What an event goes through, in this order."""
-
 _OUR_TOOL = re.compile(r"(?:mcp_{1,2})(?:plugin_ralph_)?ralph\w*?_{1,2}")
 _URL = re.compile(r"https?://[^\s\"'<>)\]]{1,2000}")
-_PLACES: Mapping[Action, frozenset[str]] = {
+_LOCATION_KEYS = {
     Action.READ: frozenset("file_path notebook_path path paths absolute_path include".split()),
     Action.SEARCH: frozenset("pattern query path paths glob include type dir_path file_path".split()),
     Action.FETCH: frozenset(["url"]),
@@ -192,34 +104,89 @@ _OUR_LOOP = re.compile(
     r"# Ralph loop: iteration \d.*?^## Assigned Task\n\n(?:\*\*[\w-]+\*\*: )?(?P<task>.*?)(?=^#{1,2} |\Z)",
     re.DOTALL | re.MULTILINE,
 )
-"""A prompt of `loop/prompt.py`, and what of it a person has said."""
+"""A prompt of `loop/prompt.py`, and what a person wrote of it."""
 
 
-def _each_text(event: Event, change_text: Callable[[str], str]) -> Event:
+def select_event(event: Event, rules: Rules) -> Event | None:
+    """Drop all but prompts, answers and finished tools; those that touch or show a file of `privacy.paths`, too."""
+    if event.happening not in _TOOL_EVENTS:
+        return event if event.happening in _WRITERS else None
+    if not rules.paths:
+        return event
+    names = (*event.files, *(change.path for change in event.changes))
+    texts = (outline(dict(event.parameters)), event.response, event.error)
+    return None if PrivatePaths(rules.paths).named_in(texts, names, event.cwd) else event
+
+
+def redact_event(event: Event, rules: Rules) -> Event:
+    """Remove private parts and secrets from every text."""
+    redactor = Redactor(rules.patterns, tolerant=True)
+    event = _map_event(event, redactor)
+    if redactor.astray and redactor.open:
+        # Opened in one text and closed in an earlier one: what is between them cannot be known.
+        event = _map_event(event, lambda _: "")
+
+    def redact_text(text: str) -> str:
+        return redact(remove_codes(text), rules.patterns).text
+
+    names = ("session", "at", "cwd", "agent", "tool", "call")
+    texts: dict[str, Any] = {name: redact_text(getattr(event, name)) for name in names}
+    texts["parameters"] = redact_members(event.parameters, rules.patterns)
+    return replace(event, **texts, files=tuple(map(redact_text, event.files)))
+
+
+def drop_injected(event: Event, _rules: Rules) -> Event:
+    """Do not take what we injected, or our own tools' answers, for something new."""
+    ours = _OUR_TOOL.match(event.tool) is not None
+    if event.action is Action.SHELL:
+        ours = any(program[0] == "ralph" for program in programs(_parameter(event, "command")))
+    return _map_event(replace(event, response="") if ours else event, without_injected)
+
+
+def keep_human_prompt(event: Event, _rules: Rules) -> Event | None:
+    """Drop a prompt that no person wrote, and what a host or our loop put around one."""
+    if event.happening is not Happening.USER_PROMPT_SUBMIT:
+        return event
+    prompt = human_prompt(event.prompt)
+    if of_our_loop := _OUR_LOOP.match(prompt):  # the run's snapshots have its prompt
+        prompt = human_prompt(of_our_loop["task"])
+    return replace(event, prompt=prompt) if prompt or not event.prompt.strip() else None
+
+
+def drop_results(event: Event, _rules: Rules) -> Event:
+    """Keep of reads, searches and fetches only the location."""
+    keys = _LOCATION_KEYS.get(event.action)
+    if keys is None:
+        return event
+    parameters = {key: value for key, value in event.parameters.items() if key in keys}
+    if event.action is Action.FETCH and "url" not in parameters:
+        url = _URL.search(_parameter(event, "prompt"))
+        parameters = {"url": url[0]} if url else {}
+    return replace(event, parameters=parameters, response="")
+
+
+STEPS: tuple[Callable[[Event, Rules], Event | None], ...] = (
+    select_event,
+    redact_event,
+    drop_injected,
+    keep_human_prompt,
+    drop_results,
+)
+"""What an event goes through, in this order."""
+
+
+def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
     """Apply a function to every text of an event, in the order of the payload."""
-    parameters = _members(map_texts(dict(event.parameters), change_text))
-    changes = tuple(
+    texts: dict[str, Any] = {"prompt": change_text(event.prompt)}
+    texts["parameters"] = map_texts(dict(event.parameters), change_text) or {}
+    texts["changes"] = tuple(
         FileEdit(change_text(change.path), change_text(change.before), change_text(change.after))
         for change in event.changes
     )
-    return replace(
-        event,
-        prompt=change_text(event.prompt),
-        parameters=parameters,
-        changes=changes,
-        response=change_text(event.response),
-        error=change_text(event.error),
-        message=change_text(event.message),
-        source=change_text(event.source),
-        reason=change_text(event.reason),
-    )
+    for name in ("response", "error", "message", "source", "reason"):
+        texts[name] = change_text(getattr(event, name))
+    return replace(event, **texts)
 
-
-def _members(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
-# --- our own words ------------------------------------------------------------------------------
 
 _BREAK = r"(?:\r?\n|(?:\\r)?\\n)"
 _OPENING = re.compile(rf"[^\n`]{{0,600}}?{_BREAK}(?P<fence>`{{3,}})")
@@ -227,24 +194,17 @@ _NOTE_LINE = re.compile(rf"(?:^|(?<=\n)){re.escape(NOTE)}[^\n]*(?:\n|\Z)")
 
 
 def without_injected(text: str) -> str:
-    """The text without the blocks that we put there, whole or torn; the rest stays."""
+    """Remove the blocks that we injected; one that was cut off ends with its line, or with the text."""
     if NOTE not in text:
         return text
     pieces, at = [], 0
     while (start := text.find(INJECTED, at)) >= 0:
         pieces.append(text[at:start])
-        at = _block_end(text, start)
+        opening = _OPENING.match(text, start)
+        end = rf"{_BREAK}{opening['fence']}(?!`){_BREAK}?" if opening else r"\n"
+        closing = re.compile(end).search(text, opening.end() if opening else start)
+        at = closing.end() if closing else len(text)
     return _NOTE_LINE.sub("", "".join([*pieces, text[at:]]))
-
-
-def _block_end(text: str, start: int) -> int:
-    """Where a block ends: behind its fence and that line, or at the end of a text that was cut before."""
-    opening = _OPENING.match(text, start)
-    if opening is None:
-        line = text.find("\n", start)
-        return line + 1 if line >= 0 else len(text)
-    closing = re.compile(rf"{_BREAK}{opening['fence']}(?!`){_BREAK}?").search(text, opening.end())
-    return closing.end() if closing else len(text)
 
 
 # --- the kind of an event -----------------------------------------------------------------------
@@ -277,7 +237,7 @@ _PLAIN_FAILURE = r"""(?mx)
     |^error:[ ](?:failed|could[ ]not|cannot|unable)\b|^ERROR:[ ](?:Could[ ]not|Failed|No[ ]matching)
     |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\):
 """
-"""What also other commands say only when they fail."""
+"""What other commands print only when they fail."""
 _VIEWERS = frozenset(
     """cat bat less more head tail grep rg ag sed awk jq yq echo printf ls find fd tree diff git gh journalctl docker
     kubectl wc sort uniq cut strings xxd curl wget history man""".split()
@@ -285,19 +245,19 @@ _VIEWERS = frozenset(
 
 
 def failure_line(output: str, *, check: bool = True) -> str:
-    """The first line with which an output says that something failed, or ""."""
+    """Return the first line of an output that reports a failure, or ""."""
     text = output if len(output) <= 2 * _REACH else f"{output[:_REACH]}\n{output[-_REACH:]}"
-    found = re.compile(_FAILURE if check else _PLAIN_FAILURE).search(text)
-    if found is None:
+    match = re.compile(_FAILURE if check else _PLAIN_FAILURE).search(text)
+    if match is None:
         return ""
-    start = text.rfind("\n", 0, found.start()) + 1
-    end = text.find("\n", found.end())
+    start = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
     return text[start : end if end >= 0 else len(text)].strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The kind of an event, what was checked, and the line that says what went wrong."""
+    """The kind of an event, what was checked, and the line that reports a failure."""
 
     kind: ObservationKind
     check: CommandCheck | None = None
@@ -305,161 +265,128 @@ class Verdict:
 
 
 def verdict(event: Event) -> Verdict:
-    """What an event was."""
-    if event.happening in (Happening.USER_PROMPT_SUBMIT, Happening.STOP, Happening.SUBAGENT_STOP):
+    """Classify an event."""
+    if event.happening in _WRITERS:
         return Verdict(ObservationKind.NOTE)
-    command = event.parameters.get("command")
-    checking = check_of(command) if event.action is Action.SHELL and isinstance(command, str) else None
+    command = _parameter(event, "command") if event.action is Action.SHELL else ""
+    checking = check_of(command)
     check = checking.kind if checking else None
     output = event.error or event.response
     if event.failed or event.exit_code:
         return Verdict(ObservationKind.ERROR, check, failure_line(output) if check else "")
     background = any(event.parameters.get(key) is True for key in ("run_in_background", "is_background"))
-    if event.action is not Action.SHELL or not isinstance(command, str) or background:
+    if not command or background:
         return Verdict(ObservationKind.TOOL_USE)
     if checking is None:
-        views = any(program[0] in _VIEWERS for program in programs(command))  # its output was written before
-        line = "" if event.exit_code == 0 or views else failure_line(output, check=False)
-        return Verdict(ObservationKind.ERROR if line else ObservationKind.TOOL_USE, None, line)
-    line = "" if event.exit_code == 0 and checking.last else failure_line(output)
-    return Verdict(ObservationKind.ERROR if line else ObservationKind.SUCCESS, check, line)
+        passed, is_sure = ObservationKind.TOOL_USE, any(program[0] in _VIEWERS for program in programs(command))
+    else:
+        passed, is_sure = ObservationKind.SUCCESS, False
+    # An exit code counts if it is the check's own; a viewer shows what was written before.
+    is_sure = is_sure or (event.exit_code == 0 and (checking is None or checking.last))
+    line = "" if is_sure else failure_line(output, check=checking is not None)
+    return Verdict(ObservationKind.ERROR if line else passed, check, line)
 
 
 # --- the record ---------------------------------------------------------------------------------
 
-_TITLE = 120
-_COMMAND = 1_000
-_ERROR = 200
-_ASKED = 800
-_DIFF = 1_200
+_TITLE, _COMMAND, _ERROR, _REQUEST, _DIFF = 120, 1_000, 200, 800, 1_200
 _SUBJECTS = ("description", "query", "skill", "subject", "title", "name", "url", "pattern", "file_path", "path")
 """What a call is about, the best first."""
 
 
-def record_of(event: Event, patterns: Sequence[str] = ()) -> Record | None:
-    """The observation of a redacted event, or None when nothing is left of it."""
-    result = verdict(event)
-    title, asked, told = _title_and_texts(event)
-    if not (asked.strip() or told.strip()) or not title:
+def _make_record(event: Event, patterns: Sequence[str]) -> Record | None:
+    """Return the observation of a redacted event, or None when nothing remains of it."""
+    title, request, result = _render(event)
+    if not (request.strip() or result.strip()) or not title:
         return None
-    asked, told = (redact(squeeze(part), patterns).text.strip("\n") for part in (asked, told))
-    asked = trim(asked, _ASKED if told else LIMIT)
-    text = redact(f"{asked}\n{trim(told, LIMIT - len(asked) - 1)}".strip("\n"), patterns).text
-    title = redact(first_line(title, _TITLE), patterns).text
+    outcome = verdict(event)
+    request, result = (redact(squeeze(part), patterns).text.strip("\n") for part in (request, result))
+    request = trim(request, _REQUEST if result else LIMIT)
+    text = redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns).text
+    error = outcome.line or event.error or event.response if outcome.kind is ObservationKind.ERROR else ""
     extra = {
-        key: redact(value, patterns).text if isinstance(value, str) else value
-        for key, value in _extra(event, result).items()
-        if value not in ("", None)
+        "tool": event.tool,
+        "command": trim(_parameter(event, "command"), _COMMAND) if event.action is Action.SHELL else "",
+        "check": outcome.check.value if outcome.check else "",
+        "exit_code": event.exit_code,
+        "error": first_line(error, _ERROR),
+        "agent_id": event.agent,
     }
-    moment = when(event.at)
-    origin = Origin(
-        by=_BY.get(event.happening, "tool"),
-        session=event.session,
-        agent=event.host,
-        files=tuple(path for path in event.files if path),
-    )
+    moment = parse_time(event.at)
     record = Record(
         id="",
-        kind=result.kind,
+        kind=outcome.kind,
         text=trim(text),
         family=Family.OBSERVATION,
-        title=title,
+        title=redact(first_line(title, _TITLE), patterns).text,
         status=Status.RAW,
         scope=Scope.SESSION,
-        origin=origin,
+        origin=Origin(
+            by=_WRITERS.get(event.happening, "tool"),
+            session=event.session,
+            agent=event.host,
+            files=tuple(filter(None, event.files)),
+        ),
         created_at=event.at if moment is not None else "",
-        extra=extra,
+        extra={
+            key: redact(value, patterns).text if isinstance(value, str) else value
+            for key, value in extra.items()
+            if value not in ("", None)
+        },
     )
-    stored = sorted((key, str(value)) for key, value in extra.items())
-    parts = (record.created_at, event.call, origin, record.kind.value, record.title, record.text, stored)
+    stored = sorted((key, str(value)) for key, value in record.extra.items())
+    parts = (record.created_at, event.call, record.origin, record.kind.value, record.title, record.text, stored)
     digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
     return replace(record, id=f"obs-{max(0, int(moment.timestamp())) if moment else 0}-{digest[:6]}")
 
 
-_BY = {
-    Happening.USER_PROMPT_SUBMIT: "human",
-    Happening.STOP: "agent",
-    Happening.SUBAGENT_STOP: "agent",
-}
-
-
-def when(at: str) -> datetime | None:
-    """The moment that a timestamp means, or None."""
-    try:
-        moment = datetime.fromisoformat(at)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _extra(event: Event, result: Verdict) -> Mapping[str, object]:
-    """What later readers ask for by name."""
-    command = _parameter(event, "command") if event.action is Action.SHELL else ""
-    error = ""
-    if result.kind is ObservationKind.ERROR:
-        error = first_line(result.line or event.error or event.response, _ERROR)
-    return {
-        "tool": event.tool,
-        "command": trim(command, _COMMAND),
-        "check": result.check.value if result.check else "",
-        "exit_code": event.exit_code,
-        "error": error,
-        "agent_id": event.agent,
-    }
-
-
-# --- words --------------------------------------------------------------------------------------
-
-
-def _title_and_texts(event: Event) -> tuple[str, str, str]:
-    """The title, what was asked, and what came of it."""
-    if event.happening is Happening.USER_PROMPT_SUBMIT:
-        return "prompt", event.prompt, ""
-    if event.happening in (Happening.STOP, Happening.SUBAGENT_STOP):
-        return "answer", event.message, ""
+def _render(event: Event) -> tuple[str, str, str]:
+    """Return the title, what was requested, and the result."""
+    if event.happening in _WRITERS:
+        is_prompt = event.happening is Happening.USER_PROMPT_SUBMIT
+        return ("prompt", event.prompt, "") if is_prompt else ("answer", event.message, "")
     tool = first_line(event.tool, 100)
     code = f"exit code {event.exit_code}" if event.exit_code is not None else ""
-    told = "\n".join(dict.fromkeys(part for part in (code, event.error, event.response) if part))
-    places = "\n".join(event.files) or _listed(event.parameters)
+    result = "\n".join(dict.fromkeys(part for part in (code, event.error, event.response) if part))
     if event.action is Action.SHELL:
-        said, description = _parameter(event, "command"), _parameter(event, "description")
-        asked = [f"$ {said}" if said else "", f"# {description}" if description else ""]
-        return f"{tool}: {first_line(said, _TITLE)}" if said else tool, "\n".join(filter(None, asked)), told
-    if event.action is Action.CHANGE:
-        return f"{tool} {', '.join(event.files[:3])}".strip(), places, _diff(event.changes, told)
-    if event.action is Action.READ:
-        return f"{tool} {', '.join(event.files[:3])}".strip(), places, told
+        command, description = _parameter(event, "command"), _parameter(event, "description")
+        lines = [f"$ {command}" if command else "", f"# {description}" if description else ""]
+        title = f"{tool}: {first_line(command, _TITLE)}" if command else tool
+        return title, "\n".join(filter(None, lines)), result
+    parameters = "\n".join(
+        f"{key}: {outline(value)}" for key, value in event.parameters.items() if value not in (None, "", [], {})
+    )
+    if event.action in (Action.CHANGE, Action.READ):
+        difference = _diff(event.changes) if event.action is Action.CHANGE else ""
+        result = "\n".join(filter(None, (difference, result)))
+        return f"{tool} {', '.join(event.files[:3])}".strip(), "\n".join(event.files) or parameters, result
     subject = next(filter(None, (_parameter(event, key) for key in _SUBJECTS)), "")
-    return f"{tool}: {first_line(subject, _TITLE)}" if subject else tool, _listed(event.parameters), told
+    return f"{tool}: {first_line(subject, _TITLE)}" if subject else tool, parameters, result
 
 
 def _parameter(event: Event, key: str) -> str:
-    found = event.parameters.get(key)
-    return found if isinstance(found, str) else ""
+    value = event.parameters.get(key)
+    return value if isinstance(value, str) else ""
 
 
-def _listed(parameters: Mapping[str, object]) -> str:
-    return "\n".join(f"{key}: {outline(value)}" for key, value in parameters.items() if value not in (None, "", [], {}))
-
-
-def _diff(changes: Sequence[FileEdit], told: str) -> str:
-    """The lines that differ, short: where the change was made is known from the file."""
+def _diff(changes: Sequence[FileEdit]) -> str:
+    """Return the lines that differ; the files are named if they are several."""
     several = len({change.path for change in changes}) > 1
-    lines = [line for change in changes for line in (*([change.path] if several else []), *_differing(change))]
-    return "\n".join(part for part in (trim("\n".join(lines), _DIFF), told) if part)
+    lines: list[str] = []
+    for change in changes:
+        before, after = change.before.split("\n"), change.after.split("\n")
+        start = _count_equal(before, after)
+        before, after = before[start:], after[start:]
+        end = _count_equal(before[::-1], after[::-1])
+        lines += [change.path] if several else []
+        lines += [f"- {line}" for line in before[: len(before) - end] if line.strip()]
+        lines += [f"+ {line}" for line in after[: len(after) - end] if line.strip()]
+    return trim("\n".join(lines), _DIFF)
 
 
-def _differing(change: FileEdit) -> Iterator[str]:
-    before, after = change.before.split("\n"), change.after.split("\n")
-    same = 0
-    while same < min(len(before), len(after)) and before[same] == after[same]:
-        same += 1
-    before, after = before[same:], after[same:]
-    while before and after and before[-1] == after[-1]:
-        before.pop()
-        after.pop()
-    yield from (f"- {line}" for line in before if line.strip())
-    yield from (f"+ {line}" for line in after if line.strip())
+def _count_equal(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 # --- short texts --------------------------------------------------------------------------------
@@ -472,7 +399,7 @@ _FEWEST_REPEATS = 3
 
 
 def trim(text: str, limit: int = LIMIT) -> str:
-    """The text when it is at most `limit` characters, else its head and tail around a note."""
+    """Shorten a text to its head and tail around a note."""
     if len(text) <= limit:
         return text
     room = limit - _NOTE_ROOM
@@ -493,27 +420,27 @@ def trim(text: str, limit: int = LIMIT) -> str:
 
 
 def first_line(text: str, limit: int) -> str:
-    """The first line that says something, cut to `limit` characters."""
+    """Return the first line that is not blank, cut to `limit` characters."""
     line = next((line for line in text.splitlines() if line.strip()), "")
     line = " ".join(line.split())
     return line if len(line) <= limit else line[: _outside_marker(line, limit - 3, last=False)].rstrip() + "..."
 
 
 def squeeze(text: str) -> str:
-    """The text with each line that repeats itself said once, and how often."""
-    said: list[str] = []
+    """Write a line that repeats itself once, and how often."""
+    lines: list[str] = []
     for line, group in groupby(text.split("\n")):
         times = sum(1 for _ in group)
         note = f"[the line above, {times - 1:,} more times]"
         if times >= _FEWEST_REPEATS and (times - 1) * (len(line) + 1) > len(note) + 1:
-            said += [line, note]
+            lines += [line, note]
         else:
-            said += [line] * times
-    return "\n".join(said)
+            lines += [line] * times
+    return "\n".join(lines)
 
 
 def _outside_marker(text: str, at: int, *, last: bool) -> int:
-    """A place to cut that is in no marker: in front of it, or behind it."""
+    """Move a position out of a marker: in front of it, or behind it."""
     for marker in re.compile(MARKER).finditer(text, max(0, at - 64), at + 64):
         if marker.start() < at < marker.end():
             return marker.end() if last else marker.start()

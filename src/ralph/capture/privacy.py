@@ -1,24 +1,23 @@
 r"""Keep private text off the disk: cut `<private>` parts, redact secrets, hide files of `privacy.paths`.
 
-`redact` is for one text: private parts go without a trace, a secret leaves `[redacted: kind]`; redacting twice
-changes nothing more. `Redactor` is for the texts of one event in their order, because a private part that one text
-opens hides the texts after it. `redact_payload` is what hooks store of a host's JSON. Hooks load this module, so it
-imports nothing heavy, and bounds the work for one event.
+`redact` is for one text, `Redactor` for the texts of one event in their order, because a private part that one text
+opens hides the texts after it, `redact_payload` for a host's JSON, `clean_*` for what a person adds: there a secret is
+refused. Hooks load this module, so it imports nothing heavy and bounds the work for one event.
 """
 
 import re
 from itertools import islice
 
+from ralph.capture import invisible_characters
 from ralph.capture.assignments import secret_name
 from ralph.capture.invisible_characters import fold, lower, may_have_splitters, remove_codes, view_text
 from ralph.capture.secret_rules import needs_rules, token_prefixes
 from ralph.capture.secrets import FoundSecret, find_secrets, replace_spans
+from ralph.errors import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from ralph.capture.invisible_characters import View
 
 __all__ = ["Clean", "FoundSecret", "Redactor", "find_secrets", "redact"]
 
@@ -28,33 +27,21 @@ class Clean:
 
     __slots__ = ("findings", "private", "text")
 
-    def __init__(self, text: str, findings: tuple[FoundSecret, ...], private: int) -> None:
+    def __init__(self, text: str, findings: tuple[FoundSecret, ...] = (), private: int = 0) -> None:
         self.text = text
         self.findings = findings
         self.private = private
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Clean) and self._members() == other._members()
-
-    def __hash__(self) -> int:
-        return hash(self._members())
-
-    def _members(self) -> tuple[object, ...]:
-        return self.text, self.findings, self.private
-
 
 def redact(text: str, patterns: "Sequence[str]" = ()) -> Clean:
     """Return the text without private parts, each secret replaced by its kind; `patterns` are the user's own."""
-    stripped, private = strip_private(text)
-    findings = find_secrets(stripped, patterns)
-    result = replace_spans(stripped, [(finding.start, finding.end, finding.kind) for finding in findings])
-    for _ in range(16 if findings else 0):
-        again, more = strip_private(result)
-        if again == result:
-            break
-        # A replaced secret made a tag short enough to be one.
-        private, result = private + more, redact(again, patterns).text
-    return Clean(result, findings, private)
+    public, private = strip_private(text)
+    findings = find_secrets(public, patterns)
+    result = replace_spans(public, [(finding.start, finding.end, finding.kind) for finding in findings])
+    again, more = strip_private(result) if findings else (result, 0)
+    if again != result:  # a replaced secret made a tag short enough to be one
+        result = redact(again, patterns).text
+    return Clean(result, findings, private + more)
 
 
 # --- private parts ------------------------------------------------------------------------------
@@ -70,54 +57,65 @@ _TAG_LENGTH, _BEFORE_WORD = 600, 260
 """A `<private` with no `>` for so long is not a tag; no spelling before the word is longer."""
 _MOST_TAGS, MOST_OPEN = 20_000, 8
 """Nobody hides so many parts, or opens so many at once: what follows is private."""
-_LONGEST_SPLIT = 2_000_000
-
-
-class PublicText:
-    """A text without its private parts.
-
-    `count` parts were cut out, `open` are still open at its end; `astray`: one was closed that nothing had opened.
-    """
-
-    __slots__ = ("astray", "count", "open", "text")
-
-    def __init__(self, text: str, count: int, still_open: int, astray: bool) -> None:
-        self.text = text
-        self.count = count
-        self.open = still_open
-        self.astray = astray
 
 
 def strip_private(text: str) -> tuple[str, int]:
     """Return the text without its private parts and their number; an unclosed part goes to the end."""
-    public = cut_private_parts(text)
-    return public.text, public.count
+    return _cut_private_parts(text)[:2]
 
 
-def cut_private_parts(text: str, still_open: int = 0, *, wary: bool = False) -> PublicText:
-    """Cut the private parts out of a text before which `still_open` parts were open.
+def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> tuple[str, int, int, bool]:
+    """Cut the private parts out of a text before which `depth` parts were open.
 
-    A closing tag without an opening one is removed; if `wary`, all text before it as well, because the opening tag
-    may be in a text of which only the host knows that it came first.
+    Return the rest, the number of parts, how many are still open, and whether one was closed that nothing had opened.
+    Such a closing tag is removed; if `wary`, all text before it as well, because the opening tag may be in a text of
+    which only the host knows that it came first.
     """
+    tags = _find_tags(text, _MOST_TAGS + 1)
+    if not tags:
+        return ("" if depth else text), 0, depth, False
+    pieces: list[str] = []
+    count = at = 0
+    astray = False
+    for number, (start, end, closes, is_empty) in enumerate(tags):
+        if depth == 0:
+            pieces.append(text[at:start])
+        at = end
+        if number == _MOST_TAGS:
+            return "".join(pieces), count + 1, MOST_OPEN, astray
+        if closes:
+            astray = astray or depth == 0
+            if depth == 0 and wary:
+                count += any(pieces)
+                pieces.clear()
+            depth = max(0, depth - 1)
+        elif not is_empty or any(tag[2] for tag in tags[number + 1 : number + 2]):
+            count += depth == 0
+            depth += 1
+    if depth == 0:
+        pieces.append(text[at:])
+    rest, depth = "".join(pieces), min(depth, MOST_OPEN)
+    # Cutting may have joined the halves of a tag: nobody writes that by accident, so the rest is private too.
+    joined = _find_tags(rest, 1) if len(pieces) > 1 else []
+    return (rest[: joined[0][0]], count + 1, MOST_OPEN, astray) if joined else (rest, count, depth, astray)
+
+
+def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
+    """Return the first tags of a text: start, end, whether it closes a part, whether it ends with a slash."""
     view = view_text(text)
     folded = fold(view.text if view else text)
-    if "private" not in lower(folded):
-        return PublicText("" if still_open else text, 0, still_open, False)
-    pieces, state = _outside_parts(text, folded, view, still_open, wary)
-    joined = "".join(pieces)
-    if len(pieces) < 2:
-        return PublicText(joined, *state)
-    # Cutting may have joined the halves of a tag: nobody writes that by accident, so the rest is private too.
-    view = view_text(joined)
-    tag = next(_find_tags(fold(view.text if view else joined)), None)
-    if tag is None:
-        return PublicText(joined, *state)
-    start = view.locate(*tag.span())[0] if view else tag.start()
-    return PublicText(joined[:start], state[0] + 1, MOST_OPEN, state[2])
+    spans = islice(_match_tags(folded), most)
+    return [
+        (
+            *(view.locate(*tag.span()) if view else tag.span()),
+            bool(tag["close"]),
+            (tag["rest"] or "").rstrip()[-1:] == "/",
+        )
+        for tag in spans
+    ]
 
 
-def _find_tags(text: str) -> "Iterator[re.Match[str]]":
+def _match_tags(text: str) -> "Iterator[re.Match[str]]":
     """Yield the tags of a folded text; each is searched around its word."""
     lowered, at = lower(text), 0
     word = lowered.find("private")
@@ -130,69 +128,21 @@ def _find_tags(text: str) -> "Iterator[re.Match[str]]":
         word = lowered.find("private", at)
 
 
-def _outside_parts(
-    text: str, folded: str, view: "View | None", depth: int, wary: bool
-) -> tuple[list[str], tuple[int, int, bool]]:
-    """Return the pieces outside of private parts; the number of outermost parts, those still open, any stray end."""
-    pieces: list[str] = []
-    count = at = 0
-    astray = False
-    tags = list(islice(_find_tags(folded), _MOST_TAGS + 1))
-    for number, tag in enumerate(tags):
-        start, end = view.locate(*tag.span()) if view else tag.span()
-        if depth == 0:
-            pieces.append(text[at:start])
-        at = end
-        if number == _MOST_TAGS:
-            return pieces, (count + 1, MOST_OPEN, astray)
-        if tag["close"]:
-            astray = astray or depth == 0
-            if depth == 0 and wary:
-                count += any(pieces)
-                pieces.clear()
-            depth = max(0, depth - 1)
-        elif not (tag["rest"] or "").rstrip().endswith("/") or any(
-            after["close"] for after in tags[number + 1 : number + 2]
-        ):
-            count += depth == 0
-            depth += 1
-    if depth == 0:
-        pieces.append(text[at:])
-    return pieces, (count, min(depth, MOST_OPEN), astray)
-
-
-def _may_have_tags(text: str) -> bool:
-    if len(text) > _LONGEST_SPLIT and may_have_splitters(text):
-        return True
-    view = view_text(text)
-    return "private" in lower(fold(view.text if view else text))
-
-
-def _tags_only(text: str) -> str:
-    """Return the tags of a text that is dropped: they may still open or close a part."""
-    view = view_text(text)
-    tags = list(islice(_find_tags(fold(view.text if view else text)), _MOST_TAGS + 1))
-    if len(tags) > _MOST_TAGS:
-        return "<private>" * MOST_OPEN
-    return "".join("</private>" if tag["close"] else "<private>" for tag in tags)
-
-
-def has_private_parts(text: str) -> bool:
+def _has_private_parts(text: str) -> bool:
     """Check whether a file has private parts or a private key: a piece of it may come from inside of one."""
-    return "PRIVATE KEY" in text or strip_private(remove_codes(text))[0] != remove_codes(text)
+    text = remove_codes(text)
+    return "PRIVATE KEY" in text or strip_private(text)[0] != text
 
 
 # --- the texts of one event ---------------------------------------------------------------------
 
-WINDOW, _EDGE = 64_000, 8_000
+_WINDOW, _EDGE = 64_000, 8_000
 """Of a very long text this much of either end is searched; what is at the inner edges is dropped."""
 _LONGEST = 1_000_000
 """So much of either end is searched for private parts."""
 _MOST_CHARACTERS, _MOST_TEXTS = 320_000, 12_000
 """What the rules search in one event: about 2 seconds in the worst case."""
 _PATTERN_WINDOW = 160_000
-DEEPEST = 24
-"""Nesting of members: no honest payload goes deeper."""
 _PATCH_LINE = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 
 
@@ -214,7 +164,7 @@ class Redactor:
         self.astray = False
         self._characters, self._texts = _MOST_CHARACTERS, _MOST_TEXTS
 
-    def __call__(self, text: str, window: int = WINDOW) -> str:
+    def __call__(self, text: str, window: int = _WINDOW) -> str:
         """Return the text as it may be stored; of one longer than two windows only its ends."""
         if self.open >= MOST_OPEN or self._characters <= 0 or self._texts <= 0:
             return ""
@@ -224,12 +174,18 @@ class Redactor:
         if not self.open and not self.patterns and len(text) <= 2 * window and check and not needs_rules(text):
             self._characters -= len(text) // 8
             return text
-        text, lost = _shorten_enormous(text)
-        public = cut_private_parts(text, self.open, wary=True)
-        self.open, self.astray = MOST_OPEN if lost else public.open, self.astray or public.astray
-        if public.astray and not self.tolerant:
+        lost = False
+        if len(text) > 2 * _LONGEST:
+            middle = text[_LONGEST - _EDGE : _EDGE - _LONGEST]
+            # A tag may be in what is dropped: then the rest is private.
+            lost = may_have_splitters(middle) or "private" in lower(fold(middle))
+            note = f"\n[... {len(text) - 2 * _LONGEST:,} characters left out ...]\n"
+            text = text[:_LONGEST] + ("" if lost else note + text[-_LONGEST:])
+        text, _, still_open, astray = _cut_private_parts(text, self.open, wary=True)
+        self.open, self.astray = MOST_OPEN if lost else still_open, self.astray or astray
+        if astray and not self.tolerant:
             raise AstrayTag
-        text, window = public.text, max(window, _PATTERN_WINDOW) if self.patterns else window
+        window = max(window, _PATTERN_WINDOW) if self.patterns else window
         self._characters -= min(len(text), 2 * window)
         if len(text) <= 2 * window:
             return self._without_secrets(text)
@@ -239,22 +195,12 @@ class Redactor:
 
     def _without_secrets(self, text: str) -> str:
         """Redact the text as it came, for a code may precede a secret directly, and again as it is stored."""
-        redacted = redact_patch(text, self.patterns)
+        redacted = _redact_patch(text, self.patterns)
         stored = remove_codes(redacted)
-        return redacted if stored == redacted else redact_patch(stored, self.patterns)
+        return redacted if stored == redacted else _redact_patch(stored, self.patterns)
 
 
-def _shorten_enormous(text: str) -> tuple[str, bool]:
-    """Return the ends of an enormous text; only the first, and True, when a tag could be in what is dropped."""
-    if len(text) <= 2 * _LONGEST:
-        return text, False
-    if _may_have_tags(text[_LONGEST - _EDGE : _EDGE - _LONGEST]):
-        return text[:_LONGEST], True
-    note = f"\n[... {len(text) - 2 * _LONGEST:,} characters left out ...]\n"
-    return text[:_LONGEST] + note + text[-_LONGEST:], False
-
-
-def redact_patch(text: str, patterns: "Sequence[str]" = ()) -> str:
+def _redact_patch(text: str, patterns: "Sequence[str]") -> str:
     """Redact a text, also as it is without the `-` of a patch: `-ghp_...` is a token that was removed."""
     text = redact(text, patterns).text
     unsigned = re.compile(_PATCH_LINE).sub(" ", text) if "-" in text and token_prefixes(text) else text
@@ -263,74 +209,45 @@ def redact_patch(text: str, patterns: "Sequence[str]" = ()) -> str:
     return replace_spans(text, [(each.start, each.end, each.kind) for each in find_secrets(unsigned, patterns)])
 
 
-class _Gap:
-    """Members of a long list or object that were dropped: how many, and the tags among them."""
+# --- JSON values ---------------------------------------------------------------------------------
 
-    __slots__ = ("count", "tags")
-
-    def __init__(self, members: "Sequence[object]") -> None:
-        self.count = len(members)
-        # Blank lines, more than a tag may contain, so that the joined texts make no new tag.
-        self.tags = _tags_only(("\n" * 9).join(_texts(members)))
-
-    def __str__(self) -> str:
-        return f"[... {self.count:,} left out ...]"
+_DEEPEST, _WIDEST, _MOST_MEMBERS = 24, 1_000, 8_000
+"""Nesting, members of one list or object, and members of a value: no honest payload has more."""
 
 
-_MOST_MEMBERS = 8_000
-_WIDTHS = (4_000, 1_200, 400, 120, 40, 16, 8, 4, 2)
+def map_texts(value: object, change: "Callable[[str], str]") -> object:
+    """Apply a function to each text of a value, names of members too, in their order.
 
-
-def map_texts(value: object, change: "Callable[[str], str]", depth: int = 0) -> object:
-    """Apply a function to each text of a value, names of members too; what is nested too deep is dropped.
-
-    Of too many members the middle of each long list is dropped; only the tags there are passed on.
+    What is nested too deep, and all after too many members, is dropped. Of a long list the middle is dropped; only the
+    tags there are passed on, because they may open or close a part.
     """
-    if _has_more_members(value, _MOST_MEMBERS):
-        shorter = (_shorten_lists(value, width, depth) for width in _WIDTHS)
-        value = next((each for each in shorter if not _has_more_members(each, _MOST_MEMBERS)), None)
-    return _map_texts(value, change, depth)
+    room = _MOST_MEMBERS
 
+    def visit(value: object, depth: int) -> object:
+        nonlocal room
+        if isinstance(value, str):
+            return change(value)
+        if not isinstance(value, dict | list | tuple) or depth >= _DEEPEST:
+            return None if isinstance(value, dict | list | tuple) else value
+        is_object, result = isinstance(value, dict), list[tuple[str, object]]()
+        members: list[tuple[object, object]] = list(value.items() if isinstance(value, dict) else enumerate(value))
+        half = _WIDEST // 2 if len(members) > _WIDEST else len(members)
+        for number, (key, inner) in enumerate([*members[:half], *members[max(half, len(members) - half) :]]):
+            if number == half:
+                gap = members[half : len(members) - half]
+                # Blank lines, more than a tag may contain, so that the joined texts make no new tag.
+                tags = _find_tags(("\n" * 9).join(_texts(gap)), _MOST_TAGS + 1)
+                change("".join("</private>" if tag[2] else "<private>" for tag in tags))
+                note = f"[... {len(gap):,} left out ...]"
+                result.append((note, note))
+            room -= 1
+            if room < 0:
+                break
+            name = change(str(key)) if is_object else ""
+            result.append((name, visit(inner, depth + 1)))
+        return dict(result) if is_object else [inner for _, inner in result]
 
-def _map_texts(value: object, change: "Callable[[str], str]", depth: int) -> object:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, _Gap):
-        change(value.tags)
-        return str(value)
-    if depth >= DEEPEST:
-        return None
-    if isinstance(value, dict):
-        return {change(str(key)): _map_texts(inner, change, depth + 1) for key, inner in value.items()}
-    return [_map_texts(inner, change, depth + 1) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def _has_more_members(value: object, most: int) -> bool:
-    room, waiting = most, [value]
-    while waiting and room >= 0:
-        inner = waiting.pop()
-        if isinstance(inner, dict | list | tuple):
-            room -= len(inner)
-            waiting.extend(inner.values() if isinstance(inner, dict) else inner)
-    return room < 0
-
-
-def _shorten_lists(value: object, width: int, depth: int) -> object:
-    """Keep the first and the last members of each list and object that has more than `width`."""
-    if depth >= DEEPEST or not isinstance(value, dict | list | tuple):
-        return value
-    members = list(value.items() if isinstance(value, dict) else value)
-    first = last = len(members)
-    if len(members) > width:
-        first, last = width - width // 2, len(members) - width // 2
-    gap = _Gap(members[first:last])
-    if isinstance(value, dict):
-        shorter = {key: _shorten_lists(inner, width, depth + 1) for key, inner in members[:first]}
-        shorter.update({str(gap): gap} if gap.count else {})
-        shorter.update((key, _shorten_lists(inner, width, depth + 1)) for key, inner in members[last:])
-        return shorter
-    ends = [_shorten_lists(inner, width, depth + 1) for inner in members[:first] + members[last:]]
-    return [*ends[:first], gap, *ends[first:]] if gap.count else ends
+    return visit(value, 0)
 
 
 def _texts(value: object) -> "Iterator[str]":
@@ -340,8 +257,6 @@ def _texts(value: object) -> "Iterator[str]":
         inner = waiting.pop()
         if isinstance(inner, str):
             yield inner
-        elif isinstance(inner, _Gap):
-            yield inner.tags
         elif isinstance(inner, dict):
             waiting.extend(part for item in reversed(inner.items()) for part in reversed(item))
         elif isinstance(inner, list | tuple):
@@ -360,13 +275,11 @@ def redact_members(value: object, patterns: "Sequence[str]" = (), key: str = "")
         return [redact_members(inner, patterns, key) for inner in value]
     if not key or value is None or isinstance(value, bool) or value == key:
         return value
-    found = [each for each in find_secrets(f'"{key}": "{value}"', patterns) if each.end > len(key) + 5]
-    return f"[redacted: {found[0].kind}]" if found else value
+    findings = [each for each in find_secrets(f'"{key}": "{value}"', patterns) if each.end > len(key) + 5]
+    return f"[redacted: {findings[0].kind}]" if findings else value
 
 
-# --- the payload of a hook ----------------------------------------------------------------------
-
-LONGEST_TEXT = 12_000
+_LONGEST_TEXT = 12_000
 """Characters of one text: several times what an observation keeps, so that its outcome can still be judged."""
 _LARGEST_LINE = 96 * 1024
 _PAYLOAD_WINDOW = 16_000
@@ -380,7 +293,7 @@ def redact_payload(payload: "dict[str, object]", patterns: "Sequence[str]" = ())
     """
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
-    result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), LONGEST_TEXT))
+    result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _LONGEST_TEXT))
     if redactor.astray and redactor.open:
         # Opened in one text and closed in an earlier one: nobody can say what is between them.
         names = ("session_id", "cwd", "hook_event_name", "tool_name")
@@ -412,9 +325,9 @@ def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
         lines = [line for hunk in hunks for line in _list(hunk.get("lines")) if isinstance(line, str)]
         edits += [answer["originalFile"], "\n".join(line[1:] for line in lines)]
         answer = {name: value for name, value in answer.items() if name != "originalFile"}
-    if any(has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches):
+    if any(_has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches):
         parameters = {"input": "\n".join(line for patch in patches for line in patch.split("\n") if line[:4] == "*** ")}
-    elif any(map(has_private_parts, _texts(edits))):
+    elif any(map(_has_private_parts, _texts(edits))):
         parameters = {name: value for name, value in parameters.items() if name not in _EDITS}
         flags = ("filePath", "interrupted", "isError", "is_error")
         answer = {name: value for name, value in answer.items() if name in flags} if isinstance(answer, dict) else ""
@@ -449,11 +362,9 @@ class PrivatePaths:
             glob = expanduser(each.strip()).lower().removeprefix("./").rstrip("/").removesuffix("/**")
             if glob:
                 target = anywhere if glob.startswith("**/") or "/" not in glob else rooted
-                target.append(translate(glob.removeprefix("**/")))
-        free = "|".join(glob.removesuffix(r"\Z").removesuffix(r"\z") for glob in anywhere)
-        # Folders and files in a row anywhere in a path: asking for each row would take a thousand times as long.
-        self._anywhere = re.compile(rf"(?:^|/)(?:{free})(?=/|\Z)" if free else r"(?!)")
-        self._rooted = re.compile("|".join(rooted) or r"(?!)")
+                target.append(translate(glob.removeprefix("**/")).removesuffix(r"\Z").removesuffix(r"\z"))
+        self._anywhere = re.compile(rf"(?:^|/)(?:{'|'.join(anywhere)})(?=/|\Z)" if anywhere else r"(?!)")
+        self._rooted = re.compile(rf"(?:{'|'.join(rooted)})(?=/|\Z)" if rooted else r"(?!)")
 
     def match(self, name: str, folder: str) -> bool:
         """Check whether a name is that of a private file, or of something in a private folder."""
@@ -461,9 +372,7 @@ class PrivatePaths:
 
         full = normpath(join(folder, expanduser(name))).lower()
         inner = full.removeprefix(folder.rstrip("/") + "/") if folder else full
-        if self._anywhere.search(full.strip("/")):
-            return True
-        return any(self._rooted.match(path) for path in (*_parents(full), *_parents(inner)))
+        return bool(self._anywhere.search(full.strip("/")) or self._rooted.match(full) or self._rooted.match(inner))
 
     def named_in(self, texts: "Iterable[str]", names: "Iterable[str]", folder: str) -> bool:
         """Check whether texts or names mention a private file: `git diff` and `grep -r` show files too."""
@@ -484,13 +393,6 @@ def _file_names(texts: "Iterable[str]") -> "Iterator[str]":
                 yield from (part for part in name.split(":") if part)
 
 
-def _parents(path: str) -> "Iterator[str]":
-    """Yield a path and every folder that it is in."""
-    while path and path != "/":
-        yield path
-        path = path.rpartition("/")[0]
-
-
 def mentions_private_path(payload: "dict[str, object]", globs: "Sequence[str]") -> bool:
     """Check whether the payload of a tool names or shows a file of `privacy.paths`."""
     answer, folder = payload.get("tool_response"), payload.get("cwd")
@@ -498,3 +400,86 @@ def mentions_private_path(payload: "dict[str, object]", globs: "Sequence[str]") 
         answer = answer.get("filePath")  # the rest is the content of the file
     texts = _texts([payload.get("tool_input"), answer, payload.get("error")])
     return PrivatePaths(globs).named_in(texts, (), folder if isinstance(folder, str) else "")
+
+
+# --- what people and agents add -----------------------------------------------------------------
+
+_NOTE = 4_000
+"""Characters of a note that are stored: its beginning and its end."""
+
+
+def clean_memory(
+    text: str, tags: "Sequence[str]" = (), *, allow_secret: bool = False, patterns: "Sequence[str]" = ()
+) -> tuple[str, int]:
+    """Remove private parts and blank edges, and count the parts; Refused for a secret, or when nothing remains."""
+    from unicodedata import category  # hooks do not get here
+
+    clean = _refuse_secrets(text, "this", allow_secret, patterns)
+    if not any(not char.isspace() and category(char) != "Cf" for char in clean.text):
+        why = " once its private parts are removed" if clean.private else ""
+        raise Refused(f"the text is empty{why}", hint="say what was learned, in a sentence")
+    return clean.text, clean.private + count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
+
+
+def clean_title(text: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> Clean:
+    """Return a title on one line; Refused when nothing remains of it."""
+    clean = _refuse_secrets(text, "the title", allow_secret, patterns)
+    line = " ".join(clean.text.split())
+    if not any(char.isprintable() and not char.isspace() for char in line):
+        why = " once its private parts are removed" if clean.private else ""
+        raise Refused(f"the title is empty{why}", hint="say in a few words what is to be done")
+    return Clean(line, (), clean.private)
+
+
+def clean_description(text: str, what: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> Clean:
+    """Return a description or a reason, which may be empty; `what` names it in an error."""
+    return _refuse_secrets(text, f"the {what}", allow_secret, patterns)
+
+
+def clean_tags(tags: "Sequence[str]") -> tuple[str, ...]:
+    """Return tags without private parts, blanks and `#`, each once in its first spelling."""
+    spellings: dict[str, str] = {}
+    for tag in strip_private(",".join(tags))[0].split(","):
+        if tidy := tag.strip().lstrip("#").strip():
+            spellings.setdefault(tidy.casefold(), tidy)
+    return tuple(spellings.values())
+
+
+def count_private_tags(tags: "Sequence[str]", *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> int:
+    """Count the private parts of tags; Refused when one is a secret."""
+    return _refuse_secrets("\n".join(tags), "a tag", allow_secret, patterns).private if tags else 0
+
+
+def redact_note(text: str, patterns: "Sequence[str]" = ()) -> str:
+    """Redact what an agent or a check printed, and cut its middle when it is long."""
+    public = redact(invisible_characters.clean_text(text), patterns).text.strip()
+    public = public.encode("utf-8", "replace").decode("utf-8")
+    if len(public) <= _NOTE:
+        return public
+    return f"{public[: _NOTE // 4].rstrip()}\n[...]\n{public[-3 * _NOTE // 4 :].lstrip()}"
+
+
+def redact_value(value: object, patterns: "Sequence[str]" = ()) -> object:
+    """Redact every text in a JSON value, and remove its invisible characters."""
+    if isinstance(value, str):
+        return redact(invisible_characters.clean_text(value), patterns).text
+    if isinstance(value, list | tuple):
+        return [redact_value(each, patterns) for each in value]
+    if isinstance(value, dict):
+        return {str(redact_value(key, patterns)): redact_value(inner, patterns) for key, inner in value.items()}
+    return value
+
+
+def _refuse_secrets(text: str, what: str, allow_secret: bool, patterns: "Sequence[str]") -> Clean:
+    """Return the text without private parts and blank lines at its edges."""
+    public, private = strip_private(text.replace("\r\n", "\n").replace("\r", "\n"))
+    invisible_characters.check_text(public)
+    findings = () if allow_secret else find_secrets(public, patterns)
+    if findings:
+        kinds = ", ".join(sorted({finding.kind for finding in findings}))
+        line = f", line {findings[0].line}" if what == "this" else ""
+        raise Refused(
+            f"{what} looks like a secret ({kinds}{line}): nothing was stored",
+            hint="leave the value out and say where it is kept; --allow-secret stores it anyway",
+        )
+    return Clean(re.sub(r"\A(?:[^\S\n]*\n)+", "", public.rstrip()), (), private)

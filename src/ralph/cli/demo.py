@@ -60,9 +60,14 @@ _AGENT = [
 ]
 
 
-@click.command(name="demo", cls=Command, examples=["ralph demo"])
+@click.command(name="demo", cls=Command)
 def cli() -> None:
-    """Show Ralph's main job on sample projects: a loop, two sessions, search, and what stays private."""
+    """Show Ralph's main job on sample projects: a loop, two sessions, search, and what stays private.
+
+    \b
+    Examples:
+      ralph demo
+    """
     with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
         stage = _Stage(Path(folder).resolve())
         _run_loop(stage)

@@ -95,7 +95,6 @@ class Run:
     pid: int = 0
     host: str = ""
     born: str = ""  # when that process started: numbers are reused
-    base: str = ""  # the commit that changes are compared with
     options: str = ""  # of its start, as JSON, for resuming
 
 

@@ -39,6 +39,15 @@ def timestamp() -> str:
     return now().isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def parse_time(text: str) -> datetime | None:
+    """Parse an RFC 3339 time, in UTC unless it names a zone; None when it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 def mint(prefix: str) -> str:
     """A new id `{prefix}-{unix}-{4 hex}`; the writer checks it for a collision under the lock."""
     return f"{prefix}-{int(now().timestamp())}-{os.urandom(2).hex()}"

@@ -1,9 +1,8 @@
 """The words of a query: the indexed terms for each, and how much each of them tells.
 
-A word tells the more the fewer records contain it. Everyday words tell less than their count says, names (a
-capital letter inside a sentence, `JWT`, `camelCase`) never nothing. A word that occurs nowhere is replaced by the
-nearest indexed terms (a prefix, one typo, a part), looked up in alphabetical ranges of the index's vocabulary, so
-that a large index costs no more than a small one. Hooks load this module.
+A word tells the more the fewer records contain it. Everyday words tell less than their count says, names never nothing.
+A word that occurs nowhere is replaced by the nearest indexed terms (a prefix, one typo, a part).
+Hooks load this module.
 """
 
 import math
@@ -18,26 +17,18 @@ if TYPE_CHECKING:
 
 HALF = 0.5
 """How much a longer word, or a replacement, counts."""
-_TYPO_SHARE = 0.9
-"""How much a replacement of a long word by one with a single typo counts."""
+_TYPO_SHARE = 0.9  # of a replacement of a long word by one with a single typo
 _LONG = 6
-_MOST_REPLACED = 8
-"""Looking for the nearest terms takes time: a log as a query must not take for ever."""
-_FEW_WORDS = 3
-"""A query of so few words also finds longer words that begin with one of them."""
-_OPENING = " \t\r-*#>`\"'("
-"""What may precede the first word of a sentence or line."""
-_FEW, _ONE_IN = 3, 50
-"""An identifier that so few records have, or one in so many, is distinctive."""
-_PAIR = 0.5
-"""The weight of a pair of CJK characters: about half a word."""
-_SHORTEST, _LONGEST = 3, 40
-"""Longer terms are hashes, and trying every part of one takes for ever."""
+_MOST_REPLACED = 8  # a log as a query must not take for ever
+_FEW_WORDS = 3  # a query of so few words also finds longer words that begin with one of them
+_OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
+_FEW, _ONE_IN = 3, 50  # an identifier that so few records have, or one in so many, is distinctive
+_PAIR = 0.5  # the weight of a pair of CJK characters: about half a word
+_SHORTEST, _LONGEST = 3, 40  # longer terms are hashes, and trying every part of one takes for ever
 _MOST = 8
 _PAIRS = 50
 _RANGE = 20_000
-_SMALL = 10_000
-"""Only in an index of up to so many records are terms found by their inside; that reads all of them."""
+_SMALL = 10_000  # only in an index of up to so many records are terms found by their inside; that reads all of them
 
 
 class WeightedWord:
@@ -78,7 +69,7 @@ class WeightedWord:
 def weigh_words(
     connection: "sqlite3.Connection", text: str, *, everyday: float, named: float, hurried: bool = False
 ) -> list[WeightedWord]:
-    """The words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
+    """Return the words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
     words = terms.query_terms(text)
     known = lookup.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
     count = max(lookup.size(connection), 2)
@@ -160,25 +151,19 @@ def _weight(count: int, holding: int) -> float:
     return math.log(1 + count / (max(holding, 1) + 0.5)) / math.log(1 + count / 1.5)
 
 
-# --- nearest terms ------------------------------------------------------------------------------
-
-
 def nearest_terms(connection: "sqlite3.Connection", word: terms.QueryWord, *, hurried: bool = False) -> dict[str, int]:
-    """Indexed terms to look for instead, with their record counts; often none.
+    """Return indexed terms to look for instead, with their record counts; often none.
 
     When `hurried`, only those that begin with the word, or with its first letters and one typo further on.
     """
-    found: dict[str, int] = {}
+    near: dict[str, int] = {}
     for term in word.terms:
         if len(term) < _SHORTEST or terms.is_cjk(term):
             continue
-        longer = lookup.terms_between(connection, term, _after(term), 200)
-        longer.sort(key=lambda pair: (len(pair[0]), -pair[1]))
-        found.update(longer[:_MOST])
-        if not longer:
-            near = _typos(connection, term, (term[:3],) if hurried else (term[:2], term[:1], term[1:2]))
-            found.update(near or ({} if hurried else _containing(connection, term)))
-    return dict(sorted(found.items(), key=lambda pair: -pair[1])[:_MOST])
+        starts = (term[:3],) if hurried else (term[:2], term[:1], term[1:2])
+        similar = longer_terms(connection, term) or _typos(connection, term, starts)
+        near |= similar or ({} if hurried else _containing(connection, term))
+    return dict(sorted(near.items(), key=lambda pair: -pair[1])[:_MOST])
 
 
 def longer_terms(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
@@ -201,14 +186,11 @@ def _containing(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
     if not _SHORTEST < len(term) <= _LONGEST:
         return {}
     matches = dict(lookup.terms_with(connection, term, _MOST)) if lookup.size(connection) <= _SMALL else {}
-    if matches:
-        return matches
-    for size in range(len(term) - 1, max(_SHORTEST, len(term) // 2), -1):
-        parts = [term[at : at + size] for at in range(len(term) - size + 1)]
-        matches = lookup.frequencies(connection, parts)
-        if matches:
-            return matches
-    return {}
+    size = len(term) - 1
+    while not matches and size > max(_SHORTEST, len(term) // 2):
+        matches = lookup.frequencies(connection, [term[at : at + size] for at in range(len(term) - size + 1)])
+        size -= 1
+    return matches
 
 
 def _typos(connection: "sqlite3.Connection", term: str, starts: tuple[str, ...]) -> dict[str, int]:

@@ -1,9 +1,8 @@
-"""Rank records: how well each record of an index answers a query, and why.
+"""Search: how well each record of an index answers a query, and why.
 
-BM25 over title, tags, text and file paths gives candidates, chosen by the rarest terms; adjacent words count extra,
-and an observation also counts what matched in its session's neighbours. The best candidates are then judged by what
-they contain: coverage of the query, tags, age and, when similarities are given, meaning. The score is a weighted sum
-of normalised parts, never of ranks. What covers too little of the query is no answer. Hooks load this module.
+BM25 over title, tags, text and file paths gives candidates, chosen by the rarest terms; an observation also counts what
+matched in its session's neighbours. The best are judged by what they contain: coverage of the query, tags, age and
+meaning. The score is a weighted sum of normalised parts, never of ranks. Hooks load this module.
 """
 
 from ralph.search import question, terms
@@ -12,11 +11,18 @@ from ralph.store import lookup
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import date
 
-    from ralph.search.engine import Meaning, Related
+    from ralph.model.query import Hit, Query, SearchResult
     from ralph.search.question import WeightedWord
     from ralph.store.lookup import Filter, RecordRow
+
+    Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
+    """The similarity in meaning (cosine) of records to a text, by key: for these keys and for the nearest of all."""
+
+    Related = Callable[[Sequence[int]], Sequence[tuple[int, int, float]]]
+    """Records near others in the graph: source, target, and how near they are (1: directly linked)."""
 
 
 class Recipe:
@@ -60,6 +66,7 @@ STANDARD = Recipe()
 QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=False)
 """For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
+_FAMILIES = len(lookup.TABLES)
 _MOST_PAIRS = 12
 _MEMORIES = 5
 _LINKING = 3  # links of so many of the best records are followed
@@ -95,6 +102,61 @@ class Ranking:
         self.words = words
 
 
+def search(
+    connection: "sqlite3.Connection",
+    query: "Query",
+    *,
+    today: "date",
+    recipe: Recipe = STANDARD,
+    meaning: "Meaning | None" = None,
+    related: "Related | None" = None,
+) -> "SearchResult":
+    """Return the records that answer a query, best first.
+
+    An id as the query gives the records that have it; an empty text gives the newest that pass the filters.
+    """
+    from ralph.model import ids
+    from ralph.model.query import Hit, SearchResult
+    from ralph.store import queries
+
+    text = query.text.strip()
+    if not text:
+        keys = queries.newest_keys(connection, query, query.limit)
+        records = queries.records(connection, keys)
+        total = len(keys) if query.limit is None else queries.count(connection, query)
+        return SearchResult(tuple(Hit(records[key], 0.0) for key in keys if key in records), total)
+    if queries.key_of(connection, text) is not None or ids.date_of(text):
+        keys = queries.keys_of(connection, text, query)
+        records = queries.records(connection, keys[: query.limit])
+        return SearchResult(tuple(Hit(records[key], 1.0, ("id",)) for key in keys if key in records), len(keys))
+    day, keep = today.isoformat(), queries.filter_of(query)
+    ranked = rank(
+        connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning, related=related
+    )
+    records = queries.records(connection, [each.row.key for each in ranked.best])
+    injectable = gate(ranked.best, recipe)
+    hits = []
+    for each in ranked.best:
+        record = records.get(each.row.key)
+        if record is not None and query.accepts(record):
+            why = explain(each, ranked.words, day, recipe)
+            hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable))
+    instead = [(each.word, readable_terms(tuple(each.counts), hits)) for each in ranked.words if each.replaced]
+    return SearchResult(tuple(hits), ranked.total, tuple(pair for pair in instead if pair[1]))
+
+
+def readable_terms(stems: "Sequence[str]", hits: "Sequence[Hit]") -> tuple[str, ...]:
+    """Return terms as people write them: for each the shortest word of the hits; the stems when no hit has one."""
+    words: dict[str, str] = {}
+    for hit in hits[:5]:
+        record = hit.record
+        for word in terms.split_words(" ".join((record.title, *record.tags, record.text[:20_000]))):
+            for term in terms.word_terms(word):
+                if term in stems and len(word) < len(words.get(term, word + ".")):
+                    words[term] = word.lower()
+    return tuple(dict.fromkeys(words[term] for term in stems if term in words)) or tuple(stems)
+
+
 def rank(
     connection: "sqlite3.Connection",
     text: str,
@@ -108,7 +170,7 @@ def rank(
     hurried: bool = False,
     crowded: Recipe | None = None,
 ) -> Ranking:
-    """The records that answer a query, best first.
+    """Return the rows that answer a query, best first.
 
     When `hurried`, the filter is tested on the best candidates only and the total is not counted: for a filter that
     most records pass. Where it leaves too few of them, `crowded` is the recipe instead.
@@ -119,20 +181,20 @@ def rank(
     if not words:
         return Ranking((), 0, ())
     while True:
-        found, total = _candidates(connection, words, None if hurried else keep, limit, recipe)
-        scores, around = _with_neighbours(connection, found, recipe)
+        matches, total = _candidates(connection, words, None if hurried else keep, limit, recipe)
+        scores, around = _with_neighbours(connection, matches, recipe)
         near = meaning(text, list(scores)) if meaning is not None else {}
         share = _meaning_share(connection, words, scores, recipe) if near else 0.0
         fused = _fuse(scores, near, share)
         most = None if limit is None else max(recipe.judged, limit)
         order = _filtered(connection, fused, keep, most)
-        if crowded is None or most is None or len(order) >= most or len(found) < max(recipe.candidates, most):
+        if crowded is None or most is None or len(order) >= most or len(matches) < max(recipe.candidates, most):
             break
         recipe, crowded = crowded, None
-    present = {key for key in order if key % len(lookup.TABLES) == 0}
+    present = {key for key in order if key % _FAMILIES == 0}
     if len(present) < _MEMORIES:  # many lines of a log must not crowd out the best memories
-        others = {key: fused[key] for key in fused if key % len(lookup.TABLES) == 0 and key not in present}
-        order += _filtered(connection, others, keep, _MEMORIES - len(present)) if others else []
+        others = {key: fused[key] for key in fused if key % _FAMILIES == 0 and key not in present}
+        order += _filtered(connection, others, keep, _MEMORIES - len(present))
     judged = _judge(connection, words, order, fused, near, around, today, recipe, share)
     matching = [each for each in judged if each.matched or each.close]
     if not any(is_answer(each, recipe) for each in matching[:_FIRST]):
@@ -152,7 +214,7 @@ def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
 
 
 def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":
-    """The few that are good enough to be injected: near the best, or on a subject that the query names.
+    """Return the few that are good enough to be injected: near the best, or on a subject that the query names.
 
     A record that only has a matching neighbour is not.
     """
@@ -165,27 +227,23 @@ def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[Ranked
 def _filtered(
     connection: "sqlite3.Connection", fused: "Mapping[int, float]", keep: "Filter", most: int | None
 ) -> list[int]:
-    """The best keys that pass the filter, best first; equal ones by time and place, whatever their keys are."""
+    """Return the best keys that pass the filter, best first; equal ones by time and place, whatever their keys are."""
     order = sorted(fused, key=lambda key: fused[key], reverse=True)
-    found: list[int] = []
-    size = most or 0
-    while order and (most is None or len(found) < most):
-        size = len(order) if most is None else size
+    passing: list[int] = []
+    size = len(order) if most is None else most
+    while order and (most is None or len(passing) < most):
         while size < len(order) and fused[order[size]] == fused[order[size - 1]]:  # equal ones stay together
             size += 1
         first, order = order[:size], order[size:]
-        passing = lookup.filter_keys(connection, first, keep)
-        first = [key for key in first if key in passing]
+        allowed = lookup.filter_keys(connection, first, keep)
+        first = [key for key in first if key in allowed]
         if len({fused[key] for key in first}) < len(first):
-            stand = lookup.sort_values(connection, first)
-            first.sort(key=lambda key: (fused[key], stand.get(key, ("", "", key))), reverse=True)
-        found += first
+            places = lookup.sort_values(connection, first)
+            first.sort(key=lambda key: (fused[key], places.get(key, ("", "", key))), reverse=True)
+        passing += first
         if 2 * len(first) < size:  # where few pass, few queries are better than short ones
             size *= 2
-    return found[:most]
-
-
-# --- candidates --------------------------------------------------------------------------------
+    return passing[:most]
 
 
 def _candidates(
@@ -195,33 +253,26 @@ def _candidates(
     limit: int | None,
     recipe: Recipe,
 ) -> tuple[dict[int, float], int]:
-    """Keys with BM25 scores, and how many match: by all terms, or by the rarest when all would be too many."""
+    """Return keys with BM25 scores, and how many match; two words of the query that are adjacent count extra."""
     chosen = question.rarest_terms(words, recipe.common)
     if not chosen:
         return {}, 0
     match = " OR ".join(f'"{term}"' for term in chosen)
     most = -1 if limit is None else max(recipe.candidates, limit)
     scores = dict(lookup.matching(connection, match, recipe.fields, most, keep))
-    counted = keep is not None and len(scores) == most
-    total = lookup.count_matching(connection, match, keep) if counted and keep is not None else len(scores)
-    for key, score in _adjacent(connection, words, most, recipe):
-        if key in scores:
-            scores[key] += recipe.pairs * score
-    return scores, total
-
-
-def _adjacent(
-    connection: "sqlite3.Connection", words: "Sequence[WeightedWord]", most: int, recipe: Recipe
-) -> list[tuple[int, float]]:
-    """The scores of candidates in which two words of the query are adjacent."""
+    total = len(scores)
+    if keep is not None and total == most:
+        total = lookup.count_matching(connection, match, keep)
     pairs = [
         f'"{list(left.counts)[-1]} {next(iter(right.counts))}"'
         for left, right in zip(words, words[1:])  # noqa: B905, RUF007  (itertools is one import more)
         if left.counts and right.counts and not (left.replaced or right.replaced)
     ]
-    if not pairs:
-        return []
-    return lookup.matching(connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most)
+    if pairs:
+        for key, score in lookup.matching(connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most):
+            if key in scores:
+                scores[key] += recipe.pairs * score
+    return scores, total
 
 
 def _with_neighbours(
@@ -246,7 +297,7 @@ def _meaning_share(
     """
     first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
     found = lookup.fetch_rows(connection, first).values()
-    cover = max((question.coverage(words, _match_words(row, words))[0] for row in found), default=0.0)
+    cover = max((question.coverage(words, match_words(row, words))[0] for row in found), default=0.0)
     return recipe.meaning + (recipe.faraway - recipe.meaning) * (1 - cover)
 
 
@@ -259,9 +310,6 @@ def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: flo
         close = (value - low) / (high - low) if high > low else 1.0
         fused[key] = (1 - share) * fused.get(key, 0.0) + share * close
     return {key: round(value, 9) for key, value in fused.items()}  # the order of a sum must not matter
-
-
-# --- judgement ---------------------------------------------------------------------------------
 
 
 def _judge(
@@ -279,7 +327,7 @@ def _judge(
     textual = min(1.0, (1 - share) / (1 - recipe.meaning))
     beside = {other for key in order for other in around.get(key, ())}
     rows = lookup.fetch_rows(connection, list({*order, *beside}))
-    matches = {key: _match_words(row, words) for key, row in rows.items()}
+    matches = {key: match_words(row, words) for key, row in rows.items()}
     highest = 1 + recipe.tags + recipe.cover
     judged = []
     for key in order:
@@ -302,7 +350,7 @@ def _judge(
         score += textual * (
             recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.coverage(words, together)[0]
         )
-        if each.matched and key % len(lookup.TABLES) == 0:
+        if each.matched and key % _FAMILIES == 0:
             score *= 1 + recipe.memory
         each.score = score / highest
         judged.append(each)
@@ -316,21 +364,18 @@ def _follow_links(
 ) -> None:
     """Add what one of the best records links to, or is near to in the graph."""
     best = {each.row.key: each for each in judged[:_LINKING] if is_answer(each, recipe)}
-    position = {key: at for at, key in enumerate(best)}
     links = [(*pair, 1.0) for pair in lookup.linked_keys(connection, list(best))]
     if related is not None:
         links += (each for each in related(list(best)) if each[2] >= recipe.nearby)
-    pairs = sorted(links, key=lambda pair: position[pair[0]])  # keys have no order
-    if not pairs:
-        return
+    position = {key: at for at, key in enumerate(best)}
+    links.sort(key=lambda link: position[link[0]])  # keys have no order
     known = {each.row.key: each for each in judged}
-    new = lookup.filter_keys(connection, [key for _, key, _ in pairs if key not in known], keep)
+    new = lookup.filter_keys(connection, [key for _, key, _ in links if key not in known], keep)
     rows = lookup.fetch_rows(connection, list(new))
-    for _, key, _ in pairs:
-        if key in rows and key not in known:
-            known[key] = RankedRow(rows[key])
-            judged.append(known[key])
-    for source, target, share in pairs:
+    for source, target, share in links:
+        if target in rows and target not in known:
+            known[target] = RankedRow(rows[target])
+            judged.append(known[target])
         score = recipe.link * share * best[source].score
         if target in known and known[target].score < score:
             known[target].score = score
@@ -338,14 +383,14 @@ def _follow_links(
     judged.sort(key=lambda each: -round(each.score, 9))
 
 
-def _match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
-    """The words of the query in a record, and how much of each."""
+def match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
+    """Return the words of the query in a record, and how much of each."""
     text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
     return {each.word: share for each in words if (share := each.match(text))}
 
 
 def explain(judged: RankedRow, words: "Sequence[WeightedWord]", today: str, recipe: Recipe = STANDARD) -> list[str]:
-    """The reasons for a rank: which words are where, what led to the record, how near and how new it is."""
+    """Return the reasons for a rank: which words are where, what led to the record, how near and how new it is."""
     row = judged.row
     fields = [("tag", row.tags), ("title", row.title), ("path", f"{row.files} {row.id}")]
     texts = [(name, terms.TermMatcher(text)) for name, text in fields]
@@ -364,7 +409,7 @@ def explain(judged: RankedRow, words: "Sequence[WeightedWord]", today: str, reci
 
 
 def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
-    """1 for a record of today, less for older ones, never less than the part that does not age."""
+    """Return 1 for a record of today, less for older ones, never less than the part that does not age."""
     then, now = _day(created_at), _day(today)
     if then is None or now is None:
         return 1 - recipe.recency

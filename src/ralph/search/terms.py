@@ -1,13 +1,8 @@
 """Search terms: how a query and a text are brought to one form.
 
 One set of rules for both sides: lowercase, accents folded, English stems, identifiers whole and in parts, pairs of
-Chinese, Japanese and Korean characters; stop words are dropped from queries. No dictionary and no model. Hooks load
-this module, so the one regex, which splits long texts for the index, is compiled when it is first needed.
+Chinese, Japanese and Korean characters. No dictionary and no model. Hooks load this module, so it has no regex.
 """
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 STOP_WORDS = frozenset(
     (
@@ -47,7 +42,6 @@ EVERYDAY_WORDS = frozenset(
 
 _JOINERS = "_-./:'’@\\"
 """Characters within an identifier, a path, a dotted name or a version."""
-_QUOTES = "'’"
 _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SQUEEZED = dict.fromkeys(map(ord, _JOINERS))
@@ -55,17 +49,23 @@ _LONGEST_QUERY = 4000
 _CACHE_SIZE, _LONGEST_WORD = 65_536, 100
 """How many words are cached with their terms, and how long they may be."""
 _term_cache: dict[str, tuple[str, ...]] = {}
-_splitters: "list[Callable[[str], list[str]]]" = []
+
+
+class _Separators(dict[int, int]):
+    """A table for `str.translate` that turns all that is not part of a word into spaces; filled when needed."""
+
+    def __missing__(self, code: int) -> int:
+        char = chr(code)
+        self[code] = code if char.isalnum() or char in _JOINERS or char in "+#" else ord(" ")
+        return self[code]
+
+
+_separators = _Separators()
 
 
 def fold(text: str) -> str:
     """Lowercase, with accents, width variants and the Greek sigma of a word's end folded."""
-    return _lowered(unaccented(text))
-
-
-def _lowered(text: str) -> str:
-    low = text.lower()
-    return low if low.isascii() else low.replace("ς", "σ")
+    return unaccented(text).lower().replace("ς", "σ")
 
 
 def unaccented(text: str) -> str:
@@ -89,68 +89,41 @@ class QueryWord:
 
 def split_words(text: str) -> list[str]:
     """Split a text into words as written; an identifier or a path is one word, and so is `C++`."""
-    found = []
-    at, end = 0, len(text)
-    while at < end:
-        if not text[at].isalnum():
-            at += 1
-            continue
-        stop = _language_end(text, at) or _alnum_end(text, at)
-        if text[stop - 1].isalnum():
-            while (behind := _skip(text, stop)) and text[behind : behind + 1].isalnum():
-                stop = _alnum_end(text, behind)
-        found.append(text[at:stop])
-        at = stop
-    return found
+    words: list[str] = []
+    for chunk in text.translate(_separators).split():
+        if "+" in chunk or "#" in chunk:
+            words += _split_languages(chunk)
+        elif word := chunk.strip(_JOINERS):
+            words.append(word)
+    return words
 
 
-def _language_end(text: str, at: int) -> int:
-    """The end of a name such as `C++` or `C#`; 0 when none begins here."""
-    if not (text[at].isascii() and text[at].isalpha()):
-        return 0
-    for suffix in ("++", "#"):
-        stop = at + 1 + len(suffix)
-        after = text[stop : stop + 1]
-        if text[at + 1 : stop] == suffix and not (after.isalnum() or after == "_"):
-            return stop
-    return 0
-
-
-def _alnum_end(text: str, at: int) -> int:
-    """The end of the letters and digits that begin here."""
-    end = len(text)
-    while at < end and text[at].isalnum():
-        at += 1
-    return at
-
-
-def _skip(text: str, at: int, characters: str = _JOINERS) -> int:
-    """The position after a run of these characters; 0 when there are none."""
-    start, end = at, len(text)
-    while at < end and text[at] in characters:
-        at += 1
-    return at if at > start else 0
-
-
-def _split_long(text: str) -> list[str]:
-    """The same as `split_words`, faster on long texts."""
-    if not _splitters:
-        import re
-
-        _splitters.append(re.compile(r"[A-Za-z](?:\+\+|\#)(?!\w)|[^\W_]+(?:[_\-./:'’@\\]+[^\W_]+)*").findall)
-    return _splitters[0](text)
+def _split_languages(chunk: str) -> list[str]:
+    """Split at `+` and `#`, but for one letter before `++` or `#` at a word's start."""
+    words: list[str] = []
+    while chunk := chunk.lstrip(_JOINERS + "+#"):
+        size = 3 if chunk[1:3] == "++" else 2
+        after = chunk[size : size + 1]
+        is_letter = chunk[0].isascii() and chunk[0].isalpha()
+        if is_letter and chunk[1:size] in ("++", "#") and not (after.isalnum() or after == "_"):
+            words.append(chunk[:size])
+        else:
+            size = len(chunk.replace("#", "+").partition("+")[0])
+            words.append(chunk[:size].rstrip(_JOINERS))
+        chunk = chunk[size:]
+    return words
 
 
 def index_terms(text: str) -> str:
-    """The terms of a text for the full-text index, separated by spaces."""
-    found: list[str] = []
-    for word in _split_long(unaccented(text)):
-        found += _term_cache.get(word) or word_terms(word)
-    return " ".join(found)
+    """Return the terms of a text for the full-text index, separated by spaces."""
+    terms: list[str] = []
+    for word in split_words(unaccented(text)):
+        terms += _term_cache.get(word) or word_terms(word)
+    return " ".join(terms)
 
 
 def query_terms(text: str) -> list[QueryWord]:
-    """The distinct words of a query with their terms; stop words are dropped unless nothing else is left."""
+    """Return the distinct words of a query with their terms; stop words are dropped unless nothing else is left."""
     sound = text[:_LONGEST_QUERY].encode("utf-8", "replace").decode("utf-8")
     bare_words, written_words = split_words(unaccented(sound)), split_words(sound)
     if len(written_words) != len(bare_words):
@@ -166,15 +139,15 @@ def query_terms(text: str) -> list[QueryWord]:
 
 
 def word_terms(word: str) -> tuple[str, ...]:
-    """The terms of one word: its stem; an identifier whole and in parts; CJK characters in pairs."""
-    found = _term_cache.get(word)
-    if found is None:
-        found = _compute_terms(word)
+    """Return the terms of one word: its stem; an identifier whole and in parts; CJK characters in pairs."""
+    terms = _term_cache.get(word)
+    if terms is None:
+        terms = _compute_terms(word)
         if len(word) <= _LONGEST_WORD:
             if len(_term_cache) >= _CACHE_SIZE:
                 _term_cache.clear()
-            _term_cache[word] = found
-    return found
+            _term_cache[word] = terms
+    return terms
 
 
 def _compute_terms(word: str) -> tuple[str, ...]:
@@ -185,30 +158,25 @@ def _compute_terms(word: str) -> tuple[str, ...]:
     bare = unaccented(word)
     if is_cjk(bare):
         return tuple(dict.fromkeys(_cjk_terms(bare)))
-    pieces = _pieces(_without_quotes(bare))
-    found: dict[str, None] = {}
+    pieces = "".join(char if char.isalnum() else " " for char in _without_quotes(bare)).split()
+    terms: list[str] = []
     for piece in pieces:
-        found[stem(fold(piece))] = None
-        parts = _camel_parts(piece)
-        if len(parts) > 1:
-            found.update((stem(fold(part)), None) for part in parts)
+        parts = [piece] if piece.isascii() and piece.isalpha() and piece.islower() else _camel_parts(piece)
+        for low in map(fold, [piece, *parts] if len(parts) > 1 else [piece]):
+            terms += word_terms(low) if low.isascii() and low.isalpha() else (low,)  # those have stems, in the cache
     if len(pieces) > 1:
-        found[fold("".join(pieces))] = None
-    return tuple(term for term in found if term)
+        terms.append(fold("".join(pieces)))
+    return tuple(dict.fromkeys(filter(None, terms)))
 
 
 def is_cjk(word: str) -> bool:
     """Whether a word has Chinese, Japanese or Korean characters."""
-    return not word.isascii() and any(map(_is_cjk, word))
-
-
-def _is_cjk(char: str) -> bool:
-    return any(first <= char <= last for first, last in _CJK)
+    return not word.isascii() and any(first <= char <= last for char in word for first, last in _CJK)
 
 
 def _without_quotes(text: str) -> str:
     """Remove quotes: `don't` is one word, `user's` is about a user."""
-    if not any(quote in text for quote in _QUOTES):
+    if "'" not in text and "’" not in text:
         return text
     parts, before = [], ""
     for part in text.replace("’", "'").split("'"):
@@ -218,65 +186,45 @@ def _without_quotes(text: str) -> str:
     return "".join(parts)
 
 
-def _pieces(word: str) -> list[str]:
-    """The runs of letters and digits in a word."""
-    found, at = [], 0
-    while at < len(word):
-        stop = _alnum_end(word, at)
-        if stop > at:
-            found.append(word[at:stop])
-        at = max(stop, at + 1)
-    return found
-
-
 def _camel_parts(piece: str) -> list[str]:
-    """The parts of `camelCase`, `HTTPServer`, `v2beta`."""
-    found, at = [], 0
-    while at < len(piece):
-        kind = _kind(piece[at])
-        stop = _same_kind_end(piece, at, kind)
-        small = stop < len(piece) and _kind(piece[stop]) == "a"
-        if kind == "A" and small:
-            stop = _same_kind_end(piece, stop, "a") if stop == at + 1 else stop - 1
-        found.append(piece[at:stop])
-        at = stop
-    return found
-
-
-def _kind(char: str) -> str:
-    if char.isascii() and char.isalpha():
-        return "A" if char.isupper() else "a"
-    return "1" if char.isdecimal() else "?"
-
-
-def _same_kind_end(piece: str, at: int, kind: str) -> int:
-    while at < len(piece) and _kind(piece[at]) == kind:
-        at += 1
-    return at
-
-
-def _cjk_terms(word: str) -> "Iterator[str]":
-    """Yield the terms of a word with CJK characters: pairs of those, words of the rest."""
-    for part in _split_cjk(word):
-        if not _is_cjk(part[0]):
-            yield from word_terms(part)
-        elif len(part) == 1:
-            yield part
+    """Split `camelCase`, `HTTPServer`, `v2beta` into parts."""
+    kinds = ""
+    for char in piece:
+        if char.isascii() and char.isalpha():
+            kinds += "A" if char.isupper() else "a"
         else:
-            yield from (part[at : at + 2] for at in range(len(part) - 1))
+            kinds += "1" if char.isdecimal() else "?"
+    starts = [0]
+    for at in range(1, len(piece)):
+        before, here = kinds[at - 1], kinds[at]
+        if (here != before and before + here != "Aa") or kinds[at - 1 : at + 2] == "AAa":
+            starts.append(at)
+    return [piece[start:end] for start, end in zip(starts, [*starts[1:], len(piece)], strict=True)]
+
+
+def _cjk_terms(word: str) -> list[str]:
+    """Return the terms of a word with CJK characters: pairs of those, words of the rest."""
+    terms: list[str] = []
+    for part in _split_cjk(word):
+        if not is_cjk(part[0]):
+            terms += word_terms(part)
+        else:
+            terms += [part[at : at + 2] for at in range(max(len(part) - 1, 1))]
+    return terms
 
 
 def _split_cjk(word: str) -> list[str]:
-    """The runs of CJK characters in a word, and the words between them."""
-    found, at = [], 0
+    """Split a word into runs of CJK characters and the words between them."""
+    parts: list[str] = []
+    at = 0
     while at < len(word):
         stop = at + 1
-        cjk = _is_cjk(word[at])
-        while stop < len(word) and _is_cjk(word[stop]) == cjk:
+        cjk = is_cjk(word[at])
+        while stop < len(word) and is_cjk(word[stop]) == cjk:
             stop += 1
-        found += [word[at:stop]] if cjk else split_words(word[at:stop])
+        parts += [word[at:stop]] if cjk else split_words(word[at:stop])
         at = stop
-    return found
+    return parts
 
 
 def one_typo(left: str, right: str) -> bool:
@@ -292,92 +240,37 @@ def one_typo(left: str, right: str) -> bool:
 
 
 class TermMatcher:
-    """Look for terms in a text without computing the terms of all its words.
+    """Looks for terms in a text without computing the terms of all its words.
 
     It contains exactly the terms that the index has of the text, and every single CJK character, which the index
-    has in pairs.
+    has in pairs. The text is squeezed (lowercase, without the characters that join words) so that every term, but
+    for its last letter, is in it; only words in which one is are looked at.
     """
 
-    __slots__ = ("_low", "_squeezed", "_text")
+    __slots__ = ("_chunks", "_squeezed")
 
     def __init__(self, text: str) -> None:
-        self._text = unaccented(text)
-        self._low = _lowered(self._text)  # of the same length: no letter that is left here grows in lowercase
-        self._squeezed: str | None = None
+        self._chunks = unaccented(text).split()
+        low = fold(" ".join(self._chunks)).replace("++", "plusplus").replace("#", "sharp")
+        self._squeezed = _without_quotes(low).translate(_SQUEEZED)
 
     def contains(self, term: str) -> bool:
         """Whether a term is one of this text's terms."""
-        if not term.isascii() and _is_cjk(term[0]):
-            return term in self._low
-        starts = _starts(term)
-        for start in starts:
-            if self._has_word(term, start):
-                return True
-        return self._has_compound(term, starts)
-
-    def _has_word(self, term: str, start: str) -> bool:
-        """Whether a word, or a part of an identifier, that begins like this has the term."""
-        text, low = self._text, self._low
-        at = low.find(start)
-        while at >= 0:
-            stop = at + 1
-            small = "a" <= start[0] <= "z" and text.startswith(start, at)
-            if not (small and at and "a" <= text[at - 1] <= "z"):  # no part of a word begins between small letters
-                begin, stop = self._word_at(at)
-                if term in word_terms(text[begin:stop]):
+        if is_cjk(term[0]):
+            return any(term in chunk for chunk in self._chunks)
+        for start in _starts(term):
+            at = self._squeezed.find(start)
+            while at >= 0:
+                chunk = self._chunks[self._squeezed.count(" ", 0, at)]
+                if any(term in word_terms(word) for word in split_words(chunk)):
                     return True
-            at = low.find(start, stop)
+                end = self._squeezed.find(" ", at)
+                at = self._squeezed.find(start, end) if end >= 0 else -1
         return False
-
-    def _word_at(self, at: int) -> tuple[int, int]:
-        """The start and end of the word around this position; quotes are within words."""
-        text, begin = self._text, at
-        while begin and (text[begin - 1].isalnum() or text[begin - 1] in _QUOTES):
-            begin -= 1
-        while begin < at and text[begin] in _QUOTES:
-            begin += 1
-        if not _joined(text, begin) and (stop := _language_end(text, begin)):
-            return begin, stop
-        stop = _alnum_end(text, at)
-        while (behind := _skip(text, stop, _QUOTES)) and text[behind : behind + 1].isalnum():
-            stop = _alnum_end(text, behind)
-        return begin, stop
-
-    def _has_compound(self, term: str, starts: tuple[str, ...]) -> bool:
-        """Whether a word has this term when its joining characters are removed; `C++` and `C#` too.
-
-        Counting occurrences with and without those characters is cheap; only a difference makes it look at words.
-        """
-        if self._squeezed is None:
-            self._squeezed = _squeezed(self._low)
-        squeezed = self._squeezed
-        for part in (*starts, term):
-            if part in squeezed and squeezed.count(part) > self._low.count(part):
-                break
-        else:
-            return False
-        for chunk in self._text.split():
-            if chunk.isalnum():
-                continue  # nothing is joined here
-            if part in _squeezed(_lowered(chunk)) and any(term in word_terms(word) for word in split_words(chunk)):
-                return True
-        return False
-
-
-def _joined(text: str, at: int) -> bool:
-    """Whether joining characters connect the word before with this position."""
-    before = at
-    while before and text[before - 1] in _JOINERS:
-        before -= 1
-    return before < at and text[before - 1 : before].isalnum()
-
-
-def _squeezed(low: str) -> str:
-    return _without_quotes(low).replace("++", "plusplus").replace("#", "sharp").translate(_SQUEEZED)
 
 
 def _starts(term: str) -> tuple[str, ...]:
-    """How a word with this term may begin: a stem is the beginning of its word, but for its last letter."""
+    """Return how a word with this term may begin: a stem is the beginning of its word, but for its last letter."""
     if term[-1] == "i":
         return term, term[:-1] + "y"
     return (term[:-1] if len(term) > 3 else term,)
@@ -400,20 +293,10 @@ _STEP2 = _suffixes(
 _STEP3 = _suffixes("icate:ic ative: alize:al iciti:ic ical:ic ness: ful:")
 _STEP4 = "ement ance ence able ible ment ant ent ion ism ate iti ous ive ize al er ic ou".split()
 _LONGEST_STEMMED = 64
-_stems: dict[str, str] = {}
 
 
 def stem(word: str) -> str:
-    """The stem of a lowercase word; anything but an English word stays as it is."""
-    found = _stems.get(word)
-    if found is None:
-        if len(_stems) >= _CACHE_SIZE:
-            _stems.clear()
-        found = _stems[word] = _stem(word)
-    return found
-
-
-def _stem(word: str) -> str:
+    """Return the stem of a lowercase word; anything but an English word stays as it is."""
     if len(word) < 3 or len(word) > _LONGEST_STEMMED or not word.isascii() or not word.isalpha():
         return word
     if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):

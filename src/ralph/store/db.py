@@ -1,37 +1,29 @@
 """SQLite, opened in one place: pragmas, transactions, and what to do with a damaged file.
 
 Every database here is derived or a cache, so there are no migrations: a file that is damaged, or was made by another
-version, is deleted and made again. Writers take an immediate transaction, so that two never wait for each other in the
-middle; readers of a write-ahead log are never blocked. SQLite does not notice all damage: a seal (size and time of the
-file as its last writer left it) shows whether another program touched it.
+version, is deleted and made again. SQLite does not notice all damage: a seal (size and time of the file as its last
+writer left it) shows whether another program touched it.
 """
 
 import contextlib
 import os
 import sqlite3
-import sys
-import time
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 from ralph.errors import RalphError, WriteFailed
 from ralph.store import files
 
-if sys.platform != "win32":
-    import fcntl
-
-BUSY_MS = 5000
-PAGE = 16_384
-"""Bytes: a row of ours has about a thousand, and few of those fill SQLite's usual page without waste."""
-_LOG_PAGES = 256
-"""The write-ahead log is brought in after so many pages: four megabytes, as with the usual ones."""
+_BUSY_SECONDS = 5.0
+_PAGE = 16_384  # bytes: a row of ours has about a thousand, and few of those fill SQLite's usual page without waste
+_LOG_PAGES = 256  # the write-ahead log is brought in after so many pages: four megabytes, as with the usual ones
 _BROKEN = (
-    "malformed", "not a database", "corrupt", "disk image", "vtable constructor failed", "no such table",
-    "no such column", "values were supplied", "values for", "could not decode", "unsupported file format",
-    "constraint failed", "datatype mismatch", "unable to delete/modify", "no query solution",
-)  # fmt: skip
+    "malformed|not a database|corrupt|disk image|vtable constructor failed|no such table|no such column|"
+    "values were supplied|values for|could not decode|unsupported file format|constraint failed|datatype mismatch|"
+    "unable to delete/modify|no query solution"
+).split("|")
 """What SQLite says of a file that is damaged, or that another program filled with tables of its own."""
-_PAUSE = 0.02
 
 
 class Busy(RalphError):
@@ -42,22 +34,22 @@ class Damaged(RalphError):
     """The file is not a sound database of this version; its owner makes it again."""
 
 
-def connect(path: Path, *, read_only: bool = False, busy_ms: int = BUSY_MS) -> sqlite3.Connection:
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open a database; a new one is made with mode 0600 unless it is opened for reading."""
     if read_only:
         fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"  # SQLite needs files beside it otherwise
         uri = f"{path.absolute().as_uri()}?mode=ro{fixed}"
-        connection = sqlite3.connect(uri, uri=True, timeout=busy_ms / 1000, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     else:
         files.make_folder(path.parent)
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, files.PRIVATE))
-        connection = sqlite3.connect(path, timeout=busy_ms / 1000, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
     connection.row_factory = sqlite3.Row
     try:
         if not read_only:
             with explained(path):
-                connection.execute(f"PRAGMA page_size = {PAGE}")  # counts for a file that is empty
+                connection.execute(f"PRAGMA page_size = {_PAGE}")  # counts for a file that is empty
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
@@ -68,15 +60,55 @@ def connect(path: Path, *, read_only: bool = False, busy_ms: int = BUSY_MS) -> s
 
 
 def connect_memory() -> sqlite3.Connection:
-    """A database that lives as long as its connection."""
+    """Make a database that lives as long as its connection."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.row_factory = sqlite3.Row
     return connection
 
 
+def connect_cache(path: Path, schema: str, version: int) -> sqlite3.Connection:
+    """Open a database of this version; one that is damaged or of another version is deleted and made again."""
+    try:
+        return _connect_version(path, schema, version)
+    except Damaged:
+        remove(path)
+        return _connect_version(path, schema, version)
+
+
+def _connect_version(path: Path, schema: str, version: int) -> sqlite3.Connection:
+    connection = connect(path)
+    try:
+        with explained(path):
+            create_tables(connection, schema, version)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def create_tables(connection: sqlite3.Connection, schema: str, version: int) -> None:
+    """Make the tables of a schema file in an empty database; Damaged for tables of another version."""
+    if version_of(connection) == version:
+        return
+    with atomic(connection):
+        if version_of(connection) == version:  # another process was faster
+            return
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise Damaged("the database was made by another version", hint="it is made again")
+        script = resources.files("ralph.store").joinpath(schema).read_text(encoding="utf-8")
+        for statement in script.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {version}")
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the version of a database's tables; 0 while it has none."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
 @contextlib.contextmanager
 def atomic(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """One transaction: all of it or nothing."""
+    """Run one transaction, all of it or nothing; immediate, so that two writers never wait in the middle."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -95,39 +127,31 @@ def explained(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # in the middle of SQLite's own complaint about a damaged file
         raise Damaged(f"{path}: holds what is no text", hint="it is made again from the files") from error
     except sqlite3.DatabaseError as error:
-        words = str(error).lower()
-        if "locked" in words or "busy" in words:
-            raise Busy(f"{path}: another process is writing", hint="try again in a moment") from error
-        if any(broken in words for broken in _BROKEN) or type(error) is sqlite3.DatabaseError:
+        message = str(error).lower()
+        if "locked" in message or "busy" in message:
+            raise _busy(path) from error
+        if any(broken in message for broken in _BROKEN) or type(error) is sqlite3.DatabaseError:
             raise Damaged(f"{path}: {error}", hint="it is made again from the files") from error
         if isinstance(error, sqlite3.OperationalError):  # no right to write, no space, a folder in its place
             raise WriteFailed(f"{path}: {error}", hint="make it and its folder writable, or delete it") from error
         raise
 
 
+def _busy(path: Path) -> Busy:
+    return Busy(f"{path}: another process is writing", hint="try again in a moment")
+
+
 @contextlib.contextmanager
 def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the right to write to a database; Busy when another process keeps it. Released also by a kill."""
     files.make_folder(path.parent)
-    until = time.monotonic() + patience
-    handle = os.open(path.with_name(path.name + "-lock"), os.O_RDWR | os.O_CREAT, files.PRIVATE)
+    handle = files.lock_file(path.with_name(path.name + "-lock"), patience)
+    if handle is None:
+        raise _busy(path)
     try:
-        while not _locked(handle):
-            if time.monotonic() >= until:
-                raise Busy(f"{path}: another process is writing", hint="try again in a moment")
-            time.sleep(_PAUSE)
         yield
     finally:
         os.close(handle)
-
-
-def _locked(handle: int) -> bool:
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
 
 
 def is_intact(connection: sqlite3.Connection) -> bool:

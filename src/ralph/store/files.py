@@ -1,107 +1,124 @@
 """The only module that writes files.
 
 Every change of a file that people read is atomic: a temporary file in the same folder, fsync, rename. Writers of one
-folder take turns by an advisory lock on the folder itself, or on a lock file where folders cannot be locked. Editors
-take no lock, so `update` compares the file with what it read and starts again when it has changed. A write through a
-symbolic link goes to its target, never to one that dangles or leaves the project. A log grows by one `write()` for
-each append; the next append closes a torn last line.
+folder take turns by a lock on the folder itself, or on a lock file where folders cannot be locked. Editors take no
+lock, so `update` compares the file with what it read and starts again when it has changed.
 """
 
 import contextlib
 import errno
+import fcntl
+import hashlib
 import os
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar, overload
 
+from ralph import paths
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
-from ralph.store.dry_run import FileChange, WriteObserver
 
 LOCK_NAME = ".ralph-lock"
-
-_TRIES = 3000
-_PAUSE = 0.01
-_NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def lock_folder(folder: Path) -> int:
-        """Lock a folder until the handle is closed."""
-        handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
-        return _acquire(folder, handle, lambda: msvcrt.locking(handle, msvcrt.LK_NBLCK, 1))
-
-    def try_lock(handle: int) -> bool:
-        """Return True: a locked file could not be opened."""
-        return True  # a file that is locked there could not be read
-
-    def is_current(path: Path, handle: int) -> bool:
-        """Whether there is something at all: what is open cannot be replaced there."""
-        return path.exists()
-
-else:
-    import fcntl
-
-    def lock_folder(folder: Path) -> int:
-        """Lock a folder; the handle holds the lock until it is closed or its process ends."""
-        try:
-            return _locked(folder, folder, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            if error.errno not in _NO_FOLDER_LOCKS:
-                raise
-        return _locked(folder, folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
-
-    def _locked(folder: Path, path: Path, flags: int) -> int:
-        while True:
-            handle = os.open(path, flags, 0o666)
-            _acquire(folder, handle, partial(fcntl.flock, handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
-            if is_current(path, handle):
-                return handle
-            os.close(handle)
-
-    def try_lock(handle: int) -> bool:
-        """Lock an open file if it is not locked; the lock is ours until the handle is closed."""
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def is_current(path: Path, handle: int) -> bool:
-        """Whether what was opened still stands there: git or a person may have replaced it while we waited."""
-        try:
-            return os.path.samestat(os.fstat(handle), path.stat())
-        except FileNotFoundError:
-            return False
-
-
-def _acquire(folder: Path, handle: int, attempt: Callable[[], None]) -> int:
-    """Try until the lock is ours; the pause is short, a writer holds it for milliseconds."""
-    for _ in range(_TRIES):
-        try:
-            attempt()
-        except (BlockingIOError, PermissionError):
-            time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
-        except BaseException:
-            os.close(handle)
-            raise
-        else:
-            return handle
-    os.close(handle)
-    raise WriteFailed(f"{folder}: another process has held the lock for 30 seconds", hint="end it and run again")
-
-
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
 
+_PATIENCE = 30.0
 _UPDATE_TRIES = 20
+_PAUSE = 0.01
+_NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
 
 T = TypeVar("T")
+Edit = Callable[[str], str]
+EditWithResult = Callable[[str], tuple[str, T]]
+
+
+# --- dry runs and guarded writes ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file before and after; None where there is no file."""
+
+    path: Path
+    before: str | None
+    after: str | None
+    appended: bool = False
+
+
+class WriteObserver:
+    """Passed to the functions of this module to learn of every change before it is made."""
+
+    real = True
+    """Whether the disk is written."""
+
+    def planned(self, path: Path) -> FileChange | None:
+        """Return the change of a file that a dry run did not write."""
+        return None
+
+    def change(self, change: FileChange) -> None:
+        """Note a change that is about to be made; Conflict when it must not be."""
+        raise NotImplementedError
+
+
+class DryRun(WriteObserver):
+    """Collects what would be written, and reads it back."""
+
+    real = False
+
+    def __init__(self) -> None:
+        self._changes: dict[str, FileChange] = {}
+
+    def planned(self, path: Path) -> FileChange | None:
+        """Return the change of a file so far."""
+        return self._changes.get(os.path.realpath(path)) if self._changes else None
+
+    def change(self, change: FileChange) -> None:
+        """Note a change; of several to one file, from the first text to the last."""
+        real = os.path.realpath(change.path)
+        first = self._changes.get(real, change)
+        self._changes[real] = FileChange(change.path, first.before, change.after, first.appended and change.appended)
+
+    @property
+    def changes(self) -> list[FileChange]:
+        """The files whose text would differ, in the order in which they would be written."""
+        return [change for change in self._changes.values() if change.before != change.after]
+
+
+class GuardedWrite(WriteObserver):
+    """Lets only files change whose text has the digest that `shown` returns, and notes their old texts for an undo."""
+
+    def __init__(self, shown: Callable[[Path], str | None]) -> None:
+        self._shown = shown
+        self.changes: list[FileChange] = []
+
+    def change(self, change: FileChange) -> None:
+        """Note a change; Conflict when the file is not as it was shown. A line appended to a log loses nothing."""
+        real = os.path.realpath(change.path)
+        earlier = [other for other in self.changes if os.path.realpath(other.path) == real]
+        if earlier:
+            is_shown = change.before == earlier[-1].after
+        else:
+            is_shown = self._shown(change.path) == text_digest(change.before)
+        if not is_shown and not change.appended:
+            raise changed_meanwhile(change.path)
+        self.changes.append(change)
+
+
+def text_digest(text: str | None) -> str:
+    """Return the digest of a file's text; "" where there is no file."""
+    return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def changed_meanwhile(path: Path) -> Conflict:
+    """Return the error for a file that another program changed since it was shown."""
+    name = path.name if path.is_absolute() else path.as_posix()
+    return Conflict(f"{name}: was changed since it was shown", hint="nothing was written; look at it again")
+
+
+# --- reading and writing ------------------------------------------------------------------------
 
 
 def read(path: Path, observer: WriteObserver | None = None) -> str | None:
@@ -120,14 +137,15 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
 
 
 def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
-    """Where a write to `path` really goes; Refused for a dangling or escaping link and for special files."""
+    """Return where a write to `path` goes; Refused for a dangling or escaping link and for special files."""
     real = Path(os.path.realpath(path))
+    kind = "folder" if folder else "file"
     if root is not None and not real.is_relative_to(os.path.realpath(root)):
         raise Refused(
             f"{path}: leads to {real}, outside the project {root}",
-            hint=f"replace the symbolic link by a real {'folder' if folder else 'file'}; nothing was written",
+            hint=f"replace the symbolic link by a real {kind}; nothing was written",
         )
-    try:
+    with _explained(f"{path}: cannot be reached"):
         for link in (path, *path.parents):
             if link.is_symlink() and not link.exists():
                 raise Refused(
@@ -137,8 +155,6 @@ def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
         if real.exists() and not (real.is_dir() if folder else real.is_file()):
             kind = "folder" if folder else "regular file"
             raise Refused(f"{path}: is not a {kind}", hint="move it away; nothing was written")
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot be reached: {error.strerror}", hint=_hint(error)) from error
     return real
 
 
@@ -147,8 +163,7 @@ def write(
 ) -> None:
     """Replace the whole file, atomically; with `expect`, only if it still holds that text (Conflict otherwise)."""
     real = target(path, root)
-    make_folder(real.parent)
-    with lock(real):
+    with _lock_folder_of(real):
         if not _replace(real, text, expect, mode):
             raise Conflict(f"{path}: changed while it was being edited", hint="look at it and run the command again")
 
@@ -156,7 +171,7 @@ def write(
 @overload
 def update(
     path: Path,
-    change: Callable[[str], tuple[str, T]],
+    change: EditWithResult[T],
     *,
     root: Path | None = None,
     mode: int | None = None,
@@ -166,18 +181,13 @@ def update(
 
 @overload
 def update(
-    path: Path,
-    change: Callable[[str], str],
-    *,
-    root: Path | None = None,
-    mode: int | None = None,
-    observer: WriteObserver | None = None,
+    path: Path, change: Edit, *, root: Path | None = ..., mode: int | None = ..., observer: WriteObserver | None = ...
 ) -> str: ...
 
 
 def update(
     path: Path,
-    change: Callable[[str], str | tuple[str, T]],
+    change: Edit | EditWithResult[T],
     *,
     root: Path | None = None,
     mode: int | None = None,
@@ -210,54 +220,52 @@ def append(
 ) -> None:
     """Append one line with a single write; closes a torn line first, and takes back a write that did not fit."""
     real = target(path, root)
-    wire = _bytes(real, line)
-    with _lock_folder_of(real, observer, 0o700):
+    payload = _encode(real, line)
+    with _lock_folder_of(real, observer, 0o700), _explained(f"{real}: cannot append"):
         if observer is not None:
             before = read(real, observer)
             gap = "\n" if before and not before.endswith("\n") else ""
             observer.change(FileChange(real, before, f"{before or ''}{gap}{line}", appended=True))
             if not observer.real:
                 return
-        _append(real, wire, mode, durable)
-
-
-@contextlib.contextmanager
-def _lock_folder_of(real: Path, observer: WriteObserver | None, mode: int = 0o777) -> Iterator[None]:
-    """Make and lock a file's folder; a dry run does neither."""
-    if observer is not None and not observer.real:
-        yield
-        return
-    make_folder(real.parent, mode)
-    with lock(real):
-        yield
+        handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+        try:
+            size = _require_writable(os.fstat(handle)).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                payload = b"\n" + payload
+            if os.write(handle, payload) != len(payload):
+                os.ftruncate(handle, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if durable:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        if durable and not size:  # it may be new, and its name must be on the disk as well
+            _sync_folder(real.parent)
 
 
 def output(path: Path, *, root: Path | None = None) -> int:
-    """A descriptor that adds to a file's end, for what another program prints; the caller closes it."""
+    """Open a descriptor that adds to a file's end, for what another program prints; the caller closes it."""
     real = target(path, root)
     make_folder(real.parent, 0o700)
-    try:
+    with _explained(f"{path}: cannot be opened"):
         return os.open(real, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot be opened: {error.strerror}", hint=_hint(error)) from error
 
 
 def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
-    """A copy of the file beside it, `<name>.bak` or `<name>.bak2` ..., never over an older one; None if no file.
+    """Copy a file to `<name>.bak`, `<name>.bak2` ..., never over an older one; None if there is no file.
 
     `text` is what the caller read of it and is about to replace: then the copy is of that, whatever the file holds now.
     """
-    there = read(path)
-    if there is None:
+    present = read(path)
+    if present is None:
         return None
-    text = there if text is None else text
-    number = 1
-    while True:
-        copy = path.with_name(f"{path.name}.bak{'' if number == 1 else number}")
-        if not copy.exists() and not copy.is_symlink():
-            write(copy, text, root=root, expect="", mode=stat.S_IMODE(path.stat().st_mode))
-            return copy
+    number, copy = 1, path.with_name(f"{path.name}.bak")
+    while copy.exists() or copy.is_symlink():
         number += 1
+        copy = path.with_name(f"{path.name}.bak{number}")
+    write(copy, present if text is None else text, root=root, expect="", mode=stat.S_IMODE(path.stat().st_mode))
+    return copy
 
 
 def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> bool:
@@ -266,10 +274,8 @@ def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> b
         return False
     if root is not None:
         target(path, root, folder=True)
-    try:
+    with _explained(f"{path}: cannot make this folder"):
         path.mkdir(mode=mode, parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot make this folder: {error.strerror}", hint=_hint(error)) from error
     return True
 
 
@@ -281,18 +287,14 @@ def move(path: Path, to: Path, *, root: Path | None = None) -> None:
         target(path.parent, root, folder=True)
         target(to.parent, root, folder=True)
     make_folder(to.parent)
-    try:
+    with _explained(f"{path}: cannot be moved to {to}"):
         path.rename(to)
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot be moved to {to}: {error.strerror}", hint=_hint(error)) from error
 
 
 def link(path: Path, to: Path) -> None:
     """Make a link to a file or folder where nothing is."""
-    try:
+    with _explained(f"{path}: cannot be linked to {to}"):
         path.symlink_to(to)
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot be linked to {to}: {error.strerror}", hint=_hint(error)) from error
 
 
 def delete(path: Path, observer: WriteObserver | None = None) -> None:
@@ -303,40 +305,28 @@ def delete(path: Path, observer: WriteObserver | None = None) -> None:
             observer.change(FileChange(path, before, None))
         if not observer.real:
             return
-    try:
+    with _explained(f"{path}: cannot be removed"):
         path.unlink(missing_ok=True)
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot be removed: {error.strerror}", hint=_hint(error)) from error
 
 
 def remove_folder(path: Path) -> None:
     """Remove one empty folder."""
-    try:
+    with _explained(f"{path}: cannot be removed"):
         path.rmdir()
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot be removed: {error.strerror}", hint=_hint(error)) from error
 
 
 def restrict(path: Path, mode: int = PRIVATE) -> None:
     """Set a file's permissions."""
-    try:
+    with _explained(f"{path}: permissions cannot be changed"):
         path.chmod(mode)
-    except OSError as error:
-        raise WriteFailed(f"{path}: permissions cannot be changed: {error.strerror}", hint=_hint(error)) from error
 
 
-@contextlib.contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Hold the lock of the real path's folder: one writer at a time, released also by a kill."""
-    folder = Path(os.path.realpath(path)).parent
-    try:
-        handle = lock_folder(folder)
-    except OSError as error:
-        raise WriteFailed(f"{folder}: cannot be locked: {error.strerror}", hint=_hint(error)) from error
-    try:
-        yield
-    finally:
-        os.close(handle)
+def leftovers(folder: Path) -> list[Path]:
+    """Return the temporary files that a killed writer left in a folder, without lock files, which may be in use."""
+    return sorted(folder.glob(f"*{TEMP_SUFFIX}")) if folder.is_dir() else []
+
+
+# --- locks --------------------------------------------------------------------------------------
 
 
 class LockTaken(Conflict):
@@ -355,10 +345,12 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
     """
     real = target(path, root)
     make_folder(real.parent, 0o700)
-    try:
-        handle = _take_lock(real, owner)
-    except OSError as error:
-        raise WriteFailed(f"{path}: cannot be held: {error.strerror}", hint=_hint(error)) from error
+    with _explained(f"{path}: cannot be held"):
+        handle = lock_file(real)
+        if handle is None:
+            raise LockTaken(real, read(real) or "")
+        os.ftruncate(handle, 0)
+        os.write(handle, _encode(real, owner))
     try:
         yield
     finally:
@@ -366,57 +358,76 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
         os.close(handle)
 
 
-def _take_lock(real: Path, owner: str) -> int:
-    while True:
-        handle = os.open(real, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
-        try:
-            if not try_lock(handle):
-                raise LockTaken(real, read(real) or "")
-            if is_current(real, handle):  # else its owner has deleted it since we opened it
-                os.ftruncate(handle, 0)
-                os.write(handle, _bytes(real, owner))
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold the lock of the real path's folder: one writer at a time, released also by a kill."""
+    folder = Path(os.path.realpath(path)).parent
+    with _explained(f"{folder}: cannot be locked"):
+        handle = lock_folder(folder)
+    try:
+        yield
+    finally:
         os.close(handle)
 
 
-def leftovers(folder: Path) -> list[Path]:
-    """Return the temporary files that a killed writer left in a folder, without lock files, which may be in use."""
-    if not folder.is_dir():
-        return []
-    return sorted(p for p in folder.iterdir() if p.name.endswith(TEMP_SUFFIX))
-
-
-def _append(real: Path, wire: bytes, mode: int, durable: bool) -> None:
+def lock_folder(folder: Path) -> int:
+    """Lock a folder; the handle holds the lock until it is closed or its process ends."""
     try:
-        handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
-        try:
-            size = _writable(os.fstat(handle)).st_size
-            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-            wire = b"\n" + wire if torn else wire
-            if os.write(handle, wire) != len(wire):
-                os.ftruncate(handle, size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if durable:
-                os.fsync(handle)
-        finally:
-            os.close(handle)
-        if durable and not size:  # it may be new, and its name must be on the disk as well
-            _sync_folder(real.parent)
+        handle = lock_file(folder, _PATIENCE, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise WriteFailed(f"{real}: cannot append: {error.strerror}", hint=_hint(error)) from error
+        if error.errno not in _NO_FOLDER_LOCKS:
+            raise
+        handle = lock_file(folder / LOCK_NAME, _PATIENCE, mode=0o666)
+    if handle is None:
+        raise WriteFailed(f"{folder}: another process has held the lock for 30 seconds", hint="end it and run again")
+    return handle
+
+
+def lock_file(
+    path: Path, patience: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT, mode: int = PRIVATE
+) -> int | None:
+    """Open and lock a file or folder; None when another process keeps it locked for so many seconds."""
+    end = time.monotonic() + patience
+    while True:
+        handle = os.open(path, flags | os.O_CLOEXEC, mode)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):  # it may have been deleted or replaced since we opened it
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle
+            os.close(handle)
+        except BlockingIOError:
+            os.close(handle)
+            if time.monotonic() >= end:
+                return None
+            time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
+        except BaseException:
+            os.close(handle)
+            raise
+
+
+@contextlib.contextmanager
+def _lock_folder_of(real: Path, observer: WriteObserver | None = None, mode: int = 0o777) -> Iterator[None]:
+    """Make and lock a file's folder; a dry run does neither."""
+    if observer is not None and not observer.real:
+        yield
+        return
+    make_folder(real.parent, mode)
+    with lock(real):
+        yield
+
+
+# --- parts --------------------------------------------------------------------------------------
 
 
 def _replace(
     real: Path, text: str, expect: str | None, mode: int | None, observer: WriteObserver | None = None
 ) -> bool:
-    """Atomic replace under the lock; False when the file no longer holds `expect`."""
-    payload = _bytes(real, text)
-    temp: Path | None = None
-    try:
-        keep = _writable(real.stat()) if real.exists() else None
+    """Replace a file atomically under the lock; False when it no longer holds `expect`."""
+    payload = _encode(real, text)
+    temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
+    with _explained(f"{real}: cannot be written"):
+        old = _require_writable(real.stat()) if real.exists() else None
         if observer is not None:
             before = read(real, observer)
             if (before or "") != expect:
@@ -424,63 +435,35 @@ def _replace(
             observer.change(FileChange(real, before, text))
             if not observer.real:
                 return True
-        _sweep(real.parent)
-        temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
-        _write_new(temp, payload, keep, mode)
-        if expect is not None and (read(real) or "") != expect:
-            return False
-        temp.replace(real)
-        temp = None
-        _sync_folder(real.parent)
-    except OSError as error:
-        raise WriteFailed(f"{real}: cannot be written: {error.strerror}", hint=_hint(error)) from error
-    finally:
-        if temp is not None:
+        for entry in real.parent.glob(f".*{TEMP_SUFFIX}"):  # of killed writers: we have the lock, so nobody uses them
+            with contextlib.suppress(OSError):
+                entry.unlink()
+        if mode is None:
+            mode = stat.S_IMODE(old.st_mode) if old is not None else 0o666
+        try:
+            handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            try:
+                view = memoryview(payload)
+                while view:
+                    view = view[os.write(handle, view) :]
+                if old is not None:
+                    os.fchmod(handle, mode)
+                    with contextlib.suppress(PermissionError):
+                        os.fchown(handle, old.st_uid, old.st_gid)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            if expect is not None and (read(real) or "") != expect:
+                return False
+            temp.replace(real)
+        finally:
             with contextlib.suppress(OSError):
                 temp.unlink(missing_ok=True)
+        _sync_folder(real.parent)
     return True
 
 
-def _write_new(temp: Path, payload: bytes, keep: os.stat_result | None, mode: int | None) -> None:
-    wanted = mode if mode is not None else stat.S_IMODE(keep.st_mode) if keep is not None else 0o666
-    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, wanted)
-    try:
-        view = memoryview(payload)
-        while view:
-            view = view[os.write(handle, view) :]
-        if keep is not None and sys.platform != "win32":
-            os.fchmod(handle, wanted)
-            with contextlib.suppress(PermissionError):
-                os.fchown(handle, keep.st_uid, keep.st_gid)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _bytes(path: Path, text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise Refused(f"{path}: the new text has a character that UTF-8 cannot hold", hint="remove it") from error
-
-
-def _writable(status: os.stat_result) -> os.stat_result:
-    """Refuse a file without write permission, also to root, although a rename would succeed."""
-    if not status.st_mode & 0o222:
-        raise PermissionError(errno.EACCES, "the file is read-only")
-    return status
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what killed writers left; we have the folder's lock, so no process is using it."""
-    for entry in folder.glob(f".*{TEMP_SUFFIX}"):
-        with contextlib.suppress(OSError):
-            entry.unlink()
-
-
 def _sync_folder(folder: Path) -> None:
-    if sys.platform == "win32":
-        return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -488,9 +471,90 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _hint(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "the file is as it was; free some space and run again"
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "the file is as it was; make the file and its folder writable and run again"
-    return "the file is as it was"
+def _encode(path: Path, text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Refused(f"{path}: the new text has a character that UTF-8 cannot hold", hint="remove it") from error
+
+
+def _require_writable(status: os.stat_result) -> os.stat_result:
+    """Refuse a file without write permission, also to root, although a rename would succeed."""
+    if not status.st_mode & 0o222:
+        raise PermissionError(errno.EACCES, "the file is read-only")
+    return status
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        hint = "the file is as it was"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            hint += "; free some space and run again"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint += "; make the file and its folder writable and run again"
+        raise WriteFailed(f"{what}: {error.strerror}", hint=hint) from error
+
+
+# --- .ralph/.gitignore --------------------------------------------------------------------------
+# `ralph init` writes one that git sees. Where it has not been called, anything that writes below `.ralph` first makes
+# one that also hides itself.
+
+GITIGNORE = """\
+# Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
+# Delete the line `tasks/` or `features/` to share those, too.
+local/
+cache/
+tasks/
+features/
+ralph.db*
+scratchpad.md
+*.bak*
+*.ralph-tmp
+.ralph-lock
+"""
+UNTIL_INIT = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
+_MUST_BE_IGNORED = {"local/": "local", "cache/": "cache", "ralph.db*": "ralph.db", "scratchpad.md": "scratchpad.md"}
+"""The lines that a person's own file must have, and a name that each of them covers."""
+
+
+def hide_state(root: Path) -> None:
+    """Write a `.ralph/.gitignore` that hides itself, where there is none and something is to hide."""
+    main = paths.main_checkout(root)
+    ignore = paths.gitignore(main)
+    if ignore.exists() or ignore.is_symlink():
+        return
+    if ignore.parent.is_dir() or paths.state_boundary(root) == main:
+        with contextlib.suppress(Conflict, Refused):  # another process was faster, or a link leads out of the project
+            write(ignore, UNTIL_INIT, root=main, expect="")
+
+
+def missing_lines(root: Path) -> tuple[str, ...]:
+    """Return the lines that a person's own `.ralph/.gitignore` lacks, so that git would see this machine's state."""
+    own = paths.gitignore(root)
+    exclude = paths.git_exclude(own)
+    if exclude is None or not own.is_file():
+        return ()
+    outer = [line for file in (exclude[0], root / ".gitignore") for line in (read(file) or "").splitlines()]
+    inner = (read(own) or "").splitlines()
+    if _covers(outer, ".ralph"):
+        return ()
+    return tuple(
+        line
+        for line, name in _MUST_BE_IGNORED.items()
+        if not _covers(inner, name) and not _covers(outer, f".ralph/{name}")
+    )
+
+
+def _covers(lines: list[str], name: str) -> bool:
+    """Whether git's patterns ignore a name: the last line that matches decides."""
+    ignored = False
+    for line in lines:
+        pattern = line.strip().removeprefix("!").rstrip("/")
+        anywhere = "/" not in pattern or pattern.startswith("**/")
+        candidate = name.rpartition("/")[2] if anywhere else name
+        if not line.startswith("#") and fnmatchcase(candidate, pattern.removeprefix("**/").removeprefix("/")):
+            ignored = not line.startswith("!")
+    return ignored

@@ -11,7 +11,6 @@ import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,43 +66,15 @@ ReadFacts = Callable[[int, str], SourceFacts]
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The graph's database, made when there is none or another version's."""
-    try:
-        return _prepared(path)
-    except db.Damaged:
-        db.remove(path)
-        return _prepared(path)
+    """Open the graph's database, made when there is none or another version's."""
+    return db.connect_cache(path, "graph.sql", VERSION)
 
 
 def in_memory() -> sqlite3.Connection:
-    """A graph that is never written to disk."""
+    """Make a graph that is never written to disk."""
     connection = db.connect_memory()
-    _create(connection)
+    db.create_tables(connection, "graph.sql", VERSION)
     return connection
-
-
-def _prepared(path: Path) -> sqlite3.Connection:
-    connection = db.connect(path)
-    try:
-        with db.explained(path):
-            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if version not in (0, VERSION):
-                raise db.Damaged(f"{path}: made by another version", hint="it is made again")
-            if version == 0:
-                _create(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    script = resources.files("ralph.store").joinpath("graph.sql").read_text(encoding="utf-8")
-    with db.atomic(connection):
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-            for statement in script.split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 # --- writing -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import TypeVar
 from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.store import db, files
-from ralph.store.gitignore import hide_state
+from ralph.store.files import hide_state
 from ralph.store.index_writer import IndexWriter
 from ralph.store.lookup import SCHEMA_VERSION
 from ralph.store.queries import FAMILIES, TABLES, Terms, digest_of, search_columns, select_records
@@ -199,7 +199,7 @@ class Index:
             return False
         try:
             with db.explained(self.path), closing(db.connect(self.path)) as connection:
-                if _version(connection) != SCHEMA_VERSION or not db.is_intact(connection):
+                if db.version_of(connection) != SCHEMA_VERSION or not db.is_intact(connection):
                     return False
                 connection.execute("INSERT INTO search(search) VALUES ('integrity-check')")
                 for family in FAMILIES:
@@ -227,7 +227,7 @@ class Index:
                 return
             db.remove(new)
             with db.explained(main), closing(db.connect(main, read_only=True)) as original:
-                if _version(original) != SCHEMA_VERSION:
+                if db.version_of(original) != SCHEMA_VERSION:
                     return
                 with closing(db.connect(new)) as copy:
                     original.backup(copy)
@@ -264,10 +264,7 @@ class Index:
 
     def _update(self, connection: sqlite3.Connection, within: float | None, progress: Progress | None) -> Synced:
         """Bring a database up to date: a few sources in a transaction, so that a kill loses little."""
-        if _version(connection) != SCHEMA_VERSION:
-            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise db.Damaged(f"{self.path}: made by another version", hint="it is made again")
-            _create(connection)
+        db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(connection, self._terms, self._interpret)
         rows = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
         present = list(sources(self.root))
@@ -300,7 +297,7 @@ def discard(path: Path, patience: float = 0.0) -> None:
 def in_memory(contents: Iterable[Contents], terms: Terms, names: Sequence[str] = ()) -> sqlite3.Connection:
     """Make an index that is never written to disk."""
     connection = db.connect_memory()
-    _create(connection)
+    db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
     writer = IndexWriter(connection, terms)
     with db.atomic(connection):
         for number, content in enumerate(contents):
@@ -317,26 +314,6 @@ def _seal_of(path: Path) -> Path:
 def _remove(path: Path) -> None:
     files.delete(_seal_of(path))
     db.remove(path)
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    from importlib import resources
-
-    script = resources.files("ralph.store").joinpath("schema.sql").read_text(encoding="utf-8")
-    with db.atomic(connection):
-        if _version(connection) == SCHEMA_VERSION:
-            return
-        statement = ""
-        for line in script.splitlines(keepends=True):
-            statement += line
-            if sqlite3.complete_statement(statement):
-                connection.execute(statement)
-                statement = ""
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _batches(changed: Sequence[Source]) -> Iterator[list[Source]]:

@@ -19,7 +19,7 @@ from ralph.formats.text import Document, Problem
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.store import files
-from ralph.store.dry_run import WriteObserver
+from ralph.store.files import WriteObserver
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge")
 """The collections, as `--in` names them."""

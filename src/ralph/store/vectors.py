@@ -1,26 +1,22 @@
 """The vectors of embedded texts: a cache by model and content.
 
 A vector is expensive (a model has to run, perhaps on a server) and depends only on the model and the text, so it is
-kept over rebuilds of the index. The cache has digests and bytes, no text. It may be deleted at any time: a file that is
-damaged, or was made by another version, is deleted here and made again.
+kept over rebuilds of the index. A file that is damaged, or was made by another version, is made again.
 """
 
+import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 from ralph.store import db
+from ralph.store.lookup import placeholders
 
 VERSION = 1
 _BATCH = 500  # placeholders in one statement; every SQLite allows 999
-_TABLE = """
-CREATE TABLE IF NOT EXISTS vectors (
-    model TEXT NOT NULL, digest TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (model, digest)
-) WITHOUT ROWID
-"""
 _Result = TypeVar("_Result")
 
 
@@ -29,23 +25,24 @@ class VectorCache(AbstractContextManager["VectorCache"]):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            self._connection = db.connect(path)
-        except db.Damaged:
-            db.remove(path)
-            self._connection = db.connect(path)
-        self._retry(lambda: None)
+        if path.exists() and not os.access(path.parent, os.W_OK):
+            self._connection = db.connect(path, read_only=True)
+        else:
+            self._connection = db.connect_cache(path, "vectors.sql", VERSION)
 
     def get(self, model: str, digests: Iterable[str]) -> dict[str, bytes]:
         """Return the vectors that are cached; digests without one are left out."""
-        wanted = list(dict.fromkeys(digests))
+        unique = list(dict.fromkeys(digests))
         vectors: dict[str, bytes] = {}
-        for start in range(0, len(wanted), _BATCH):
-            part = wanted[start : start + _BATCH]
-            marks = ",".join("?" * len(part))
-            sql = f"SELECT digest, vector FROM vectors WHERE model = ? AND digest IN ({marks})"
-            vectors.update((str(row[0]), bytes(row[1])) for row in self._read(sql, (model, *part)))
+        for start in range(0, len(unique), _BATCH):
+            part = unique[start : start + _BATCH]
+            sql = f"SELECT digest, vector FROM vectors WHERE model = ? AND digest IN ({placeholders(part)})"
+            vectors |= self._select(sql, model, *part)
         return vectors
+
+    def all(self, model: str) -> dict[str, bytes]:
+        """Return every vector of a model."""
+        return self._select("SELECT digest, vector FROM vectors WHERE model = ?", model)
 
     def put(self, model: str, vectors: Mapping[str, bytes]) -> None:
         """Store vectors, all of them or none; the newer one wins."""
@@ -58,57 +55,33 @@ class VectorCache(AbstractContextManager["VectorCache"]):
 
     def prune(self, keep: Collection[str]) -> int:
         """Delete every digest that is not to be kept; return how many there were."""
-        remaining = frozenset(keep)
-        digests = [str(row[0]) for row in self._read("SELECT DISTINCT digest FROM vectors")]
-        gone = [digest for digest in digests if digest not in remaining]
+        gone = self._select("SELECT DISTINCT digest, 0 FROM vectors").keys() - set(keep)
         self.forget(gone)
         return len(gone)
-
-    def count(self, model: str) -> int:
-        """Count the vectors of a model."""
-        return int(self._read("SELECT count(*) FROM vectors WHERE model = ?", (model,))[0][0])
-
-    def models(self) -> tuple[str, ...]:
-        """Return the models that have vectors here, by name."""
-        return tuple(str(row[0]) for row in self._read("SELECT DISTINCT model FROM vectors ORDER BY model"))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._connection.close()
 
-    def _read(self, statement: str, values: Sequence[str] = ()) -> list[sqlite3.Row]:
-        return self._retry(lambda: self._connection.execute(statement, values).fetchall())
+    def _select(self, sql: str, *values: str) -> dict[str, bytes]:
+        return self._retry(lambda connection: dict(connection.execute(sql, values).fetchall()))
 
-    def _write(self, statement: str, rows: Sequence[tuple[str, ...] | tuple[str, str, bytes]]) -> None:
-        def write() -> None:
-            with db.atomic(self._connection):
-                self._connection.executemany(statement, rows)
+    def _write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            with db.atomic(connection):
+                connection.executemany(sql, rows)
 
-        if rows:
-            self._retry(write)
+        self._retry(write)
 
-    def _retry(self, work: Callable[[], _Result]) -> _Result:
+    def _retry(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """Call `work`; once more on a new file when this one turns out to be damaged."""
         try:
-            return self._try(work)
+            with db.explained(self._path):
+                return work(self._connection)
         except db.Damaged:
             self._connection.close()
             db.remove(self._path)
-            self._connection = db.connect(self._path)
-            return self._try(work)
-
-    def _try(self, work: Callable[[], _Result]) -> _Result:
-        with db.explained(self._path):
-            version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
-            if version not in (0, VERSION):
-                raise db.Damaged(f"{self._path}: made by another version ({version})", hint="it is made again")
-            if version == 0:
-                with db.atomic(self._connection):
-                    self._connection.execute(_TABLE)
-                    self._connection.execute(f"PRAGMA user_version = {VERSION}")
-            return work()
+            self._connection = db.connect_cache(self._path, "vectors.sql", VERSION)
+            with db.explained(self._path):
+                return work(self._connection)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import hook_state, lists, usage
-from ralph.app.logs import log_file
 from ralph.app.pages import dashboard
 from ralph.app.tasks import task
 from ralph.app.usage import Injection
 from ralph.formats.log import encode_record
 from ralph.model import ids
 from ralph.model.record import Family, ObservationKind, Origin, Record
+from ralph.paths import session_log
 from ralph.store import files
 
 
@@ -28,7 +28,7 @@ def happened(root: Path, session: str, at: str, kind: ObservationKind, title: st
         f"obs-{session}-{at}", kind, "words", Family.OBSERVATION, title=title,
         origin=Origin(by="human", session=session), created_at=at,
     )  # fmt: skip
-    files.append(log_file(root, session), encode_record(record), root=paths.state_boundary(root))
+    files.append(session_log(root, session), encode_record(record), root=paths.state_boundary(root))
 
 
 class TestTokens:

@@ -141,7 +141,7 @@ def test_two_processes_cannot_let_two_tasks_wait_for_each_other(in_memory: Path,
         workers = [start("waits", in_memory, one, two), start("waits", in_memory, two, one)]
         go(workers)
         assert sorted(worker.until_over()[0] for worker in workers) == ["refused", "waits"]
-        assert board.read(in_memory).tangled() == set()
+        assert board.read(in_memory).cycle() == ()
 
 
 def test_a_claim_or_an_end_that_is_killed_at_any_line_leaves_the_old_file_or_the_new_one(
@@ -306,7 +306,7 @@ def test_what_a_run_says_of_a_task_that_is_anothers_changes_nothing(tmp_path: Pa
     task.claim(tmp_path, name, task.claim_of("run-2"))
     before = now_of(tmp_path, name)
     assert task.finish(tmp_path, name, TaskStatus.DONE, run="run-1") == before
-    assert not task.release(tmp_path, name, "run-1")
+    assert task.release_run(tmp_path, "run-1") == []
     assert now_of(tmp_path, name) == before
     task.done(tmp_path, name)
     assert task.finish(tmp_path, name, TaskStatus.FAILED, run="run-2").status == "done", "a person's word stands"
@@ -368,8 +368,8 @@ def test_a_parent_that_somebody_works_on_or_gave_up_is_not_ended_by_its_last_par
 def test_given_back_a_task_is_pending_and_ready_at_once(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert task.release(tmp_path, name, "run-1")
-    assert not task.release(tmp_path, name, "run-1")
+    assert task.release_run(tmp_path, "run-1") == [name]
+    assert task.release_run(tmp_path, "run-1") == []
     assert [each.id for each in task.ready(tmp_path)] == [name]
 
 

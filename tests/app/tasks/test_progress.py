@@ -257,11 +257,11 @@ def test_a_task_that_is_done_by_hand_leaves_what_it_taught_to_the_project(tmp_pa
     shop.set(max_iterations=2)
     work = task.add(shop.root, "refunds").task
     shop.start(again, again, request=LoopRequest(task=work.id, criteria=("none",), verify=False))
-    done = task.complete(shop.root, work.id)
-    assert done.promotion is not None
-    assert [each.text for each in done.promotion.added] == [LESSON]
+    _, promotion, _ = task.complete(shop.root, work.id)
+    assert promotion is not None
+    assert [each.text for each in promotion.added] == [LESSON]
     assert LESSON in paths.global_patterns(shop.root).read_text(encoding="utf-8")
     nodes = paths.tasks_folder(shop.root) / work.id / "graphiti" / "nodes.json"
     assert "refunds" in nodes.read_text(encoding="utf-8"), "its part of the graph is beside it"
-    assert task.complete(shop.root, work.id).promotion is not None, "to say it again changes nothing"
+    assert task.complete(shop.root, work.id)[1] is not None, "to say it again changes nothing"
     assert paths.global_patterns(shop.root).read_text(encoding="utf-8").count(LESSON) == 1

@@ -6,10 +6,9 @@ import pytest
 from tests.app.looping import Workshop, git, project
 from tests.app.worktrees.test_worktree import commit, new, now
 
-from ralph.app import runs
+from ralph.app import runs, worktree
 from ralph.app.tasks import task
-from ralph.app.worktrees import drop, worktree
-from ralph.app.worktrees.drop import Losses
+from ralph.app.worktree import Losses
 from ralph.errors import Conflict, Refused
 from ralph.loop.state import Run
 
@@ -31,11 +30,11 @@ def test_commits_on_no_branch_are_a_loss_and_are_named(shop: Workshop) -> None:
     place = worktree.working_folder(shop.root, work)
     git(place, "switch", "-q", "--detach")
     tip = commit(place)
-    lost = drop.losses(shop.root, work.id)
+    lost = worktree.losses(shop.root, work.id)
     assert [line.split(" ", 1)[1] for line in lost.commits] == ["add new.py"]
     assert lost.tips == (f"{tip[:12]} (where the worktree is)",)
     with pytest.raises(Refused, match=tip[:12]):
-        drop.drop(shop.root, work.id)
+        worktree.drop(shop.root, work.id)
     assert (place / "new.py").exists()
 
 
@@ -45,19 +44,19 @@ def test_the_commit_that_was_seen_last_is_a_loss_after_somebody_took_it_back(sho
     tip = commit(place)
     worktree.note_commit(shop.root, now(shop, work), tip)
     git(place, "reset", "-q", "--hard", "HEAD~1")
-    lost = drop.losses(shop.root, work.id)
+    lost = worktree.losses(shop.root, work.id)
     assert lost.tips == (f"{tip[:12]} (where Ralph last saw the branch)",)
     with pytest.raises(Refused, match="add new"):
-        drop.drop(shop.root, work.id)
+        worktree.drop(shop.root, work.id)
     git(shop.root, "branch", "kept", tip)
-    assert not drop.losses(shop.root, work.id)
+    assert not worktree.losses(shop.root, work.id)
 
 
 def test_the_tip_of_the_branch_is_named_once(shop: Workshop) -> None:
     work = new(shop)
     tip = commit(worktree.working_folder(shop.root, work))
     worktree.note_commit(shop.root, now(shop, work), tip)
-    assert drop.losses(shop.root, work.id).tips == (f"{tip[:12]} (the branch {work.branch})",)
+    assert worktree.losses(shop.root, work.id).tips == (f"{tip[:12]} (the branch {work.branch})",)
 
 
 def test_files_that_git_ignores_are_a_loss_and_caches_are_none(shop: Workshop) -> None:
@@ -67,16 +66,16 @@ def test_files_that_git_ignores_are_a_loss_and_caches_are_none(shop: Workshop) -
     (place / "lib" / "__pycache__" / "a.pyc").write_bytes(b"x")
     (place / ".ralph").mkdir(exist_ok=True)
     (place / ".ralph" / "scratchpad.md").write_text("now\n", encoding="utf-8")
-    assert not drop.losses(shop.root, work.id)
+    assert not worktree.losses(shop.root, work.id)
     (place / "my.env").write_text("KEY=1\n", encoding="utf-8")
     (place / "built").mkdir()
     (place / "built" / "one.o").write_bytes(b"x")
-    lost = drop.losses(shop.root, work.id)
+    lost = worktree.losses(shop.root, work.id)
     assert lost == Losses(ignored=("built/", "my.env"))
     assert "2 that git ignores: built/, my.env" in lost.description
     with pytest.raises(Refused, match=r"my\.env"):
-        drop.drop(shop.root, work.id)
-    drop.drop(shop.root, work.id, agreed=lost)
+        worktree.drop(shop.root, work.id)
+    worktree.drop(shop.root, work.id, agreed=lost)
     assert not place.exists()
 
 
@@ -85,11 +84,11 @@ def test_a_worktree_on_another_branch_is_told_and_that_branch_stays(shop: Worksh
     place = worktree.working_folder(shop.root, work)
     git(place, "switch", "-q", "-c", "other")
     tip = commit(place)
-    lost = drop.losses(shop.root, work.id)
+    lost = worktree.losses(shop.root, work.id)
     assert (lost.switched, lost.commits) == ("other", ())
     with pytest.raises(Refused, match="is on other, which stays"):
-        drop.drop(shop.root, work.id)
-    drop.drop(shop.root, work.id, agreed=lost)
+        worktree.drop(shop.root, work.id)
+    worktree.drop(shop.root, work.id, agreed=lost)
     assert git(shop.root, "rev-parse", "other").strip() == tip
 
 
@@ -103,5 +102,5 @@ def test_nothing_goes_while_a_run_is_at_it_also_when_somebody_ended_the_task(sho
         task.done(shop.root, work.id)
         assert now(shop, work).claim is None
     with pytest.raises(Conflict, match="run-00000001 works on"):
-        drop.drop(shop.root, work.id)
+        worktree.drop(shop.root, work.id)
     assert worktree.working_folder(shop.root, work).is_dir()

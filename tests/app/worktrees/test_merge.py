@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.looping import Workshop, git, project
 
-from ralph.app import doctor, memory
+from ralph.app import doctor, memory, worktree
 from ralph.app.tasks import task as progress
-from ralph.app.worktrees import drop, worktree
-from ralph.app.worktrees.merge import merge, merge_entries
+from ralph.app.worktree_merge import merge, merge_entries
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.pages import parse_patterns, parse_region, patterns_template
 from ralph.model.record import MemoryKind, Record
@@ -72,7 +71,7 @@ def test_commits_and_committed_memory_reach_the_main_checkout(shop: Workshop) ->
     with pytest.raises(Refused, match=r"uncommitted changes: \.agent/memories\.md"):
         merge(shop.root, work.id)
     with pytest.raises(Refused, match=r"uncommitted memory: \.agent/memories\.md"):
-        drop.drop(shop.root, work.id, agreed=drop.losses(shop.root, work.id))
+        worktree.drop(shop.root, work.id, agreed=worktree.losses(shop.root, work.id))
     git(place, "commit", "-q", "-am", "memory")
     done = merge(shop.root, work.id)
     assert done.learned == ("LedgerWriter closes after 90 days",)
@@ -82,7 +81,7 @@ def test_commits_and_committed_memory_reach_the_main_checkout(shop: Workshop) ->
         "refunds are booked in cents",
     ]
     assert bullets(page(shop)) == ["LedgerWriter closes after 90 days"]
-    assert not drop.losses(shop.root, work.id)
+    assert not worktree.losses(shop.root, work.id)
     before = head(shop)
     assert not merge(shop.root, work.id).is_new
     assert head(shop) == before

@@ -12,9 +12,8 @@ import pytest
 from tests.app.looping import Workshop, git, project
 
 from ralph import paths
-from ralph.app import memory
+from ralph.app import memory, worktree
 from ralph.app.tasks import task
-from ralph.app.worktrees import worktree
 from ralph.errors import Conflict
 from ralph.model.record import MemoryKind
 
@@ -22,7 +21,7 @@ AT_ONCE = 4
 HOLDER = """
 import sys
 from pathlib import Path
-from ralph.app.worktrees import worktree
+from ralph.app import worktree
 with worktree.repository_lock(Path(sys.argv[1]), "merging t-000001"):
     print("held", flush=True)
     sys.stdin.read()

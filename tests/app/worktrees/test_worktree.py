@@ -7,10 +7,9 @@ import pytest
 from tests.app.looping import Workshop, git, project, says_done
 
 from ralph import paths
-from ralph.app import doctor, runs
+from ralph.app import doctor, runs, worktree
 from ralph.app.loop import LoopRequest
 from ralph.app.tasks import board, task
-from ralph.app.worktrees import drop, worktree
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.pages import parse_region
 from ralph.model.record import MemoryKind, Record
@@ -116,7 +115,7 @@ def test_a_project_inside_of_a_repository_is_worked_on_at_its_place_in_the_workt
     place = worktree.working_folder(inner, work)
     assert place == inner / ".worktrees" / work.id / "packages" / "a"
     assert paths.main_checkout(place) == inner
-    drop.drop(inner, work.id)
+    worktree.drop(inner, work.id)
     assert not (inner / ".worktrees" / work.id).exists()
 
 
@@ -248,14 +247,14 @@ def test_drop_refuses_while_something_is_only_there_and_then_takes_both(shop: Wo
     (place / "half.py").write_text("half\n", encoding="utf-8")
     (place / "cart.py").write_text("other\n", encoding="utf-8")
     with pytest.raises(Refused, match="would be lost") as told:
-        drop.drop(shop.root, work.id)
+        worktree.drop(shop.root, work.id)
     assert all(name in told.value.message for name in ("half.py", "cart.py", "add new.py"))
     assert (place / "half.py").exists()
-    lost = drop.losses(shop.root, work.id)
+    lost = worktree.losses(shop.root, work.id)
     (place / "later.py").write_text("later\n", encoding="utf-8")
     with pytest.raises(Refused, match=r"later\.py"):
-        drop.drop(shop.root, work.id, agreed=lost)
-    drop.drop(shop.root, work.id, agreed=drop.losses(shop.root, work.id))
+        worktree.drop(shop.root, work.id, agreed=lost)
+    worktree.drop(shop.root, work.id, agreed=worktree.losses(shop.root, work.id))
     assert not place.exists()
     assert f"ralph/{work.id}" not in git(shop.root, "branch", "--list")
     after = now(shop, work)
@@ -265,30 +264,30 @@ def test_drop_refuses_while_something_is_only_there_and_then_takes_both(shop: Wo
 def test_what_is_merged_or_on_another_branch_is_no_loss(shop: Workshop) -> None:
     work = new(shop)
     commit(worktree.working_folder(shop.root, work))
-    assert drop.losses(shop.root, work.id).commits
+    assert worktree.losses(shop.root, work.id).commits
     git(shop.root, "branch", "kept", work.branch or "")
-    assert not drop.losses(shop.root, work.id)
-    drop.drop(shop.root, work.id)
+    assert not worktree.losses(shop.root, work.id)
+    worktree.drop(shop.root, work.id)
 
 
 def test_a_branch_of_somebody_else_stays_when_the_worktree_goes(shop: Workshop) -> None:
     git(shop.root, "branch", "theirs")
     work = task.add(shop.root, "one", prd='{"branchName": "theirs", "userStories": []}', in_worktree=True).task
-    drop.drop(shop.root, work.id)
+    worktree.drop(shop.root, work.id)
     assert "theirs" in git(shop.root, "branch", "--list")
 
 
 def test_a_worktree_that_was_deleted_by_hand_can_be_dropped(shop: Workshop) -> None:
     work = new(shop)
     shutil.rmtree(worktree.working_folder(shop.root, work))
-    drop.drop(shop.root, work.id)
+    worktree.drop(shop.root, work.id)
     assert work.id not in git(shop.root, "worktree", "list")
     with pytest.raises(NotFound):
-        drop.drop(shop.root, work.id)
+        worktree.drop(shop.root, work.id)
 
 
 def test_nothing_is_dropped_while_a_run_works_there(shop: Workshop) -> None:
     work = new(shop)
     task.claim(shop.root, work.id, task.claim_of("run-00000001"))
     with pytest.raises(Conflict, match="run-00000001 works on"):
-        drop.drop(shop.root, work.id)
+        worktree.drop(shop.root, work.id)

@@ -7,10 +7,9 @@ from tests.app.looping import Workshop, git, project, says_done
 from tests.app.side_by_side import write
 
 from ralph import paths
-from ralph.app import index, knowledge, memory, search
+from ralph.app import index, knowledge, memory, search, worktree
 from ralph.app.loop import LoopRequest
 from ralph.app.tasks import task as progress
-from ralph.app.worktrees import worktree
 from ralph.errors import NotFound
 from ralph.model.query import Query
 from ralph.model.record import MemoryKind

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import memory, promote, review
+from ralph.app import memory, review
 from ralph.app.memory import SavedMemory, kinds_named
 from ralph.app.pages import detail
 from ralph.app.pages.detail import Action
-from ralph.app.promote import Target, unified_diff
+from ralph.app.review import Target, unified_diff
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.model import ids
 from ralph.model.record import MemoryKind
 from ralph.store import files
-from ralph.store.dry_run import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
+from ralph.store.files import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
 from ralph.store.library import Stored
 from ralph.store.sources import Format, source_name
 
@@ -152,7 +152,7 @@ def apply_action(
             return _stored_result(root, "Accepted", review.accept(root, request.id, observer).stored)
         case Action.REJECT:
             rejected = review.reject(root, request.id, observer)
-            copies = tuple(copy.describe(root) for copy in promote.copies(root, rejected.record))
+            copies = tuple(review.describe_copies(root, rejected.record))
             return replace(_stored_result(root, "Rejected", rejected.stored), warnings=copies)
         case Action.PROMOTE:
             return _promote(root, request, patterns, observer)
@@ -199,7 +199,7 @@ def _promote(
 ) -> ChangeResult:
     if request.to not in set(Target):
         raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
-    promoted = promote.promote(
+    promoted = review.promote(
         root,
         request.id,
         Target(request.to),

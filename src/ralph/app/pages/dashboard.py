@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import hook_state, index, lists
-from ralph.app.logs import moment
 from ralph.app.usage import Ledger
 from ralph.model import ids
+from ralph.model.ids import parse_time
 from ralph.store import sessions as stored_sessions
 
 DAYS = 30
@@ -142,8 +142,8 @@ def response_times(connection: sqlite3.Connection, ledger: Ledger, since: str) -
     }
     times: list[tuple[str, str, float]] = []
     for at, session, event in sorted(answers, reverse=True)[:_MAX_EVENTS]:
-        recorded = moment(stored_sessions.last_observation_at(connection, session, at))
-        answered = moment(at)
+        recorded = parse_time(stored_sessions.last_observation_at(connection, session, at))
+        answered = parse_time(at)
         if recorded is not None and answered is not None:
             seconds = (answered - recorded).total_seconds()
             if 0 <= seconds <= _MAX_SECONDS:

@@ -24,8 +24,8 @@ from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.query import Hit, Query
 from ralph.model.record import Record, Status
-from ralph.search import engine, question, terms
-from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, rank
+from ralph.search import question, terms
+from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, match_words, rank, readable_terms
 from ralph.store import lookup, queries, sessions
 from ralph.store.queries import FacetValues, SourceState
 
@@ -472,13 +472,12 @@ def _reasons(connection: sqlite3.Connection, keys: Sequence[int], hits: _Hits) -
     others = [key for key in keys if key not in ranked]
     for key, row in lookup.fetch_rows(connection, others).items() if others else ():
         ranked[key] = RankedRow(row)
-        text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
-        ranked[key].matched = {each.word: share for each in words if (share := each.match(text))}
+        ranked[key].matched = match_words(row, words)
     return {key: tuple(explain(ranked[key], words, today)) for key in keys if key in ranked}
 
 
 def _replacement_notes(ranking: Ranking, hits: Sequence[Hit]) -> list[str]:
     """Return a note for each term that occurs nowhere, with the terms that were searched instead."""
     replaced = [(each.word, tuple(each.counts)) for each in ranking.words if each.replaced and hits]
-    readable = [(word, engine.readable_terms(counts, hits)) for word, counts in replaced]
+    readable = [(word, readable_terms(counts, hits)) for word, counts in replaced]
     return [f"nothing has {word!r}; looked for {', '.join(other[:5])} instead" for word, other in readable if other]

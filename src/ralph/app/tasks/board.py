@@ -1,9 +1,7 @@
 """Read and change task.json files, and compute which tasks are ready.
 
 A task is ready when it is pending (or its worker died), all its blockers are done, it has no open children, and
-nothing holds its parent. A parent whose children are all done is ended by whoever ends the last one. Priority 1 comes
-first, no priority last, then the older task. No task may wait for itself, through blockers and parents together.
-A task changes only through `update`, under the lock of its file, with a line in its history.
+nothing holds its parent. A task changes only through `update`, under the lock of its file, with a line in its history.
 """
 
 import contextlib
@@ -12,13 +10,12 @@ import os
 import platform
 import re
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import NamedTuple
 
 from ralph import paths
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable
@@ -26,7 +23,7 @@ from ralph.formats.work import parse_task, read_task, render_task
 from ralph.model import ids
 from ralph.model.work import Claim, Task, TaskStatus
 from ralph.store import files
-from ralph.store.gitignore import hide_state
+from ralph.store.files import hide_state
 
 _STATES = {status.value: status for status in TaskStatus}
 _STATES |= dict.fromkeys(("open", "todo", "new", "ready"), TaskStatus.PENDING)
@@ -36,12 +33,22 @@ _STATES |= dict.fromkeys(("complete", "completed", "closed", "finished"), TaskSt
 
 RESET_PARENT = "alone"
 """The member of a parent that was reset after its children were done: it is to be done for itself."""
-
+HISTORY, FAILURE, REASON, ATTEMPT = "history", "last_failure", "blocked_reason", "last_attempt"
+"""Members of task.json beside those that the format names."""
+MAX_HISTORY = 100
+"""Changes of state that a task's history holds; older ones go."""
 _OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-_Node = tuple[str, bool]
-"""A task's beginning (False) or its end (True)."""
+_VERBS = {
+    TaskStatus.IN_PROGRESS: "started",
+    TaskStatus.BLOCKED: "blocked",
+    TaskStatus.DONE: "finished",
+    TaskStatus.FAILED: "failed",
+}
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+"""An id that can be a folder's name on every system."""
+Edit = Callable[[Task], Task]
+"""A pure function, as it may be called again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +81,6 @@ def parse_time(text: str) -> datetime:
         return _LONG_AGO
 
 
-def is_time(text: str) -> bool:
-    """Whether a text is a time."""
-    return parse_time(text) is not _LONG_AGO
-
-
 def host_name() -> str:
     """Return the name of this machine."""
     return platform.node()
@@ -88,16 +90,12 @@ def is_live(claim: Claim | None, now: datetime) -> bool:
     """Whether somebody works on the task: the claim has not expired, and its process is not known to be dead."""
     if claim is None or parse_time(claim.expires_at) <= now:
         return False
-    return claim.host != host_name() or _is_running(claim.pid)
-
-
-def _is_running(pid: int) -> bool:
-    if pid <= 0:  # to the kernel those are whole groups of processes
+    if claim.host != host_name() or sys.platform == "win32":  # asking would end a process there
+        return True
+    if claim.pid <= 0:  # to the kernel those are whole groups of processes
         return False
-    if sys.platform == "win32":
-        return True  # asking would end it; the claim expires
     try:
-        os.kill(pid, 0)
+        os.kill(claim.pid, 0)
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):
@@ -136,7 +134,7 @@ class Board:
         return frozenset(each.id for each in self.tasks if status_of(each) is TaskStatus.DONE)
 
     def get(self, task_id: str) -> Task | None:
-        """The task with this id."""
+        """Return the task with this id."""
         location = self.placed.get(task_id)
         return None if location is None else location.task
 
@@ -146,19 +144,15 @@ class Board:
         return bool(children) and all(each in self.done for each in children)
 
     def with_tasks(self, tasks: Iterable[Task]) -> "Board":
-        """The board as it would be with these tasks in their new state."""
-        new = {
-            task.id: TaskLocation(task, self.placed[task.id].path if task.id in self.placed else Path())
-            for task in tasks
-        }
+        """Return the board as it would be with these tasks in their new state."""
+        new = {task.id: TaskLocation(task, Path()) for task in tasks}
         return Board({**self.placed, **new}, self.unread)
 
     def waits_for(self, task: Task) -> tuple[str, ...]:
         """Return the blockers and children that are not done, and the parent when something holds that."""
-        blockers = [each for each in task.blocked_by if each not in self.done]
-        open_children = [each for each in self.children.get(task.id, ()) if each not in self.done]
+        needed = [each for each in (*task.blocked_by, *self.children.get(task.id, ())) if each not in self.done]
         above = [task.parent] if task.parent and task.parent in self._held else []
-        return tuple(dict.fromkeys([*blockers, *open_children, *above]))
+        return tuple(dict.fromkeys([*needed, *above]))
 
     def ready(self, now: datetime) -> list[Task]:
         """Return the tasks that may be begun now, the next one first."""
@@ -166,90 +160,59 @@ class Board:
         def is_free(task: Task) -> bool:
             if status_of(task) is TaskStatus.IN_PROGRESS and task.claim is None:  # a person does it
                 return False
-            return status_of(task) in _OPEN and not is_live(task.claim, now)
+            is_leaf = task.id not in self.children or RESET_PARENT in task.extra
+            return is_leaf and status_of(task) in _OPEN and not is_live(task.claim, now)
 
-        return [
-            task
-            for task in self.tasks
-            if is_free(task)
-            and not self.waits_for(task)
-            and (RESET_PARENT in task.extra or task.id not in self.children)
-        ]
+        return [task for task in self.tasks if is_free(task) and not self.waits_for(task)]
 
     def late(self) -> list[Task]:
         """Return the parents that are open though all their children are done."""
-        ids = [each for each in self.children if each in self.placed and self.has_done_all(each)]
-        return [task for task in map(self.get, ids) if task is not None and can_end(task)]
+        parents = [task for name in self.children if self.has_done_all(name) and (task := self.get(name))]
+        return [task for task in parents if can_end(task)]
 
     @cached_property
     def _held(self) -> set[str]:
         """The parents whose children cannot be begun: ended, blocked, waiting, gone, or below such a parent."""
+        held: set[str] = set()
+        pending = []
+        for name in self.children:
+            task = self.get(name)
+            if task is None or status_of(task) not in _OPEN or not self.done.issuperset(task.blocked_by):
+                pending.append(name)
+        while pending:
+            name = pending.pop()
+            if name not in held:
+                held.add(name)
+                pending += self.children.get(name, ())
+        return held
 
-        def holds(task: Task | None) -> bool:
-            return (
-                task is None
-                or status_of(task) not in _OPEN
-                or any(blocker not in self.done for blocker in task.blocked_by)
-            )
+    def cycle(self, *names: str) -> tuple[str, ...]:
+        """Return the names along a cycle that these tasks (or any) are in or wait for; () when there is none.
 
-        known: dict[str, bool] = {}
-        for start in self.children:
-            chain: list[str] = []
-            at: str | None = start
-            while at and at not in known:
-                task = self.get(at)
-                known[at] = holds(task)
-                chain.append(at)
-                at = task.parent if task is not None else None
-            held = bool(at) and known.get(at or "", False)
-            for name in reversed(chain):
-                known[name] = held = known[name] or held
-        return {name for name, held in known.items() if held}
-
-    def cycle(self, task_id: str) -> tuple[str, ...]:
-        """Return the tasks through which one waits for itself, from it to itself again; () when it does not."""
-        for start in ((task_id, False), (task_id, True)):
-            before: dict[_Node, _Node] = {}
-            queue = deque([start])
-            while queue:
-                node = queue.popleft()
-                for needed in self._needs(node):
-                    if needed == start:
-                        return _named(start, node, before)
-                    if needed not in before:
-                        before[needed] = node
-                        queue.append(needed)
+        A node is a task's beginning, which needs the end of its blockers and the beginning of its parent, or its end,
+        which needs its beginning and the end of its children.
+        """
+        graph: dict[tuple[str, bool], list[tuple[str, bool]]] = {}
+        pending = [(name, True) for name in names or self.placed]
+        while pending:
+            name, is_end = node = pending.pop()
+            task = self.get(name)
+            if node in graph or task is None:
+                continue
+            if is_end:
+                graph[node] = [(name, False), *((child, True) for child in self.children.get(name, ()))]
+            else:
+                graph[node] = [(each, True) for each in task.blocked_by]
+                graph[node] += [(task.parent, False)] if task.parent else []
+            pending += graph[node]
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            way = [name for name, _ in reversed(error.args[1][1:])]
+            first = next((at for at, name in enumerate(way) if name in names), 0)
+            way = [name for name, _ in itertools.groupby([*way[first:], *way[: first + 1]])]
+            return tuple(way) if len(way) > 1 else (way[0], way[0])
         return ()
-
-    def tangled(self) -> set[str]:
-        """Return the tasks that can never end because they, or what they wait for, wait for themselves."""
-        needs = {(name, end): list(self._needs((name, end))) for name in self.placed for end in (False, True)}
-        needed_by: dict[_Node, list[_Node]] = {}
-        for node, others in needs.items():
-            for other in others:
-                needed_by.setdefault(other, []).append(node)
-        missing = {node: len(others) for node, others in needs.items()}
-        free = [node for node, count in missing.items() if count == 0]
-        while free:
-            for node in needed_by.get(free.pop(), ()):
-                missing[node] -= 1
-                if missing[node] == 0:
-                    free.append(node)
-        return {name for (name, _), count in missing.items() if count}
-
-    def _needs(self, node: _Node) -> Iterator[_Node]:
-        """Yield what comes before a task's beginning (blockers end, parent begins) or end (children end)."""
-        name, is_end = node
-        task = self.get(name)
-        if task is None:
-            return
-        if is_end:
-            yield name, False
-            yield from ((child, True) for child in self.children.get(name, ()))
-        else:
-            yield from ((each, True) for each in task.blocked_by if each in self.placed)
-            if task.parent and task.parent in self.placed:
-                yield task.parent, False
 
 
 def can_end(task: Task) -> bool:
@@ -257,75 +220,32 @@ def can_end(task: Task) -> bool:
     return status_of(task) in _OPEN and RESET_PARENT not in task.extra
 
 
-def _named(start: _Node, last: _Node, before: Mapping[_Node, _Node]) -> tuple[str, ...]:
-    """Return the names along a cycle, without a task's beginning after its end."""
-    way = [start, last]
-    while way[-1] != start:
-        way.append(before[way[-1]])
-    names = [name for name, _ in reversed(way)]
-    distinct = tuple(name for name, _ in itertools.groupby(names))
-    return distinct if len(distinct) > 1 else distinct * 2
-
-
 def read(root: Path) -> Board:
-    """Read every task of a project; the folder's name does not matter, of two with one id the first counts."""
+    """Read every task of a project; of two with one id that in the folder of its name counts, else the first."""
     placed: dict[str, TaskLocation] = {}
     unread: list[UnreadableFile] = []
     for path in sorted(paths.tasks_folder(root).glob("*/task.json")):
         try:
-            text = files.read(path)
+            text = files.read(path) or ""
         except RalphError as error:
             unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
             continue
-        task = read_task(text) if text is not None else None
+        task = read_task(text)
         if task is None:
-            unread.append(UnreadableFile(path, _why(text or "")))
-        elif task.id in placed and path.parent.name != task.id:
-            unread.append(
-                UnreadableFile(path, f"a second task has the id {task.id}, after {placed[task.id].path.parent.name}")
-            )
-        else:
-            if task.id in placed:
-                unread.append(UnreadableFile(placed[task.id].path, f"a second task has the id {task.id}"))
-            placed[task.id] = TaskLocation(task, path)
+            problems = sorted(parse_task(text).problems, key=lambda problem: problem.level != "error")
+            why = f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no task"
+            unread.append(UnreadableFile(path, why))
+            continue
+        location, other = TaskLocation(task, path), placed.get(task.id)
+        if other is not None and path.parent.name != task.id:
+            location, other = other, location
+        placed[task.id] = location
+        if other is not None:
+            unread.append(UnreadableFile(other.path, f"{location.path.parent.name} has a task with the id {task.id}"))
     return Board(placed, tuple(unread))
 
 
-def _why(text: str) -> str:
-    problems = parse_task(text).problems
-    serious = [problem for problem in problems if problem.level == "error"] or problems
-    return f"line {serious[0].line}: {serious[0].what}" if serious else "it holds no task"
-
-
 # --- one task's file ---------------------------------------------------------------------------
-
-Edit = Callable[[Task], Task]
-"""A pure function, as it may be called again."""
-
-MAX_HISTORY = 100
-"""Changes of state that a task's history holds; older ones go."""
-
-HISTORY, FAILURE, REASON, ATTEMPT = "history", "last_failure", "blocked_reason", "last_attempt"
-"""Members of task.json beside those that the format names."""
-
-ALLOWED = {
-    TaskStatus.PENDING: frozenset(TaskStatus),
-    TaskStatus.IN_PROGRESS: frozenset({TaskStatus.PENDING, TaskStatus.BLOCKED, TaskStatus.FAILED}),
-    TaskStatus.BLOCKED: frozenset({TaskStatus.PENDING, TaskStatus.IN_PROGRESS, TaskStatus.FAILED}),
-    TaskStatus.DONE: frozenset({TaskStatus.PENDING, TaskStatus.IN_PROGRESS, TaskStatus.BLOCKED, TaskStatus.FAILED}),
-    TaskStatus.FAILED: frozenset({TaskStatus.PENDING, TaskStatus.IN_PROGRESS, TaskStatus.BLOCKED}),
-}
-"""From which states one may come to each; to pending (a reset) from everywhere, even from a word nobody knows."""
-
-_SPOKEN = {
-    TaskStatus.PENDING: "reset",
-    TaskStatus.IN_PROGRESS: "started",
-    TaskStatus.BLOCKED: "blocked",
-    TaskStatus.DONE: "finished",
-    TaskStatus.FAILED: "failed",
-}
-_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-"""An id that can be a folder's name on every system."""
 
 
 def stamp() -> str:
@@ -355,18 +275,11 @@ def find(root: Path, task_id: str) -> TaskLocation:
     raise NotFound(f"there is no task {task_id}", hint="`ralph task list` names them")
 
 
-class TaskUpdate(NamedTuple):
-    """A task before and after a change."""
-
-    before: Task
-    after: Task
-
-
-def update(root: Path, task_id: str, edit: Edit) -> TaskUpdate:
-    """Replace a task by what `edit` makes of it, under the lock of its file; the same task writes nothing."""
+def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
+    """Replace a task by what `edit` makes of it, under the lock of its file; return it before and after."""
     path = find(root, task_id).path
 
-    def edit_text(text: str) -> tuple[str, TaskUpdate]:
+    def edit_text(text: str) -> tuple[str, tuple[Task, Task]]:
         document = parse_task(text)
         before = document.task
         if before is None or before.id != task_id:
@@ -374,25 +287,26 @@ def update(root: Path, task_id: str, edit: Edit) -> TaskUpdate:
         after = edit(before)
         if after != before:
             after = replace(after, updated_at=stamp())
-        return document.with_task(after).text, TaskUpdate(before, after)
+        return document.with_task(after).text, (before, after)
 
     return files.update(path, edit_text, root=paths.main_checkout(root))
 
 
 def change(root: Path, task_id: str, edit: Edit) -> Task:
     """Update a task, and return it as it is then."""
-    return update(root, task_id, edit).after
+    return update(root, task_id, edit)[1]
 
 
 def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None) -> Task:
-    """Return the task in another state, with a line in its history; Refused when that change is not allowed."""
+    """Return the task in another state, with a line in its history.
+
+    To pending (a reset) it may come from everywhere; else Refused when it is done or its state is an unknown word.
+    """
     now = status_of(task)
-    if now not in ALLOWED[to] and to is not TaskStatus.PENDING:
+    if to is not TaskStatus.PENDING and now in (None, to, TaskStatus.DONE):
         state = now.value.replace("_", " ") if now is not None else f"in a state that nobody knows ({task.status!r})"
-        raise Refused(
-            f"{task.id} is {state}: it cannot be {_SPOKEN[to]}",
-            hint=f"`ralph task reset {task.id}` makes it pending again",
-        )
+        hint = f"`ralph task reset {task.id}` makes it pending again"
+        raise Refused(f"{task.id} is {state}: it cannot be {_VERBS[to]}", hint=hint)
     extra = {key: value for key, value in task.extra.items() if key not in (REASON, RESET_PARENT)}
     if to is TaskStatus.DONE:
         extra.pop(FAILURE, None)
@@ -443,15 +357,14 @@ def delete_task(root: Path, task_id: str) -> None:
     files.remove_folder(folder)
 
 
-def check_links(everything: Board, tasks: Iterable[Task]) -> None:
-    """Refuse tasks that wait for what is not there, or in the end for themselves."""
-    after = everything.with_tasks(tasks)
-    for task in tasks:
-        unknown = [each for each in (*task.blocked_by, *([task.parent] if task.parent else [])) if not after.get(each)]
-        if unknown:
-            raise NotFound(f"{task.id} names {unknown[0]}, and there is no such task", hint="`ralph task list`")
-        if way := after.cycle(task.id):
-            raise Refused(
-                f"{task.id} would wait for itself: {' -> '.join(way)}",
-                hint="nothing was changed; choose another one, or take one of these links out of its task.json",
-            )
+def check_links(everything: Board, task: Task) -> None:
+    """Refuse a task that waits for what is not there, or in the end for itself."""
+    after = everything.with_tasks([task])
+    unknown = [each for each in (*task.blocked_by, task.parent) if each and not after.get(each)]
+    if unknown:
+        raise NotFound(f"{task.id} names {unknown[0]}, and there is no such task", hint="`ralph task list`")
+    if way := after.cycle(task.id):
+        raise Refused(
+            f"{task.id} would wait for itself: {' -> '.join(way)}",
+            hint="nothing was changed; choose another one, or take one of these links out of its task.json",
+        )

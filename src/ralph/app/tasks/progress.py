@@ -1,21 +1,20 @@
 """A task's PRD and progress.txt, and what it leaves to the project when it is done.
 
-After each iteration the loop appends a block to progress.txt with the id of its journal entry, so that it is written
-once. What was learned twice, or was given as knowledge, is put among the patterns at the top; blocks and lines of
-people stay as they are. Texts of agents are redacted first. When the PRD names another branch, PRD and progress are
-archived in `archive/<date>-<branch>/`.
+After each iteration the loop appends a block to progress.txt, once, redacted. What was learned twice, or was given as
+knowledge, is put among the patterns at the top; blocks and lines of people stay as they are.
 """
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insights, promote, text_cleaning
-from ralph.app.promote import Promotion
+from ralph.app import graph_export, insights, review, worktree
+from ralph.app.review import Promotion
 from ralph.app.tasks import board
-from ralph.app.worktrees import worktree
+from ralph.capture import privacy
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.privacy import redact
 from ralph.capture.similarity import TextMatcher
@@ -41,15 +40,9 @@ from ralph.store import files, queries
 
 BUDGET = 2_000
 """Tokens of progress.txt in the prompt of an iteration."""
-SESSION = "ralph://session/"
-SEEN = worktree.PRD_BRANCH
-
-LAST = "archive/prd-last.json"
-"""The PRD as it was last seen, so that it can be archived also when somebody has written over it."""
-
-_BULLETS, _WORDS, _FILES, _PATTERN = 12, 400, 20, 300
+_LAST_PRD = "archive/prd-last.json"  # as it was last seen, so that it can be archived when somebody wrote over it
+_MAX_BULLETS, _MAX_LINE, _MAX_FILES, _MAX_PATTERN = 12, 400, 20, 300
 _LABEL = "- **Learnings for future iterations:**"
-Clean = Callable[[str], str]
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MARKS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
 _NOISE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
@@ -65,7 +58,7 @@ class GivenKnowledge:
 
 
 def folder(root: Path, task_id: str) -> Path:
-    """Where a task's files stand."""
+    """Return the folder with a task's files."""
     return board.find(root, task_id).path.parent
 
 
@@ -79,18 +72,15 @@ def set_up(
     if prd is not None:
         _store_prd(root, task_id, prd)
     begin(root, task_id)
-    if in_worktree:
-        return worktree.create(root, task_id, tell=tell).task
-    return board.find(root, task_id).task
+    return worktree.create(root, task_id, tell=tell).task if in_worktree else board.find(root, task_id).task
 
 
 def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
-    """A PRD as it may be stored; Refused when it cannot be read."""
+    """Return a PRD as it may be stored; Refused when it cannot be read."""
     if not text.strip():
         raise Refused("the PRD is empty", hint="name a prd.json with its userStories; nothing was changed")
-    document = parse_prd(
-        text_cleaning.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns).text + "\n"
-    )
+    clean = privacy.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns)
+    document = parse_prd(clean.text + "\n")
     wrong = next((each for each in document.problems if each.level == "error"), None)
     if wrong is not None:
         raise Refused(f"the PRD cannot be taken: line {wrong.line}: {wrong.what}", hint=wrong.hint)
@@ -100,64 +90,62 @@ def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocum
 def set_prd(
     root: Path, task_id: str, text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> tuple[Task, Path | None]:
-    """Give a task a PRD, or another one; where its branch is another one, the old files are archived (to there)."""
-    about = read_prd(text, allow_secret, patterns)
-    place = folder(root, task_id)
-    before = files.read(place / "prd.json")
-    kept = None
-    if before is not None and before != about.text:
+    """Give a task a PRD, or another one; the old one is archived, with its progress if the branch is another one."""
+    prd = read_prd(text, allow_secret, patterns)
+    before = files.read(folder(root, task_id) / "prd.json")
+    archived = None
+    if before is not None and before != prd.text:
         old = parse_prd(before).branch
-        kept = _archived(root, task_id, before, old, moving=old != about.branch)
-    after = _store_prd(root, task_id, about)
+        archived = _archive(root, task_id, before, old, with_progress=old != prd.branch)
+    task = _store_prd(root, task_id, prd)
     begin(root, task_id)
-    return after, kept
+    return task, archived
 
 
-def _store_prd(root: Path, task_id: str, about: PrdDocument) -> Task:
-    for name in ("prd.json", LAST):
-        files.write(folder(root, task_id) / name, about.text, root=paths.main_checkout(root))
+def _store_prd(root: Path, task_id: str, prd: PrdDocument) -> Task:
+    for name in ("prd.json", _LAST_PRD):
+        files.write(folder(root, task_id) / name, prd.text, root=paths.main_checkout(root))
+    return _set_branch(root, task_id, prd.branch)
 
-    def edit(old: Task) -> Task:
-        branch = about.branch or None
-        after = replace(old, branch=branch if not old.worktree else old.branch)
-        return board.with_member(after, SEEN, about.branch)
+
+def _set_branch(root: Path, task_id: str, branch: str) -> Task:
+    """Note the branch of the PRD; a worktree keeps the one that it has."""
+
+    def edit(task: Task) -> Task:
+        after = task if task.worktree else replace(task, branch=branch or None)
+        return board.with_member(after, worktree.PRD_BRANCH, branch)
 
     return board.change(root, task_id, edit)
 
 
-def _archived(root: Path, task_id: str, prd: str, branch: str, *, moving: bool) -> Path:
-    """Keep a PRD in the archive, and (when the branch is another one) the progress, too, which begins anew."""
-    place = folder(root, task_id)
+def _archive(root: Path, task_id: str, prd: str, branch: str, *, with_progress: bool) -> Path:
+    """Put a PRD into the archive, and the progress, too, which begins anew then."""
+    source = folder(root, task_id)
     name = _UNSAFE.sub("-", branch.removeprefix(worktree.BRANCH)).strip("-.") or "unnamed"
-    base = place / "archive" / f"{ids.today()}-{name}"
-    number = 1
-    while (to := base if number == 1 else base.with_name(f"{base.name}-{number}")).exists():
-        number += 1
+    base = source / "archive" / f"{ids.today()}-{name}"
+    numbered = (base.with_name(f"{base.name}-{number}") for number in itertools.count(2))
+    target = next(path for path in itertools.chain([base], numbered) if not path.exists())
     top = paths.main_checkout(root)
-    files.write(to / "prd.json", prd, root=top, expect="")
-    if moving and (place / "progress.txt").exists():
-        files.move(place / "progress.txt", to / "progress.txt", root=top)
-    return to
+    files.write(target / "prd.json", prd, root=top, expect="")
+    if with_progress and (source / "progress.txt").exists():
+        files.move(source / "progress.txt", target / "progress.txt", root=top)
+    return target
 
 
 def begin(root: Path, task_id: str) -> Path | None:
-    """See to it that a task has a progress.txt that belongs to its PRD; where an older one went, if it had to."""
-    place = folder(root, task_id)
-    kept = None
-    text = files.read(place / "prd.json")
+    """Make sure that a task has a progress.txt that belongs to its PRD; return where an older one was archived."""
+    source, archived = folder(root, task_id), None
+    text = files.read(source / "prd.json")
     if text is not None:
-        known, branch = board.find(root, task_id).task.extra.get(SEEN), parse_prd(text).branch
-        if isinstance(known, str) and known and branch and known != branch:  # somebody edited the PRD
-            kept = _archived(root, task_id, files.read(place / LAST) or text, known, moving=True)
+        known, branch = board.find(root, task_id).task.extra.get(worktree.PRD_BRANCH), parse_prd(text).branch
         if branch and known != branch:
-            board.change(
-                root,
-                task_id,
-                lambda old: board.with_member(old if old.worktree else replace(old, branch=branch), SEEN, branch),
-            )
-        files.update(place / LAST, lambda _: text, root=paths.main_checkout(root))
-    files.update(place / "progress.txt", lambda old: old or progress_template(), root=paths.main_checkout(root))
-    return kept
+            if isinstance(known, str) and known:  # somebody edited the PRD
+                last = files.read(source / _LAST_PRD) or text
+                archived = _archive(root, task_id, last, known, with_progress=True)
+            _set_branch(root, task_id, branch)
+        files.update(source / _LAST_PRD, lambda _: text, root=paths.main_checkout(root))
+    files.update(source / "progress.txt", lambda old: old or progress_template(), root=paths.main_checkout(root))
+    return archived
 
 
 def start_in_worktree(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Worktree:
@@ -166,61 +154,58 @@ def start_in_worktree(root: Path, task_id: str, *, tell: Callable[[str], None] =
     return worktree.create(root, task_id, tell=tell)
 
 
-def stories(root: Path, task_id: str) -> tuple[Story, ...]:
-    """The stories of a task's PRD, the next one first; what passes comes last."""
+def stories(root: Path, task_id: str) -> list[Story]:
+    """Return the stories of a task's PRD, the next one first; those that pass come last."""
     text = files.read(folder(root, task_id) / "prd.json")
     found = parse_prd(text).stories if text is not None else ()
-    return tuple(sorted(found, key=lambda each: (each.passes, each.priority <= 0, each.priority)))
+    return sorted(found, key=lambda story: (story.passes, story.priority <= 0, story.priority))
 
 
 def current_story(root: Path, task_id: str) -> str:
-    """What is worked on now: the next story, else the task itself."""
-    return next((each.id for each in stories(root, task_id) if not each.passes), task_id)
+    """Return what is worked on now: the next story, else the task itself."""
+    return next((story.id for story in stories(root, task_id) if not story.passes), task_id)
 
 
 def stories_section(root: Path, task_id: str) -> str:
-    """The stories for a prompt: those that are open with their criteria, those that pass by name; "" for none."""
-    found = stories(root, task_id)
-    if not found:
-        return ""
-    out = [f"The stories are in {folder(root, task_id) / 'prd.json'}. Work on the first open one; set its `passes` to "
-           "true there once its criteria hold.", ""]  # fmt: skip
-    for each in found:
-        out.append(f"- [{'x' if each.passes else ' '}] {each.id}: {each.title}")
-        if not each.passes:
-            out += [f"  {line}" for line in each.description.splitlines() if line.strip()]
-            out += [f"  - {criterion}" for criterion in each.acceptance_criteria]
-    return "\n".join(out)
+    """Return the stories for a prompt: the open ones with their criteria, the others by name; "" for none."""
+    path = folder(root, task_id) / "prd.json"
+    lines = []
+    for story in stories(root, task_id):
+        lines.append(f"- [{'x' if story.passes else ' '}] {story.id}: {story.title}")
+        if not story.passes:
+            lines += [f"  {line}" for line in story.description.splitlines() if line.strip()]
+            lines += [f"  - {criterion}" for criterion in story.acceptance_criteria]
+    head = "Work on the first open one; set its `passes` to true there once its criteria hold."
+    return "\n".join([f"The stories are in {path}. {head}", "", *lines]) if lines else ""
 
 
 # --- progress.txt ------------------------------------------------------------------------------
 
 
 def prompt_section(root: Path, task_id: str, budget: int = BUDGET) -> str:
-    """progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first."""
-    document = parse_progress(files.read(folder(root, task_id) / "progress.txt") or "")
-    patterns = [each.record.text for each in document.entries if is_progress_pattern(each.record)]
-    blocks = [each for each in document.entries if each.record.family is Family.JOURNAL]
-    out: list[str] = []
+    """Return progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first."""
+    path = folder(root, task_id) / "progress.txt"
+    records = [entry.record for entry in parse_progress(files.read(path) or "").entries]
+    patterns: list[str] = []
     room = budget - 40
-    for text in patterns:
-        line = f"- {text.replace(chr(10), f'{chr(10)}  ')}"
+    for text in [record.text for record in records if is_progress_pattern(record)]:
+        line = "- " + text.replace("\n", "\n  ")
         if (cost := estimate(line) + 1) <= room:
             room -= cost
-            out.append(line)
-    head = ["### Codebase Patterns", *out] if out else []
+            patterns.append(line)
+    blocks = [record for record in records if record.family is Family.JOURNAL]
     newest: list[str] = []
-    for each in reversed(blocks):
-        record, thread = each.record, each.record.extra.get("thread")
+    for record in reversed(blocks):
+        thread = record.extra.get("thread")
         lines = [f"### {record.title}", f"Thread: {thread}" if thread else "", f"({record.kind.value})", record.text]
         block = "\n".join(filter(None, lines))
         if (cost := estimate(block) + 2) > room:
             break
         room -= cost
         newest.insert(0, block)
-    left = len(blocks) - len(newest)
-    more = [f"({left} older blocks: {folder(root, task_id) / 'progress.txt'})"] if left else []
-    return "\n\n".join(filter(None, ["\n".join(head), *more, *newest]))
+    older = len(blocks) - len(newest)
+    head = "\n".join(["### Codebase Patterns", *patterns]) if patterns else ""
+    return "\n\n".join(filter(None, [head, f"({older} older blocks: {path})" if older else "", *newest]))
 
 
 def append_iteration(
@@ -231,7 +216,7 @@ def append_iteration(
     story: str = "",
     patterns: Sequence[str] = (),
 ) -> list[Record]:
-    """Write down an iteration, once, and put what is worth it among the patterns; gives the patterns that are new."""
+    """Append the block of an iteration, once, and the patterns that it brings; return the new patterns."""
 
     def clean(text: str) -> str:
         return queries.safe(redact(clean_text(text), patterns).text)
@@ -254,82 +239,74 @@ def append_iteration(
     return files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root))
 
 
-def _block(entry: JournalEntry, story: str, clean: Clean) -> Record:
+def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Record:
     notes = clean(entry.notes)  # whole: a key may be spread over lines
     lessons = [_line(each.text) for each in read_learnings("", list(scan_lines(notes)))]
-    body = [f"- {each}" for each in _note_lines(notes, {*lessons})] or [f"- {_line(clean(entry.title))}"]
+    bullets = []
+    for line in notes.splitlines():  # without the learnings and without marks that mean something in this file
+        text = _line(_MARKS.sub("", line.strip()))
+        is_label = text.lower().strip("*_: ").startswith("learning") and len(text) < 60
+        if text and not _NOISE.match(text) and text not in lessons and not is_label:
+            bullets.append(text)
+    if len(bullets) > _MAX_BULLETS:
+        bullets = [*bullets[:_MAX_BULLETS], "(more in the journal)"]
+    body = [f"- {each}" for each in bullets or [_line(clean(entry.title))]]
     if entry.files:
-        more = f" and {len(entry.files) - _FILES} more" if len(entry.files) > _FILES else ""
-        body.append(f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_FILES])}{more}")
+        more = f" and {len(entry.files) - _MAX_FILES} more" if len(entry.files) > _MAX_FILES else ""
+        body.append(f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_MAX_FILES])}{more}")
     body += [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)] if any(lessons) else []
     at = (entry.created_at or ids.timestamp())[:16].replace("T", " ")
     extra = {JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
     if entry.session:
-        extra["thread"] = SESSION + _UNSAFE.sub("-", clean(entry.session))
-    return Record(
-        "", entry.outcome, "\n".join(body), Family.JOURNAL, title=f"{at} - {_line(clean(story))}", extra=extra
-    )
+        extra["thread"] = "ralph://session/" + _UNSAFE.sub("-", clean(entry.session))
+    title = f"{at} - {_line(clean(story))}"
+    return Record("", entry.outcome, "\n".join(body), Family.JOURNAL, title=title, extra=extra)
 
 
 def _line(text: str) -> str:
-    """A text on one line of a bearable length."""
-    return " ".join(text.split())[:_WORDS]
-
-
-def _note_lines(notes: str, lessons: set[str]) -> Iterator[str]:
-    """What was noted, line by line as bullets, without the learnings and without marks that mean something here."""
-    count = 0
-    for line in notes.splitlines():
-        bare = _line(_MARKS.sub("", line.strip()))
-        is_label = bare.lower().strip("*_: ").startswith("learning") and len(bare) < 60
-        if not bare or _NOISE.match(bare) or bare in lessons or is_label:
-            continue
-        count += 1
-        if count > _BULLETS:
-            yield "(more in the journal)"
-            return
-        yield bare
+    return " ".join(text.split())[:_MAX_LINE]
 
 
 def _sentence(text: str) -> str:
-    """The beginning of a text, as far as one line should go."""
+    """Return the beginning of a text, as far as one line should go."""
     first = " ".join(text.strip().split("\n\n", 1)[0].split())
-    return first if len(first) <= _PATTERN else first[: _PATTERN - 1].rsplit(" ", 1)[0] + "…"
+    return first if len(first) <= _MAX_PATTERN else first[: _MAX_PATTERN - 1].rsplit(" ", 1)[0] + "…"
 
 
-def _with_patterns(document: ProgressDocument, known: Iterable[str]) -> tuple[ProgressDocument, list[Record]]:
-    """The document with the patterns that it is worth: what is known, and what two blocks have learned."""
-    patterns = [without_pointer(each.record.text) for each in document.entries if is_progress_pattern(each.record)]
-    shelf, said = TextMatcher(patterns), {*patterns}
+def _with_patterns(document: ProgressDocument, known: Sequence[str]) -> tuple[ProgressDocument, list[Record]]:
+    """Add what is known, and what two blocks have learned, to the patterns; return those that are new."""
+    texts = [without_pointer(each.record.text) for each in document.entries if is_progress_pattern(each.record)]
+    patterns = TextMatcher(texts)
     added: list[Record] = []
     for text in [*known, *_repeated_learnings(document)]:
-        bare = without_pointer(text)
-        if bare in said or shelf.nearest(bare) is not None:
+        short = without_pointer(text)
+        if short in texts or patterns.nearest(short) is not None:
             continue
         record = Record(ids.derived("found", text), MemoryKind.PATTERN, text)
         try:
             document = document.add(record)
         except Refused:  # it cannot stand as a bullet; the block or the knowledge entry has it
             continue
-        shelf.add(bare)
-        said.add(bare)
-        added.append(replace(record, text=bare))
+        patterns.add(short)
+        texts.append(short)
+        added.append(replace(record, text=short))
     return document, added
 
 
 def _repeated_learnings(document: ProgressDocument) -> Iterator[str]:
-    """The learnings that stand in a second block as well, as they were worded first."""
-    shelf = TextMatcher()
+    """Yield the learnings that stand in a second block as well, as they were worded first."""
+    matcher = TextMatcher()
     first: list[tuple[str, str]] = []
-    for entry in document.entries:
-        block = next((link.target for link in entry.record.links if link.relation == "learned_in"), "")
+    for record in (entry.record for entry in document.entries):
+        block = next((link.target for link in record.links if link.relation == "learned_in"), "")
         if not block:
             continue
-        text = " ".join(entry.record.text.split())
-        near = shelf.nearest(text)
-        at = near if near is not None else next((n for n, (said, _) in enumerate(first) if said == text), None)
+        text = " ".join(record.text.split())
+        at = matcher.nearest(text)
+        if at is None:  # texts that are too short to be compared
+            at = next((row for row, (other, _) in enumerate(first) if other == text), None)
         if at is None:
-            shelf.add(text)
+            matcher.add(text)
             first.append((text, block))
         elif first[at][1] != block:
             yield first[at][0]
@@ -338,18 +315,15 @@ def _repeated_learnings(document: ProgressDocument) -> Iterator[str]:
 # --- at the end --------------------------------------------------------------------------------
 
 
-def promote_insights(root: Path, work: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
-    """Promote what a task taught; the patterns are the main checkout's. What fails costs nobody the task: why.
-
-    Its part of the graph is written beside it, for whoever reads it from there.
-    """
-    at = worktree.folder_of(root, work)
+def promote_insights(root: Path, task: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
+    """Promote what a task taught to the main checkout, and write its part of the graph; return why that failed."""
+    at = worktree.folder_of(root, task)
     try:
-        insights.extract(at if at is not None and at.is_dir() else root, work.id, patterns=patterns)
-        done = promote.promote_task(paths.main_checkout(root), work.id, patterns=patterns)
-        graph_export.export(root, task=work.id)
-        wrong = insights.find_problems(root, work.id)
-        return done, f"not everything that {work.id} taught can be read: {wrong[0]}" if wrong else ""
+        insights.extract(at if at is not None and at.is_dir() else root, task.id, patterns=patterns)
+        promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
+        graph_export.export(root, task=task.id)
+        problems = insights.find_problems(root, task.id)
+        return promotion, f"not everything that {task.id} taught can be read: {problems[0]}" if problems else ""
     except RalphError as error:
-        way_on = f"; {error.hint}" if error.hint else ""
-        return None, f"what {work.id} taught was not promoted: {error.message}{way_on}"
+        hint = f"; {error.hint}" if error.hint else ""
+        return None, f"what {task.id} taught was not promoted: {error.message}{hint}"

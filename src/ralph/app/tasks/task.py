@@ -1,13 +1,11 @@
 """The verbs of `ralph task`, and the claims of runs.
 
-A run may claim again what it holds, and of two runs exactly one gets a task. A claim counts until it expires or its
-process dies; a run cannot change a task that is no longer its own. A person's `start` makes no claim, and no run takes
-such a task by itself. `block --by` adds a dependency, which ends by itself; `block --reason` is a state that somebody
-has to end.
+A claim counts until it expires or its process dies; a run cannot change a task that is no longer its own. A person's
+`start` makes no claim, and no run takes such a task by itself.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -37,7 +35,7 @@ from ralph.model.work import Claim, Story, Task, TaskStatus, ignore_text
 from ralph.store import files, queries
 
 if TYPE_CHECKING:
-    from ralph.app.promote import Promotion
+    from ralph.app.review import Promotion
 
 LEASE = 1800.0
 """Seconds that a claim counts unless it is renewed."""
@@ -74,15 +72,6 @@ class TaskChange:
 
 
 @dataclass(frozen=True, slots=True)
-class CompletedTask:
-    """A task that is done, and what was promoted; `why` says what of that failed."""
-
-    moved: TaskChange
-    promotion: "Promotion | None" = None
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class TaskView:
     """One task with its blockers, children and stories."""
 
@@ -113,28 +102,28 @@ def claim_of(run: str, *, now: datetime | None = None, lease: float = LEASE) -> 
     return Claim(run, board.host_name(), os.getpid(), expires)
 
 
+def _holds(run: str, task: Task) -> bool:
+    return task.claim is not None and task.claim.run == run
+
+
 def claim(root: Path, task_id: str, claim: Claim, *, now: datetime | None = None, named: bool = False) -> Task | None:
     """Claim a task; None when it is done, ended, blocked, or somebody else works on it.
 
     `named` says that a person chose this task: then it is also claimed when it failed, is blocked, or was begun by
     hand, but not from a live run. Its blockers are not checked here.
     """
-    moment = now or ids.now()
-    free = (TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.BLOCKED) if named else (TaskStatus.PENDING,)
 
     def edit(task: Task) -> Task:
         status, holder = status_of(task), task.claim.run if task.claim is not None else ""
-        if holder not in ("", claim.run) and is_live(task.claim, moment):
-            return task
-        if status is not TaskStatus.IN_PROGRESS:
-            return with_claim(task, holder) if status in free else task
-        if not holder and not named:  # a person works on it
-            return task
-        if holder == claim.run:
+        if holder == claim.run and status is TaskStatus.IN_PROGRESS:
             return replace(task, claim=claim)
-        return with_claim(replace(task, status=TaskStatus.PENDING.value), holder)  # its run is dead
-
-    def with_claim(task: Task, holder: str) -> Task:
+        if holder not in ("", claim.run) and is_live(task.claim, now or ids.now()):
+            return task
+        is_free = status is TaskStatus.PENDING or (status is TaskStatus.IN_PROGRESS and holder)  # a dead run's
+        if not is_free and (not named or status in (None, TaskStatus.DONE)):
+            return task
+        if status is TaskStatus.IN_PROGRESS:
+            task = replace(task, status=TaskStatus.PENDING.value)
         note = f"left by {holder}" if holder else ""
         return with_status(task, TaskStatus.IN_PROGRESS, by=claim.run, note=note, claim=claim)
 
@@ -144,34 +133,24 @@ def claim(root: Path, task_id: str, claim: Claim, *, now: datetime | None = None
 
 def renew(root: Path, task_id: str, run: str, *, now: datetime | None = None, lease: float = LEASE) -> bool:
     """Extend the run's claim; False when the task is no longer its own."""
-    return _change_claimed(root, task_id, run, lambda task: replace(task, claim=claim_of(run, now=now, lease=lease)))
-
-
-def release(root: Path, task_id: str, run: str, *, note: str = "") -> bool:
-    """Make an unfinished task pending again; False when it was not the run's."""
-
-    def edit(task: Task) -> Task:
-        if status_of(task) is not TaskStatus.IN_PROGRESS:
-            return replace(task, claim=None)
-        return with_status(task, TaskStatus.PENDING, by=run, note=note or "given back")
-
-    return _change_claimed(root, task_id, run, edit)
-
-
-def _change_claimed(root: Path, task_id: str, run: str, edit: Callable[[Task], Task]) -> bool:
-    """Change a task that the run holds; False, and no change, when it does not."""
-
-    def holds(task: Task) -> bool:
-        return task.claim is not None and task.claim.run == run
-
-    return holds(board.update(root, task_id, lambda task: edit(task) if holds(task) else task).before)
+    extended = claim_of(run, now=now, lease=lease)
+    after = board.change(root, task_id, lambda task: replace(task, claim=extended) if _holds(run, task) else task)
+    return _holds(run, after)
 
 
 def release_run(root: Path, run: str) -> list[str]:
     """Release all tasks of a dead run, and end the parents that it did not get to end; return the released ids."""
-    claimed = [task.id for task in board.read(root).tasks if task.claim is not None and task.claim.run == run]
-    released = [name for name in claimed if release(root, name, run, note="its run ended")]
-    close_late_parents(root)
+
+    def release(task: Task) -> Task:
+        if not _holds(run, task):
+            return task
+        if status_of(task) is not TaskStatus.IN_PROGRESS:
+            return replace(task, claim=None)
+        return with_status(task, TaskStatus.PENDING, by=run, note="its run ended")
+
+    claimed = [task.id for task in board.read(root).tasks if _holds(run, task)]
+    released = [name for name in claimed if _holds(run, board.update(root, name, release)[0])]
+    close_parents(root)
     return released
 
 
@@ -182,14 +161,13 @@ def finish(
 
     The note of a failure is kept. When the task is another run's by now, or a person has ended it, nothing changes.
     """
-    from ralph.app import text_cleaning
+    from ralph.capture import privacy
 
-    note = text_cleaning.redact_note(note, patterns)
+    note = privacy.redact_note(note, patterns)
 
     def edit(task: Task) -> Task:
-        holds = task.claim is not None and task.claim.run == run
         current = status_of(task)
-        if not holds and (task.claim is not None or current in _ENDED or current is status):
+        if not _holds(run, task) and (task.claim is not None or current in _ENDED or current is status):
             return task
         if current is status and status is not TaskStatus.PENDING:
             return replace(task, claim=None)
@@ -200,7 +178,8 @@ def finish(
         return with_member(after, REASON, note) if status is TaskStatus.BLOCKED else after
 
     task = board.change(root, task_id, edit)
-    close_parents(root, task, by=run)
+    if task.parent and status_of(task) is TaskStatus.DONE:
+        close_parents(root, by=run)
     return task
 
 
@@ -211,55 +190,36 @@ def count_attempt(
 
     An iteration counts once, however often it is counted: a kill may come between counting it and noting that.
     """
-    from ralph.app import text_cleaning
+    from ralph.capture import privacy
 
-    note = text_cleaning.redact_note(note, patterns)
+    note = privacy.redact_note(note, patterns)
     attempt = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:
-        if (task.claim is not None and task.claim.run != run) or (attempt and task.extra.get(ATTEMPT) == attempt):
+        if (task.claim is not None and not _holds(run, task)) or (attempt and task.extra.get(ATTEMPT) == attempt):
             return task
         return with_member(with_member(replace(task, attempts=task.attempts + 1), FAILURE, note), ATTEMPT, attempt)
 
     return board.change(root, task_id, edit).attempts
 
 
-def close_parents(root: Path, task: Task, *, by: str = "") -> list[Task]:
-    """End the parents whose last child is done, upward; return those that were ended now.
+def close_parents(root: Path, *, by: str = "") -> list[Task]:
+    """End the parents whose last child is done, upward, also those that a killed process left; return them.
 
     A parent that a person has failed or blocked, or that a run is working on, stays as it is.
     """
-    closed: list[Task] = []
-    visited: set[str] = set()
-    while task.parent and task.parent not in visited and status_of(task) is TaskStatus.DONE:
-        visited.add(task.parent)
-        everything = board.read(root)
-        if task.parent not in everything.placed or not everything.has_done_all(task.parent):
-            break
-        task, ended = _end_parent(root, task.parent, by)
-        closed += [task] if ended else []
-    return closed
 
-
-def close_late_parents(root: Path) -> Board:
-    """End the parents that a killed process did not get to end; return the board after that."""
-    everything = board.read(root)
-    while late := everything.late():
-        if not sum(_end_parent(root, task.id, "")[1] for task in late):
-            break
-        everything = board.read(root)
-    return everything
-
-
-def _end_parent(root: Path, task_id: str, by: str) -> tuple[Task, bool]:
-    """End a parent whose children are done, if it is still open; and whether it was."""
-
-    def edit(task: Task) -> Task:
+    def end(task: Task) -> Task:
         is_open = can_end(task) and not is_live(task.claim, ids.now())
         return with_status(task, TaskStatus.DONE, by=by, note="its last child is done") if is_open else task
 
-    before, after = board.update(root, task_id, edit)
-    return after, after != before
+    closed: list[Task] = []
+    while True:
+        changes = [board.update(root, task.id, end) for task in board.read(root).late()]
+        ended = [after for before, after in changes if after != before]
+        if not ended:
+            return closed
+        closed += ended
 
 
 # --- verbs of people ---------------------------------------------------------------------------
@@ -281,13 +241,14 @@ def add(
     tell: Callable[[str], None] = ignore_text,
 ) -> AddedTask:
     """Add a task, optionally with a PRD and a worktree; when one of these fails, nothing is added."""
-    from ralph.app import feature, text_cleaning
+    from ralph.app import feature
     from ralph.app.tasks import progress
+    from ralph.capture import privacy
 
     about = progress.read_prd(prd, allow_secret, patterns) if prd is not None else None
     description = description or (about.description if about is not None else "")
-    name = text_cleaning.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    body = text_cleaning.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
+    name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    body = privacy.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     if priority < 0:
         raise Refused(f"{priority} is no priority", hint="1 is the most urgent; 0 is none and comes last")
     if feature_id:
@@ -309,7 +270,7 @@ def add(
             created_at=now,
             updated_at=now,
         )
-        board.check_links(everything, [task])
+        board.check_links(everything, task)
         added = AddedTask(task, board.create(root, task), name.private + body.private)
     if about is None and not in_worktree:
         return added
@@ -325,39 +286,39 @@ def list_(
 ) -> tuple[list[ListedTask], tuple[UnreadableFile, ...]]:
     """List the tasks in the order in which they should be done, and the files that could not be read."""
     everything = board.read(root)
-    now = ids.now()
-    ready_ids = {task.id for task in everything.ready(now)}
     tasks = [
-        _listed_task(everything, task, ready_ids, now)
-        for task in everything.tasks
-        if (status is None or status_of(task) is status)
-        and (not feature_id or task.feature == feature_id)
-        and (not only_ready or task.id in ready_ids)
+        listed
+        for listed in _list_board(everything)
+        if (status is None or status_of(listed.task) is status)
+        and (not feature_id or listed.task.feature == feature_id)
+        and (not only_ready or listed.is_ready)
     ]
     return tasks, everything.unread
 
 
-def _listed_task(everything: Board, task: Task, ready_ids: set[str], now: datetime) -> ListedTask:
-    waits_for = () if status_of(task) in _ENDED else everything.waits_for(task)
-    return ListedTask(task, waits_for, task.id in ready_ids, is_live(task.claim, now))
+def _list_board(everything: Board) -> Iterator[ListedTask]:
+    now = ids.now()
+    ready_ids = {task.id for task in everything.ready(now)}
+    for task in everything.tasks:
+        waits_for = () if status_of(task) in _ENDED else everything.waits_for(task)
+        yield ListedTask(task, waits_for, task.id in ready_ids, is_live(task.claim, now))
 
 
 def ready(root: Path, *, now: datetime | None = None) -> list[Task]:
     """Return the tasks that may be begun now, the next one first, after ending late parents."""
-    return close_late_parents(root).ready(now or ids.now())
+    close_parents(root)
+    return board.read(root).ready(now or ids.now())
 
 
 def show(root: Path, task_id: str) -> TaskView:
     """Return one task with its blockers, its children and its stories."""
     location = board.find(root, task_id)
     everything = board.read(root)
-    now = ids.now()
-    task = location.task
     text = files.read(location.path.with_name("prd.json"))
     return TaskView(
-        _listed_task(everything, task, {ready.id for ready in everything.ready(now)}, now),
+        next(listed for listed in _list_board(everything) if listed.task.id == task_id),
         location.path,
-        tuple((blocker, everything.get(blocker)) for blocker in task.blocked_by),
+        tuple((blocker, everything.get(blocker)) for blocker in location.task.blocked_by),
         tuple(other for other in everything.tasks if other.parent == task_id),
         parse_prd(text).stories if text is not None else (),
     )
@@ -391,15 +352,15 @@ def done(root: Path, task_id: str) -> TaskChange:
         return task if status_of(task) is TaskStatus.DONE else with_status(task, TaskStatus.DONE)
 
     after = _change(root, task_id, edit)
-    return replace(after, parents=tuple(close_parents(root, after.task)))
+    return replace(after, parents=tuple(close_parents(root)) if after.task.parent else ())
 
 
-def complete(root: Path, task_id: str, *, patterns: Sequence[str] = ()) -> CompletedTask:
-    """Mark a task as done, and promote its insights to the project."""
+def complete(root: Path, task_id: str, *, patterns: Sequence[str] = ()) -> tuple[TaskChange, "Promotion | None", str]:
+    """Mark a task as done, and promote its insights to the project; return what of that failed, too."""
     from ralph.app.tasks import progress
 
     after = done(root, task_id)
-    return CompletedTask(after, *progress.promote_insights(root, after.task, patterns=patterns))
+    return after, *progress.promote_insights(root, after.task, patterns=patterns)
 
 
 def fail(
@@ -434,7 +395,7 @@ def block(
         task = everything.get(task_id)
         if task is None:
             raise NotFound(f"there is no task {task_id}", hint="`ralph task list` names them")
-        board.check_links(everything, [edit(task)])
+        board.check_links(everything, edit(task))
         return _change(root, task_id, edit)
 
 
@@ -448,9 +409,9 @@ def _stop(
     patterns: Sequence[str],
 ) -> TaskChange:
     """Fail or block a task, and store the reason."""
-    from ralph.app import text_cleaning
+    from ralph.capture import privacy
 
-    why = text_cleaning.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
+    why = privacy.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
 
     def edit(task: Task) -> Task:
         after = task if status_of(task) is status else with_status(task, status, note=why.text)
@@ -479,13 +440,13 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
         return with_status(task, TaskStatus.PENDING, note=f"{task_id} was reset") if is_done else task
 
     after = _change(root, task_id, edit)
-    everything = board.read(root) if after.task.parent else Board({})
-    parents: list[str] = []
+    everything = board.read(root)
+    parents: list[Task] = []
     above = everything.get(after.task.parent or "")
-    while above is not None and status_of(above) is TaskStatus.DONE and above.id not in parents:
-        parents.append(above.id)
-        above = everything.get(above.parent or "")
-    return replace(after, parents=tuple(board.change(root, parent, reopen) for parent in parents))
+    while above is not None and status_of(above) is TaskStatus.DONE:
+        parents.append(board.change(root, above.id, reopen))
+        above = everything.get(above.parent or "") if len(parents) < len(everything.placed) else None
+    return replace(after, parents=tuple(parents))
 
 
 def _check_free(task: Task) -> None:
@@ -523,12 +484,10 @@ def log(root: Path, task_id: str) -> list[TaskEvent]:
             at, by, note, before, to = (str(line.get(key, "")) for key in ("at", "by", "note", "from", "to"))
             events.append(TaskEvent(at, f"{before} -> {to}", by, note))
     where, values = queries.iterations(task=task_id)
-    journal = index.ask(
+    iterations = index.ask(
         root, lambda connection: list(queries.select_records(connection, Family.JOURNAL, where, tuple(values)))
     )
-    for record in sorted(
-        (record for _, record in journal), key=lambda one: (one.created_at, one.origin.iteration or 0)
-    ):
+    for _, record in sorted(iterations, key=lambda row: (row[1].created_at, row[1].origin.iteration or 0)):
         what = f"iteration {record.origin.iteration}: {record.kind.value}"
         events.append(TaskEvent(record.created_at, what, record.origin.run, record.text))
     return sorted(events, key=lambda event: parse_time(event.at))

@@ -8,14 +8,14 @@ hook refuses, the merge is aborted. Nothing is merged while the worktree has unc
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import promote
+from ralph.app import review, worktree
 from ralph.app.repository import Repository, first_line, join_names
 from ralph.app.tasks import board
-from ralph.app.worktrees import worktree
-from ralph.app.worktrees.worktree import PAGE
+from ralph.app.worktree import FOLDER, PAGE
 from ralph.errors import Conflict, NotFound, RalphError, Refused
 from ralph.formats.memories import GUARDRAILS, parse_memories
 from ralph.formats.pages import parse_patterns, parse_region
@@ -25,21 +25,19 @@ from ralph.model.work import ProcessResult, Task, ignore_text
 from ralph.store import files
 
 NO_VERIFY = "--no-verify"
-_LINES, _WIDTH = 30, 300
-"""How much of a hook's output or of a conflict a message quotes."""
+_LINES, _WIDTH = 30, 300  # how much of a hook's output or of a conflict a message quotes
 
 Parse = Callable[[str], Document]
 _PATTERNS = ".ralph/global-patterns.md"
-_PARSERS: dict[str, Parse] = {
+_PARSERS: dict[str, Parse] = {  # files of which both sides' new entries can be kept
     "AGENTS.md": parse_region,
     "CLAUDE.md": parse_region,
     ".agent/memories.md": parse_memories,
     ".ralph/agent/memories.md": parse_memories,
-    ".ralph/guardrails.md": lambda text: parse_memories(text, GUARDRAILS),
-    "guardrails.md": lambda text: parse_memories(text, GUARDRAILS),
+    ".ralph/guardrails.md": partial(parse_memories, layout=GUARDRAILS),
+    "guardrails.md": partial(parse_memories, layout=GUARDRAILS),
     _PATTERNS: parse_patterns,
 }
-"""Files of which both sides' new entries can be kept."""
 _FOOTER = re.compile(r"[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by ([^\s_*]+)[_*]+")
 
 
@@ -52,14 +50,11 @@ class MergeResult:
     into: str
     commits: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()
-    """Entries that are new in AGENTS.md."""
-    committed: tuple[str, ...] = ()
-    """Files of the worktree that `--commit` committed first."""
+    learned: tuple[str, ...] = ()  # entries that are new in AGENTS.md
+    committed: tuple[str, ...] = ()  # files of the worktree that `--commit` committed first
     diff: str = ""
     notes: tuple[str, ...] = ()
-    stops: tuple[str, ...] = ()
-    """Why the merge after a dry run would be refused."""
+    stops: tuple[str, ...] = ()  # why the merge after a dry run would be refused
 
     @property
     def is_new(self) -> bool:
@@ -75,23 +70,26 @@ class _Branches:
     main: Repository
     branch: str
     into: str
-    prefix: str
-    """The project's folder within the repository, with a slash at its end; "" at the top."""
+    prefix: str  # the project's folder within the repository, with a slash at its end; "" at the top
 
     def base(self) -> str:
-        """The merge base; "" without one."""
+        """Return the merge base; "" without one."""
         return self.main.answer("merge-base", "HEAD", self.branch)
 
     def versions(self, path: str) -> tuple[str, str, str]:
-        """A file as it is in the merge base, here and on the task's branch."""
-        base, ours, theirs = (
-            self.main.text(f"{commit}:{path}") if commit else None for commit in (self.base(), "HEAD", self.branch)
-        )
-        return base or "", ours or "", theirs or ""
+        """Return a file as it is in the merge base, here and on the task's branch."""
+        base = self.base()
+        texts = (self.main.text(f"{commit}:{path}") if commit else None for commit in (base, "HEAD", self.branch))
+        base_text, ours, theirs = (text or "" for text in texts)
+        return base_text, ours, theirs
 
     def changed(self) -> list[str]:
-        """The files that the task's branch changes."""
+        """Return the files that the task's branch changes."""
         return self.main.names("diff", "--name-only", "-z", "--no-renames", self.base() or "HEAD", self.branch)
+
+    def merged_entries(self, path: str) -> str | None:
+        """Return a memory file with the new entries of both branches; None for others, and when more has changed."""
+        return merge_entries(path[len(self.prefix) :], *self.versions(path)) if path.startswith(self.prefix) else None
 
 
 def merge(
@@ -103,38 +101,48 @@ def merge(
     verify: bool = True,
     tell: Callable[[str], None] = ignore_text,
 ) -> MergeResult:
-    """Merge a task's branch; `commit` commits what is uncommitted in its worktree first, `verify` runs the hooks."""
+    """Merge a task's branch; `commit` commits what is uncommitted in its worktree first, `verify` runs the hooks.
+
+    A dry run merges without a checkout, runs no hook, and reports what would stop the merge.
+    """
     with worktree.repository_lock(root, f"merging {task_id}", tell=tell):
-        sides = _branches(root, task_id)
+        sides = _find_branches(root, task_id)
         problem = worktree.problem_of(root, sides.task)
-        notes = tuple(worktree.describe([problem] if problem is not None else []))
         folder = worktree.checkout_folder(root, task_id)
         own = Repository(folder)
         dirty = worktree.uncommitted(own) if folder.is_dir() and own.branch() == sides.branch else []
-        refusal = None if commit or not dirty else _uncommitted(sides, dirty)
-        if dry_run:
-            return _preview(root, sides, dirty if commit else [], notes, refusal)
-        if refusal is not None:
-            raise refusal
-        _check_clean(sides, dirty)
-        if dirty:
-            _commit(own, sides, dirty, verify)
-        outcome = replace(_summary(root, sides), committed=tuple(dirty), notes=notes)
-        if not outcome.commits:
-            _check_other_branch(root, sides)
-        else:
-            _merge(sides, verify)
-        return outcome
+        stops: list[str] = []
+        if dirty and not commit:
+            refusal = Refused(
+                f"the worktree of {task_id} has uncommitted changes: {join_names(dirty)}",
+                hint=f"commit them in {FOLDER}/{task_id}, or use --commit",
+            )
+            if not dry_run:
+                raise refusal
+            stops.append(refusal.message)
+            dirty = []
+        try:
+            _check_clean(sides, dirty)
+            if dirty and not dry_run:
+                _commit(own, sides, dirty, verify)
+            result = _summarise(root, sides)
+            if not result.commits:
+                _check_other_branch(root, sides)
+            elif not dry_run:
+                _merge(sides, verify)
+            elif unresolved := _unresolved(sides):
+                stops.append(f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}")
+        except (Refused, Conflict) as error:
+            if not dry_run:
+                raise
+            stops.append(error.message)
+            result = _summarise(root, sides)
+        notes = (str(problem),) if problem is not None else ()
+        diff = _preview_diff(sides, is_learned=bool(result.learned)) if dry_run else ""
+        return replace(result, committed=tuple(dirty), notes=notes, diff=diff, stops=tuple(stops))
 
 
-def _uncommitted(sides: _Branches, dirty: Sequence[str]) -> Refused:
-    return Refused(
-        f"the worktree of {sides.task.id} has uncommitted changes: {join_names(dirty)}",
-        hint=f"commit them in {worktree.FOLDER}/{sides.task.id}, or use --commit",
-    )
-
-
-def _branches(root: Path, task_id: str) -> _Branches:
+def _find_branches(root: Path, task_id: str) -> _Branches:
     task = board.find(root, task_id).task
     worktree.check_free(root, task)
     at = paths.main_checkout(root)
@@ -156,44 +164,31 @@ def _branches(root: Path, task_id: str) -> _Branches:
     return _Branches(task, main, branch, into, "" if inside == "." else f"{inside}/")
 
 
-def _summary(root: Path, sides: _Branches) -> MergeResult:
-    """What the branch brings."""
+def _summarise(root: Path, sides: _Branches) -> MergeResult:
+    """Return what the branch brings."""
     commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.branch}").splitlines()
-    base, ours, theirs = sides.versions(f"{sides.prefix}{PAGE}")
-    known = {normalise_text(entry.record.text) for text in (base, ours) for entry in parse_region(text).entries}
-    new = [
-        entry.record.text for entry in parse_region(theirs).entries if normalise_text(entry.record.text) not in known
-    ]
+    base, ours, theirs = (
+        [entry.record.text for entry in parse_region(text).entries] for text in sides.versions(f"{sides.prefix}{PAGE}")
+    )
+    known = set(map(normalise_text, (*base, *ours)))
+    learned = tuple(text for text in theirs if normalise_text(text) not in known)
     task = board.find(root, sides.task.id).task
-    return MergeResult(task, sides.branch, sides.into, tuple(commits), tuple(sides.changed()), tuple(new))
+    return MergeResult(task, sides.branch, sides.into, tuple(commits), tuple(sides.changed()), learned)
 
 
-def _preview(
-    root: Path, sides: _Branches, dirty: Sequence[str], notes: Sequence[str], refusal: Refused | None
-) -> MergeResult:
-    """What a merge would do, and what would refuse it; git merges without a checkout here, and runs no hook."""
-    stops = [refusal.message] if refusal is not None else []
-    outcome = _summary(root, sides)
-    try:
-        _check_clean(sides, dirty)
-        if not outcome.commits:
-            _check_other_branch(root, sides)
-        else:
-            tree = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "HEAD", sides.branch)
-            conflicts = [name for name in sides.main.ask(*tree).out.split("\0")[1:] if name]
-            if unresolved := [name for name in conflicts if _merged_entries(sides, name) is None]:
-                stops.append(f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}")
-    except (Refused, Conflict) as error:
-        stops.append(error.message)
+def _unresolved(sides: _Branches) -> list[str]:
+    """Return the files with conflicts that a merge would have."""
+    tree = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "HEAD", sides.branch)
+    conflicts = [name for name in sides.main.ask(*tree).out.split("\0")[1:] if name]
+    return [name for name in conflicts if sides.merged_entries(name) is None]
+
+
+def _preview_diff(sides: _Branches, *, is_learned: bool) -> str:
     stat = sides.main.answer("diff", "--stat", sides.base() or "HEAD", sides.branch)
     page = f"{sides.prefix}{PAGE}"
     ours = sides.versions(page)[1]
-    shown = promote.unified_diff(page, ours, (_merged_entries(sides, page) or ours) if outcome.learned else ours)
-    diff = "\n".join(filter(None, [stat, shown]))
-    return replace(outcome, committed=tuple(dirty), notes=tuple(notes), diff=diff, stops=tuple(stops))
-
-
-# --- checks ------------------------------------------------------------------------------------
+    after = (sides.merged_entries(page) if is_learned else None) or ours
+    return "\n".join(filter(None, [stat, review.unified_diff(page, ours, after)]))
 
 
 def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:
@@ -216,14 +211,11 @@ def _check_other_branch(root: Path, sides: _Branches) -> None:
     commits = sides.main.answer("log", "--format=%h %s", other.head, "--not", "HEAD", ours).splitlines()
     if commits:
         raise Refused(
-            f"{sides.into} has all of {sides.branch}, but the worktree is on {other.description}, with commits that "
+            f"{sides.into} has all of {sides.branch}, but the worktree is on {other}, with commits that "
             f"neither has: {join_names(commits)}",
-            hint=f"`git merge {other.branch or other.head[:12]}` in {worktree.FOLDER}/{sides.task.id}, on "
+            hint=f"`git merge {other.branch or other.head[:12]}` in {FOLDER}/{sides.task.id}, on "
             f"{sides.branch}; then run this again",
         )
-
-
-# --- the merge ---------------------------------------------------------------------------------
 
 
 def _commit(own: Repository, sides: _Branches, dirty: Sequence[str], verify: bool) -> None:
@@ -247,7 +239,7 @@ def _merge(sides: _Branches, verify: bool) -> None:
     if not main.commit("MERGE_HEAD"):
         raise Refused(f"nothing was merged: git says {first_line(ran)}", hint=f"try `git merge {sides.branch}` by hand")
     conflicts = main.names("diff", "--name-only", "-z", "--diff-filter=U")
-    merged = {name: _merged_entries(sides, name) for name in conflicts}
+    merged = {name: sides.merged_entries(name) for name in conflicts}
     unresolved = [name for name, text in merged.items() if text is None]
     if unresolved:
         error = _conflict(sides, unresolved)
@@ -281,7 +273,7 @@ def _conflict(sides: _Branches, unresolved: Sequence[str]) -> Conflict:
     quoted += [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
     return Conflict(
         f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}; nothing was merged{_quote(quoted)}",
-        hint=f"merge {sides.into} into the worktree ({worktree.FOLDER}/{sides.task.id}) and resolve it there, "
+        hint=f"merge {sides.into} into the worktree ({FOLDER}/{sides.task.id}) and resolve it there, "
         f"or `git merge {sides.branch}` here; then run this again",
     )
 
@@ -300,15 +292,6 @@ def _refused(ran: ProcessResult, what: str) -> Refused:
 def _quote(lines: Sequence[str]) -> str:
     """Lines of a file or a program, indented, as a terminal may show them."""
     return "".join(f"\n  {''.join(char if char.isprintable() else ' ' for char in line)[:_WIDTH]}" for line in lines)
-
-
-# --- both sides' entries -----------------------------------------------------------------------
-
-
-def _merged_entries(sides: _Branches, path: str) -> str | None:
-    """A memory file with the new entries of both branches; None for other files, and when more has changed."""
-    name = path.removeprefix(sides.prefix) if path.startswith(sides.prefix) else ""
-    return merge_entries(name, *sides.versions(path))
 
 
 def merge_entries(name: str, base: str, ours: str, theirs: str) -> str | None:

@@ -1,0 +1,514 @@
+"""Create, check and drop the worktrees of tasks.
+
+A task's worktree is a checkout in `.worktrees/<id>/` on the branch `ralph/<id>`; the task itself, its logs and the
+index belong to the main checkout. What a person or git did to a worktree meanwhile is reported with the command that
+repairs it. One process at a time creates, merges or drops a worktree.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import index, runs
+from ralph.app.config import hide_from_git
+from ralph.app.repository import Repository, first_line, join_names
+from ralph.app.tasks import board
+from ralph.app.tasks.board import is_live
+from ralph.capture.similarity import TextMatcher
+from ralph.context.render import looks_like_instructions
+from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable
+from ralph.formats.pages import parse_region
+from ralph.model import ids
+from ralph.model.record import Record
+from ralph.model.work import Task, ignore_text
+from ralph.store import files
+
+FOLDER = ".worktrees"
+BRANCH = "ralph/"
+PAGE = "AGENTS.md"
+PRD_BRANCH = "prd_branch"  # the member of task.json: the branch of the PRD that progress.txt belongs to
+PATIENCE = 120.0  # seconds to wait for another process that merges; it may run hooks
+_PAUSE = 0.05
+_STATE = "worktree_state"  # the member of task.json: the commit it began at, the newest known one, who made its branch
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_MEMORY = re.compile(
+    r"(\.agent|\.ralph/agent|\.ralph/guardrails\.md|\.ralph/knowledge|\.ralph/global-patterns\.md|guardrails\.md)(/.*)?",
+    re.DOTALL,
+)
+_CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))  # tools make them again
+_OUR_FOLDERS = (".ralph/cache/", ".ralph/local/", ".ralph/tasks/", ".ralph/ralph.db")
+_OUR_FILES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """A task's worktree: where the agent works, on which branch, and whether it is new."""
+
+    task: Task
+    place: Path
+    branch: str
+    new: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeProblem:
+    """What is wrong with a task's worktree, and what to do about it."""
+
+    task: str
+    what: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{f'{self.task}: ' if self.task else ''}{self.what}; {self.hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class OtherBranch:
+    """A worktree that is not on its task's branch: on which one it is ("" for none), and its commit."""
+
+    branch: str
+    head: str
+
+    def __str__(self) -> str:
+        return self.branch or f"no branch, at {self.head[:12]}"
+
+
+def member(task: Task, key: str) -> str:
+    """Return a text of the stored state of a task's worktree."""
+    state = task.extra.get(_STATE)
+    value = state.get(key) if isinstance(state, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _with_state(task: Task, **values: str) -> Task:
+    state = task.extra.get(_STATE)
+    merged = {**state, **values} if isinstance(state, dict) else values
+    return replace(task, extra={**task.extra, _STATE: {key: value for key, value in merged.items() if value}})
+
+
+@contextmanager
+def repository_lock(
+    root: Path, what: str, *, tell: Callable[[str], None] = ignore_text, patience: float = PATIENCE
+) -> Iterator[None]:
+    """Lock the project's repository while `what` is done; Conflict when another process has it for too long."""
+    owner = f"{what}, process {os.getpid()}, since {ids.timestamp()}"
+    path = paths.cache_folder(paths.main_checkout(root)) / "repository"
+    until = time.monotonic() + patience
+    waiting = False
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(files.process_lock(path, owner, root=paths.state_boundary(root)))
+                break
+            except files.LockTaken as taken:
+                if time.monotonic() > until:
+                    hint = "nothing was changed; run it again when that one has ended"
+                    raise Conflict(f"another process is at this repository's worktrees{taken.by}", hint=hint) from taken
+                if not waiting and taken.by:
+                    tell(f"waiting for another process{taken.by}")
+                    waiting = True
+                time.sleep(_PAUSE)  # a wait in the kernel has no time limit
+        yield
+
+
+# --- folders and problems ------------------------------------------------------------------------
+
+
+def folder_of(root: Path, task: Task) -> Path | None:
+    """Return the folder where an agent works on a task that has a worktree, whether it exists or not."""
+    return Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else None
+
+
+def checkout_folder(root: Path, task_id: str) -> Path:
+    """Return the top folder of a task's checkout."""
+    return paths.main_checkout(root) / FOLDER / task_id
+
+
+def working_folder(root: Path, task: Task) -> Path:
+    """Return where to work on a task: its worktree, else the project; Refused when the worktree cannot be used."""
+    problem = problem_of(root, task, quick=True)
+    if problem is not None:
+        raise Refused(f"{task.id}: {problem.what}", hint=problem.hint)
+    return folder_of(root, task) or root
+
+
+def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProblem | None:
+    """Return what is wrong with the worktree of a task; `quick` does not start git."""
+    folder, main, branch, tip = folder_of(root, task), paths.main_checkout(root), task.branch or "", member(task, "tip")
+    if folder is None:
+        return None
+    git, again = Repository(main), f"`ralph task start {task.id} --worktree`"
+    lost_branch = not quick and bool(branch) and not git.is_branch(branch)
+    what = hint = ""
+    if not folder.is_dir() and lost_branch:
+        what = f"its worktree {task.worktree} and its branch {branch} are gone"
+        restore = f"`git branch {branch} {tip}` brings back what was committed; then " if tip else ""
+        hint = f"{restore}{again} makes the worktree again"
+    elif not folder.is_dir():
+        what = f"its worktree {task.worktree} is gone; what was committed is in the branch {branch}"
+        hint = f"{again} makes it again; `git worktree prune` forgets it, `ralph task drop` both"
+    elif not _belongs_to(folder, main):
+        what = f"its worktree {task.worktree} leads to another place than this repository, which was moved or copied"
+        hint = f"{again} repairs it (`git worktree repair {task.worktree}`); nothing is lost"
+    elif quick:
+        return None
+    elif lost_branch:
+        what, hint = f"its branch {branch} is gone", f"`git branch {branch} {tip or 'COMMIT'}` brings it back"
+    elif tip and not git.has(f"refs/heads/{branch}", tip) and not _is_reachable(git, tip):
+        if git.commit(tip):
+            what = f"its branch {branch} was rewritten: {tip[:12]} is no longer in it"
+            hint = f"`git branch rescued-{task.id} {tip}` keeps what was there before"
+        else:
+            what = f"its branch {branch} was rewritten, and {tip[:12]} is no longer in this repository"
+            hint = "another clone or its reflog may have it"
+    elif (other := other_branch(root, task)) is not None:
+        what = f"its worktree {task.worktree} is on {other} instead of {branch}"
+        merge = f"`git merge {other.branch or other.head[:12]}` then takes its commits along"
+        hint = f"`git switch {branch}` there goes back; {merge}"
+    elif (prd_branch := _prd_branch(task)) not in ("", branch):
+        what = f"its PRD names the branch {prd_branch}, its worktree is on {branch}"
+        first = f"`ralph task merge {task.id}` and `ralph task drop {task.id}` first"
+        hint = f"{first}; then {again} goes on on {prd_branch}"
+    return WorktreeProblem(task.id, what, hint) if what else None
+
+
+def _prd_branch(task: Task) -> str:
+    branch = task.extra.get(PRD_BRANCH)
+    return branch if isinstance(branch, str) else ""
+
+
+def _belongs_to(folder: Path, main: Path) -> bool:
+    try:
+        return paths.main_checkout(folder) == main
+    except Unreadable:  # its pointer file leads to where the repository was before
+        return False
+
+
+def _is_reachable(git: Repository, commit: str) -> bool:
+    """Whether some branch or tag has a commit, so that git never throws it away."""
+    return bool(git.answer("for-each-ref", "--count=1", "--contains", commit))
+
+
+def other_branch(root: Path, task: Task) -> OtherBranch | None:
+    """Return where a worktree is that somebody has switched to another branch; None while it is on its own."""
+    folder = checkout_folder(root, task.id)
+    git = Repository(folder)
+    if not task.worktree or not folder.is_dir() or git.top is None:
+        return None
+    branch, head = git.branch(), git.commit("HEAD")
+    return OtherBranch(branch, head) if head and branch != (task.branch or "") else None
+
+
+def problems(root: Path) -> list[WorktreeProblem]:
+    """Return what is wrong with any task's worktree, and folders in `.worktrees/` that are no task's."""
+    tasks = [task for task in board.read(root).tasks if task.worktree]
+    results = [problem for task in tasks if (problem := problem_of(root, task)) is not None]
+    folder = paths.main_checkout(root) / FOLDER
+    try:
+        files.target(folder, folder.parent, folder=True)
+    except RalphError as error:
+        return [*results, WorktreeProblem("", error.message, error.hint)]
+    names = {Path(task.worktree or "").parts[1] for task in tasks if len(Path(task.worktree or "").parts) > 1}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_dir() and path.name not in names:
+            hint = f"look into it; `git worktree remove {FOLDER}/{path.name}` removes it"
+            results.append(WorktreeProblem("", f"{FOLDER}/{path.name} is the worktree of no task", hint))
+    return results
+
+
+# --- creating it ---------------------------------------------------------------------------------
+
+
+def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> Worktree:
+    """Create a task's worktree; one that exists is used, and repaired where it has to be."""
+    with repository_lock(root, f"making the worktree of {task_id}", tell=tell):
+        main = paths.main_checkout(root)
+        git = Repository(main)
+        head, top = git.commit("HEAD"), git.top
+        if top is None:
+            raise Refused(f"{main}: is not in a git repository", hint="`git init`, and commit something first")
+        if not head:
+            raise Refused(f"{main}: there is no commit to begin a worktree at", hint="commit something first")
+        task = board.find(root, task_id).task
+        branch = task.branch or f"{BRANCH}{task.id}"
+        if branch.startswith("-") or not git.holds("check-ref-format", "--branch", branch):
+            raise Refused(f"{branch!r} cannot be the name of a branch", hint='mend "branchName" in its prd.json')
+        if branch == git.branch():
+            hint = "check out another one there, or name another one in its prd.json"
+            raise Refused(f"the branch {branch} is checked out in the main checkout", hint=hint)
+        folder = checkout_folder(root, task_id)
+        files.target(main / FOLDER, main, folder=True)  # Refused: a link that leads out of the project
+        hide_from_git(main / FOLDER, main)
+        is_new = not _repair(git, folder)
+        is_our_branch = is_new and not git.is_branch(branch)
+        if is_new:
+            words = ("-b", branch, str(folder), "HEAD") if is_our_branch else (str(folder), branch)
+            result = git.tell("worktree", "add", "--quiet", *words)
+            if result.code != 0:
+                hint = f"look at `git worktree list` and `git branch {branch}`"
+                raise Refused(f"git made no worktree: {first_line(result)}", hint=hint)
+        where = (folder / main.resolve().relative_to(top.resolve())).relative_to(main).as_posix()
+
+        def edit(old: Task) -> Task:
+            is_same, tip = old.branch == branch, member(old, "tip")
+            if not (is_same and git.commit(tip) and not _is_reachable(git, tip)):
+                tip = git.commit(f"refs/heads/{branch}")
+            base = member(old, "base") if old.worktree and is_same else head
+            owner = "ralph" if is_our_branch else member(old, "branch_by") if is_same else ""
+            return _with_state(replace(old, worktree=where, branch=branch), base=base, tip=tip, branch_by=owner)
+
+        return Worktree(board.change(root, task_id, edit), main / where, branch, is_new)
+
+
+def _repair(git: Repository, folder: Path) -> bool:
+    """Return whether the worktree exists and is this repository's; a moved one is repaired, a deleted one forgotten."""
+    registered = _registered(git)
+    if not folder.exists():
+        if os.path.realpath(folder) in registered:  # deleted by hand: only git's note of it goes
+            git.tell("worktree", "remove", "--force", str(folder))
+        return False
+    if folder.is_symlink() or not (folder / ".git").is_file():
+        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+            return False
+        raise Refused(f"{folder}: is there and is no worktree", hint="move it away; nothing was changed")
+    if Repository(folder).top is None or os.path.realpath(folder) not in registered:
+        result = git.tell("worktree", "repair", str(folder))
+        if Repository(folder).top is None or os.path.realpath(folder) not in _registered(git):
+            hint = "its files are as they were: move the folder away and run the command again"
+            raise Refused(f"{folder}: is no worktree of this repository any more: {first_line(result)}", hint=hint)
+    return True
+
+
+def _registered(git: Repository) -> set[str]:
+    """Return the folders of all checkouts that git knows."""
+    lines = git.names("worktree", "list", "--porcelain", "-z")
+    return {os.path.realpath(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")}
+
+
+# --- what was learned and committed there --------------------------------------------------------
+
+
+def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
+    """Put what was learned into the marked region of a worktree's AGENTS.md, and commit that; return what is new.
+
+    Texts that read like prompt injection stay out: agents trust this page as their user's text. A page that somebody
+    else has changed is not committed.
+    """
+    records = [record for record in learned if not looks_like_instructions(record.text)]
+    if not records:
+        return []
+
+    def edit(text: str) -> tuple[str, list[Record]]:
+        document = parse_region(text)
+        matcher = TextMatcher(entry.record.text for entry in document.entries)
+        added: list[Record] = []
+        for record in records:
+            if matcher.nearest(record.text) is None:
+                with suppress(Refused):  # it cannot be stored there, or the marks do not pair: progress.txt has it
+                    document = document.add(record)
+                    matcher.add(record.text)
+                    added.append(record)
+        return str(document), added
+
+    git = Repository(folder)
+    status = git.ask("status", "--porcelain", "--", PAGE)
+    added = files.update(folder / PAGE, edit, root=folder)
+    if added and status.code == 0 and not status.out:
+        git.tell("add", "--", PAGE)
+        options = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false")  # Ralph's own text
+        git.tell(*options, "commit", "--quiet", "--only", "-m", f"Record what {folder.name} learned", "--", PAGE)
+    return added
+
+
+def note_commit(root: Path, task: Task, head: str) -> None:
+    """Note the newest commit of a task's branch, by which a rewritten branch is found."""
+    if head and task.worktree and head != member(task, "tip"):
+        board.change(root, task.id, lambda old: _with_state(old, tip=head) if old.worktree else old)
+
+
+def note_current_commit(root: Path) -> None:
+    """Note a worktree's commit after a command there, unless its branch was rewritten: doctor reports that.
+
+    It is read from git's files; not where that takes more (a packed branch).
+    """
+    folders, task_id = paths.git_folders(root), paths.task_of(root)
+    if folders is None or not task_id:
+        return
+    head = (files.read(folders[0] / "HEAD") or "").strip()
+    if head.startswith("ref: "):
+        ref = folders[1] / head.removeprefix("ref: ")
+        head = (files.read(ref) or "").strip() if ref.is_file() else ""
+    if _COMMIT.fullmatch(head):
+        task = board.find(root, task_id).task
+        tip = member(task, "tip")
+        if not tip or (head != tip and Repository(root).has(head, tip)):
+            note_commit(root, task, head)
+
+
+# --- dropping it ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What is only in a worktree: files that are not committed or that git ignores, and commits with their tips."""
+
+    uncommitted: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+    tips: tuple[str, ...] = ()  # the newest of those commits, each with what it is
+    switched: str = ""  # the branch that it was switched to, which stays
+    unknown: str = ""  # why the losses cannot be determined
+
+    def __bool__(self) -> bool:
+        return bool(self.uncommitted or self.ignored or self.commits or self.switched or self.unknown)
+
+    @property
+    def description(self) -> str:
+        """The losses in a sentence."""
+        parts = {
+            f"{len(self.uncommitted)} uncommitted: {join_names(self.uncommitted)}": self.uncommitted,
+            f"{len(self.ignored)} that git ignores: {join_names(self.ignored)}": self.ignored,
+            f"{len(self.commits)} unmerged commits: {join_names(self.commits)}": self.commits,
+            f"which end at {join_names(self.tips)}": self.tips,
+            f"the worktree is on {self.switched}, which stays": self.switched,
+            self.unknown: self.unknown,
+        }
+        return "; ".join(text for text, value in parts.items() if value)
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The losses for JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+def losses(root: Path, task_id: str) -> Losses:
+    """Return what would be lost with a task's worktree."""
+    task = board.find(root, task_id).task
+    main, folder = Repository(paths.main_checkout(root)), checkout_folder(root, task_id)
+    if not task.worktree and not folder.exists():
+        raise NotFound(f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one")
+    git = Repository(folder)
+    top = git.top if folder.exists() else None
+    is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
+    lost = _lost_commits(main, task, git.commit("HEAD") if is_ours else "")
+    if not folder.exists():
+        return lost
+    if not is_ours:
+        return replace(lost, unknown=f"{FOLDER}/{task_id} is no worktree of this repository any more")
+    other = other_branch(root, task)
+    try:
+        switched = other.branch if other is not None else ""
+        return replace(lost, uncommitted=tuple(uncommitted(git)), ignored=_ignored(git), switched=switched)
+    except RalphError as error:
+        return replace(lost, unknown=error.message)
+
+
+def _lost_commits(main: Repository, task: Task, head: str) -> Losses:
+    """Return the commits that nothing else has, and the tips that would be forgotten."""
+    goes, tip = _branch_to_delete(main, task), member(task, "tip")
+    tips = {
+        head: "where the worktree is",
+        main.commit(tip) if tip else "": "where Ralph last saw the branch",
+        main.commit(f"refs/heads/{goes}") if goes else "": f"the branch {goes}",
+    }  # one commit may be all of these: then the last name counts
+    lost: dict[str, str] = {}
+    for commit, name in tips.items():
+        kinds = ("refs/heads", "refs/remotes", "refs/tags")
+        refs = main.answer("for-each-ref", "--format=%(refname)", "--contains", commit, *kinds) if commit else ""
+        if commit and all(ref == f"refs/heads/{goes}" for ref in refs.splitlines()):
+            lost[commit] = name
+    if not lost:
+        return Losses()
+    ours = (f"--exclude=refs/heads/{goes}",) if goes else ()
+    commits = main.answer("log", "--format=%h %s", *lost, "--not", *ours, "--glob=refs/heads", "--remotes", "--tags")
+    return Losses(commits=tuple(commits.splitlines()), tips=tuple(f"{tip[:12]} ({name})" for tip, name in lost.items()))
+
+
+def _branch_to_delete(main: Repository, task: Task) -> str:
+    """Return the branch that was made for the worktree; "" when it was somebody else's."""
+    return task.branch if task.branch and member(task, "branch_by") and main.is_branch(task.branch) else ""
+
+
+def _ignored(git: Repository) -> tuple[str, ...]:
+    """Return files that git ignores, a folder of them as one, except caches."""
+    status = git.names("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching")
+    names = {line.removeprefix("!! ") for line in status if line.startswith("!! ")}
+    names = {name for name in names if not name.startswith((".ralph/", ".agent/"))}
+    names.update(git.names("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", ".ralph", ".agent"))
+    return tuple(sorted(name for name in names if not _is_cache(name)))
+
+
+def _is_cache(name: str) -> bool:
+    parts = name.rstrip("/").split("/")
+    is_ours = parts[-1].endswith(_OUR_FILES) or any(folder in f"{name}/" for folder in _OUR_FOLDERS)
+    return not _CACHES.isdisjoint(parts) or (".ralph" in parts and is_ours)
+
+
+def uncommitted(git: Repository) -> list[str]:
+    """Return what is uncommitted in a checkout, but for the working memory of its iterations."""
+    return [file.path for file in git.dirt() if not file.path.endswith(".ralph/scratchpad.md")]
+
+
+def check_free(root: Path, task: Task) -> None:
+    """Refuse a task that a run works on: one that claims it, or one that is at it though somebody ended the task."""
+    run_id = task.claim.run if task.claim is not None and is_live(task.claim, ids.now()) else ""
+    for run in runs.running(root) if not run_id else ():
+        is_open = task.id in run.only and task.id not in (*run.done, *run.failed)
+        if (run.task == task.id or is_open) and runs.lives(root, run):
+            run_id = run.id
+    if run_id:
+        raise Conflict(f"{run_id} works on {task.id}", hint=f"`ralph loop stop {run_id}` stops it; then try again")
+
+
+def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = ignore_text) -> Task:
+    """Remove a task's worktree, and its branch if it was made for it.
+
+    Refused when more would be lost than `agreed` at the moment when it goes, and while memory is uncommitted.
+    """
+    with repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
+        task = board.find(root, task_id).task
+        check_free(root, task)
+        main = paths.main_checkout(root)
+        files.target(main / FOLDER, main, folder=True)
+        lost = losses(root, task_id)
+        if memory := [path for path in lost.uncommitted if _MEMORY.fullmatch(path)]:
+            raise Refused(
+                f"the worktree of {task_id} has uncommitted memory: {join_names(memory)}",
+                hint=f"commit it in {FOLDER}/{task_id} and `ralph task merge {task_id}`, or undo it there with git",
+            )
+        if lost and lost != agreed:
+            raise Refused(
+                f"this would be lost with the worktree of {task_id}: {lost.description}",
+                hint=f"`ralph task merge {task_id}` first; --yes drops it all the same",
+            )
+        _remove(root, task)
+        return board.change(root, task_id, _without_worktree)
+
+
+def _remove(root: Path, task: Task) -> None:
+    git, folder = Repository(paths.main_checkout(root)), checkout_folder(root, task.id)
+    name = paths.worktree_name(folder) if folder.exists() else ""
+    if folder.exists() or os.path.realpath(folder) in _registered(git):
+        if folder.exists():
+            git.tell("worktree", "repair", str(folder))
+        result = git.tell("worktree", "remove", "--force", str(folder))
+        if result.code != 0:
+            raise Refused(f"git did not remove the worktree: {first_line(result)}", hint=f"look at {folder}")
+    if branch := _branch_to_delete(git, task):
+        result = git.tell("branch", "--quiet", "-D", branch)
+        if result.code != 0:
+            raise Refused(f"git did not delete {branch}: {first_line(result)}", hint="look at `git worktree list`")
+    if name:
+        index.remove_worktree_index(root, name)
+
+
+def _without_worktree(task: Task) -> Task:
+    """Return the task without its worktree; the branch that its PRD names is the next one's."""
+    is_ours = bool(member(task, "branch_by")) and task.branch == f"{BRANCH}{task.id}"
+    extra = {key: value for key, value in task.extra.items() if key != _STATE}
+    return replace(task, worktree=None, branch=_prd_branch(task) or (None if is_ours else task.branch), extra=extra)

@@ -1,1 +1,0 @@
-"""Worktrees of tasks: create, merge and drop them, and the indexes that are kept for them."""
