@@ -7,7 +7,7 @@ from pathlib import Path
 from ralph.formats.sigils import read_sigils
 from ralph.loop import engine
 from ralph.loop.criteria import CheckResult, CriteriaVerdict, Criterion, CriterionKind
-from ralph.loop.parts import AgentWork, Judgement, Parts
+from ralph.loop.engine import AgentWork, Judgement, Parts
 from ralph.loop.state import EndReason, IterationResult, Limits, Run, exit_code
 from ralph.model.record import Outcome
 from ralph.model.work import Ask, JournalEntry, Reply, RunStatus, StopReason, Task

@@ -19,11 +19,11 @@ from ralph.agents.claude import Claude, as_claude
 from ralph.app import agents, chat_log, sessions
 from ralph.app import mcp_servers as servers
 from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
+from ralph.app.loop_prompt import render_task
 from ralph.app.tasks import board
 from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
-from ralph.loop.prompt import render_task
 from ralph.model import ids
 from ralph.model.marks import INJECTED
 from ralph.model.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop

@@ -20,9 +20,9 @@ from ralph.app.tasks.task import LEASE
 from ralph.capture.privacy import redact
 from ralph.errors import RalphError
 from ralph.formats.sigils import read_sigils
-from ralph.loop import changes, criteria, prompt
+from ralph.loop import changes, criteria
 from ralph.loop.criteria import CriteriaVerdict, Criterion
-from ralph.loop.parts import AgentWork, Judgement, Parts
+from ralph.loop.engine import AgentWork, Judgement, Parts
 from ralph.loop.state import EndReason, Limits, Run
 from ralph.model import ids
 from ralph.model.record import Outcome
@@ -227,7 +227,7 @@ class Workbench:
     def verify(self, run: Run, work: Task, worked: AgentWork) -> str | None:
         """Verify in a second, read-only session; return why it is not done, "", or None when it was stopped."""
         files = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
-        text = prompt.VERIFY.format(task=prompt.render_task(work), files=files)
+        text = loop_prompt.VERIFY.format(task=loop_prompt.render_task(work), files=files)
         before = self.disk.snapshot()
         reply = self.agent.run(
             Ask(

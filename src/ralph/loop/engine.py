@@ -1,20 +1,83 @@
 """The loop: prompt, agent, sigils, checks, journal, and again until it is done or must not go on.
 
-`run` is all of it; what touches the world is in `Parts`. However an iteration ends, it is journaled and what was
-learned is kept. The state is saved after every step, and repeating a step after a crash does no harm.
+`run` is all of it; what touches the world is in `Parts`, which `app/loop_parts.py` makes of files, agents, processes
+and the clock. However an iteration ends, it is journaled and what was learned is kept. The state is saved after every
+step, and repeating a step after a crash does no harm: every part may be called again with the same arguments.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from ralph.loop.criteria import CriteriaVerdict
-from ralph.loop.parts import AgentWork, Judgement, Parts, journal_entry, judge
+from ralph.formats.sigils import Sigils
+from ralph.loop.criteria import CriteriaVerdict, failure_signature
 from ralph.loop.state import EndReason, IterationResult, Limits, Run, RunEnd, end_run, find_limit, retry_delay
 from ralph.model.record import Outcome
-from ralph.model.work import Ask, StopReason, Task
+from ralph.model.work import Ask, JournalEntry, Reply, StopReason, Task
 
 ATTEMPTS = 5  # how often an agent is tried that cannot be reached
 FEEDBACK = "Feedback: "  # how a person's feedback begins in the journal
+_FAILED_STOPS = {
+    StopReason.REFUSAL: "the agent refused",
+    StopReason.CRASHED: "the agent crashed",
+    StopReason.TIMEOUT: "the agent took too long and was stopped",
+}
+_UNFINISHED_STOPS = {
+    StopReason.MAX_TOKENS: "the agent reached its limit of tokens",
+    StopReason.MAX_TURNS: "the agent reached its limit of turns",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWork:
+    """What an agent did on a prompt: its reply, its sigils, how long it took, and what changed on disk."""
+
+    reply: Reply
+    sigils: Sigils
+    seconds: float
+    files: tuple[str, ...] = ()
+    disk: str = ""  # fingerprint of the files afterwards
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The outcome of an iteration and why it is no better."""
+
+    outcome: Outcome
+    reason: str = ""
+
+    @property
+    def signature(self) -> str:
+        """The same for the same failure, whatever the times and numbers in it."""
+        return failure_signature(self.reason)
+
+    @property
+    def uses_retry(self) -> bool:
+        """Whether it uses up a retry of the task."""
+        return self.outcome in (Outcome.RETRIED, Outcome.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The world, as the engine sees it."""
+
+    assign: Callable[[Run], Task | None]  # the task to work on, claimed by this run; None when nothing is left
+    begin: Callable[[Run, Task], Run]
+    """Begin a task: note which criteria fail already; without the task when a person stopped that."""
+    ask: Callable[[Run, Task], Ask]  # the prompt of the next iteration, of which a snapshot is stored
+    work: Callable[[Ask], AgentWork]  # run the agent
+    learn: Callable[[Run, Task, AgentWork], None]  # store what was learned, however the iteration ended
+    check: Callable[[AgentWork], CriteriaVerdict]  # check the criteria now
+    verify: Callable[[Run, Task, AgentWork], str | None] | None
+    """A second opinion: why the task is not done, "" when it is, None when a person stopped it."""
+    journal: Callable[[JournalEntry], None]
+    settle: Callable[[Run, Task, Judgement], Run]  # update the task after an iteration
+    save: Callable[[Run], Run]
+    stop: Callable[[], EndReason | None]  # whether a person wants the run to end
+    feedback: Callable[[Run], Run | None]  # after Ctrl-C: the run with a person's feedback, or None to end here
+    pause: Callable[[float], None]
+    now: Callable[[], str]
+    agent: str = ""
+    cooldown: float = 0.0
 
 
 def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]) -> Run:
@@ -47,7 +110,7 @@ def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult
     judgement = _judge(state, task, work, parts)
     if judgement.outcome is Outcome.INTERRUPTED:
         return _interrupt(state, task, work, parts)
-    parts.journal(journal_entry(state, task, work, judgement, parts))
+    _journal(state, task, work, judgement, parts)
     results.append(IterationResult(state.iterations + 1, judgement.signature, work.disk, judgement.outcome.value))
     state = parts.save(_advance(parts.settle(state, task, judgement), work, judgement.reason))
     return state, _check_end(state, work, judgement)
@@ -78,12 +141,63 @@ def _judge(state: Run, task: Task, work: AgentWork, parts: Parts) -> Judgement:
     return Judgement(Outcome.RETRIED, doubt) if doubt else judgement
 
 
+def judge(task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *, failing: bool) -> Judgement:
+    """Return the outcome of an iteration; `failing` is whether a criterion failed when the task began.
+
+    A task is done only when all criteria pass, and one of them failed before or the agent says so: a suite that was
+    green all along means nothing. `<task-failed>` overrides passing criteria, `<task-done>` overrides it. Where the
+    agent says done and a criterion fails, it is retried; where it says nothing, it goes on without using a retry.
+    """
+    if reply.stop is StopReason.CANCELLED or verdict.stopped:
+        return Judgement(Outcome.INTERRUPTED)
+    says_done = task.id in sigils.done or verdict.marked or sigils.promise == "COMPLETE"
+    failed = next((sigils.failed[name] for name in (task.id, "") if name in sigils.failed), None)
+    if failed is not None and task.id not in sigils.done:
+        outcome, reasons = Outcome.FAILED, [f"the agent says that it failed: {failed}"]
+    elif reply.stop in _FAILED_STOPS:
+        outcome, reasons = Outcome.FAILED, [f"{_FAILED_STOPS[reply.stop]}: {reply.error}", verdict.failures]
+    elif reply.stop is StopReason.UNAVAILABLE:
+        outcome, reasons = Outcome.BLOCKED, [f"the agent could not be reached: {reply.error}"]
+    elif verdict.passed and (says_done or (failing and verdict.checks)):
+        outcome, reasons = Outcome.DONE, []
+    elif says_done:
+        outcome, reasons = Outcome.RETRIED, ["it was called done, but the criteria do not agree", verdict.failures]
+    else:
+        why = _UNFINISHED_STOPS.get(reply.stop, "the agent did not say that the task is done")
+        names = (*sigils.done, *sigils.failed)
+        others = "; ".join(f"it named {name}, which is not the assigned task" for name in names)
+        outcome, reasons = Outcome.BLOCKED, [why, others, verdict.failures]
+    return Judgement(outcome, "\n".join(reason.strip().removesuffix(":") for reason in reasons if reason.strip()))
+
+
+def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, parts: Parts) -> None:
+    reply = work.reply
+    entry = JournalEntry(
+        run=state.id,
+        iteration=state.iterations + 1,
+        outcome=judgement.outcome,
+        task=task.id,
+        title=task.title,
+        feature=task.feature or "",
+        agent=parts.agent,
+        model=reply.model or state.next_model or state.model,
+        duration=work.seconds,
+        cost=reply.cost,
+        files=work.files,
+        notes="\n\n".join(part for part in (work.sigils.journal, judgement.reason) if part),
+        created_at=parts.now(),
+        session=reply.session,
+        extra={"signature": judgement.signature, "disk": work.disk},
+    )
+    parts.journal(entry)
+
+
 def _interrupt(state: Run, task: Task, work: AgentWork, parts: Parts) -> tuple[Run, RunEnd | None]:
     """Journal an iteration that a person stopped; their feedback reaches the next prompt."""
     resumed = parts.feedback(state)
     feedback = "" if resumed is None else resumed.feedback
     judgement = Judgement(Outcome.INTERRUPTED, f"{FEEDBACK}{feedback}" if feedback else "")
-    parts.journal(journal_entry(state, task, work, judgement, parts))
+    _journal(state, task, work, judgement, parts)
     state = parts.save(replace(_advance(state, work, state.failure), feedback=feedback or state.feedback))
     if resumed is not None:
         return state, None

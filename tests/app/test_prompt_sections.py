@@ -3,59 +3,47 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.app import loop_prompt as prompt
+from ralph.app.loop_prompt import ALWAYS
+from ralph.context.tokens import estimate
 from ralph.formats.sigils import Sigils, read_sigils
-from ralph.loop import prompt
-from ralph.loop.prompt import ALWAYS, PromptSection
 from ralph.model.work import Task
 
 TASK = Task("t-aaaaaa", "add a cache", "Keep answers for a minute.")
 
 
-def cost(text: str) -> int:
-    return len(text.split())
-
-
 def test_sections_keep_their_order_whatever_the_ranks() -> None:
-    sections = [
-        PromptSection("a", "one\n"),
-        PromptSection("b", "two\n", 3),
-        PromptSection("c", "three\n", 1),
-        PromptSection("d", "", 2),
-    ]
-    assert prompt.build_prompt(sections, 100, cost) == "one\n\ntwo\n\nthree\n"
+    sections = [("one\n", ALWAYS, 0), ("two\n", 3, 0), ("three\n", 1, 0), ("", 2, 0)]
+    assert prompt.join_sections(sections, 100) == "one\n\ntwo\n\nthree\n"
 
 
-def test_a_small_window_loses_the_least_important_first() -> None:
-    sections = [
-        PromptSection("rules", "always " * 5),
-        PromptSection("low", "low " * 5, 9),
-        PromptSection("high", "high " * 5, 1),
-    ]
-    built = prompt.build_prompt(sections, 12, cost)
+def test_small_window_loses_the_least_important_first() -> None:
+    sections = [("always " * 5, ALWAYS, 0), ("low " * 5, 9, 0), ("high " * 5, 1, 0)]
+    budget = sum(estimate(text) + 1 for text, rank, _ in sections if rank < 9)
+    built = prompt.join_sections(sections, budget)
     assert "high" in built
     assert "low" not in built
-    assert "always" in prompt.build_prompt(sections, 0, cost)
+    assert "always" in prompt.join_sections(sections, 0)
 
 
-def test_a_cut_is_at_a_line_and_says_so_and_leaves_no_open_fence() -> None:
-    text = "## Spec\n\nfirst line of it\n```\ncode here\nmore code\n```\nlast line of it\n"
-    cut = prompt.truncate_text(text, 14, cost)
+def test_text_is_cut_at_a_line_with_a_note_and_no_open_fence() -> None:
+    text = "## Spec\n\nfirst line of it\n```\ncode here\n```\nlast line of it\n" + "more of it\n" * 20
+    cut = prompt.truncate_text(text, 28)
     assert cut.startswith("## Spec\n\nfirst line of it")
     assert prompt.CUT in cut
     assert cut.count("```") % 2 == 0
-    assert prompt.truncate_text(text, 2, cost) == "", "a heading alone says nothing"
+    assert prompt.truncate_text(text, 2) == "", "a heading alone says nothing"
 
 
 @given(
     st.lists(st.tuples(st.text("ab \n#`", max_size=60), st.integers(0, 5), st.integers(0, 20)), max_size=8),
     st.integers(0, 60),
 )
-def test_the_budget_holds_for_all_that_may_be_left_out(parts: list[tuple[str, int, int]], budget: int) -> None:
-    sections = [PromptSection(str(place), text, rank, most) for place, (text, rank, most) in enumerate(parts)]
-    built = prompt.build_prompt(sections, budget, cost)
-    always = sum(cost(each.text) for each in sections if each.rank == ALWAYS)
-    assert cost(built) <= max(budget, always)
-    assert built == prompt.build_prompt(sections, budget, cost)
+def test_budget_holds_for_all_that_may_be_left_out(sections: list[tuple[str, int, int]], budget: int) -> None:
+    built = prompt.join_sections(sections, budget)
+    always = sum(estimate(text) + 1 for text, rank, _ in sections if rank == ALWAYS)
+    assert estimate(built) <= max(budget, always) + 1
+    assert built == prompt.join_sections(sections, budget)
 
 
 def test_the_retry_never_counts_beyond_what_there_is() -> None:
