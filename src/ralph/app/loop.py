@@ -289,7 +289,7 @@ def _begin(bench: Workbench, run: Run, ready: Preparation, request: LoopRequest,
     root = bench.root
     verdict = bench.before() if fresh else None
     for check in verdict.checks if verdict is not None else ():
-        if check.missing and not check.is_file:
+        if check.missing:
             message = f"{check.criterion.label}: {check.message}"
             raise UsageError(message, hint="nothing was started; correct the criterion")
     if verdict is not None and ready.from_options and ready.criteria and verdict.passed and not request.force:

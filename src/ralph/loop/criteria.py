@@ -1,7 +1,6 @@
 """Criteria that must hold before work counts as done: how they are parsed, run and reported.
 
-A criterion is a command with an expected exit code, or a marker in the agent's text. A user's command is split and
-started without a shell, unless it has characters that only a shell understands. All criteria run, also after one
+A criterion is a command with an expected exit code, or a marker in the agent's text. All criteria run, also after one
 has failed: the agent gets everything at once. Two runs of one failing command never print the same bytes (times,
 addresses, order of tests), so output is compared with these parts masked.
 """
@@ -9,7 +8,7 @@ addresses, order of tests), so output is compared with these parts masked.
 import hashlib
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -74,18 +73,16 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one criterion; `tail` is the end of what the command printed."""
+    """The result of one criterion; `tail` is the end of what the command printed.
+
+    `missing` is a program that is not there, unless it is a file of the project, which may yet be written.
+    """
 
     criterion: Criterion
     passed: bool
     message: str
     tail: str = ""
     missing: bool = False
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it runs a file of the project, which may yet be written."""
-        return "/" in (self.criterion.argv or command_argv(self.criterion.command))[0]
 
     @property
     def report(self) -> str:
@@ -137,30 +134,24 @@ def check(
         if not argv:
             hint = f'name it: --criteria "{criterion.kind}:..."'
             raise NotFound(f"{criterion.kind}: no command is known for it", hint=hint)
-        if stopped():
-            return CriteriaVerdict(tuple(checks), marked, stopped=True)
         limit = criterion.timeout or timeout
-        ran = run(argv, cwd=folder, timeout=limit, stopped=stopped)
-        if ran.stopped:
+        ran = None if stopped() else run(argv, cwd=folder, timeout=limit, stopped=stopped)
+        if ran is None or ran.stopped:
             return CriteriaVerdict(tuple(checks), marked, stopped=True)
-        checks.append(_check_result(criterion, argv, ran, limit))
+        passed = not ran.timed_out and ran.code == criterion.expected
+        program = "" if passed else _missing_program(argv, ran)
+        if ran.timed_out:
+            message = f"took longer than {limit:g} s and was stopped"
+        elif program:
+            advice = f"install it, or name another command for {criterion.kind}"
+            message = f"{program} is missing or cannot be started; {advice}"
+        elif ran.code is not None and ran.code < 0:
+            message = f"was ended by signal {-ran.code}"
+        else:
+            message = "passed" if passed else f"ended with {ran.code} instead of {criterion.expected}"
+        missing = bool(program) and "/" not in argv[0]
+        checks.append(CheckResult(criterion, passed, message, output_tail(ran.out, ran.err), missing))
     return CriteriaVerdict(tuple(checks), marked)
-
-
-def _check_result(criterion: Criterion, argv: Sequence[str], ran: ProcessResult, limit: float) -> CheckResult:
-    program = _missing_program(argv, ran) if ran.code != criterion.expected else ""
-    if ran.timed_out:
-        message = f"took longer than {limit:g} s and was stopped"
-    elif program:
-        message = f"{program} is missing or cannot be started; install it, or name another command for {criterion.kind}"
-    elif ran.code is not None and ran.code < 0:
-        message = f"was ended by signal {-ran.code}"
-    elif ran.code != criterion.expected:
-        message = f"ended with {ran.code} instead of {criterion.expected}"
-    else:
-        message = "passed"
-    passed = not ran.timed_out and ran.code == criterion.expected
-    return CheckResult(criterion, passed, message, output_tail(ran.out, ran.err), missing=bool(program))
 
 
 _READ = 20_000
@@ -177,37 +168,33 @@ def _missing_program(argv: Sequence[str], ran: ProcessResult) -> str:
     if ran.code in (126, 127):  # of shells, npm and env
         match = _NOT_FOUND.search(ran.err[-_READ:]) or _NOT_FOUND.search(ran.out[-_READ:])
         return match[1] if match else "a program that it needs"
-    if "-m" in argv[1:-1]:
-        module = argv[argv.index("-m", 1) + 1]
-        match = _NO_MODULE.search(ran.err[-_READ:])
-        return f"the module {module} of {argv[0]}" if match and match[1] == module else ""
-    return ""
+    module = argv[argv.index("-m", 1) + 1] if "-m" in argv[1:-1] else ""
+    match = _NO_MODULE.search(ran.err[-_READ:])
+    return f"the module {module} of {argv[0]}" if match and match[1] == module else ""
 
 
 def has_marker(text: str, marker: str = MARKER, echo: str = "") -> bool:
     """Whether the marker is alone on a line, outside code fences, and not where the prompt is repeated."""
     if marker not in text:
         return False
-    repeated = list(_marker_lines(echo, marker)) if marker in echo else []
-    befores = {before for _, before, _ in repeated if before}
-    afters = {after for _, _, after in repeated if after}
+    repeated = _marker_lines(echo, marker) if marker in echo else []
+    neighbours = {line for _, *around in repeated for line in around if line}
     return any(
-        is_text and before not in befores and after not in afters
-        for is_text, before, after in _marker_lines(text, marker)
+        is_text and neighbours.isdisjoint((before, after)) for is_text, before, after in _marker_lines(text, marker)
     )
 
 
-def _marker_lines(text: str, marker: str) -> Iterator[tuple[bool, str, str]]:
-    """Yield each marker line: whether it is no example, and the non-empty lines before and after it."""
+def _marker_lines(text: str, marker: str) -> list[tuple[bool, str, str]]:
+    """Return for each marker line whether it is no example, and the non-empty lines before and after it."""
     lines, unclosed = [("", False)], False
     for line in scan_lines(text):
         unclosed = unclosed or (line.role is LineRole.UNCLOSED and not line.text.lstrip().startswith("<"))
         if line.text.strip():
             lines.append((line.text.strip(), line.is_markdown and not unclosed))
-    lines.append(("", False))
-    for (before, _), (line_text, is_text), (after, _) in zip(lines, lines[1:], lines[2:], strict=False):
-        if marker in (line_text, line_text.strip("*")):
-            yield is_text, before, after
+    triples = zip(lines, lines[1:], [*lines[2:], ("", False)], strict=False)
+    return [
+        (here[1], before[0], after[0]) for before, here, after in triples if marker in (here[0], here[0].strip("*"))
+    ]
 
 
 FORMS = (
@@ -215,7 +202,6 @@ FORMS = (
     '"custom:COMMAND", "custom:COMMAND =3" (expected exit code), marker, "marker:TEXT", or a command'
 )
 _NO_COMMAND, _COMMAND_HINT = "custom: no command", 'write it behind a colon: "custom:./check.sh"'
-_SHELL = ("/bin/sh", "-c")
 _SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
 _SHELL_WORDS = frozenset(
     "cd exit if for while until case set export unset eval exec source . : command type trap umask ulimit".split()
@@ -223,20 +209,14 @@ _SHELL_WORDS = frozenset(
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KIND = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*:(?!//)\s*(.*)", re.DOTALL)
 _CODE = re.compile(r"(.*\S)(\s*)=\s*(\d{1,4})", re.DOTALL)
-_ALIASES = {
-    **dict.fromkeys(("test", "tests", "tests_pass", "test_passes", "tests_passed"), CriterionKind.TEST_PASS),
-    **dict.fromkeys(("build", "builds", "build_passes", "build_pass"), CriterionKind.BUILD_SUCCESS),
-    **dict.fromkeys(("lint", "linter", "lint_pass", "lint_passes", "clean"), CriterionKind.LINT_CLEAN),
-    **dict.fromkeys(("types", "typecheck", "type_checks", "typing", "types_pass"), CriterionKind.TYPE_CHECK),
-}
 
 
 def command_argv(command: str) -> tuple[str, ...]:
-    """Return a user's command as arguments: split, or for a shell where it needs one."""
+    """Split a user's command without a shell, unless it has what only a shell understands."""
     command = command.strip()
     first = command.split(maxsplit=1)[0] if command else ""
     if _SHELL_CHARACTERS.search(command) or first in _SHELL_WORDS or _ASSIGNMENT.match(first):
-        return (*_SHELL, command)
+        return ("/bin/sh", "-c", command)
     try:
         return tuple(shlex.split(command))
     except ValueError:
@@ -249,46 +229,39 @@ def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
 
 
 def _parse_criterion(text: str) -> Criterion:
-    hint = f"valid are: {FORMS}"
-    if not text.strip() or "\x00" in text:
+    hint, text = f"valid are: {FORMS}", text.strip()
+    if not text or "\x00" in text:
         raise UsageError("an empty criterion", hint=hint)
-    kind, match = _parse_kind(text.strip()), _KIND.fullmatch(text)
-    if kind is CriterionKind.CUSTOM:
-        raise UsageError(_NO_COMMAND, hint=_COMMAND_HINT)
-    if kind is not None:
-        return Criterion(kind)
-    if match is None:
-        return _parse_command(CriterionKind.CUSTOM, text.strip())
-    kind, rest = _parse_kind(match[1]), match[2].strip()
-    if kind is None:
-        hint += "; a command may need custom: before it"
-        raise UsageError(f"{match[1]}: there is no such criterion", hint=hint)
-    if not rest:
-        raise UsageError(f"{text.strip()}: nothing follows the colon", hint=hint)
-    return Criterion(kind, marker=rest) if kind is CriterionKind.MARKER else _parse_command(kind, rest)
-
-
-def _parse_kind(word: str) -> CriterionKind | None:
-    """Return the kind that a word names; UsageError for an alias, which is more likely a slip than a command."""
+    match = _KIND.fullmatch(text)
+    word, rest = (match[1], match[2].strip()) if match else (text, "")
     name = word.lower().replace("-", "_")
-    if name in _ALIASES:
-        hint = f'a command of that name is written "custom:{word}"'
-        raise UsageError(f"{word}: do you mean {_ALIASES[name]}?", hint=hint)
-    return CriterionKind(name) if name in set(CriterionKind) else None
+    if name not in set(CriterionKind):
+        alike = next((kind for kind in CriterionKind if name.rstrip("s").startswith(kind.partition("_")[0])), None)
+        if match is None and (alike is None or " " in word):
+            return _parse_command(CriterionKind.CUSTOM, text)
+        if alike is not None:  # more likely a slip than a command
+            raise UsageError(f"{word}: do you mean {alike}?", hint=f'a command of that name is written "custom:{word}"')
+        raise UsageError(f"{word}: there is no such criterion", hint=f"{hint}; a command may need custom: before it")
+    kind = CriterionKind(name)
+    if match is None:
+        if kind is CriterionKind.CUSTOM:
+            raise UsageError(_NO_COMMAND, hint=_COMMAND_HINT)
+        return Criterion(kind)
+    if not rest:
+        raise UsageError(f"{text}: nothing follows the colon", hint=hint)
+    return Criterion(kind, marker=rest) if kind is CriterionKind.MARKER else _parse_command(kind, rest)
 
 
 def _parse_command(kind: CriterionKind, text: str) -> Criterion:
     """Return a criterion with a command; `=3` at its end is the exit code, unless it is a variable or option."""
     match = _CODE.fullmatch(text)
-    command, space, code = match.groups() if match is not None else (text, "", "")
+    command, space, code = match.groups() if match is not None else (text, "", "0")
     arguments = command.split()
-    is_argument = not space and len(arguments) > 1 and re.fullmatch(r"[A-Za-z_]\w*|-.*", arguments[-1])
-    if match is None or is_argument:
-        command_argv(text)
-        return Criterion(kind, text)
+    if not space and len(arguments) > 1 and re.fullmatch(r"[A-Za-z_]\w*|-.*", arguments[-1]):
+        command, code = text, "0"
     if int(code) > 255:
         raise UsageError(f"{text}: an exit code is at most 255", hint="name one from 0 to 255")
-    command_argv(command)
+    command_argv(command)  # raises when a quote is not closed
     return Criterion(kind, command, expected=int(code))
 
 
@@ -334,14 +307,9 @@ _FAILURE_LINE = re.compile(
 )
 
 
-def strip_escapes(text: str) -> str:
-    """Remove colours and other terminal escape sequences."""
-    return _COLOURS.sub("", text)
-
-
 def mask_line(line: str) -> str:
     """Mask in a line what differs from run to run."""
-    line = strip_escapes(line)
+    line = _COLOURS.sub("", line)
     for pattern, replacement in _VARYING:
         line = pattern.sub(replacement, line)
     return line.strip()
@@ -380,7 +348,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def _clean_lines(text: str) -> list[str]:
     """Return the last lines as a terminal would show them after carriage returns."""
     cleaned = []
-    raw_lines = strip_escapes(text[-_OUTPUT_READ:]).replace("\r\n", "\n").strip("\n").split("\n")
+    raw_lines = _COLOURS.sub("", text[-_OUTPUT_READ:]).replace("\r\n", "\n").strip("\n").split("\n")
     for line in raw_lines if len(text) <= _OUTPUT_READ else raw_lines[1:] or raw_lines:
         line = _CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]).rstrip()
         cleaned.append(line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ...")
