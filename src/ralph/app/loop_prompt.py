@@ -144,8 +144,8 @@ def join_sections(sections: Sequence[tuple[str, int, int]], budget: int) -> str:
     """Join the sections (text, rank, most tokens) that fit, in their order; rank 0 goes in whatever it costs."""
     room = budget
     included: dict[int, str] = {}
-    for number, (text, rank, most) in sorted(enumerate(sections), key=lambda item: item[1][1]):
-        if rank != ALWAYS:
+    for number, (text, importance, most) in sorted(enumerate(sections), key=lambda item: item[1][1]):
+        if importance != ALWAYS:
             text = truncate_text(text, min(most or room, room))
         if text:
             included[number] = text
