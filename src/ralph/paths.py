@@ -8,17 +8,17 @@ in the state folder, which all worktrees share.
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ralph import discovery
 from ralph.errors import Unreadable, UsageError
 from ralph.model import ids
 
-TREES = discovery.TREES
 MARKERS = (*discovery.MARKERS, ".git")
-_SPECIAL = re.compile(r"[\\*?\[\] ]")
-"""Characters that a git pattern has to escape."""
+_SPECIAL = re.compile(r"[\\*?\[\] ]")  # characters that a git pattern has to escape
+PathOf = Callable[[Path], Path]
+"""A path by the project's root."""
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -120,64 +120,48 @@ def other_state_folders(root: Path) -> list[Path]:
     return [path for path in sorted(own.parent.glob("*")) if path.is_dir() and path != own]
 
 
-def memories_files(root: Path) -> tuple[Path, ...]:
-    """Where memories may be; new ones go to the first that exists, else to the first."""
-    return (root / ".agent" / "memories.md", root / ".ralph" / "agent" / "memories.md")
+def _in_project(name: str) -> PathOf:
+    return lambda root: root / name
 
 
-def guardrails_files(root: Path) -> tuple[Path, ...]:
-    """Where guardrails may be."""
-    return (root / ".ralph" / "guardrails.md", root / "guardrails.md")
+def _in_main(name: str) -> PathOf:
+    return lambda root: main_checkout(root) / name
 
 
-def ralph_folder(root: Path) -> Path:
-    """`.ralph/`: what Ralph keeps besides memories.md."""
-    return root / ".ralph"
+def _in_state(name: str) -> PathOf:
+    return lambda root: state_folder(root) / name
 
 
-def memory_root(root: Path, own_files: Iterable[Path]) -> Path:
-    """The checkout whose memory files count: a worktree's own or, where it has none of these, the main checkout's."""
-    return root if any(map(os.path.lexists, own_files)) else main_checkout(root)
+def _of_run(folder: PathOf, pattern: str) -> Callable[[Path, str], Path]:
+    return lambda root, run: folder(root) / pattern.format(run)
 
 
-def knowledge_root(root: Path) -> Path:
-    """The checkout whose knowledge folder counts."""
-    return memory_root(root, knowledge_folder(root).glob("*.md"))
+ralph_folder = _in_project(".ralph")  # what Ralph keeps besides memories.md
+knowledge_folder = _in_project(".ralph/knowledge")  # one file an entry
+global_patterns = _in_project(".ralph/global-patterns.md")  # what tasks promoted to the whole project
+scratchpad = _in_project(".ralph/scratchpad.md")  # the working memory of the current iteration
+gitignore = _in_project(".ralph/.gitignore")
+index_link = _in_project(".ralph/ralph.db")  # for people with `sqlite3`; Ralph makes it and never reads it
+old_skills_folder = _in_project(".ralph/skills")
+claude_folder = _in_project(".claude")
+skills_folder = _in_project(".claude/skills")
+config_file = _in_project("ralph.yml")
+local_config_file = _in_project("ralph.local.yml")  # of one person; git does not see it
 
+tasks_folder = _in_main(".ralph/tasks")  # one folder a task
+features_folder = _in_main(".ralph/features")
+mcp_status_file = _in_main(".ralph/cache/mcp-status.json")  # other tools look for it there
 
-def knowledge_folder(root: Path) -> Path:
-    """Knowledge entries, one file each."""
-    return root / ".ralph" / "knowledge"
+log_folder = _in_state("log")  # what happened: sessions, runs and injections
+cache_folder = _in_state("cache")  # what can be made again, at the cost of time
+tree_caches = _in_state("cache/worktrees")  # one folder a linked worktree, by git's name
+runs_folder = _in_state("log/runs")
 
-
-def global_patterns(root: Path) -> Path:
-    """Patterns that tasks promoted to the whole project."""
-    return root / ".ralph" / "global-patterns.md"
-
-
-def patterns_file(root: Path) -> Path:
-    """The global patterns that count: a worktree's own or, where it has none, the main checkout's."""
-    return global_patterns(memory_root(root, [global_patterns(root)]))
-
-
-def scratchpad(root: Path) -> Path:
-    """The working memory of the current iteration."""
-    return root / ".ralph" / "scratchpad.md"
-
-
-def tasks_folder(root: Path) -> Path:
-    """Tasks, one folder each, in the main checkout."""
-    return main_checkout(root) / ".ralph" / "tasks"
-
-
-def features_folder(root: Path) -> Path:
-    """Features, one folder each, in the main checkout."""
-    return main_checkout(root) / ".ralph" / "features"
-
-
-def log_folder(root: Path) -> Path:
-    """What happened: sessions, runs and injections."""
-    return state_folder(root) / "log"
+run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal
+run_folder = _of_run(runs_folder, "{}")  # the prompts of the iterations
+run_output = _of_run(runs_folder, "{}.log")  # what a run printed
+heartbeat = _of_run(cache_folder, "runs/{}.alive")
+stop_request = _of_run(cache_folder, "runs/{}.stop")
 
 
 def session_log(root: Path, session_id: str) -> Path:
@@ -186,136 +170,74 @@ def session_log(root: Path, session_id: str) -> Path:
     return log_folder(root) / "sessions" / f"{name}.jsonl"
 
 
-def runs_folder(root: Path) -> Path:
-    """Logs of the loop's runs."""
-    return log_folder(root) / "runs"
+def memories_files(root: Path) -> tuple[Path, ...]:
+    """Return where memories may be; new ones go to the first that exists, else to the first."""
+    return (root / ".agent" / "memories.md", root / ".ralph" / "agent" / "memories.md")
 
 
-def run_log(root: Path, run: str) -> Path:
-    """The state and the journal of one run."""
-    return runs_folder(root) / f"{run}.jsonl"
+def guardrails_files(root: Path) -> tuple[Path, ...]:
+    """Return where guardrails may be."""
+    return (root / ".ralph" / "guardrails.md", root / "guardrails.md")
 
 
-def run_folder(root: Path, run: str) -> Path:
-    """The prompts of a run's iterations."""
-    return runs_folder(root) / run
+def progress_files(root: Path) -> tuple[Path, ...]:
+    """Return where progress.txt may be outside of tasks, as other tools leave it."""
+    names = ("progress.txt", "scripts/ralph/progress.txt", ".ralph/progress.txt", ".ralph/progress.md")
+    return tuple(root / name for name in names)
 
 
-def run_output(root: Path, run: str) -> Path:
-    """What a run printed."""
-    return runs_folder(root) / f"{run}.log"
+def memory_root(root: Path, own_files: Iterable[Path]) -> Path:
+    """Return the checkout whose memory files count: a worktree's own, else the main checkout's."""
+    return root if any(map(os.path.lexists, own_files)) else main_checkout(root)
 
 
-def heartbeat(root: Path, run: str) -> Path:
-    """The file that a live run keeps touching."""
-    return cache_folder(root) / "runs" / f"{run}.alive"
+def knowledge_root(root: Path) -> Path:
+    """Return the checkout whose knowledge folder counts."""
+    return memory_root(root, knowledge_folder(root).glob("*.md"))
 
 
-def stop_request(root: Path, run: str) -> Path:
-    """The file that asks a run to stop."""
-    return cache_folder(root) / "runs" / f"{run}.stop"
+def patterns_file(root: Path) -> Path:
+    """Return the global patterns that count: a worktree's own, else the main checkout's."""
+    return global_patterns(memory_root(root, [global_patterns(root)]))
 
 
-def index_link(root: Path) -> Path:
-    """A link to the index for people with `sqlite3`; Ralph makes it and never reads it."""
-    return root / ".ralph" / "ralph.db"
+def index_file(root: Path) -> Path:
+    """Return the SQLite index of a checkout; it can be deleted at any time."""
+    return Path(location(root).index)
 
 
-def mcp_status_file(root: Path) -> Path:
-    """What other MCP servers answered last, in the main checkout, where other tools look for it."""
-    return main_checkout(root) / ".ralph" / "cache" / "mcp-status.json"
+def checkout_cache(root: Path) -> Path:
+    """Return the folder with what was made of one checkout's files."""
+    name = worktree_name(root)
+    return tree_caches(root) / name if name else cache_folder(root)
+
+
+def graph_file(root: Path) -> Path:
+    """Return the graph of a checkout, made from its index."""
+    return checkout_cache(root) / "graph.db"
 
 
 def old_state(root: Path) -> tuple[Path, ...]:
-    """State of earlier versions, which kept it in the work tree of the main checkout."""
+    """Return where earlier versions kept state, in the work tree of the main checkout."""
     folder = main_checkout(root) / ".ralph"
     return (folder / "log", folder / "cache", folder / "ralph.db")
 
 
 def has_old_state(root: Path) -> bool:
-    """Whether there is state of earlier versions in the work tree; what is behind a link is not ours."""
+    """Return whether there is state of earlier versions; what is behind a link is not ours."""
     log, _, index = old_state(root)
-    own = (path for path in (log, index) if path.exists() and not path.is_symlink())
-    return not log.parent.is_symlink() and any(own)
-
-
-def index_file(root: Path) -> Path:
-    """The SQLite index of a checkout; it can be deleted at any time."""
-    return Path(location(root).index)
-
-
-def graph_file(root: Path) -> Path:
-    """The graph of a checkout, made from its index."""
-    name = worktree_name(root)
-    return (tree_cache(root, name) if name else cache_folder(root)) / "graph.db"
-
-
-def tree_cache(root: Path, name: str) -> Path:
-    """The caches of one linked worktree, by git's name for it."""
-    return tree_caches(root) / name
-
-
-def tree_caches(root: Path) -> Path:
-    """The folder with the caches of each linked worktree."""
-    return cache_folder(root) / "worktrees"
-
-
-def cache_folder(root: Path) -> Path:
-    """What can be made again, at the cost of time."""
-    return state_folder(root) / "cache"
-
-
-def progress_files(root: Path) -> tuple[Path, ...]:
-    """progress.txt outside of tasks, as other tools leave it."""
-    folder = root / ".ralph"
-    return (root / "progress.txt", root / "scripts/ralph/progress.txt", folder / "progress.txt", folder / "progress.md")
-
-
-def skills_folder(root: Path) -> Path:
-    """Claude Code's own skills."""
-    return root / ".claude" / "skills"
-
-
-def old_skills_folder(root: Path) -> Path:
-    """Where skills stood before Claude Code found them by itself."""
-    return root / ".ralph" / "skills"
-
-
-def claude_folder(root: Path) -> Path:
-    """Claude Code's folder, which holds worktrees, too."""
-    return root / ".claude"
-
-
-def config_file(root: Path) -> Path:
-    """The project's settings."""
-    return root / "ralph.yml"
-
-
-def local_config_file(root: Path) -> Path:
-    """The settings of one person in this project, which git does not see."""
-    return root / "ralph.local.yml"
-
-
-def shell_config_file(root: Path) -> Path:
-    """Settings as older loops keep them."""
-    return root / ".ralph" / "config.sh"
-
-
-def toml_config_file(root: Path) -> Path:
-    """Settings as other loops keep them."""
-    return root / ".ralph.toml"
+    return not log.parent.is_symlink() and any(path.exists() and not path.is_symlink() for path in (log, index))
 
 
 def config_files(root: Path) -> tuple[Path, ...]:
-    """Every file of the project that may hold settings; a later one wins over an earlier one."""
-    return (shell_config_file(root), toml_config_file(root), config_file(root), local_config_file(root))
+    """Return every file of the project that may hold settings; a later one wins over an earlier one."""
+    return (root / ".ralph" / "config.sh", root / ".ralph.toml", config_file(root), local_config_file(root))
 
 
 def settings_files(root: Path) -> tuple[Path, ...]:
-    """The files whose settings count in a checkout: its own, and in a worktree what only the main checkout has.
+    """Return the files whose settings count: a checkout's own, and in a worktree what only the main checkout has.
 
-    The branch of a worktree may be older than the project's settings, or these may not be committed, and the settings
-    of one person never are. What is private is so there, too.
+    The branch of a worktree may be older than the project's settings, and one person's are never committed.
     """
     own, main = config_files(root), main_checkout(root)
     if main == root:
@@ -326,30 +248,22 @@ def settings_files(root: Path) -> tuple[Path, ...]:
 
 
 def user_config_file(env: Mapping[str, str]) -> Path | None:
-    """The settings of one person for all projects; None without a home."""
+    """Return the settings of one person for all projects; None without a home."""
     folder = discovery.user_folder("CONFIG", env)
     return Path(folder, "config.yml") if folder else None
 
 
-def gitignore(root: Path) -> Path:
-    """What git leaves out of `.ralph/`."""
-    return root / ".ralph" / ".gitignore"
-
-
 def written_folders(root: Path) -> tuple[Path, ...]:
-    """Every folder of the project whose files Ralph writes whole, and where a killed writer may leave something."""
-    places = (*memories_files(root), *guardrails_files(root), config_file(root))
-    return tuple(dict.fromkeys([*(place.parent for place in places), knowledge_folder(root)]))
+    """Return every folder of the project in which a killed writer may leave a temporary file."""
+    written = (*memories_files(root), *guardrails_files(root), config_file(root))
+    return tuple(dict.fromkeys([*(path.parent for path in written), knowledge_folder(root)]))
 
 
 def is_store(folder: Path) -> bool:
-    """Whether a folder is named like one that holds memories or guardrails."""
+    """Return whether a folder is named like one that holds memories or guardrails."""
     return folder.name in (".agent", ".ralph") or (folder.name == "agent" and folder.parent.name == ".ralph")
 
 
 def shown(path: Path, root: Path) -> str:
-    """A path as people want to read it: relative to the root when it is inside."""
-    try:
-        return str(path.relative_to(root))
-    except ValueError:
-        return str(path)
+    """Return a path as people want to read it: relative to the root when it is inside."""
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)

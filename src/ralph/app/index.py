@@ -243,7 +243,7 @@ def stale_indexes(root: Path) -> list[Prunable]:
 
 def remove_worktree_index(root: Path, name: str) -> None:
     """Remove the cache folder of a worktree that is gone, by git's name for it."""
-    folder = paths.tree_cache(root, name)
+    folder = paths.tree_caches(root) / name
     for path in folder.glob("*"):
         files.delete(path)
     if folder.is_dir():

@@ -112,8 +112,7 @@ def circle_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
 
 def cache_file(root: Path) -> Path:
     """Return the citation cache of a checkout; a worktree's is in the main checkout, by git's name for it."""
-    name = paths.worktree_name(root)
-    return (paths.tree_cache(root, name) if name else paths.cache_folder(root)) / recall.CITATIONS_FILE
+    return paths.checkout_cache(root) / recall.CITATIONS_FILE
 
 
 def _read_cache(root: Path) -> bytes:
