@@ -1,14 +1,8 @@
 """Find a project, its git folders and its state folder from any folder inside it.
 
-Git's pointer files are followed without starting git: worktrees, submodules, separate git directories and bare
-repositories with worktrees. State lives in `<git common dir>/ralph/<project>/<machine id>/`, which no clone, checkout
-or clean can touch; the machine id keeps state that came with a copy or an archive apart from our own. Hooks load this
-module, so it works on `str` and imports only `os`.
-
-    location = discovery.locate(discovery.find_root(cwd) or cwd)
-    location.state          # the state folder; log/, cache/ and ralph.db are in it
-
-`ralph.paths` has the same as `Path`s, one function for each file.
+Git's pointer files are followed without starting git. State lives in `<git common dir>/ralph/<project>/<machine id>/`,
+which no clone, checkout or clean can touch; the machine id keeps state that came with a copy apart from our own. Hooks
+load this module, so it works on `str` and imports only `os`; `ralph.paths` has the same as `Path`s.
 """
 
 import os
@@ -19,8 +13,6 @@ if TYPE_CHECKING:
 
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
 """What makes a folder a project. A git checkout without any of them is one for commands, but not for hooks."""
-TREES = ".worktrees"
-"""The folder of a main checkout that holds the worktrees of its tasks, by task id."""
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
 _MOST_BYTES = 1 << 16
 
@@ -40,19 +32,12 @@ class Location:
 
     def __init__(self, root: str, top: str, git: str, common: str, main: str, worktree: str) -> None:
         self.root = root
-        """The project's folder in this checkout."""
-        self.top = top
-        """The top folder of this checkout; "" outside git, as with the next two."""
-        self.git = git
-        """The git directory of this checkout."""
-        self.common = common
-        """The git directory that all checkouts of the repository share."""
-        self.main = main
-        """The project's folder in the main checkout; `root` itself when there is no other."""
-        self.worktree = worktree
-        """Git's name for this linked worktree; "" in a main checkout."""
-        self.state = f"{self.home}/{machine_id()}"
-        """The folder with logs, index, caches and ledger of this machine."""
+        self.top = top  # the top folder of this checkout; "" outside git, as with the next two
+        self.git = git  # the git directory of this checkout
+        self.common = common  # the git directory that all checkouts of the repository share
+        self.main = main  # the project's folder in the main checkout; `root` itself when there is no other
+        self.worktree = worktree  # git's name for this linked worktree; "" in a main checkout
+        self.state = f"{self.home}/{machine_id()}"  # logs, index, caches and ledger of this machine
 
     @property
     def inside(self) -> str:
@@ -81,7 +66,7 @@ class Location:
     def task(self) -> str:
         """The id of the task whose worktree this is; "" elsewhere."""
         folder, _, name = self.top.rpartition("/")
-        if not self.worktree or not folder.endswith(f"/{TREES}"):
+        if not self.worktree or not folder.endswith("/.worktrees"):
             return ""
         return name if name.startswith("t-") or os.path.isdir(f"{self.main}/.ralph/tasks/{name}") else ""
 
@@ -103,10 +88,7 @@ def find_root(start: str) -> str:
 
 
 def is_checkout(folder: str) -> bool:
-    """Return whether a folder has a `.git` as git has it: a pointer file, or a folder with a HEAD.
-
-    Sandboxes create an empty `.git` in folders that they let an agent write to, such as the temporary folder.
-    """
+    """Return whether a folder has a pointer file `.git`, or one with a HEAD: sandboxes create an empty `.git`."""
     git = f"{folder}/.git"
     return os.path.lexists(f"{git}/HEAD") or (os.path.lexists(git) and not os.path.isdir(git))
 
