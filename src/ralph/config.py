@@ -154,6 +154,11 @@ class Loaded:
         """The messages of the complaints."""
         return tuple(problem.message for problem in self.complaints)
 
+    @property
+    def json_values(self) -> dict[str, object]:
+        """Every key with the value that counts, as JSON has it."""
+        return {name: as_json(value) for name, value in self.values.items()}
+
 
 def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSource, Path], ...]:
     """The files that `load` reads, lowest layer first, and how messages name them."""

@@ -11,7 +11,7 @@ from tests.formats.laws import messy
 
 from ralph.app import config as verbs
 from ralph.app.config import template
-from ralph.config import KEYS, Layer, load
+from ralph.config import KEYS, Layer, load, sources
 from ralph.errors import ConfigError, Refused, UsageError
 
 NO_ENV: dict[str, str] = {}
@@ -201,7 +201,7 @@ class TestSet:
         change = verbs.set_(tmp_path, "memories.filter.tags", "a, b", env=NO_ENV)
         assert change == verbs.ConfigChange(path, ["a", "b"], True)
         assert path.read_text(encoding="utf-8") == template() + "memories:\n  filter:\n    tags: [a, b]\n"
-        assert verbs.get(load(tmp_path, env=NO_ENV), "memories.filter.tags") == ["a", "b"]
+        assert load(tmp_path, env=NO_ENV).json_values["memories.filter.tags"] == ["a", "b"]
 
     def test_each_layer_has_its_file_and_missing_folders_are_made(self, tmp_path: Path) -> None:
         env = {"HOME": str(tmp_path / "home")}
@@ -270,17 +270,14 @@ def test_a_value_on_one_line_reads_back_as_itself(value: object) -> None:
     assert yaml.safe_load(f"k: {line}") == {"k": value}
 
 
-def test_show_lists_every_key_with_its_place(tmp_path: Path) -> None:
+def test_every_key_has_a_value_and_its_place(tmp_path: Path) -> None:
     (tmp_path / "ralph.yml").write_text("memories:\n  inject: none\n", encoding="utf-8", newline="")
-    shown = verbs.show(load(tmp_path, env=NO_ENV))
-    assert [each.name for each in shown] == [key.name for key in KEYS if not key.ignored]
-    assert (shown[1].value, str(shown[1].place)) == ("none", "ralph.yml:2")
-    json.dumps([each.value for each in shown])
+    loaded = load(tmp_path, env=NO_ENV)
+    assert list(loaded.json_values) == [key.name for key in KEYS if not key.ignored]
+    assert (loaded.json_values["memories.inject"], str(loaded.origins["memories.inject"])) == ("none", "ralph.yml:2")
+    json.dumps(loaded.json_values)
 
 
-def test_path_names_the_files_the_highest_last(tmp_path: Path) -> None:
-    (tmp_path / "ralph.yml").touch()
-    found = verbs.path(tmp_path, {"HOME": "/nowhere"})
-    assert [(each.layer, each.exists) for each in found] == [
-        (Layer.USER, False), (Layer.SHELL, False), (Layer.TOML, False), (Layer.PROJECT, True), (Layer.LOCAL, False),
-    ]  # fmt: skip
+def test_the_highest_file_is_the_last(tmp_path: Path) -> None:
+    layers = [source.layer for source, _ in sources(tmp_path, {"HOME": "/nowhere"})]
+    assert layers == [Layer.USER, Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL]

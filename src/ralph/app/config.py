@@ -1,7 +1,6 @@
-"""`ralph config ...`: the effective settings, where they were set, and changing one key of a YAML file.
+"""`ralph config set` and the template of ralph.yml: change one key of a YAML file, and every other byte stays.
 
-`set_` checks the key and the value, then splices one key into the file: simple rules decide where the change goes, then
-the result is parsed again and refused unless exactly that key changed. So every other byte of the file stays.
+Simple rules decide where a change goes; then the result is parsed again and refused unless exactly that key changed.
 """
 
 import json
@@ -11,25 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import config, paths
-from ralph.config import ConfigSource, Layer, Loaded
+from ralph.config import ConfigSource, Layer
 from ralph.errors import ConfigError, Refused, UsageError
 from ralph.formats.config_files import BOM, FLOW_ROOT, ConfigNode, ParsedConfig, config_node, parse_scalar, parse_yaml
 from ralph.formats.text import newline_of
-from ralph.settings import Privacy
 from ralph.store import files
 
 _SIZE = 100_000
 _WORD = re.compile(r"[^\W\d][\w./-]*")
 _UNSAFE = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
-
-
-@dataclass(frozen=True, slots=True)
-class EffectiveSetting:
-    """One effective setting."""
-
-    name: str
-    value: object
-    place: ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,70 +31,36 @@ class ConfigChange:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
-    """A file that may hold settings."""
-
-    layer: Layer
-    path: Path
-    exists: bool
-
-
-def show(loaded: Loaded) -> tuple[EffectiveSetting, ...]:
-    """Every key with the value that counts and its place."""
-    return tuple(
-        EffectiveSetting(name, config.as_json(loaded.values[name]), loaded.origins[name]) for name in loaded.values
-    )
-
-
-def get(loaded: Loaded, name: str) -> object:
-    """The value that counts, as JSON has it; UsageError for an unknown key."""
-    return config.as_json(loaded.values[config.key_named(name).name])
-
-
-def privacy_rules(root: Path, env: Mapping[str, str]) -> Privacy:
-    """What must not be kept or shown, as the settings say it now; ConfigError when they cannot be read."""
-    return config.load(root, env=env).config.privacy
-
-
-def path(root: Path | None, env: Mapping[str, str]) -> tuple[ConfigFile, ...]:
-    """The files that are read, the highest last."""
-    return tuple(ConfigFile(place.layer, file, file.is_file()) for place, file in config.sources(root, env))
-
-
 def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> ConfigChange:
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
-    value = config.as_json(
-        config.check_setting(key, config.from_text(key, text), ConfigSource(Layer.FLAG, "ralph config set"))
-    )
+    node = config.from_text(key, text)
+    value = config.as_json(config.check_setting(key, node, ConfigSource(Layer.FLAG, "ralph config set")))
     if key.personal and name not in config.TRUSTED and layer is not Layer.USER:
         raise UsageError(f"{name} does not count in a project's files", hint=config.PERSONAL)
     if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):
         raise UsageError(f"{layer.value} cannot be changed by Ralph", hint="edit it by hand")
-    found = [(place, file) for place, file in config.sources(root, env) if place.layer is layer]
-    if not found:
+    sources = {source.layer: (source, path) for source, path in config.sources(root, env)}
+    if layer not in sources:
         raise UsageError("there is no folder for the user's config", hint="set HOME or XDG_CONFIG_HOME")
-    place, file = found[0]
-    before = files.read(file) or ""
-    after = set_key(before, name, value, place.where)
-    note = hide_local_config(root) if layer is Layer.LOCAL else ""
+    source, path = sources[layer]
+    before = files.read(path) or ""
+    after = set_key(before, name, value, source.where)
+    note = hide_from_git(path, root) if layer is Layer.LOCAL else ""
     if after != before:
-        files.write(file, after, root=None if layer is Layer.USER else root, expect=before)
-    return ConfigChange(file, value, after != before, note)
-
-
-def hide_local_config(root: Path) -> str:
-    """Keep ralph.local.yml out of git without touching anybody's .gitignore; says what was done, if anything."""
-    return hide_from_git(paths.local_config_file(root), root)
+        files.write(path, after, root=None if layer is Layer.USER else root, expect=before)
+    return ConfigChange(path, value, after != before, note)
 
 
 def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
-    """Name a file in git's own list of what this clone ignores; `numbered` means whatever follows its name, too."""
-    found = paths.git_exclude(path)
-    if found is None:
+    """Name a file in git's own list of what this clone ignores; return a note when that is new.
+
+    `numbered` means whatever follows its name, too. Nobody's .gitignore is touched.
+    """
+    entry = paths.git_exclude(path)
+    if entry is None:
         return ""
-    exclude, pattern = found[0], found[1] + "*" * numbered
+    exclude, pattern = entry[0], entry[1] + "*" * numbered
     if {path.name, pattern} & set((files.read(exclude) or "").splitlines()):
         return ""
     files.update(exclude, lambda text: text + ("\n" if text and not text.endswith("\n") else "") + pattern + "\n")
@@ -141,97 +96,95 @@ def flow(value: object) -> str:
     return '"' + _UNSAFE.sub(lambda char: f"\\U{ord(char[0]):08X}", escaped) + '"'
 
 
-def values_of(node: ConfigNode, left: Iterator[int] | None = None) -> object:
-    """A tree as plain Python values; Refused when aliases blow it up."""
-    left = iter(range(_SIZE)) if left is None else left
-    if next(left, None) is None:
+def _values_of(node: ConfigNode, budget: Iterator[int]) -> object:
+    """Return a tree as plain Python values; Refused when aliases blow it up."""
+    if next(budget, None) is None:
         raise Refused(f"line {node.line}: aliases expand to too many values", hint="edit the file by hand")
     if isinstance(node.value, Mapping):
-        return {name: values_of(item, left) for name, item in node.value.items()}
-    return [values_of(item, left) for item in node.value] if isinstance(node.value, tuple) else node.value
+        return {name: _values_of(item, budget) for name, item in node.value.items()}
+    return [_values_of(item, budget) for item in node.value] if isinstance(node.value, tuple) else node.value
 
 
 def set_key(text: str, name: str, value: object, where: str) -> str:
-    """The YAML text with one key set and every other byte kept; Refused when that cannot be done safely."""
-    before = parse_yaml(text, where)
-    body = text.removeprefix(BOM)
-    whole = values_of(ConfigNode(before.entries))
-    splice = _Splice(body, where, before)
-    start, end, new = splice.place(name.split("."), value)
-    after = text[: len(text) - len(body)] + body[:start] + new + body[end:]
-    line = body.count("\n", 0, start) + 1
+    """Return the YAML text with one key set; Refused when that cannot be done safely."""
+    parsed = parse_yaml(text, where)
+    body, path = text.removeprefix(BOM), name.split(".")
+    expected = _values_of(ConfigNode(parsed.entries), iter(range(_SIZE)))
     try:
-        result = values_of(ConfigNode(parse_yaml(after, where).entries))
-    except ConfigError as error:
-        raise splice.refused(line, "the result would not be valid YAML") from error
-    wanted = _with(whole, name.split("."), value)
-    if json.dumps(result, sort_keys=True) != json.dumps(wanted, sort_keys=True):
-        raise splice.refused(line, "other settings would change with it")
+        start, end, new = _splice(body, parsed, path, value)
+        after = text[: len(text) - len(body)] + body[:start] + new + body[end:]
+        line = body.count("\n", 0, start) + 1
+        try:
+            result = _values_of(ConfigNode(parse_yaml(after, where).entries), iter(range(_SIZE)))
+        except ConfigError as error:
+            raise _CannotSplice(line, "the result would not be valid YAML") from error
+        if json.dumps(result, sort_keys=True) != json.dumps(_with(expected, path, value), sort_keys=True):
+            raise _CannotSplice(line, "other settings would change with it")
+    except _CannotSplice as error:
+        what = f"{where}:{error.line}: cannot be changed here: {error}"
+        raise Refused(what, hint="edit the file by hand") from error
     return after
 
 
-def _with(whole: object, path: list[str], value: object) -> object:
+def _with(tree: object, path: list[str], value: object) -> object:
     if not path:
-        return values_of(config_node(value))
-    table = whole if isinstance(whole, dict) else {}
+        return _values_of(config_node(value), iter(range(_SIZE)))
+    table = tree if isinstance(tree, dict) else {}
     return {**table, path[0]: _with(table.get(path[0]), path[1:], value)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Splice:
-    text: str
-    where: str
-    parsed: ParsedConfig
+class _CannotSplice(Exception):
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(why)
+        self.line = line
 
-    def refused(self, line: int, why: str) -> Refused:
-        return Refused(f"{self.where}:{line}: cannot be changed here: {why}", hint="edit the file by hand")
 
-    def place(self, path: list[str], value: object) -> tuple[int, int, str]:
-        """Which part of the text gives way to what."""
-        flat = [problem for problem in self.parsed.problems if problem.code == FLOW_ROOT]
-        if flat:
-            raise self.refused(flat[0].line, flat[0].what)
-        entries, end = self.parsed.entries, len(self.text)
-        for depth, part in enumerate(path):
-            child = entries.get(part)
-            if child is None:
-                own = [node for node in entries.values() if not node.shared]
-                column = self.column(own[0].key_start) if own else 2 * depth
-                return self.lines_after(end, column, path[depth:], value)
-            if child.shared:
-                raise self.refused(child.line, "it has an anchor, an alias, a merge or a tag")
-            if depth == len(path) - 1:
-                return self.replaced(child, flow(value))
-            if child.value is None and child.start == child.end:
-                column = self.column(child.key_start) + 2
-                return self.lines_after(child.key_end, column, path[depth + 1 :], value)
-            if not isinstance(child.value, Mapping) or child.style != "block":
-                raise self.refused(child.line, f"{part} is not a block of `key: value` lines")
-            entries, end = child.value, child.end
-        raise self.refused(1, "no key was named")
+def _splice(text: str, parsed: ParsedConfig, path: list[str], value: object) -> tuple[int, int, str]:
+    """Return which part of the text gives way to what."""
+    for problem in parsed.problems:
+        if problem.code == FLOW_ROOT:
+            raise _CannotSplice(problem.line, problem.what)
+    entries, end = parsed.entries, len(text)
+    for depth, part in enumerate(path):
+        node = entries.get(part)
+        if node is None:
+            keys = [other.key_start for other in entries.values() if not other.shared]
+            column = _column(text, keys[0]) if keys else 2 * depth
+            return _insert_lines(text, end, column, path[depth:], value)
+        if node.shared:
+            raise _CannotSplice(node.line, "it has an anchor, an alias, a merge or a tag")
+        if depth == len(path) - 1:
+            return _replace_value(text, node, flow(value))
+        if node.value is None and node.start == node.end:
+            return _insert_lines(text, node.key_end, _column(text, node.key_start) + 2, path[depth + 1 :], value)
+        if not isinstance(node.value, Mapping) or node.style != "block":
+            raise _CannotSplice(node.line, f"{part} is not a block of `key: value` lines")
+        entries, end = node.value, node.end
+    raise _CannotSplice(1, "no key was named")
 
-    def column(self, index: int) -> int:
-        return index - (self.text.rfind("\n", 0, index) + 1)
 
-    def lines_after(self, index: int, column: int, path: list[str], value: object) -> tuple[int, int, str]:
-        """New lines below the line that `index` is on."""
-        newline = newline_of(self.text)
-        lines = [f"{' ' * (column + 2 * depth)}{part}:" for depth, part in enumerate(path)]
-        lines[-1] += f" {flow(value)}"
-        fresh = index == 0 or self.text[index - 1] == "\n"
-        at = index if fresh else self.text.find("\n", index) + 1
-        if at == 0 and self.text:
-            return len(self.text), len(self.text), newline + newline.join(lines)
-        return at, at, newline.join(lines) + newline
+def _column(text: str, position: int) -> int:
+    return position - (text.rfind("\n", 0, position) + 1)
 
-    def replaced(self, node: ConfigNode, new: str) -> tuple[int, int, str]:
-        """The value of a key that is there."""
-        start, end = node.start, node.end
-        if node.style == "literal" or isinstance(node.value, Mapping):
-            raise self.refused(node.line, "its value is a mapping or a block of text")
-        if isinstance(node.value, tuple) and node.style == "block":
-            start = self.text.index(":", node.key_end) + 1
-        if "#" in self.text[start:end] and "\n" in self.text[start:end]:
-            raise self.refused(node.line, "comments inside its value would be lost")
-        space = " " if self.text[start - 1] == ":" else ""
-        return start, end, space + new
+
+def _insert_lines(text: str, position: int, column: int, path: list[str], value: object) -> tuple[int, int, str]:
+    """Insert new lines below the line of a position."""
+    newline = newline_of(text)
+    lines = [f"{' ' * (column + 2 * depth)}{part}:" for depth, part in enumerate(path)]
+    lines[-1] += f" {flow(value)}"
+    is_line_start = position == 0 or text[position - 1] == "\n"
+    at = position if is_line_start else text.find("\n", position) + 1
+    if at == 0 and text:
+        return len(text), len(text), newline + newline.join(lines)
+    return at, at, newline.join(lines) + newline
+
+
+def _replace_value(text: str, node: ConfigNode, new: str) -> tuple[int, int, str]:
+    start, end = node.start, node.end
+    if node.style == "literal" or isinstance(node.value, Mapping):
+        raise _CannotSplice(node.line, "its value is a mapping or a block of text")
+    if isinstance(node.value, tuple) and node.style == "block":
+        start = text.index(":", node.key_end) + 1
+    if "#" in text[start:end] and "\n" in text[start:end]:
+        raise _CannotSplice(node.line, "comments inside its value would be lost")
+    return start, end, (" " if text[start - 1] == ":" else "") + new

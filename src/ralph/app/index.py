@@ -74,10 +74,11 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
     main = paths.main_checkout(root)
 
     def has_main_rules() -> bool:  # else the main checkout's rows cannot be copied
-        from ralph.app import config
+        from ralph import config
 
         with suppress(RalphError):  # a config that cannot be read is reported elsewhere
-            return config.privacy_rules(root, os.environ) == config.privacy_rules(main, os.environ)
+            ours, theirs = (config.load(folder, env=os.environ).config.privacy for folder in (root, main))
+            return ours == theirs
         return False
 
     rules = interpreter(root, privacy)
@@ -91,9 +92,9 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
     def rules() -> Privacy:
         if privacy is not None:
             return privacy
-        from ralph.app import config
+        from ralph import config
 
-        return config.privacy_rules(root, os.environ)
+        return config.load(root, env=os.environ).config.privacy
 
     def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
         return interpret(value, patterns=rules().patterns, paths=rules().paths)

@@ -8,7 +8,7 @@ its links lead; only a worktree's tasks are in the main checkout, below a `.giti
 from pathlib import Path
 
 from ralph import paths
-from ralph.app.config import hide_local_config, template
+from ralph.app.config import hide_from_git, template
 from ralph.app.repository import Repository
 from ralph.errors import Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES
@@ -29,7 +29,7 @@ def init(root: Path) -> list[str]:
     done += _made(root, paths.config_file(root), template())
     done += _made_folder(paths.knowledge_folder(root), root)
     done += _made_folder(paths.tasks_folder(root), root, within=paths.main_checkout(root))
-    hidden = hide_local_config(root)
+    hidden = hide_from_git(paths.local_config_file(root), root)
     return done + _what_git_sees(root) + _skills(root) + ([hidden] if hidden else [])
 
 

@@ -12,7 +12,7 @@ from ralph.app import config as verbs
 from ralph.cli.context import Invocation, pass_call, say, warn
 from ralph.cli.options import Group, format_option
 from ralph.cli.output import cut, one_line, print_json, table
-from ralph.config import Layer, Loaded, load
+from ralph.config import Layer, Loaded, key_named, load, sources
 from ralph.errors import ConfigError, UsageError
 
 _VALUE_COLUMNS = 60
@@ -47,19 +47,22 @@ def show(call: Invocation, origin: bool, files: bool, form: str) -> None:
     if files:
         _print_files(call, form)
         return
-    settings = verbs.show(_load(call))
+    loaded = _load(call)
+    values, places = loaded.json_values, loaded.origins
     if form == "json":
         if not origin:
-            print_json({setting.name: setting.value for setting in settings})
+            print_json(values)
             return
         full: dict[str, object] = {}
-        for setting in settings:
-            place = setting.place
+        for name, value in values.items():
+            place = places[name]
             where = {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}
-            full[setting.name] = {"value": setting.value, **where}
+            full[name] = {"value": value, **where}
         print_json(full)
         return
-    rows = [[each.name, cut(one_line(_format_value(each.value)), _VALUE_COLUMNS), str(each.place)] for each in settings]
+    rows = [
+        [name, cut(one_line(_format_value(value)), _VALUE_COLUMNS), str(places[name])] for name, value in values.items()
+    ]
     headings = ["key", "value", "from"]
     click.echo(table(headings, rows) if origin else table(headings[:2], [row[:2] for row in rows]))
 
@@ -75,7 +78,7 @@ def get(call: Invocation, key: str) -> None:
       ralph config get memories.budget
       ralph config get memories.filter.tags
     """
-    click.echo(_format_value(verbs.get(_load(call), key)))
+    click.echo(_format_value(_load(call).json_values[key_named(key).name]))
 
 
 @cli.command("set")
@@ -115,11 +118,11 @@ def set_(call: Invocation, key: str, value: str, local: bool, user: bool) -> Non
 
 
 def _print_files(call: Invocation, form: str) -> None:
-    sources = verbs.path(call.root, os.environ)
+    files = [(source.layer.value, path) for source, path in sources(call.root, os.environ)]
     if form == "json":
-        print_json([{"layer": each.layer.value, "path": str(each.path), "exists": each.exists} for each in sources])
+        print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in files])
         return
-    rows = [[each.layer.value, "yes" if each.exists else "no", str(each.path)] for each in sources]
+    rows = [[layer, "yes" if path.is_file() else "no", str(path)] for layer, path in files]
     click.echo(table(["layer", "there", "path"], rows, last_column=max(len(row[-1]) for row in rows)))
 
 

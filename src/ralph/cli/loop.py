@@ -564,18 +564,17 @@ def config(call: Invocation, key: str, value: str, form: str) -> None:
     from ralph.app import config as settings
     from ralph.config import load
 
-    loaded = load(call.root, env=os.environ)
-    names = [each.name for each in settings.show(loaded) if each.name.startswith(("ralph.", "execution."))]
+    loaded = load(call.root, env=os.environ).json_values
+    values = {name: value for name, value in loaded.items() if name.startswith(("ralph.", "execution."))}
     if not key:
-        values = {name: settings.get(loaded, name) for name in names}
         rows = [[name, json.dumps(each, ensure_ascii=False).strip('"')] for name, each in values.items()]
         print_json(values) if form == "json" else click.echo(table(["key", "value"], rows))
         return
-    name = next((name for name in names if key in (name, name.partition(".")[2])), "")
+    name = next((name for name in values if key in (name, name.partition(".")[2])), "")
     if not name:
-        raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}")
+        raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(values)}")
     if not value:
-        click.echo(json.dumps(settings.get(loaded, name), ensure_ascii=False).strip('"'))
+        click.echo(json.dumps(values[name], ensure_ascii=False).strip('"'))
         return
     change = settings.set_(call.root, name, value, env=os.environ)
     click.echo(f"{name} = {json.dumps(change.value, ensure_ascii=False)} in {change.path}")
