@@ -1,9 +1,8 @@
 """Load the settings: keys from `ralph.settings`, values from files, environment and flags.
 
-Layers from the lowest: defaults, the user's config, `.ralph/config.sh` (never executed), `.ralph.toml`,
-`ralph.yml`, `ralph.local.yml`, the environment, flags. A wrong value is a ConfigError with `file:line`, an
-unknown key a warning. Commands and servers that a project names (`TRUSTED`) count only when the user's own
-trust file, which `ralph.app.trust` writes, holds that value for that folder.
+Layers from the lowest: defaults, the user's config, `.ralph/config.sh` (never executed), `.ralph.toml`, `ralph.yml`,
+`ralph.local.yml`, the environment, flags. Commands and servers that a project names (`TRUSTED`) count only when the
+user's own trust file, which `ralph.app.trust` writes, holds that value for that folder.
 """
 
 import contextlib
@@ -76,15 +75,10 @@ def _build(tree: Any, values: Mapping[str, object], prefix: str = "") -> Any:
 
 _LEARN = ConfigKey("execution.learn", ValueType.FLAG, True, "Accepted and ignored: learning is on.", ignored=True)
 KEYS = (*_keys(Config()), _LEARN)
-BY_NAME: Mapping[str, ConfigKey] = MappingProxyType({key.name: key for key in KEYS})
-TRUSTED: Mapping[str, Callable[[object], bool]] = MappingProxyType(
-    {
-        name: part.metadata["limits"]["trusted"]
-        for name, part in _fields(Config())
-        if "trusted" in part.metadata["limits"]
-    }
-)
-"""For each key that needs trust in a project's file: which of its values do."""
+BY_NAME: Mapping[str, ConfigKey] = {key.name: key for key in KEYS}
+TRUSTED: Mapping[str, Callable[[object], bool]] = {  # for each key that needs trust in a project: which values do
+    name: part.metadata["limits"]["trusted"] for name, part in _fields(Config()) if "trusted" in part.metadata["limits"]
+}
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
@@ -174,20 +168,21 @@ def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapp
     What the main checkout calls private is so in its worktrees, too, whatever their branches say.
     """
     loading = _Loading(root, env)
-    loading.read(sources(root, env))
+    for place, path in sources(root, env):
+        loading.read(place, path)
     if root is not None and paths.settings_files(root) != (above := paths.config_files(paths.main_checkout(root))):
-        loading.keep_private(above, env)
-    loading.environment(env)
+        loading.keep_private(above)
+    loading.read_environment()
     for name, value in flags.items():
         if value is not None:
             key = key_named(name)
             node = from_text(key, value) if isinstance(value, str) else config_node(value)
             loading.put(key, node, ConfigSource(Layer.FLAG))
-    shares = [name for name in loading.values if name.startswith("context.shares.")]
+    shares = {name: loading.origins[name] for name in loading.values if name.startswith("context.shares.")}
     total = sum(float(str(loading.values[name])) for name in shares)
-    origins = [loading.origins[name] for name in shares if loading.origins[name].layer is not Layer.DEFAULT]
-    if total > 1 + 1e-9 and origins:
-        loading.report(origins[-1], f"context.shares add up to {total:g}: the window has no more than 1")
+    places = [place for place in shares.values() if place.layer is not Layer.DEFAULT]
+    if total > 1 + 1e-9 and places:
+        loading.report(places[-1], f"context.shares add up to {total:g}: the window has no more than 1")
     config: Config = _build(Config(), loading.values)
     return Loaded(config, loading.values, loading.origins, tuple(loading.complaints), tuple(loading.trusted_values))
 
@@ -216,7 +211,7 @@ class _Loading:
     """The layers so far: later ones overwrite."""
 
     def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
-        self.root, self.trust_file = root, trust_file(env)
+        self.root, self.env = root, env
         self.trusted_values: list[TrustedValue] = []
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
@@ -226,72 +221,72 @@ class _Loading:
         self.complaints.append(ConfigProblem(place, what, hint=hint))
 
     def put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
-        if key.name in TRUSTED and place.layer in _FILES:
+        in_project, name = place.layer in _FILES, key.name
+        if in_project and name in TRUSTED:
             value = check_setting(key, node, place)
-            if TRUSTED[key.name](value) and not self.is_trusted(key, value, place):
-                what = f"{key.name} is ignored here: what a project names is not used until you trust it"
-                self.report(place, what, TRUST)
+            if TRUSTED[name](value) and not self.is_trusted(TrustedValue(name, value, place, trusted=False)):
+                self.report(
+                    place, f"{name} is ignored here: what a project names is not used until you trust it", TRUST
+                )
                 return
-        elif key.personal and place.layer in _FILES:
-            self.report(place, f"{key.name} is ignored here: a project must not decide this for its users", PERSONAL)
+        elif in_project and key.personal:
+            self.report(place, f"{name} is ignored here: a project must not decide this for its users", PERSONAL)
             return
         if not key.ignored:
-            self.values[key.name] = check_setting(key, node, place)
-            self.origins[key.name] = place
+            self.values[name], self.origins[name] = check_setting(key, node, place), place
 
-    def is_trusted(self, key: ConfigKey, value: object, place: ConfigSource) -> bool:
-        """Whether the user trusts this value; the trust file is read only when a project names one."""
-        text = _read(self.trust_file, ConfigSource(Layer.USER, str(self.trust_file))) if self.trust_file else None
-        digest = TrustedValue(key.name, value, place, trusted=False).digest
+    def is_trusted(self, value: TrustedValue) -> bool:
+        """Return whether the user trusts this value; the trust file is read only when a project names one."""
+        path = trust_file(self.env)
+        text = _read(path, ConfigSource(Layer.USER, str(path))) if path is not None else None
         roots = set() if self.root is None else {real_root(self.root), real_root(paths.main_checkout(self.root))}
-        trusted = any(
-            row.root in roots and (row.key, row.digest) == (key.name, digest) for row in parse_trust(text or "")
-        )
-        self.trusted_values.append(TrustedValue(key.name, value, place, trusted))
+        rows = {(row.key, row.digest) for row in parse_trust(text or "") if row.root in roots}
+        trusted = (value.key, value.digest) in rows
+        self.trusted_values.append(replace(value, trusted=trusted))
         return trusted
 
-    def keep_private(self, files: Iterable[Path], env: Mapping[str, str]) -> None:
+    def keep_private(self, files: Iterable[Path]) -> None:
         """Add what these files of the main checkout call private."""
-        above = _Loading(None, env)
-        above.read((ConfigSource(layer, str(path)), path) for layer, path in zip(_FILES, files, strict=True))
+        above = _Loading(None, self.env)
+        for layer, path in zip(_FILES, files, strict=True):
+            above.read(ConfigSource(layer, str(path)), path)
         for name in ("privacy.patterns", "privacy.paths"):
             values, more = self.values[name], above.values[name]
             if isinstance(values, tuple) and isinstance(more, tuple) and not set(more) <= set(values):
                 self.values[name], self.origins[name] = tuple(dict.fromkeys((*values, *more))), above.origins[name]
 
-    def read(self, files: Iterable[tuple[ConfigSource, Path]]) -> None:
-        for place, path in files:
-            if (text := _read(path, place)) is not None:
-                self.file(place, text)
-
-    def file(self, place: ConfigSource, text: str) -> None:
+    def read(self, place: ConfigSource, path: Path) -> None:
+        text = _read(path, place)
+        if text is None:
+            return
         if place.layer is Layer.SHELL:
-            return self.shell(place, text)
-        parse = parse_toml if place.layer is Layer.TOML else parse_yaml
+            self.read_shell(place, text)
+            return
         try:
-            parsed = parse(text, place.where)
+            parsed = (parse_toml if place.layer is Layer.TOML else parse_yaml)(text, place.where)
         except ConfigError as error:
             line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
             raise ConfigProblem(replace(place, line=int(line)), what, hint=error.hint) from error
         for problem in parsed.problems:
             if problem.level == "warning":
                 self.report(replace(place, line=problem.line), _printable(problem.what))
-        return self.table(place, parsed.entries, "")
+        self.read_table(place, parsed.entries, "")
 
-    def table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
+    def read_table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
         for part, node in entries.items():
             name, place = prefix + part, replace(file, line=node.line)
-            if name in BY_NAME:
-                if node.value is not None:
-                    self.put(BY_NAME[name], node, place)
-            elif name not in _SECTIONS:
+            if name not in BY_NAME and name not in _SECTIONS:
                 self.report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
+            elif node.value is None:
+                continue
+            elif name in BY_NAME:
+                self.put(BY_NAME[name], node, place)
             elif isinstance(node.value, Mapping):
-                self.table(file, node.value, name + ".")
-            elif node.value is not None:
+                self.read_table(file, node.value, name + ".")
+            else:
                 raise _mismatch(name, ValueMismatch("a section of `key: value` lines", node), place)
 
-    def shell(self, file: ConfigSource, text: str) -> None:
+    def read_shell(self, file: ConfigSource, text: str) -> None:
         names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
         for name, node in parse_shell(text):
             place = replace(file, line=node.line)
@@ -302,9 +297,9 @@ class _Loading:
             elif name.startswith("MEMORIES_"):
                 self.report(place, _unknown(name, names))
 
-    def environment(self, env: Mapping[str, str]) -> None:
+    def read_environment(self) -> None:
         names = {key.variable: key for key in KEYS}
-        for name, value in env.items():
+        for name, value in self.env.items():
             if name in names:
                 self.put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
             elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):

@@ -1,8 +1,7 @@
 """The settings: each key is one line with its default and a sentence about it.
 
-`setting(default, doc)` is a key, `section(...)` a group of keys; `ralph.config` reads the keys off these
-classes and builds `Config` from the files. The section `ralph:` is called `loop` in Python. A `personal`
-key is ignored in a project's files. A key with `trusted` may be set there; a value for which that function
+`setting(default, doc)` is a key, `section(...)` a group of keys; the section `ralph:` is called `loop` in Python. A
+`personal` key is ignored in a project's files. A key with `trusted` may be set there; a value for which that function
 returns true counts once the user has run `ralph trust`.
 """
 
@@ -90,6 +89,8 @@ def setting(default: T, doc: str, kind: ValueType | None = None, **limits: objec
         (str, ValueType.TEXT),
         (tuple, ValueType.CHOICES if "choices" in limits else ValueType.TEXTS),
     )
+    if isinstance(default, Enum):
+        limits["choices"] = tuple(type(default))
     kind = kind or next(value_type for python, value_type in inferred if isinstance(default, python))
     return field(default=default, metadata={"kind": kind, "doc": doc, "limits": limits})
 
@@ -113,7 +114,7 @@ class Memories:
     """The section `memories`."""
 
     enabled: bool = setting(True, "Keep memories and offer them to agents.")
-    inject: Inject = setting(Inject.AUTO, "Inject by itself, on request, or never.", choices=tuple(Inject))
+    inject: Inject = setting(Inject.AUTO, "Inject by itself, on request, or never.")
     budget: int = setting(2000, "At most so many tokens of memories are injected; 0 is unlimited.")
     skill_injection: bool = setting(True, "Also inject how to use the memories.")
     filter: Filter = section(Filter(), "filter")
@@ -123,7 +124,7 @@ class Memories:
 class CriterionSetting:
     """One thing that must hold before the loop calls its work done."""
 
-    type: CriterionType = setting(CriterionType.CUSTOM, "What is checked.", choices=tuple(CriterionType))
+    type: CriterionType = setting(CriterionType.CUSTOM, "What is checked.")
     command: str = setting("", "The command to run; empty: found from the project.")
     expected_exit_code: int = setting(0, "The exit code that means success.", highest=255)
     marker: str = setting("", "The text to look for in the agent's output.")
@@ -187,7 +188,6 @@ class Context:
     strategy: Trimming = setting(
         Trimming.AUTO,
         "What goes first when a brief's memories do not fit: old ones, useless ones, details, or all but fixes.",
-        choices=tuple(Trimming),
     )
     shares: Shares = section(Shares(), "shares")
 
@@ -208,7 +208,6 @@ class Embedding:
         Provider.AUTO,
         "The model for search by meaning; auto: local where it is installed; a server in a project's files only "
         "after `ralph trust`.",
-        choices=tuple(Provider),
         trusted=_is_server,
     )
     model: str = setting("", "The server's model; empty: the provider's usual one.")
@@ -228,9 +227,7 @@ class State:
     """The section `state`: where logs, index and caches are kept."""
 
     home: StateHome = setting(
-        StateHome.GIT,
-        "Keep logs, index and caches in the git directory, or in `.ralph/local/` of the project.",
-        choices=tuple(StateHome),
+        StateHome.GIT, "Keep logs, index and caches in the git directory, or in `.ralph/local/` of the project."
     )
 
 
