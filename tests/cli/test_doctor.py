@@ -47,13 +47,8 @@ TEXT_ODDITIES = {
         9,
         "warning",
     ),
-    "lazy-quote": (page(ONE).replace("exports\n", "exports\nlazy line\n"), 5, "warning"),
     "bad-date": (page(Block("x", created="last week")), 5, "warning"),
-    "path-line": ("../shared/memories.md", 1, "error"),
-    "double-section": (page(ONE) + f"\n## Patterns\n\n{Block('More', TWO.id)}", 15, "note"),
-    "foreign-section": (page() + f"\n## Ideas\n\n{ONE}", 11, "note"),
     "loose-bullets": (page(ONE).replace("## Fixes\n", "## Fixes\n\n- a loose one\n"), 11, "note"),
-    "plain-heading": (page(ONE).replace("## Fixes\n", "## Fixes\n\n### A title\n"), 11, "note"),
     "missing-section": (page(ONE).replace("## Fixes\n\n", ""), 1, "note"),
 }
 

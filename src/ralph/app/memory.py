@@ -369,7 +369,7 @@ def add(
 def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:
     """Mint an id that no entry has; called under the lock."""
     taken = {record.id for record in existing}
-    while (minted := ids.mint(collection.layout.id_prefix(kind))) in taken:
+    while (minted := ids.mint(collection.layout.prefix or kind.value)) in taken:
         pass
     return minted
 

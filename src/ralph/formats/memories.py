@@ -1,48 +1,57 @@
 """Codec of memories.md and guardrails.md: records in sections, legacy Signs, and their problems.
 
-The section's heading gives the kind, or the id's prefix in an unknown section; Signs get ids from
-their names. Every edit is parsed again before it is returned, and refused when it would not read
-back or would alter a neighbouring entry.
+The section's heading gives the kind, or the id's prefix in an unknown section. Every edit is parsed
+again, and refused when it would not read back or would alter a neighbouring entry.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from ralph.errors import Refused
-from ralph.formats.memories_scan import (
-    METADATA_KEYS,
-    MemoryBlock,
-    MemoryScan,
-    MemorySection,
-    ReadCanonical,
-    memory_problem,
-)
 from ralph.formats.text import (
     BOM,
     DATE,
     Entry,
+    Line,
+    LineRole,
     Problem,
-    after_line_ends,
-    before_line_ends,
+    cut_lines,
     find_entry,
+    insertion_below,
+    is_rule,
     newline_of,
-    pause_gc,
+    parse_heading,
+    scan_lines,
     sort_problems,
+    text_end,
 )
 from ralph.model import ids
-from ralph.model.record import NO_EXTRA, SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
+from ralph.model.record import SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
 
-_OURS = {kind.value: heading for kind, heading in SECTIONS.items()}
-_WRITTEN = ("kind", "text", "tags", "created_at", "updated_at", "valid_until")
-_NO_METADATA = "<!-- tags:  -->"
 SIGN_LABEL = "Sign"
-SECTION_ADDED = " | section: added"
-"""Ends the comment of an entry that was written together with its section's heading."""
+_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
+_SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
+_OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
+_NO_SPACE = re.compile(rf"###{_OUR_PREFIX.pattern}\d", re.IGNORECASE)
+_TORN_MARK = "<!-\0"
+_HEADING_ADDED = " | section: added"  # ends the comment of an entry that was written together with its heading
+_COMMENT_TOKEN = re.compile(
+    rf"^ {{0,3}}<!--[ \t]*(?:{'|'.join(sorted(_KEYS))})[ \t]*:.*|-->"
+    r"|^ {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)",
+    re.MULTILINE | re.IGNORECASE,
+)
+# Entries as Ralph writes them are read in one step: line by line, 10 MB would take many times as long.
+_CANONICAL = re.compile(
+    r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n(>.*(?:\n>.*)*)\n"
+    rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?=\n|\Z)"
+)
+_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +62,6 @@ class Layout:
     kinds: tuple[MemoryKind, ...]
     prefix: str = ""
 
-    def id_prefix(self, kind: MemoryKind) -> str:
-        """`mem` for memories, the kind itself for guardrails."""
-        return self.prefix or kind.value
-
     def template(self, newline: str = "\n") -> str:
         """A new, empty file."""
         return newline.join([f"# {self.title}", *(f"{newline}## {SECTIONS[kind]}" for kind in self.kinds), ""])
@@ -66,15 +71,271 @@ MEMORIES = Layout("Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKi
 GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN))
 
 
+@dataclass(slots=True)
+class _Block:
+    """An entry (it has an id) or a Sign (it has a name) while it is being read."""
+
+    id: str
+    name: str
+    section: str
+    start: int
+    end: int
+    line: int
+    lines: list[str] = field(default_factory=list)
+    blanks: int = 0
+    meta: str | None = None
+    quoted: bool = False
+    unquoted: bool = False  # has a line without a quote mark
+    heading_added: bool = False  # its section was made for it, so that both go together
+    conflict: int | None = None  # where the first conflict marker below its heading is
+
+
+@dataclass(slots=True)
+class _Section:
+    """A `## heading`; `end` is that of its last line with text above a closing rule."""
+
+    heading: str
+    line: int
+    start: int
+    end: int
+    loose: int = 0  # bullets and headings that are no entries
+    closed: bool = False
+
+    @property
+    def canonical(self) -> str:
+        """Our heading for this section, whatever its case and number; "" for any other word."""
+        kind = kind_of(self.heading)
+        if kind is None or " ".join(self.heading.lower().split()) not in (kind.value, SECTIONS[kind].lower()):
+            return ""
+        return SECTIONS[kind]
+
+
+class _Scan:
+    """The blocks, sections and problems of a file, in file order."""
+
+    def __init__(self, text: str) -> None:
+        self.blocks: list[_Block | Entry] = []
+        self.sections: list[_Section] = []
+        self.problems: list[Problem] = []
+        self.barred: list[tuple[int, int]] = []  # where nothing may be inserted
+        self.first_text = 0
+        self._text = text
+        self._block: _Block | None = None
+        self._section, self._in_comment, conflict = _Section("", 0, 0, 0), False, -1
+        for line in scan_lines(_mask_torn_comments(text), None if "\r" in text else _RUN, hide_unclosed=True):
+            if line.role is LineRole.CONFLICT:  # skipped, so that both sides' entries are read
+                if line.text.startswith("<"):
+                    conflict = line.start
+                    what = "git conflict markers: both sides are read"
+                    self._report(line, what, "resolve the merge in this file", "conflict")
+                if line.text.startswith(">"):
+                    self.barred.append((conflict, line.end))
+                    conflict = -1
+                if self._block is not None and self._block.conflict is None:
+                    self._block.conflict = line.start
+            elif line.role is LineRole.BLOCK:
+                self._take_canonical(line)
+            elif line.blank:
+                if self._block is not None:
+                    self._block.blanks += 1
+            elif line.role is not LineRole.INSIDE:
+                self._take(line)
+            elif self._block is not None and not self._in_comment:
+                self._append(self._block, line)
+            if not self._section.closed and not line.blank:
+                self._section.end = line.start + len(line.text)
+        if conflict >= 0:
+            self.barred.append((conflict, len(text) + 1))
+
+    def _take_canonical(self, line: Line) -> None:
+        self._block, self._section.closed = None, False
+        section_kind, label = kind_of(self._section.heading), label_of(self._section.heading)
+        number, counted = line.number, 0
+        for match in _CANONICAL.finditer(line.text):
+            block_id, quote, tags, created_at = match.groups()
+            start, end = match.span()
+            number += line.text.count("\n", counted, start)
+            counted = start
+            text = "\n".join([row[2:] if row.startswith("> ") else row[1:] for row in quote.split("\n")])
+            kind = section_kind or kind_of(block_id.partition("-")[0]) or MemoryKind.CONTEXT
+            record = Record(block_id, kind, text, label=label, tags=_split_tags(tags), created_at=created_at)
+            self.blocks.append(Entry(record, line.start + start, line.start + end, number))
+
+    def _take(self, line: Line) -> None:
+        block, content = self._block, line.text.lstrip(" ")
+        if len(line.text) - len(content) > 3 or (block is not None and block.name):
+            content = line.text  # indentation is code, or part of a list in a Sign
+        self._in_comment = content.startswith("<!--")
+        if self._in_comment or content.startswith(_TORN_MARK):
+            self._take_comment(line, content)
+        elif content[0] == "#":
+            self._take_heading(line, content)
+        elif content[0] == ">" and block is not None and not block.name and block.meta is None:
+            block.quoted = True
+            self._append(block, line, content[2:] if content[1:2] == " " else content[1:])
+        elif is_rule(content):
+            self._block, self._section.closed = None, True
+        else:
+            self._take_text(line)
+        if line.role is LineRole.UNCLOSED:  # nothing may be put between the lines of an entry that never ends
+            self.barred.append((line.start if self._block is None else self._block.start, len(self._text) + 1))
+            what = f"this {'HTML comment' if self._in_comment else 'code fence'} is never closed"
+            self._report(line, f"{what}: entries after it are not read", "close it", "unclosed")
+
+    def _take_text(self, line: Line) -> None:
+        """Text without a quote mark: of a Sign, of an entry that lacks the marks, or of nobody."""
+        block = self._block
+        is_apart = block is not None and block.quoted and (block.blanks or line.role is not LineRole.TEXT)
+        if block is not None and block.meta is None and not is_apart:
+            block.unquoted = not block.name
+            self._append(block, line)
+            return
+        self._block = None
+        self.first_text = self.first_text or line.number
+        self._section.loose += line.text[:2] in ("- ", "* ")
+
+    def _append(self, block: _Block, line: Line, text: str | None = None) -> None:
+        if block.lines:
+            block.lines.extend([""] * block.blanks)
+        block.blanks, block.end = 0, line.start + len(line.text)
+        block.lines.append(self._text[line.start : block.end] if text is None else text)
+
+    def _take_heading(self, line: Line, content: str) -> None:
+        heading = parse_heading(line._replace(text=content))
+        if heading is None and not _NO_SPACE.match(content):
+            self._take_text(line)
+            return
+        level, title = heading or (0, content.strip("# \t"))
+        if level > 3 and self._block is not None and self._block.name:
+            self._append(self._block, line)
+            return
+        self._block = None
+        is_id = ids.ID.fullmatch(title) is not None
+        if level in (1, 2):
+            self._section = _Section(title if level == 2 else "", line.number, line.start, line.end)
+            self.sections += [self._section] * (level == 2)
+        if (is_id and level != 3) or (not is_id and level == 3 and _OUR_PREFIX.match(title)):
+            what = f"`{content[:60]}` is not `### ` and an id: it is kept but not read"
+            self._report(line, what, "write it as ### mem-1705751400-a3f8", "malformed-id")
+        elif level == 3:
+            sign = _SIGN.fullmatch(title)
+            if sign is None and not is_id:
+                self._section.loose += 1
+                return
+            name = "" if sign is None else sign[1].strip() or "?"
+            end = line.start + len(line.text)
+            self._block = _Block("" if name else title, name, self._section.heading, line.start, end, line.number)
+            self._section.closed = False
+            if name == "?":  # its id would change with every edit
+                what = "this Sign has no name: it is kept but not read"
+                self._report(line, what, "write `### Sign: <name>`", "nameless-sign")
+            else:
+                self.blocks.append(self._block)
+
+    def _take_comment(self, line: Line, content: str) -> None:
+        block, meta = self._block, _metadata_in(content)
+        if not self._in_comment:
+            meta = re.sub(r" (?:-- >|->|--|-)\Z", "", content[len(_TORN_MARK) :].rstrip())
+            what = "this metadata comment is not closed: it is read to the line's end"
+            self._report(line, what, "write ` -->`", "torn-metadata")
+        if meta is not None and block is not None and block.meta is None:
+            block.heading_added = meta.rstrip().endswith(_HEADING_ADDED)
+            block.meta, block.end = meta.rstrip().removesuffix(_HEADING_ADDED), line.start + len(line.text)
+        else:
+            self._block = None
+
+    def _report(self, line: Line, what: str, hint: str, code: str) -> None:
+        self.problems.append(Problem(line.number, what, hint, "error", code))
+
+
+def _mask_torn_comments(text: str) -> str:
+    """The text with another mark for a metadata comment that is not closed before the next heading."""
+    if not re.search(r"<!--(?!.*-->)", text):
+        return text
+    closes, parts, end = False, [], len(text)
+    for token in reversed(list(_COMMENT_TOKEN.finditer(text))):
+        if "-->" in token[0] or "<!--" not in token[0]:
+            closes = "-->" in token[0]
+        elif not closes:
+            at = text.index("<!--", token.start())
+            parts += [text[at + len(_TORN_MARK) : end], _TORN_MARK]
+            end = at
+    return "".join([text[:end], *reversed(parts)])
+
+
+def _metadata_in(comment: str) -> str | None:
+    """The inside of a one-line metadata comment, or None when the comment is something else."""
+    comment = comment.rstrip()
+    if not comment.endswith("-->"):
+        return None
+    inner = comment[4:-3]
+    if "-->" in inner:
+        inner = inner.replace("-->", "|").replace("<!--", "")
+    pairs = [part.partition(":") for part in inner.split("|")]
+    return inner if any(colon and key.strip().lower() in _KEYS for key, colon, _ in pairs) else None
+
+
+def _build_entries(blocks: Sequence[_Block | Entry]) -> Iterable[Entry]:
+    """The entries of a scan; the second Sign of a name gets an id that ends in `-2`."""
+    taken = {block.record.id if isinstance(block, Entry) else block.id for block in blocks}
+    count: Counter[str] = Counter()
+    for block in blocks:
+        if isinstance(block, Entry):
+            yield block
+            continue
+        fields = {} if block.meta is None else _read_metadata(block.meta)
+        kind = kind_of(block.section) or kind_of(block.id.partition("-")[0]) or MemoryKind.CONTEXT
+        label = label_of(block.section)
+        if block.name:
+            kind, label = MemoryKind.FIX, SIGN_LABEL
+            base = "sign-" + (ids.slug(block.name) or ids.derived("name", block.name))
+            while not block.id or block.id in taken:
+                count[base] += 1
+                block.id = base if count[base] == 1 else f"{base}-{count[base]}"
+            taken.add(block.id)
+        else:
+            fields.setdefault("created_at", ids.date_of(block.id))
+        record = Record(block.id, kind, "\n".join(block.lines), label=label, title=block.name, **fields)
+        yield Entry(record, block.start, block.end, block.line)
+
+
+def _split_tags(tags: str) -> tuple[str, ...]:
+    return tuple([tag.strip() for tag in tags.split(",") if tag and not tag.isspace()])
+
+
+def _read_metadata(inner: str) -> dict[str, Any]:
+    """The fields of a record in a metadata comment; unknown keys are kept in `extra`."""
+    fields: dict[str, Any] = {}
+    extra: dict[str, object] = {}
+    for part in inner.split("|"):
+        word, colon, value = part.partition(":")
+        word, value = word.strip(), value.strip()
+        key = word.lower()
+        if key == "tags" and colon:
+            fields["tags"] = _split_tags(value)
+        elif key == "created" and _MOMENT.fullmatch(value):
+            fields["created_at"] = value
+        elif key == "supersedes" and value:
+            fields["links"] = (*fields.get("links", ()), Link("supersedes", value))
+        elif key in ("updated", "valid-until") and value:
+            fields["updated_at" if key == "updated" else "valid_until"] = value
+        elif key == "by" and value:
+            fields["origin"] = Origin(by=value)
+        elif key == "status" and value.lower() == Status.RETIRED.value:
+            fields["status"] = Status.RETIRED
+        elif word or value:
+            extra[key if key in _KEYS else word] = value if colon else None
+    return fields | {"extra": extra} if extra else fields
+
+
 class MemoriesDocument:
     """A parsed memories.md or guardrails.md."""
 
     def __init__(self, text: str, layout: Layout = MEMORIES) -> None:
         self.text = text
         self.layout = layout
-        with pause_gc():
-            self._scan = MemoryScan(text, canonical_reader())
-            self.entries: tuple[Entry, ...] = tuple(build_entries(self._scan.blocks))
+        self._scan = _Scan(text)
+        self.entries: tuple[Entry, ...] = tuple(_build_entries(self._scan.blocks))
 
     def __str__(self) -> str:
         return self.text
@@ -82,87 +343,105 @@ class MemoriesDocument:
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """The problems of this file, by line."""
-        expected = [SECTIONS[kind] for kind in self.layout.kinds]
-        return sort_problems(find_problems(self.text, self._scan, self.entries, expected))
+        problems = list(self._scan.problems)
+        explained = any(problem.level == "error" for problem in problems)
+
+        def report(line: int, what: str, hint: str, level: str, code: str) -> None:
+            problems.append(Problem(line, what, hint, level, code))
+
+        lines: dict[str, int] = {}
+        for block, (record, _, _, line) in zip(self._scan.blocks, self.entries, strict=True):
+            if (first := lines.setdefault(record.id, line)) != line:
+                hint = "run `ralph doctor --fix` to give it a new one"
+                report(line, f"the id {record.id} is already used at line {first}", hint, "error", "duplicate-id")
+            if not record.text.strip():
+                report(line, "this entry has no text", "write it below the heading, after `> `", "warning", "no-text")
+            elif isinstance(block, _Block) and block.unquoted:
+                hint = "begin each of its lines with `> `"
+                report(line, "text of this entry is not in its quote", hint, "warning", "no-quote")
+            if (date := record.extra.get("created")) is not None:
+                report(line, f"`created: {date}` is not a date", "write it as YYYY-MM-DD", "warning", "bad-date")
+        for section in self._scan.sections:
+            if section.loose and kind_of(section.heading) is not None:
+                what = f"{section.loose} bullet(s) or heading(s) under `## {section.heading}` are not read"
+                hint = "add them with `ralph memory add`, or leave them"
+                report(section.line, what, hint, "note", "loose-bullets")
+        missing = self._missing_sections()
+        if (self.entries or self._scan.sections) and 0 < len(missing) < len(self.layout.kinds):
+            hint = "the first entry or `ralph doctor --fix` creates them"
+            report(1, f"missing section(s): {', '.join(missing)}", hint, "note", "missing-section")
+        if (match := re.search("[\udc80-\udcff\0]", self.text)) is not None:
+            line = self.text.count("\n", 0, match.start()) + 1
+            report(line, "not UTF-8, or a NUL character", "save the file as UTF-8 text", "error", "not-utf8")
+        if self._scan.first_text and not self.entries and not explained:
+            hint = "add one with `ralph memory add`, or leave it"
+            report(self._scan.first_text, "there is text, but no entries in it", hint, "note", "nothing-read")
+        return sort_problems(problems)
 
     @property
     def format(self) -> str:
         """`empty`, `structured`, `legacy` (Signs only) or `mixed`."""
-        signs = any(is_sign(entry.record) for entry in self.entries)
-        headings = {SECTIONS[kind] for kind in self.layout.kinds}
-        structured = any(not is_sign(entry.record) for entry in self.entries) or any(
-            section.canonical in headings for section in self._scan.sections
-        )
-        if signs:
+        signs = [is_sign(entry.record) for entry in self.entries]
+        structured = not all(signs) or len(self._missing_sections()) < len(self.layout.kinds)
+        if any(signs):
             return "mixed" if structured else "legacy"
         return "structured" if structured else "empty"
 
     @property
     def has_conflict(self) -> bool:
         """Whether a merge in this file waits to be resolved: only a person may change it then."""
-        return self._scan.has_conflict
+        return any(problem.code == "conflict" for problem in self._scan.problems)
+
+    def _missing_sections(self) -> list[str]:
+        present = {section.canonical for section in self._scan.sections}
+        return [SECTIONS[kind] for kind in self.layout.kinds if SECTIONS[kind] not in present]
 
     def add(self, record: Record) -> "MemoriesDocument":
         """The document with one more entry at the end of its section, which is made when it is missing."""
         check_record(record)
+        newline = newline_of(self.text)
         if not self.text.strip(BOM + "\r\n\t "):
-            template = self.layout.template(newline_of(self.text))
-            return MemoriesDocument(self.text + template, self.layout).add(record)
-        return self._spliced(self._placements(record), removed=None, added=record)
+            return MemoriesDocument(self.text + self.layout.template(newline), self.layout).add(record)
+        block = render_block(record, newline)
+        headings = dict.fromkeys([_heading(record), SECTIONS[MemoryKind(record.kind)]])
+        spots = []
+        for heading in headings:
+            alike = [section for section in self._scan.sections if heading in (section.heading, section.canonical)]
+            for section in sorted(alike, key=lambda section: section.heading != section.canonical):
+                if (at := self._outside(section.end)) > section.start:
+                    spots.append((at, block))
+        block = render_block(record, newline, _HEADING_ADDED)
+        spots += [(end, f"## {heading}{newline * 2}{block}") for heading in headings for end in self._ends()]
+        return self._spliced((self._inserted(*spot) for spot in spots), None, record)
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
         """The document with one entry changed, in another section when its kind changed."""
-        entry = find_entry(self.entries, record_id)
+        entry, block = self._changeable(record_id)
         if is_sign(entry.record):
             raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph memory migrate` first, then edit it")
         if record.kind != entry.record.kind:
-            moved = replace(record, label=record.kind.value)
-            return self.remove(record_id).add(moved)
+            return self.remove(record_id).add(replace(record, label=record.kind.value))
         check_record(record)
-        block = self._changeable_block(entry)
-        heading_added = isinstance(block, MemoryBlock) and block.heading_added
-        written = render_block(record, newline_of(self.text), heading_added=heading_added)
-        return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], removed=entry, added=record)
+        mark = isinstance(block, _Block) and block.heading_added
+        written = render_block(record, newline_of(self.text), _HEADING_ADDED * mark)
+        return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], entry, record)
 
     def remove(self, record_id: str) -> "MemoriesDocument":
         """The document without one entry and the blank line that set it off, and without a heading made for it."""
-        entry = find_entry(self.entries, record_id)
-        block = self._changeable_block(entry)
-        cuts = [before_line_ends(self.text, entry.start, 2), entry.start]
-        if isinstance(block, MemoryBlock) and block.heading_added:
-            cuts[:0] = self._added_heading(entry)
-        ends = [
-            entry.end if self.text[:start].strip(BOM) else after_line_ends(self.text, entry.end, 2) for start in cuts
-        ]
-        texts = (self.text[:start] + self.text[end:] for start, end in zip(cuts, ends, strict=True))
-        return self._spliced(texts, removed=entry, added=None)
-
-    def _changeable_block(self, entry: Entry) -> MemoryBlock | Entry:
-        """The entry's block; refused when a merge conflict runs through it, whose markers must not get lost."""
-        block = next(block for block in self._scan.blocks if block.start == entry.start)
-        if isinstance(block, MemoryBlock) and block.conflict is not None and block.conflict < block.end:
-            raise Refused(f"a merge conflict runs through {entry.record.id}", hint="resolve the merge first")
-        return block
-
-    def _added_heading(self, entry: Entry) -> list[int]:
-        """Where the heading begins that `add` made for this entry, unless other text was added below it since."""
-        above = self.text[: before_line_ends(self.text, entry.start, 2)]
-        heading = above.rpartition("\n")[2].lstrip(BOM)
-        start = len(above) - len(heading)
-        section = next((section for section in self._scan.sections if section.start == start), None)
-        if section is None or heading != f"## {section.heading}":
-            return []
-        barred = [start for start, _ in self._scan.regions if start >= entry.end]
-        if self.text[entry.end : min([section.end, *barred])].strip("\r\n\t "):
-            return []
-        return [before_line_ends(self.text, start, 2)]
+        entry, block = self._changeable(record_id)
+        starts = [entry.start]
+        for section in self._scan.sections if isinstance(block, _Block) and block.heading_added else ():
+            rest = self.text[entry.end : min([section.end, *(start for start, _ in self._scan.barred)])]
+            if self.text[section.start : entry.start].rstrip() == f"## {section.heading}" and not rest.strip():
+                starts.insert(0, section.start)
+        cuts = (cut_lines(self.text, start, entry.end, apart=apart) for start in starts for apart in (True, False))
+        return self._spliced(cuts, entry, None)
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
         """The document with a new id for each entry whose id is taken; unchanged during a merge conflict."""
         if self.has_conflict:
             return self
-        taken = {entry.record.id for entry in self.entries}
-        first: set[str] = set()
+        taken, first = {entry.record.id for entry in self.entries}, set[str]()
         pieces, copied_to = [], 0
         for entry in self.entries:
             old_id = entry.record.id
@@ -178,91 +457,77 @@ class MemoriesDocument:
 
     def with_all_sections(self) -> "MemoriesDocument":
         """The document with the missing sections at its end; unchanged during a merge conflict."""
-        if self.has_conflict:
+        missing = self._missing_sections()
+        if self.has_conflict or not missing:
             return self
-        there = {section.canonical for section in self._scan.sections}
-        missing = [f"## {SECTIONS[kind]}" for kind in self.layout.kinds if SECTIONS[kind] not in there]
-        headings = (newline_of(self.text) * 2).join(missing)
-        texts = (self._inserted(at, headings) for at in self._ends()) if missing else ()
-        return self._first(texts, removed=None, added=None) or self
+        headings = (newline_of(self.text) * 2).join(f"## {heading}" for heading in missing)
+        try:
+            return self._spliced((self._inserted(end, headings) for end in self._ends()), None, None)
+        except Refused:
+            return self
 
-    def _placements(self, record: Record) -> Iterable[str]:
-        """The text with a record at the end of its own section, of its kind's, or else in a section made for it."""
-        newline = newline_of(self.text)
-        headings = list(dict.fromkeys([_heading(record), SECTIONS[MemoryKind(record.kind)]]))
-        for heading in headings:
-            for section in self._sections(heading):
-                if (at := self._free(section.insert_at)) > section.start:
-                    yield self._inserted(at, render_block(record, newline))
-                    break
-        for heading in headings:
-            written = f"## {heading}{newline * 2}{render_block(record, newline, heading_added=True)}"
-            yield from (self._inserted(at, written) for at in self._ends())
-
-    def _sections(self, heading: str) -> list[MemorySection]:
-        """The sections with this heading, and after them those that have it in another case or number."""
-        exact = [section for section in self._scan.sections if section.heading == heading]
-        alike = [section for section in self._scan.sections if section.canonical == heading != section.heading]
-        return exact + alike
+    def _changeable(self, record_id: str) -> tuple[Entry, _Block | Entry]:
+        """The entry with this id and its block; refused when a merge conflict runs through it."""
+        entry = find_entry(self.entries, record_id)
+        block = self._scan.blocks[self.entries.index(entry)]
+        if isinstance(block, _Block) and block.conflict is not None and block.conflict < block.end:
+            raise Refused(f"a merge conflict runs through {record_id}", hint="resolve the merge first")
+        return entry, block
 
     def _ends(self) -> list[int]:
-        """Where a new section may go: at the end, or else before the section that something unclosed is in."""
-        end = self._free(len(self.text) + 1)
+        """Where a new section may go: at the end, or else before the section in which something is not closed."""
+        end = self._outside(len(self.text))
         above = [section.start for section in self._scan.sections if section.start < end]
-        return [end, self._free(above[-1])] if above else [end]
+        return [end, *above[-1:]]
 
-    def _free(self, at: int) -> int:
-        """The nearest end of a line with text, up to `at`, outside fences, comments and conflicts."""
-        for start, end in self._scan.regions:
+    def _outside(self, at: int) -> int:
+        """This position, or the end of the text above the conflict or the unclosed comment that it is in."""
+        for start, end in self._scan.barred:
             if start <= at <= end:
-                at = start
-        last = len(self.text[:at].rstrip("\r\n\t "))
-        end = self.text.find("\n", last, at)
-        if end < 0 and at < len(self.text):
-            return at
-        rest = self.text[last:] if end < 0 else self.text[last:end]
-        return last + len(rest) - rest.endswith("\r")
+                at = text_end(self.text, start)
+        return at
 
     def _inserted(self, at: int, written: str) -> str:
-        """The text with new text at the end of a line, set off by a blank line."""
-        head, gap, tail = self.text[:at], newline_of(self.text) * 2, self.text[at:]
-        return f"{head}{gap}{written}{tail}" if head.strip(BOM) else f"{head}{written}{gap}{tail}"
+        at, block = insertion_below(self.text, at, written, newline_of(self.text))
+        return self.text[:at] + block + self.text[at:]
 
     def _spliced(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument":
         """The first of these texts in which just the one record came or went; refused when there is none."""
-        after = self._first(texts, removed, added)
-        if after is not None:
-            return after
-        name = added.id if added is not None else removed.record.id if removed is not None else ""
-        raise Refused(
-            f"{name}: the change would not read back, or would alter a neighbouring entry",
-            hint="run `ralph doctor` on this file and mend what it reports, or edit the file by hand",
-        )
-
-    def _first(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument | None":
         before = [_without_sign_id(entry.record) for entry in self.entries if entry is not removed]
         for text in texts:
             after = MemoriesDocument(text, self.layout)
             records = [entry.record for entry in after.entries]
             if added is not None:
                 same_id = [record for record in records if record.id == added.id]
-                if len(same_id) != 1:
+                dated = replace(added, created_at=added.created_at or ids.date_of(added.id))
+                if [_content(record) for record in same_id] != [_content(dated)]:
                     continue
-                parsed = same_id[0]
-                dated = replace(added, created_at=added.created_at or parsed.created_at)  # maybe that of its id
-                if any(getattr(dated, name) != getattr(parsed, name) for name in _WRITTEN):
-                    continue
-                if dated.origin.by != parsed.origin.by:
-                    continue
-                records.remove(parsed)
+                records.remove(same_id[0])
             if [_without_sign_id(record) for record in records] == before:
                 return after
-        return None
+        name = added.id if added is not None else removed.record.id if removed is not None else ""
+        raise Refused(
+            f"{name}: the change would not read back, or would alter a neighbouring entry",
+            hint="run `ralph doctor` on this file and mend what it reports, or edit the file by hand",
+        )
 
 
-def parse_memories(text: str, layout: Layout = MEMORIES) -> MemoriesDocument:
-    """Read a memories.md (or guardrails.md) text."""
-    return MemoriesDocument(text, layout)
+parse_memories = MemoriesDocument
+
+
+def is_sign(record: Record) -> bool:
+    """Whether a record is a legacy Sign; an entry with an id below a heading `## Sign` is none."""
+    return record.label == SIGN_LABEL and bool(record.title)
+
+
+def _content(record: Record) -> tuple[object, ...]:
+    times = (record.created_at, record.updated_at, record.valid_until)
+    return (record.kind, record.text, record.tags, record.origin.by, *times)
+
+
+def _without_sign_id(record: Record) -> Record:
+    """What must stay when something else changes; a Sign's id may not, as Signs of one name are counted."""
+    return replace(record, id="") if is_sign(record) else record
 
 
 def check_record(record: Record) -> None:
@@ -271,59 +536,45 @@ def check_record(record: Record) -> None:
         raise Refused("the text holds a NUL or carriage return character", hint="remove it and try again")
     if any(mark in record.label for mark in "\0\r\n"):
         raise Refused(f"{record.label!r} cannot be a heading", hint="a label is one line")
-    for texts in (record.tags, *_metadata_pairs(record)):
-        for text in texts:
-            if text and ("-->" in text or any(mark in text for mark in "|\n\r\0")):
-                hint = "leave out `|`, `-->` and line breaks"
-                raise Refused(f"{text!r} cannot be part of the metadata comment", hint=hint)
+    for text in itertools.chain(record.tags, *_metadata_pairs(record)):
+        if text and ("-->" in text or any(mark in text for mark in "|\n\r\0")):
+            hint = "leave out `|`, `-->` and line breaks"
+            raise Refused(f"{text!r} cannot be part of the metadata comment", hint=hint)
     for tag in record.tags:
-        if "," in tag or not tag.strip() or tag != tag.strip():
+        if "," in tag or not tag or tag != tag.strip():
             raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
     if ids.ID.fullmatch(record.id) is None:
         raise Refused(f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8")
 
 
-def render_block(record: Record, newline: str = "\n", *, heading_added: bool = False) -> str:
-    """One entry in its canonical form, without a final newline."""
-    quote = "".join([f"> {line}{newline}" if line else f">{newline}" for line in record.text.split("\n")])
-    return (
-        f"### {record.id}{newline}{quote if record.text else ''}{render_metadata(record, heading_added=heading_added)}"
-    )
+def render_block(record: Record, newline: str = "\n", mark: str = "") -> str:
+    """One entry in its canonical form, without a final newline; `mark` ends its comment."""
+    quote = [f"> {line}" if line else ">" for line in record.text.split("\n")] if record.text else []
+    return newline.join([f"### {record.id}", *quote, _render_metadata(record, mark)])
 
 
 def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
     """Entries under their headings, each heading once; a Sign keeps its own form."""
     parts: list[str] = []
-    for heading, group in _grouped(records, kinds):
-        parts.append(f"## {heading}")
-        parts.extend([render_sign(record) if is_sign(record) else render_block(record) for record in group])
+    for heading, group in itertools.groupby(sort_by_section(records, kinds), _heading):
+        parts += [
+            f"## {heading}",
+            *(_render_sign(record) if is_sign(record) else render_block(record) for record in group),
+        ]
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
 def sort_by_section(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> list[Record]:
     """Records in the order of their headings, ours first; within one heading as they came."""
-    return [record for _, group in _grouped(records, kinds) for record in group]
-
-
-def _grouped(records: Iterable[Record], kinds: Sequence[MemoryKind]) -> list[tuple[str, list[Record]]]:
     rank = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(_OURS.get(record.label) or _heading(record), []).append(record)
-    return sorted(groups.items(), key=lambda group: (rank.get(group[0], len(rank)), group[0]))
+    return sorted(records, key=lambda record: (rank.get(_heading(record), len(rank)), _heading(record)))
 
 
-def is_sign(record: Record) -> bool:
-    """Whether a record is a legacy Sign; an entry with an id below a heading `## Sign` is none."""
-    return record.label == SIGN_LABEL and bool(record.title)
-
-
-def render_sign(record: Record) -> str:
-    """A legacy Sign in its own form; an unclosed fence in it is closed, so that others may follow."""
+def _render_sign(record: Record) -> str:
     written = f"### Sign: {record.title}\n{record.text}".rstrip("\n")
-    fence = MemoryScan(written, canonical_reader()).fence
-    meta = render_metadata(record)
-    return "\n".join([written, *([fence] if fence else []), *([meta] if meta != _NO_METADATA else [])])
+    *_, last = scan_lines(written, hide_unclosed=True)  # a fence that it leaves open is closed
+    metadata = [_render_metadata(record)] if record.tags or _metadata_pairs(record) else []
+    return "\n".join([written, *filter(None, [last.closer]), *metadata])
 
 
 def _heading(record: Record) -> str:
@@ -333,170 +584,17 @@ def _heading(record: Record) -> str:
     return record.label
 
 
-def _without_sign_id(record: Record) -> Record:
-    """What must stay when something else changes; a Sign's id may not, as Signs of one name are counted."""
-    return replace(record, id="") if is_sign(record) else record
-
-
-def build_entries(blocks: Sequence[MemoryBlock | Entry]) -> Iterable[Entry]:
-    """The entries of a scan, in file order; the second Sign of a name gets an id that ends in `-2`."""
-    taken = {block.record.id if isinstance(block, Entry) else block.id for block in blocks}
-    count: Counter[str] = Counter()
-    for block in blocks:
-        if isinstance(block, Entry):
-            yield block
-            continue
-        kind, label = _block_kind(block.section, block.id.partition("-")[0])
-        if block.name:
-            kind, label = MemoryKind.FIX, SIGN_LABEL
-            base = "sign-" + (ids.slug(block.name) or ids.derived("name", block.name))
-            while not block.id or block.id in taken:
-                count[base] += 1
-                block.id = base if count[base] == 1 else f"{base}-{count[base]}"
-            taken.add(block.id)
-        created_at = "" if block.name else ids.date_of(block.id)
-        text = "\n".join(block.lines)
-        record = Record(block.id, kind, text, label=label, title=block.name, created_at=created_at)
-        if block.meta is not None:
-            block.heading_added = block.meta.endswith(SECTION_ADDED)
-            record = _apply_metadata(record, block.meta.removesuffix(SECTION_ADDED))
-        yield Entry(record, block.start, block.end, block.line)
-
-
-def canonical_reader() -> ReadCanonical:
-    """Return a function that makes entries of canonical blocks and caches their kinds and tags."""
-    kinds: dict[tuple[str | None, str], tuple[MemoryKind, str]] = {}
-    tags: dict[str, tuple[str, ...]] = {}
-
-    def read(match: re.Match[str], section: str | None, line: int) -> Entry:
-        block_id, quote, tag_list, created = match.groups()
-        key = (section, block_id[: block_id.index("-")])
-        if key not in kinds:
-            kinds[key] = _block_kind(*key)
-        if tag_list not in tags:
-            tags[tag_list] = _parse_tags(tag_list)
-        kind, label = kinds[key]
-        if "\n" in quote:
-            text = "\n".join([row[2:] if row.startswith("> ") else row[1:] for row in quote.split("\n")])
-        else:
-            text = quote[2:] if quote.startswith("> ") else quote[1:]
-        record = Record.quick(block_id, kind, text, label, tags[tag_list], created)
-        return Entry(record, match.start(), match.end(), line)
-
-    return read
-
-
-def _block_kind(section: str | None, prefix: str) -> tuple[MemoryKind, str]:
-    kind = kind_of(section) if section is not None else None
-    if section is not None and kind is not None:
-        return kind, label_of(section)
-    return kind_of(prefix) or MemoryKind.CONTEXT, section or ""
-
-
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")
-_PATH_LINE = re.compile(r"(?:\.{0,2}/|~/|[A-Za-z]:\\)[^\n]*\.md")
-
-
-def find_problems(text: str, scan: MemoryScan, entries: Sequence[Entry], expected: Sequence[str]) -> Iterable[Problem]:
-    """Every problem of one file; `expected` are the headings that a new file of its sort has."""
-    yield from scan.problems
-    lines: dict[str, int] = {}
-    before = "resolve the merge; when both are still there, " if scan.has_conflict else ""
-    for block, entry in zip(scan.blocks, entries, strict=True):
-        first = lines.setdefault(entry.record.id, entry.line)
-        if first != entry.line:
-            yield memory_problem(entry.line, "duplicate-id", entry.record.id, first, before)
-        if not entry.record.text.strip():
-            yield memory_problem(entry.line, "no-text")
-        elif isinstance(block, MemoryBlock) and block.form == "unquoted":
-            yield memory_problem(entry.line, "no-quote")
-        elif isinstance(block, MemoryBlock) and block.has_lazy_line:
-            yield memory_problem(entry.line, "lazy-quote")
-        created = entry.record.extra.get("created")
-        if created is not None:
-            yield memory_problem(entry.line, "bad-date", created)
-    yield from _section_problems(scan, expected)
-    first_line = text.lstrip(BOM).partition("\n")[0].strip()
-    is_path = len(first_line) < 4096 and _PATH_LINE.fullmatch(first_line) is not None
-    if is_path:
-        yield memory_problem(1, "path-line")
-    for code, match in (("not-utf8", _NOT_UTF8.search(text)), ("nul", re.search("\0", text))):
-        if match is not None:
-            yield memory_problem(text.count("\n", 0, match.start()) + 1, code)
-    explained = is_path or any(problem.level == "error" for problem in scan.problems)
-    if scan.first_text and not entries and not explained:
-        yield memory_problem(scan.first_text, "nothing-read")
-
-
-def _section_problems(scan: MemoryScan, expected: Sequence[str]) -> Iterable[Problem]:
-    lines: dict[str, int] = {}
-    for section in scan.sections:
-        heading, is_known = section.heading, kind_of(section.heading) is not None
-        if heading in lines and section.entries:
-            yield memory_problem(section.line, "double-section", heading, lines[heading])
-        lines.setdefault(heading, section.line)
-        if section.entries and not is_known:
-            yield memory_problem(section.line, "foreign-section", heading)
-        if section.bullets and is_known:
-            yield memory_problem(section.line, "loose-bullets", section.bullets, heading)
-        if section.titles:
-            yield memory_problem(section.line, "plain-heading", section.titles, heading)
-    if scan.blocks or scan.sections:
-        present = {section.canonical for section in scan.sections}
-        missing = [heading for heading in expected if heading not in present]
-        if missing and len(missing) < len(expected):
-            yield memory_problem(1, "missing-section", ", ".join(missing))
-
-
-# --- metadata comments ------------------------------------------------------------------------
-
-
-def _parse_tags(tag_list: str) -> tuple[str, ...]:
-    return tuple([tag.strip() for tag in tag_list.split(",") if tag and not tag.isspace()])
-
-
-def _apply_metadata(record: Record, inner: str) -> Record:
-    """The record with the metadata of a comment; unknown keys are kept in `extra`."""
-    fields: dict[str, Any] = {}
-    links: list[Link] = []
-    extra: dict[str, object] = {}
-    for part in inner.split("|"):
-        word, colon, value = part.partition(":")
-        word, value = word.strip(), value.strip()
-        key = word.lower()
-        if key == "tags" and colon:
-            fields["tags"] = _parse_tags(value)
-        elif key == "created" and _MOMENT.fullmatch(value):
-            fields["created_at"] = value
-        elif key == "supersedes" and value:
-            links.append(Link("supersedes", value))
-        elif key in ("valid-until", "updated") and value:
-            fields["updated_at" if key == "updated" else "valid_until"] = value
-        elif key == "by" and value:
-            fields["origin"] = Origin(by=value)
-        elif key == "status" and value.lower() == Status.RETIRED.value:
-            fields["status"] = Status.RETIRED
-        elif word or value:
-            extra[key if key in METADATA_KEYS else word] = value if colon else None
-    return replace(record, links=tuple(links), extra=extra or NO_EXTRA, **fields)
-
-
-def render_metadata(record: Record, *, heading_added: bool = False) -> str:
-    """The metadata comment of a record; `heading_added`: its section's heading was made for it."""
+def _render_metadata(record: Record, mark: str = "") -> str:
     pairs = [key if value is None else f"{key}: {value}" for key, value in _metadata_pairs(record)]
-    inner = " | ".join([f"tags: {', '.join(record.tags)}", *pairs])
-    return f"<!-- {inner}{SECTION_ADDED if heading_added else ''} -->"
+    return f"<!-- {' | '.join(['tags: ' + ', '.join(record.tags), *pairs])}{mark} -->"
 
 
 def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:
     """The metadata after the tags."""
-    pairs: list[tuple[str, str | None]] = [("created", record.created_at), ("updated", record.updated_at)]
-    if record.links:
-        pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
+    pairs = [("created", record.created_at), ("updated", record.updated_at)]
+    pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
     pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]
     if record.status is Status.RETIRED:
         pairs.append(("status", record.status.value))
-    pairs = [pair for pair in pairs if pair[1]]
-    if record.extra is not NO_EXTRA:
-        pairs += [(key, None if value is None else str(value)) for key, value in record.extra.items()]
-    return pairs
+    extra = [(key, None if value is None else str(value)) for key, value in record.extra.items()]
+    return [*(pair for pair in pairs if pair[1]), *extra]

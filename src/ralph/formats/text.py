@@ -6,11 +6,9 @@ Lines inside a code fence or an HTML comment are examples, never entries. A fenc
 is never closed hides nothing. Every reader is one pass, linear in the size of the file.
 """
 
-import gc
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
@@ -96,18 +94,6 @@ def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
     return matches[0]
 
 
-@contextmanager
-def pause_gc() -> Iterator[None]:
-    """Switch garbage collection off while a parser makes many values, none of which is garbage."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def newline_of(text: str) -> str:
     r"""The line ending that a text uses: `\r\n` when its first line ends so, else `\n`."""
     first = text.find("\n")
@@ -136,6 +122,7 @@ class LineRole(Enum):
     INSIDE = "inside"  # within a fence or a comment, its last line included
     UNCLOSED = "unclosed"  # would open one, but nothing closes it: read as text
     CONFLICT = "conflict"  # a git conflict marker
+    BLOCK = "block"  # several lines that a reader wants as one
 
 
 class Line(NamedTuple):
@@ -169,14 +156,24 @@ def _closing_fences(text: str) -> dict[str, tuple[list[int], list[int]]]:
     return {mark: (starts, [*accumulate(lengths[::-1], max)][::-1]) for mark, (starts, lengths) in fences.items()}
 
 
-def scan_lines(text: str) -> Iterator[Line]:
-    """Every line with its position; a byte order mark is before the first line, not in it."""
+def scan_lines(text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False) -> Iterator[Line]:
+    """Every line with its position; what `skip` matches at the start of a line is one Line with the role BLOCK.
+
+    `hide_unclosed`: a fence or comment that is never closed goes on to the end, and is no text.
+    """
     fences, last_comment_end = _closing_fences(text), text.rfind("-->")
-    closer, in_conflict = "", False
+    closer, in_conflict, number = "", False, 0
     position = len(BOM) if text.startswith(BOM) else 0
-    for number, raw in enumerate(text[position:].split("\n"), 1):
-        end = min(position + len(raw) + 1, len(text))
-        line = raw.removesuffix("\r")
+    while position <= len(text):
+        number += 1
+        if skip is not None and not closer and not in_conflict and (block := skip.match(text, position)) is not None:
+            yield Line(number, position, min(block.end() + 1, len(text)), block[0], LineRole.BLOCK, "")
+            number += block[0].count("\n")
+            position = block.end() + 1
+            continue
+        stop = text.find("\n", position)
+        stop = stop if stop >= 0 else len(text)
+        line = text[position:stop].removesuffix("\r")
         role = LineRole.TEXT
         content = line.lstrip(BLANK) if line[:1] in _SPECIAL else ""
         if closer:
@@ -187,7 +184,8 @@ def scan_lines(text: str) -> Iterator[Line]:
         elif content.startswith("<!--") and len(line) - len(content) <= 3:
             role = LineRole.OPENS
             if content.find("-->", 2) < 0:
-                role, closer = (role, "-->") if last_comment_end >= end else (LineRole.UNCLOSED, "")
+                closer = "-->" if last_comment_end > stop or hide_unclosed else ""
+                role = role if last_comment_end > stop else LineRole.UNCLOSED
         elif line.startswith("<<<<<<< ") or (
             in_conflict and (line == "=======" or line.startswith((">>>>>>> ", "||||||| ")))
         ):
@@ -198,9 +196,9 @@ def scan_lines(text: str) -> Iterator[Line]:
                 starts, lengths = fences[mark[0]]
                 at = bisect_right(starts, position)
                 closes = at < len(lengths) and lengths[at] >= len(mark)
-                role, closer = (LineRole.OPENS, mark) if closes else (LineRole.UNCLOSED, "")
-        yield Line(number, position, end, line, role, closer)
-        position = end
+                role, closer = LineRole.OPENS if closes else LineRole.UNCLOSED, mark if closes or hide_unclosed else ""
+        yield Line(number, position, min(stop + 1, len(text)), line, role, closer)
+        position = stop + 1
 
 
 def fence_mark(content: str) -> str:
