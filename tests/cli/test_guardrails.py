@@ -5,7 +5,7 @@ import re
 import pytest
 from tests.cli.runner import Block, Project, page
 
-from ralph.app import migrate
+from ralph.app import project
 from ralph.context.tokens import estimate
 
 EMPTY = "# Guardrails\n\n## Fixes\n\n## Decisions\n\n## Patterns\n"
@@ -150,7 +150,7 @@ def test_adding_leaves_signs_as_they_are(ralph: Project) -> None:
     put(ralph, LEGACY)
     ralph("memory", "add", *IN, "A structured one")
     assert ralph.read(FILE).startswith(LEGACY.rstrip("\n"))
-    assert migrate.guardrail_formats(ralph.root)[0][1] == "mixed"
+    assert project.guardrail_formats(ralph.root)[0][1] == "mixed"
 
 
 def test_an_example_inside_a_comment_is_no_sign(ralph: Project) -> None:
@@ -188,7 +188,7 @@ def test_signs_count_within_a_budget(ralph: Project) -> None:
 def test_the_format_is_recognised(ralph: Project, text: str | None, expected: str) -> None:
     if text is not None:
         put(ralph, text)
-    assert migrate.guardrail_formats(ralph.root) == [
+    assert project.guardrail_formats(ralph.root) == [
         (ralph.file(FILE), expected),
         (ralph.file("guardrails.md"), "none"),
     ]

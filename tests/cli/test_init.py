@@ -204,7 +204,7 @@ def test_the_local_config_is_hidden_from_git_in_a_sub_project_and_a_submodule(
     assert sub("init").code == 0
     sub.put("ralph.local.yml", "")
     assert "ralph.local.yml" not in git("status", "--porcelain", cwd=sub.root)
-    assert "told git" not in sub("init").out
+    assert "info/exclude" not in sub("init").out
 
 
 def test_nothing_is_made_or_moved_through_a_link_that_leads_outside(ralph: Project, tmp_path: Path) -> None:

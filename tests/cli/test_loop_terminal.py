@@ -47,7 +47,7 @@ def test_a_private_part_that_is_too_long_to_keep_back_stays_private(voice: LoopT
     for number in range(5):
         voice.show(f"Zm9vYmFyYmF6cXV1eGNvcmdlZ3JhdWx0{number}" * 2000 + "\n")
     voice.show(f"{closed}\nafter\n")
-    voice.tell("done")
+    voice.print_line("done")
     assert "Zm9vYmFy" not in log(voice)
     assert "before" in log(voice)
     assert log(voice).endswith("after\nralph: done\n")
@@ -55,7 +55,7 @@ def test_a_private_part_that_is_too_long_to_keep_back_stays_private(voice: LoopT
 
 def test_what_was_kept_back_is_written_before_the_loops_own_line(voice: LoopTerminal) -> None:
     voice.show("no line end")
-    voice.tell("iteration 1: done")
+    voice.print_line("iteration 1: done")
     assert log(voice) == "no line end\nralph: iteration 1: done\n"
 
 
@@ -63,7 +63,7 @@ def test_words_go_to_stdout_and_the_loops_lines_to_stderr(
     voice: LoopTerminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     voice.show("hello\n")
-    voice.tell("iteration 1: done")
+    voice.print_line("iteration 1: done")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("hello\n", "ralph: iteration 1: done\n")
 
@@ -73,7 +73,7 @@ def test_a_quiet_voice_only_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     voice = LoopTerminal(tmp_path, RUN, (), quiet=True)
     voice.show("hello\n")
-    voice.tell("iteration 1: done")
+    voice.print_line("iteration 1: done")
     assert capsys.readouterr() == ("", "")
     assert log(voice) == "hello\nralph: iteration 1: done\n"
     assert voice.feedback() == ""

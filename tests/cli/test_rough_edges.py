@@ -122,7 +122,7 @@ def test_an_editor_that_deletes_its_file_changes_nothing(
     editor(monkeypatch, tmp_path, "file.unlink()")
     said = ralph("memory", "edit", ONE.id)
     assert said.code == 1
-    assert said.err.startswith("error: the editor left no file\n")
+    assert said.err.startswith("error: the editor failed: No such file or directory\n")
     assert ralph.marks() == before
 
 

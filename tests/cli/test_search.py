@@ -6,7 +6,7 @@ import string
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, executable, numbered, on_a_terminal
+from tests.cli.runner import Block, Project, executable, numbered, on_a_terminal, shortened
 from tests.store.test_index import LOG, ended, seen
 
 from ralph import paths
@@ -86,7 +86,7 @@ def test_a_line_has_the_id_the_score_the_date_and_how_it_begins(project: Project
 def test_on_a_terminal_a_hit_has_the_width_of_the_window_and_in_a_pipe_twenty_tokens(project: Project) -> None:
     shown = on_a_terminal(project.root, "search", "connection pool", env={"NO_COLOR": "1"}).decode().splitlines()
     assert shown[0].split() == ["ID", "TYPE", "SCORE", "CREATED", "CONTENT"]
-    assert shown[1].startswith(numbered(4))
+    assert shown[1].startswith(shortened(numbered(4)))
     assert "the whole story of the connection pool, with" in shown[1]
     assert len(shown[1]) <= 120
     piped = executable(project.root, "search", "connection pool").stdout.decode()

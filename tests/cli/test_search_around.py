@@ -1,7 +1,7 @@
 """`ralph search --around` and a stretch of time: what happened, in its order."""
 
 import pytest
-from tests.cli.runner import Project
+from tests.cli.runner import Project, shortened
 from tests.store.test_index import LOG, seen
 
 
@@ -18,7 +18,7 @@ def project(ralph: Project) -> Project:
 def test_around_a_record(project: Project) -> None:
     said = project("search", "--around", obs(10), "--limit", "4")
     assert [line.split()[0] for line in said.out.splitlines()] == [obs(n) for n in range(8, 13)]
-    hits = project("search", "--around", obs(10), "--limit", "4", "--format", "json").json["hits"]
+    hits = project("search", "--around", shortened(obs(10)), "--limit", "4", "--format", "json").json["hits"]
     assert [hit["id"] for hit in hits] == [obs(n) for n in range(8, 13)]
 
 
@@ -35,3 +35,7 @@ def test_wrong_usage_and_unknown_ids_are_told(project: Project) -> None:
     assert project("search", "--since", "soon").code == 2
     said = project("search", "--around", "obs-1-x")
     assert (said.code, "there is no record obs-1-x" in said.err) == (1, True)
+
+
+def test_a_short_id_shows_the_whole_record(project: Project) -> None:
+    assert obs(10) in project("search", "--full", shortened(obs(10))).out

@@ -1,4 +1,4 @@
-"""Parses the words of a query: times, types of records and nodes, relations.
+"""Parses the words of a query: ids, times, types of records and nodes, relations.
 
 The command line and the MCP server share it, with the same error messages. Times are UTC as in the files; a span such
 as `7d` counts back from now.
@@ -7,6 +7,7 @@ as `7d` counts back from now.
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 from ralph.errors import UsageError
 from ralph.model import ids
@@ -19,7 +20,28 @@ _KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
 _SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+_SHORT_ID = re.compile(r"[a-z]+-[0-9A-Za-z]{4,}", re.ASCII)
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
+
+
+def full_id(root: Path, name: str) -> str:
+    """Return the id of the record that a short form such as mem-a3f8 means; any other name as it is."""
+    if not _SHORT_ID.fullmatch(name.strip()):
+        return name
+    from ralph.app import index
+    from ralph.store import queries
+
+    matches = ids.match_ids(name.strip(), index.ask(root, queries.record_ids))
+    return ids.resolve(name, matches) if matches else name
+
+
+def short_ids(root: Path, names: Iterable[str]) -> dict[str, str]:
+    """Map the ids of records to their short forms; only ids with the same last characters can be confused."""
+    from ralph.app import index
+    from ralph.store import queries
+
+    tails = {name[-4:] for name in names}
+    return ids.short_ids(name for name in index.ask(root, queries.record_ids) if name[-4:] in tails)
 
 
 def when(words: str) -> str:

@@ -64,7 +64,7 @@ def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
     if {path.name, pattern} & set((files.read(exclude) or "").splitlines()):
         return ""
     files.update(exclude, lambda text: text + ("\n" if text and not text.endswith("\n") else "") + pattern + "\n")
-    return f"told git to ignore {path.name} (in {paths.shown(exclude, root)})"
+    return f"added {path.name} to {paths.shown(exclude, root)}"
 
 
 def template() -> str:

@@ -1,20 +1,23 @@
-"""`ralph doctor`: find problems in a project's files and hooks, and repair what is safe to repair.
+"""`ralph doctor` and `ralph status`: problems in a project's files and hooks, repairs, and the project in numbers.
 
-Every file that Ralph knows is read through its codec, which reports its Problems. Then come the checks that no codec
-can make: links, permissions, leftovers of killed writers, a second store below the root, worktrees, hooks. `fix`
-keeps a backup of every file whose text it changes.
+Every file that Ralph knows is read through its codec, which reports its Problems; then come the checks that no codec
+can make. `fix` keeps a backup of every file whose text it changes. `project_status` writes nothing.
 """
 
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from ralph import paths
-from ralph.app import hook_state, index, outdated, worktree
+from ralph.app import hook_state, index, outdated, usage, worktree
+from ralph.app.hook_state import Installed
+from ralph.app.index import IndexSize
 from ralph.app.memory import backup
+from ralph.app.usage import HookUsage
 from ralph.capture import privacy
 from ralph.config import ConfigProblem
 from ralph.errors import RalphError
@@ -33,8 +36,8 @@ from ralph.store.library import Collection, Library
 FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions", "hook-failures"}
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
 """Folders that are not searched for a second store."""
-
 _MAX_FOLDERS = 20_000
+_Parser = Callable[[str], Any]
 _LEVELS = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -44,7 +47,11 @@ class Finding:
 
     path: Path
     problem: Problem
-    fixable: bool = False
+
+    @property
+    def fixable(self) -> bool:
+        """Whether `fix` repairs it."""
+        return self.problem.code in FIXABLE
 
     @property
     def needs_a_person(self) -> bool:
@@ -62,7 +69,7 @@ class Repair:
 
 
 def _finding(path: Path, what: str, hint: str, level: str, code: str, line: int = 1) -> Finding:
-    return Finding(path, Problem(line, what, hint, level, code), code in FIXABLE)
+    return Finding(path, Problem(line, what, hint, level, code))
 
 
 def examine(
@@ -77,14 +84,12 @@ def examine(
 
     Without `logs` the lines of logs are not read: there may be thousands of files.
     """
-    findings = list(_check_files(root, logs=logs))
-    folders = (_second_stores, _not_folders, _not_ignored, _tracked_state, _worktrees)
-    for check in (_check_ids, _check_links, _leftovers, _permissions, *folders):
-        findings += check(root)
+    findings = [*_check_files(root, logs=logs), *_check_folders(root), *_check_links(root), *_check_git(root)]
+    findings += [*_leftovers(root), *_permissions(root), *_second_stores(root)]
     others = (*hook_state.find_problems(root, env or {}), *outdated.circle_problems(root))
-    findings += [Finding(path, problem, problem.code in FIXABLE) for path, problem in others]
+    findings += [Finding(path, problem) for path, problem in others]
     if secrets:
-        findings += [finding for path in files_to_scan(root) for finding in secrets_in(path, custom)]
+        findings += [finding for path in files_to_scan(root) for finding in _find_secrets(path, custom)]
     return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS[item.problem.level]))
 
 
@@ -110,15 +115,10 @@ def fix(root: Path) -> list[Repair]:
 
 def _repair_file(root: Path, path: Path, collection: Collection) -> list[Repair]:
     document = parse_memories(files.read(path) or "", collection.layout)
-    if document.has_conflict:
-        return []  # the merge comes first: a person decides which side's entries stay
     codes = {problem.code for problem in document.problems}
-    what = []
-    if "duplicate-id" in codes:
-        what.append("gave entries with a used id their own")
-    if "missing-section" in codes:
-        what.append("added the missing sections")
-    if not what:
+    names = {"duplicate-id": "gave entries with a used id their own", "missing-section": "added the missing sections"}
+    what = [text for code, text in names.items() if code in codes]
+    if document.has_conflict or not what:  # a person decides first which side's entries stay
         return []
     copy = backup(path, root)
 
@@ -131,20 +131,24 @@ def _repair_file(root: Path, path: Path, collection: Collection) -> list[Repair]
 
 
 def _check_files(root: Path, *, logs: bool) -> Iterator[Finding]:
-    """Yield what the codecs report about their files, and the files that cannot be read."""
+    """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have."""
     library = Library(root)
-    problems: list[tuple[Path, Sequence[Problem]]] = [
-        (path, document.problems)
-        for collection in _readable_collections(library)
-        for path, document in library.documents(collection)
-    ]
-    problems += [(path, _unreadable(path)) for path in _curated_files(root)]
+    for collection in _readable_collections(library):
+        for path, document in library.documents(collection):
+            yield from (Finding(path, problem) for problem in document.problems)
+        first: dict[str, Path] = {}
+        for stored in library.read(collection):
+            other = first.setdefault(stored.record.id, stored.path)
+            if other != stored.path:
+                what = f"the id {stored.record.id} is also in {paths.shown(other, root)}"
+                hint = "delete one of the two, or give it another id"
+                yield _finding(stored.path, what, hint, "error", "id-in-two-files", stored.line)
+    for path in _curated_files(root):
+        yield from (Finding(path, problem) for problem in _unreadable(path))
     for path, parse in _other_files(root, logs=logs):
         unreadable = _unreadable(path)
         text = None if unreadable else files.read(path)
-        problems.append((path, unreadable if text is None else parse(text).problems))
-    for path, some in problems:
-        yield from (Finding(path, problem, problem.code in FIXABLE) for problem in some)
+        yield from (Finding(path, problem) for problem in (unreadable if text is None else parse(text).problems))
 
 
 def _curated_files(root: Path) -> list[Path]:
@@ -167,14 +171,9 @@ def _unreadable(path: Path) -> list[Problem]:
     return []
 
 
-class _Parsed(Protocol):
-    @property
-    def problems(self) -> Sequence[Problem]: ...
-
-
-def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, Callable[[str], _Parsed]]]:
+def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, _Parser]]:
     tasks = paths.tasks_folder(root)
-    groups: list[tuple[Iterable[Path], Callable[[str], _Parsed]]] = [
+    groups: list[tuple[Iterable[Path], _Parser]] = [
         (sorted(paths.knowledge_folder(root).glob("*.md")), parse_knowledge),
         ([paths.global_patterns(root)], parse_patterns),
         (paths.progress_files(root), parse_progress),
@@ -187,17 +186,30 @@ def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, Calla
     return ((path, parse) for group, parse in groups for path in group)
 
 
-def _check_ids(root: Path) -> Iterator[Finding]:
-    """Find one id in two files of a collection."""
-    library = Library(root)
-    for collection in _readable_collections(library):
-        first: dict[str, Path] = {}
-        for stored in library.read(collection):
-            other = first.setdefault(stored.record.id, stored.path)
-            if other != stored.path:
-                what = f"the id {stored.record.id} is also in {paths.shown(other, root)}"
-                hint = "delete one of the two, or give it another id"
-                yield _finding(stored.path, what, hint, "error", "id-in-two-files", stored.line)
+def _check_folders(root: Path) -> Iterator[Finding]:
+    """Find files where a folder is needed, worktrees of tasks with problems, and indexes of worktrees that are gone."""
+    for folder in sorted({path.parent for path in _curated_files(root)}):
+        if folder.exists() and not folder.is_dir():
+            hint = "move it away, then run `ralph init`"
+            yield _finding(folder, "is a file, but a folder is needed here", hint, "error", "no-folder")
+    trees = paths.main_checkout(root) / worktree.FOLDER
+    for tree in worktree.problems(root):
+        yield _finding(trees, tree.what, tree.hint, "warning", "worktree")
+    for old in index.stale_indexes(root):
+        hint = "`ralph index prune --yes` removes it"
+        yield _finding(old.path, "the index of a worktree that is gone", hint, "note", "worktree-index")
+
+
+def _check_git(root: Path) -> Iterator[Finding]:
+    """Find state that git does not ignore, and logs that came with the repository: they are neither read nor moved."""
+    missing = missing_lines(root)
+    if missing:
+        what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"
+        yield _finding(paths.gitignore(root), what, "add these lines to it", "warning", "not-ignored")
+    if paths.has_old_state(root):
+        what = "came with the repository: Ralph does not read it"
+        hint = "`git rm -r --cached` it, or delete it; `ralph status` prints the folder of this machine's logs"
+        yield _finding(paths.old_state(root)[0], what, hint, "warning", "tracked-state")
 
 
 def _check_links(root: Path) -> Iterator[Finding]:
@@ -225,12 +237,9 @@ def _check_links(root: Path) -> Iterator[Finding]:
 
 def _leftovers(root: Path) -> list[Finding]:
     hint = "run `ralph doctor --fix` to remove it"
-    return [
-        _finding(path, "left by a writer that was killed", hint, "warning", "leftover")
-        for folder in paths.written_folders(root)
-        for path in files.leftovers(folder)
-        if _is_inside(path, root)
-    ]
+    leftovers = [path for folder in paths.written_folders(root) for path in files.leftovers(folder)]
+    what = "left by a writer that was killed"
+    return [_finding(path, what, hint, "warning", "leftover") for path in leftovers if _is_inside(path, root)]
 
 
 def _permissions(root: Path) -> list[Finding]:
@@ -249,42 +258,6 @@ def _is_inside(path: Path, root: Path) -> bool:
     """Whether a file is in the project; the target of a link outside of it is not ours to repair."""
     tops = (os.path.realpath(top) for top in (root, paths.main_checkout(root), paths.state_boundary(root)))
     return any(Path(os.path.realpath(path)).is_relative_to(top) for top in tops)
-
-
-def _not_folders(root: Path) -> list[Finding]:
-    hint = "move it away, then run `ralph init`"
-    return [
-        _finding(folder, "is a file, but a folder is needed here", hint, "error", "no-folder")
-        for folder in sorted({path.parent for path in _curated_files(root)})
-        if folder.exists() and not folder.is_dir()
-    ]
-
-
-def _not_ignored(root: Path) -> list[Finding]:
-    missing = missing_lines(root)
-    if not missing:
-        return []
-    what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"
-    return [_finding(paths.gitignore(root), what, "add these lines to it", "warning", "not-ignored")]
-
-
-def _tracked_state(root: Path) -> list[Finding]:
-    """Find logs that git tracks: they came with the repository, so they are neither read nor moved."""
-    if not paths.has_old_state(root):
-        return []
-    log = paths.old_state(root)[0]
-    hint = "`git rm -r --cached` it, or delete it; logs of this machine are in the folder that `ralph status` prints"
-    return [_finding(log, "came with the repository: Ralph does not read it", hint, "warning", "tracked-state")]
-
-
-def _worktrees(root: Path) -> list[Finding]:
-    """Find problems of the worktrees of tasks, and indexes of worktrees that are gone."""
-    folder = paths.main_checkout(root) / worktree.FOLDER
-    what, hint = "the index of a worktree that is gone", "`ralph index prune --yes` removes it"
-    return [
-        *(_finding(folder, item.what, item.hint, "warning", "worktree") for item in worktree.problems(root)),
-        *(_finding(item.path, what, hint, "note", "worktree-index") for item in index.stale_indexes(root)),
-    ]
 
 
 def _second_stores(root: Path) -> Iterator[Finding]:
@@ -325,7 +298,7 @@ def files_to_scan(root: Path) -> list[Path]:
     return [path for path in (*unique, *backups) if path.exists()]
 
 
-def secrets_in(path: Path, custom: Sequence[str]) -> list[Finding]:
+def _find_secrets(path: Path, custom: Sequence[str]) -> list[Finding]:
     """Return what looks like a secret in a file; a file that cannot be read is reported elsewhere."""
     hint = "change the secret where it is used, then remove it here and from git history"
     text = "" if _unreadable(path) else files.read(path) or ""
@@ -343,3 +316,89 @@ def config_finding(root: Path, complaint: ConfigProblem, level: str = "warning")
         return _finding(paths.config_file(root), complaint.message, hint, level, "config")
     hint = "see `ralph config show --origin` and docs/config.md"
     return _finding(root / place.where, complaint.what, hint, level, "config", place.line)
+
+
+# --- status ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LastSession:
+    """The session that was recorded last, when that was, and in which host (empty when its log does not say)."""
+
+    id: str
+    at: str
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectStatus:
+    """The project in numbers."""
+
+    root: Path
+    state: Path
+    """The folder with logs, index and caches."""
+    foreign: tuple[Path, ...]
+    """State folders that came with a copy from another machine; nothing in them is used."""
+    memories: int
+    guardrails: int
+    size: IndexSize
+    memory_bytes: int
+    last: LastSession | None
+    hooks: HookUsage
+    installed: tuple[Installed, ...]
+    paused: str | None
+    """Since when, or None while capture goes on."""
+    outside: Path | None = None
+    """Where a link leads that takes logs and index out of the project: then nothing is recorded."""
+
+
+def project_status(root: Path, env: Mapping[str, str]) -> ProjectStatus:
+    """Count what is there; nothing is changed."""
+    library = Library(root)
+    away = index.outside(root)
+    return ProjectStatus(
+        root=root,
+        state=paths.state_folder(root),
+        foreign=tuple(paths.other_state_folders(root)),
+        memories=len(library.read(library.memories)),
+        guardrails=len(library.read(library.guardrails)),
+        size=index.status(root),
+        memory_bytes=sum(path.stat().st_size for path in _memory_files(root) if path.is_file()),
+        last=last_session(root) if away is None else None,
+        hooks=usage.hook_usage(root) if away is None else HookUsage(0),
+        installed=hook_state.find_installed(root, env),
+        paused=hook_state.paused_since(root),
+        outside=away,
+    )
+
+
+def _memory_files(root: Path) -> tuple[Path, ...]:
+    """The files that git keeps: memories, guardrails, knowledge and patterns."""
+    knowledge = paths.knowledge_folder(root).glob("*.md")
+    return (*paths.memories_files(root), *paths.guardrails_files(root), *knowledge, paths.global_patterns(root))
+
+
+def last_session(root: Path) -> LastSession | None:
+    """Return the session with the last event; id and time come from its last lines, else from the file."""
+    found = [path for path in (paths.log_folder(root) / "sessions").glob("*.jsonl") if path.is_file()]
+    newest: tuple[float, int, Path] | None = None
+    for log in sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True):
+        changed = log.stat()
+        if newest is not None and changed.st_mtime < newest[0]:
+            break  # nothing happened in it after it was changed
+        newest = max(newest or (0.0, 0, log), (index.last_time(log), changed.st_mtime_ns, log))
+    return None if newest is None else _last_of(newest[2])
+
+
+def _last_of(log: Path) -> LastSession:
+    session, at, host = "", "", ""
+    for line in index.last_lines(log):
+        at = at or index.line_time(line)
+        origin, payload = (value if isinstance(value := line.get(key), dict) else {} for key in ("origin", "payload"))
+        sessions = {"event": payload.get("session_id"), "observation": origin.get("session"), "session": line.get("id")}
+        session = session or str(sessions.get(str(line.get("type"))) or "")[:200]
+        host = host or str(line.get("host") or origin.get("agent") or "")[:200]
+        if session and at and host:
+            break
+    changed = datetime.fromtimestamp(int(log.stat().st_mtime), UTC).isoformat().replace("+00:00", "Z")
+    return LastSession(session or log.stem, at or changed, host)

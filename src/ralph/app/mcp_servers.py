@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ralph import config, paths
 from ralph.agents.client import get_object, get_objects, parse_object
-from ralph.app import trust
+from ralph.app import project
 from ralph.capture.privacy import redact
 from ralph.config import ConfigSource, Layer, TrustedValue
 from ralph.errors import Conflict, Refused, Unreadable, UsageError, WriteFailed
@@ -89,7 +89,9 @@ def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, 
 def _trust_candidate(root: Path, env: Mapping[str, str], name: str, spec: Mapping[str, object]) -> TrustedValue:
     value = TrustedValue(f"mcp.{name}", dict(spec), ConfigSource(Layer.PROJECT, _PROJECT_FILE), trusted=False)
     key = (config.real_root(root), value.key, value.digest)
-    return replace(value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in trust.list_(env)))
+    return replace(
+        value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in project.trusted_values(env))
+    )
 
 
 class _ServerReader:

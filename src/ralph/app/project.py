@@ -1,143 +1,249 @@
-"""`ralph init`: the files and folders of a project, and moving what earlier versions kept elsewhere.
+"""A project's files and folders (`ralph init`), what its user trusts (`ralph trust`), and moving older forms.
 
-It makes what is missing and touches nothing that is there, so it can run again at any time. Skills that older loops
-kept in `.ralph/skills/` move to where Claude Code finds them. Nothing is made or moved outside of the project, wherever
-its links lead; only a worktree's tasks are in the main checkout, below a `.gitignore` that hides itself there.
+`init` makes what is missing, touches nothing that is there and nothing outside of the project. What a project's config
+names to be run or sent to counts after its user has approved exactly that value in exactly that folder.
 """
 
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ralph import paths
+from ralph import config, paths
 from ralph.app.config import hide_from_git, template
+from ralph.app.memory import backup, new_id
 from ralph.app.repository import Repository
-from ralph.errors import Refused
-from ralph.formats.memories import GUARDRAILS, MEMORIES
+from ralph.capture.privacy import clean_memory, clean_tags
+from ralph.config import Trusted, TrustedValue
+from ralph.errors import Refused, Unreadable, UsageError
+from ralph.formats.memories import GUARDRAILS, MEMORIES, is_sign, parse_memories
 from ralph.formats.pages import patterns_template
+from ralph.model import ids
+from ralph.model.record import MemoryKind
 from ralph.store import files
 from ralph.store.files import GITIGNORE, UNTIL_INIT, missing_lines
-from ralph.store.library import Collection, check_folders
+from ralph.store.library import Collection, Library, check_folders
 
 
 def init(root: Path) -> list[str]:
     """Make what is missing; one line for each thing that was done."""
-    done: list[str] = []
+    changes: list[str] = []
     own_files = ((paths.memories_files(root), MEMORIES), (paths.guardrails_files(root), GUARDRAILS))
     for places, layout in own_files:  # a worktree gets files of its own
-        done += _made(root, Collection(layout.title, root, places, layout).home, layout.template())
-    done += _gitignores(root)
-    done += _made(root, paths.global_patterns(root), patterns_template())
-    done += _made(root, paths.config_file(root), template())
-    done += _made_folder(paths.knowledge_folder(root), root)
-    done += _made_folder(paths.tasks_folder(root), root, within=paths.main_checkout(root))
-    hidden = hide_from_git(paths.local_config_file(root), root)
-    return done + _what_git_sees(root) + _skills(root) + ([hidden] if hidden else [])
+        changes += _make_file(root, Collection(layout.title, root, places, layout).home, layout.template())
+    ignore, main = paths.gitignore(root), paths.main_checkout(root)
+    if main == root and files.read(ignore) == UNTIL_INIT:
+        files.write(ignore, GITIGNORE, root=root, expect=UNTIL_INIT)
+        changes.append(f"made {paths.shown(ignore, root)} one that git sees")
+    changes += _make_file(root, ignore, GITIGNORE)
+    if main != root:
+        changes += _make_file(root, paths.gitignore(main), UNTIL_INIT, within=main)
+    changes += _make_file(root, paths.global_patterns(root), patterns_template())
+    changes += _make_file(root, paths.config_file(root), template())
+    for folder, top in ((paths.knowledge_folder(root), root), (paths.tasks_folder(root), main)):
+        changes += [f"made {paths.shown(folder, root)}/"] if files.make_folder(folder, root=top) else []
+    missing = missing_lines(root)
+    if missing:
+        lines = f"git does not ignore {', '.join(missing)}; add these lines to it"
+        changes.append(f"left {paths.shown(ignore, root)} as it is: {lines}")
+    try:
+        changes += _move_skills(root)
+    except Refused as error:
+        changes.append(f"left the skills alone: {error.message}")
+    return [*changes, *filter(None, [hide_from_git(paths.local_config_file(root), root)])]
 
 
-def _made(root: Path, path: Path, text: str, *, within: Path | None = None) -> list[str]:
+def _make_file(root: Path, path: Path, text: str, *, within: Path | None = None) -> list[str]:
     check_folders(path, root)
+    name = paths.shown(path, root)
     if path.is_symlink() and not path.exists():
         gone = f"a symbolic link to {path.readlink()}, which does not exist"
-        return [f"left {paths.shown(path, root)}: {gone}; restore the target or remove the link, and run again"]
+        return [f"left {name}: {gone}; restore the target or remove the link, and run again"]
     if path.exists():
         return []
     files.write(path, text, root=within or root, expect="")
-    return [f"made {paths.shown(path, root)}"]
+    return [f"made {name}"]
 
 
-def _made_folder(path: Path, root: Path, *, within: Path | None = None) -> list[str]:
-    return [f"made {paths.shown(path, root)}/"] if files.make_folder(path, root=within or root) else []
-
-
-def _what_git_sees(root: Path) -> list[str]:
-    missing = missing_lines(root)
-    if not missing:
-        return []
-    where = paths.shown(paths.gitignore(root), root)
-    return [f"left {where} as it is: git does not ignore {', '.join(missing)}; add these lines to it"]
-
-
-def _gitignores(root: Path) -> list[str]:
-    own, state = paths.gitignore(root), paths.main_checkout(root)
-    if state != root:
-        return _made(root, own, GITIGNORE) + _made(root, paths.gitignore(state), UNTIL_INIT, within=state)
-    if files.read(own) == UNTIL_INIT:
-        files.write(own, GITIGNORE, root=root, expect=UNTIL_INIT)
-        return [f"made {paths.shown(own, root)} one that git sees"]
-    return _made(root, own, GITIGNORE)
+def _move_skills(root: Path) -> list[str]:
+    """Make the folder in which Claude Code finds skills, and move those there that older loops kept elsewhere."""
+    old, new = paths.old_skills_folder(root), paths.skills_folder(root)
+    changes = [f"made {paths.shown(new, root)}/"] if files.make_folder(new, root=root) else []
+    if not old.is_dir() or old.is_symlink():
+        return changes
+    for skill in sorted(old.iterdir()):
+        to = new / skill.name
+        source, target = paths.shown(skill, root), paths.shown(to, root)
+        if to.exists() or to.is_symlink():
+            changes.append(f"left {source}: {target} is already there, merge them by hand")
+        else:
+            files.move(skill, to, root=root)
+            changes.append(f"moved {source} to {target}")
+    if not any(old.iterdir()):
+        files.remove_folder(old)
+    return changes
 
 
 def move_old_state(root: Path) -> list[str]:
-    """Move logs and caches of earlier versions out of the work tree; one line for each thing that was moved.
+    """Move logs and caches of earlier versions out of the work tree; return a note.
 
     What git tracks came with the repository and was not written here: it is left alone and never read. Without git
     there is no telling, so the logs count as those of another machine until `ralph trust`.
     """
     log, cache, index = paths.old_state(root)
+    main, own = paths.main_checkout(root), paths.state_folder(root)
     if not paths.has_old_state(root):
         return []
-    main = paths.main_checkout(root)
     if Repository(main).answer("ls-files", "--", ".ralph/log", ".ralph/cache", ".ralph/ralph.db"):
         return []
-    own = paths.state_folder(root)
     state = own if paths.location(root).common else own.with_name("earlier")
     with files.lock(index):
-        if not index.is_symlink():
-            for path in (index, *index.parent.glob("ralph.db-*")):
-                files.delete(path)
-        _move_into(log, state / "log")
-        _move_into(cache, state / "cache", skip=paths.mcp_status_file(root))
+        for path in (index, *index.parent.glob("ralph.db-*")) if not index.is_symlink() else ():
+            files.delete(path)
+        for old in (log, cache):
+            below = sorted(old.rglob("*"), reverse=True) if old.is_dir() and not old.is_symlink() else []
+            for path in [*below, old] if below else []:
+                if path.is_dir() and not path.is_symlink():
+                    if not any(path.iterdir()):
+                        files.remove_folder(path)
+                elif path != paths.mcp_status_file(root):
+                    _move_log(path, state / old.name / path.relative_to(old))
     note = "" if state == own else "; `ralph trust` makes its logs count"
     return [f"moved logs and caches from {paths.shown(log.parent, root)} to {paths.shown(state, root)}{note}"]
 
 
-def _move_into(old: Path, new: Path, skip: Path | None = None) -> None:
-    """Move a folder, or file by file where the new one exists; of a file that is in both, the old text goes first."""
-    if not old.is_dir() or old.is_symlink():
+def _move_log(path: Path, to: Path) -> None:
+    """Move a file; where the new one exists, the lines of an old log go first."""
+    if not to.exists():
+        files.move(path, to)
         return
-    if skip is None and not new.exists():
-        files.move(old, new)
-        return
-    for path in sorted(old.iterdir()):
-        target = new / path.name
-        if path == skip:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            _move_into(path, target)
-        elif not target.exists():
-            files.move(path, target)
-        elif path.suffix == ".jsonl":
-            text = files.read(path) or ""
-            files.update(target, text.__add__)
-            files.delete(path)
-        else:
-            files.delete(path)
-    if not any(old.iterdir()):
-        files.remove_folder(old)
+    if path.suffix == ".jsonl":
+        files.update(to, (files.read(path) or "").__add__)
+    files.delete(path)
 
 
-def _skills(root: Path) -> list[str]:
-    """The folder for skills, and the old ones in it; where a link leads outside, a line says so instead."""
-    try:
-        done = _made_folder(paths.skills_folder(root), root)
-        return done + _move_skills(root)
-    except Refused as error:
-        return [f"left the skills alone: {error.message}"]
+# --- trust -----------------------------------------------------------------------------------------
 
 
-def _move_skills(root: Path) -> list[str]:
-    old, new = paths.old_skills_folder(root), paths.skills_folder(root)
-    if not old.is_dir() or old.is_symlink():
-        return []
-    done = []
-    for skill in sorted(old.iterdir()):
-        to = new / skill.name
-        if to.exists() or to.is_symlink():
-            there = paths.shown(to, root)
-            done.append(f"left {paths.shown(skill, root)}: {there} is already there, merge them by hand")
-        else:
-            files.move(skill, to, root=root)
-            done.append(f"moved {paths.shown(skill, root)} to {paths.shown(to, root)}")
-    if not any(old.iterdir()):
-        files.remove_folder(old)
-        done.append(f"removed the empty {paths.shown(old, root)}/")
-    return done
+def record_trust(root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
+    """Trust these values in this project, and nothing else there; return those that are new."""
+    here, at = config.real_root(root), ids.timestamp()
+    chosen = {Trusted(here, each.key, each.digest) for each in named}
+
+    def change(entries: Sequence[Trusted]) -> list[Trusted]:
+        same = [entry for entry in entries if entry.root != here or replace(entry, at="") in chosen]
+        new = chosen - {replace(entry, at="") for entry in same}
+        return [*same, *(replace(entry, at=at) for entry in new)]
+
+    _update_trust(env, change)
+    return tuple(each for each in named if not each.trusted)
+
+
+def trusted_values(env: Mapping[str, str]) -> tuple[Trusted, ...]:
+    """Return everything that this user trusts, by project and key."""
+    path = config.trust_file(env)
+    return tuple(sorted(config.parse_trust(files.read(path) or "" if path is not None else "")))
+
+
+def revoke_trust(root: Path, env: Mapping[str, str]) -> int:
+    """Trust nothing of this project any more; return how many values it was before."""
+    here = config.real_root(root)
+    count = sum(entry.root == here for entry in trusted_values(env))
+    if count:
+        _update_trust(env, lambda entries: [entry for entry in entries if entry.root != here])
+    return count
+
+
+def _update_trust(env: Mapping[str, str], change: Callable[[Sequence[Trusted]], list[Trusted]]) -> None:
+    path = config.trust_file(env)
+    if path is None:
+        raise UsageError("there is no folder for what you trust", hint="set HOME or XDG_CONFIG_HOME")
+
+    def to_text(entries: Sequence[Trusted]) -> str:
+        return json.dumps({"version": 1, "trusted": [asdict(entry) for entry in entries]}, indent=2) + "\n"
+
+    def edit(text: str) -> str:
+        entries = config.parse_trust(text)
+        if text.strip() and not entries and text != to_text([]):
+            hint = "delete it; `ralph trust` then asks again for each project"
+            raise Unreadable(f"{path}: is not a trust file as Ralph writes it", hint=hint)
+        return to_text(sorted(change(entries)))
+
+    files.make_folder(path.parent, 0o700)
+    files.update(path, edit, mode=files.PRIVATE)
+
+
+def foreign_logs(root: Path) -> dict[str, int]:
+    """Count the logs that came with a copy from other machines, by machine id; none of them is read."""
+    counts = {folder.name: len(list((folder / "log").rglob("*.jsonl"))) for folder in paths.other_state_folders(root)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def accept_logs(root: Path) -> int:
+    """Move the logs of other machines to our own, so that they count; a log that is in both stays where it is."""
+    moved = 0
+    for folder in paths.other_state_folders(root):
+        for log in sorted((folder / "log").rglob("*.jsonl")):
+            target = paths.log_folder(root) / log.relative_to(folder / "log")
+            if log.is_file() and not log.is_symlink() and not target.exists():
+                files.move(log, target, root=paths.state_boundary(root))
+                moved += 1
+    return moved
+
+
+# --- legacy Signs ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The Signs of a file that became entries, and the line and reason of those that stay."""
+
+    path: Path
+    backup: Path | None
+    ids: tuple[str, ...]
+    kept: tuple[tuple[int, str], ...]
+    private_parts: int
+
+
+def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
+    """Return each possible guardrails file with its format: none, empty, structured, legacy or mixed."""
+    collection = Library(root).guardrails
+    texts = [(path, files.read(path)) for path in collection.places]
+    return [(path, "none" if text is None else parse_memories(text, collection.layout).format) for path, text in texts]
+
+
+def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[Migration]:
+    """Turn every legacy Sign that may be stored into a structured fix, cleaned like every text; keep a backup."""
+    library = Library(root)
+    collection = library.guardrails
+    migrations = []
+    for path, _ in library.documents(collection):
+        text = files.read(path) or ""
+        document = parse_memories(text, collection.layout)
+        signs, kept, private = [], [], 0
+        for entry in document.entries:
+            sign = entry.record
+            if not is_sign(sign):
+                continue
+            content = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
+            try:
+                clean, parts = clean_memory(content, sign.tags, allow_secret=allow_secret, patterns=patterns)
+            except Refused as error:
+                kept.append((entry.line, str(error).replace("\n  ", "; ")))
+                continue
+            private += parts
+            kind, tags, date = MemoryKind.FIX, clean_tags(sign.tags), sign.created_at or ids.today()
+            fix = replace(sign, kind=kind, text=clean, label=kind.value, title="", tags=tags, created_at=date)
+            signs.append((sign.id, fix))
+        for old_id, _ in reversed(signs):  # ids of Signs with one name are counted from the top
+            document = document.remove(old_id)
+        new_ids: list[str] = []
+        for _, sign in signs:
+            new_ids.append(new_id(collection, MemoryKind.FIX, [entry.record for entry in document.entries]))
+            document = document.add(replace(sign, id=new_ids[-1]))
+        copy = backup(path, collection.root, text) if signs else None
+        if signs:
+            files.write(path, str(document), root=collection.root, expect=text)
+        if signs or kept:
+            migrations.append(Migration(path, copy, tuple(new_ids), tuple(kept), private))
+    return migrations

@@ -60,14 +60,9 @@ _AGENT = [
 ]
 
 
-@click.command(name="demo", cls=Command)
+@click.command(name="demo", cls=Command, examples=["ralph demo"])
 def cli() -> None:
-    """Show Ralph's main job on sample projects: a loop, two sessions, search, and what stays private.
-
-    \b
-    Examples:
-      ralph demo
-    """
+    """Show Ralph's main job on sample projects: a loop, two sessions, search, and what stays private."""
     with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
         stage = _Stage(Path(folder).resolve())
         _run_loop(stage)

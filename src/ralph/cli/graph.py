@@ -1,19 +1,26 @@
 """`ralph graph`: how records, files, tags, tasks and sessions are linked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from ralph import paths
 from ralph.app import graph as verbs
 from ralph.app import graph_export
-from ralph.app.asking import node_types, relations, when
+from ralph.app.asking import full_id, node_types, relations, short_ids, when
 from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, remove_link
 from ralph.app.json_shapes import edge_json, node_json, record_json
-from ralph.cli.context import Invocation, pass_call, say, warn
-from ralph.cli.options import Group, format_option, limit_option, read_words, visibility_options
-from ralph.cli.output import bar, one_line, print_fields, print_json, print_raw, print_rows, table
+from ralph.cli.options import (
+    Group,
+    Invocation,
+    dry_run_option,
+    format_option,
+    limit_option,
+    pass_call,
+    read_words,
+    visibility_options,
+)
+from ralph.cli.output import bar, one_line, print_fields, print_json, print_raw, print_rows, print_table, say, warn
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
@@ -28,54 +35,38 @@ _types = click.option(
 )
 
 
-@click.group(name="graph", cls=Group)
+@click.group(name="graph", cls=Group, examples=["ralph graph show src/db/schema.ts", "ralph graph show mem-a3f8"])
 def cli() -> None:
     """See how records, files, symbols, tags, tasks and sessions are linked, now or at another time.
 
     A node is named by its id, a record also by its title; files, symbols, tags, tasks and sessions as
-    file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c, session:ID, or without the prefix.
-
-    Inside a task (RALPH_TASK, or its worktree) the graph covers the project's records, those of the task, and the
-    journal of finished tasks. Without a task it covers everything.
-
-    \b
-    Examples:
-      ralph graph show src/db/schema.ts
-      ralph graph neighbors mem-1705751400-a3f8 --hops 2
-      ralph graph link mem-1705751400-a3f8 affects file:src/db/schema.ts
-      ralph graph search "similar database problem" --as-of 2026-01-31
+    file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c, session:ID, or without the prefix. Inside a task
+    (RALPH_TASK, or its worktree) records of other unfinished tasks are left out.
     """
 
 
-@cli.command("show")
+@cli.command("show", examples=["ralph graph show", "ralph graph show tag:db --as-of 2026-01-31 --format json"])
 @click.argument("name", metavar="[ID]", required=False, default="")
 @_as_of
 @visibility_options
 @format_option("table", "json")
 @pass_call
 def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> None:
-    """Show a node with its times and every edge at it; without ID, how large the graph is.
-
-    \b
-    Examples:
-      ralph graph show
-      ralph graph show mem-1705751400-a3f8
-      ralph graph show tag:db --as-of 2026-01-31 --format json
-    """
+    """Show a node with its times and every edge at it; without ID, how large the graph is."""
     if not name.strip():
-        _print_overview(verbs.overview(call.root, task=within), form)
+        _print_overview(verbs.overview(call.root, task=within), call, form)
         return
     at = when(as_of)
-    view = verbs.show(call.root, name, at=at, task=within)
+    view = verbs.show(call.root, full_id(call.root, name), at=at, task=within)
     if form == "json":
         record = record_json(view.record) if view.record is not None else None
         edges = [edge_json(edge) | {"other": node_json(other)} for edge, other in view.edges]
         print_json({**node_json(view.node), "record": record, "edges": edges})
     else:
-        _print_node(view, at or ids.today())
+        _print_node(view, call, at or ids.today())
 
 
-@cli.command("neighbors")
+@cli.command("neighbors", examples=['ralph graph neighbors "Retry policy" --hops 1 --type gotcha,pattern'])
 @click.argument("name", metavar="ID")
 @_hops
 @_types
@@ -86,24 +77,15 @@ def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> Non
 @format_option("table", "json", "quiet")
 @pass_call
 def neighbors(call: Invocation, name: str, limit: int | None, form: str, **options: Any) -> None:
-    """List what is near a node, the nearest first, with the edge that leads there.
-
-    \b
-    Examples:
-      ralph graph neighbors file:src/db/schema.ts
-      ralph graph neighbors "Retry policy" --hops 1 --type gotcha,pattern
-      ralph graph neighbors t-1a2b3c --relation depends_on --format json
-    """
+    """List what is near a node, the nearest first, with the edge that leads there."""
     types, edges, at = node_types(options["types"]), relations(options["names"]), when(options["as_of"])
-    nodes = verbs.neighbors(
-        call.root, name, hops=options["hops"], types=types, relations=edges, at=at, task=options["within"]
-    )
-    _print_reached(nodes[:limit], form, "Nothing is near it.")
-    if limit is not None and len(nodes) > limit:
-        say(f"{len(nodes) - limit} more")
+    filters = {"hops": options["hops"], "types": types, "relations": edges, "at": at, "task": options["within"]}
+    nodes = verbs.neighbors(call.root, full_id(call.root, name), **filters)
+    _print_reached(nodes[:limit], call, form, "Nothing is near it.")
+    say(f"{len(nodes) - limit} more" if limit is not None and len(nodes) > limit else "")
 
 
-@cli.command("path")
+@cli.command("path", examples=["ralph graph path mem-a3f8 tag:db"])
 @click.argument("start", metavar="A")
 @click.argument("end", metavar="B")
 @_as_of
@@ -111,29 +93,24 @@ def neighbors(call: Invocation, name: str, limit: int | None, form: str, **optio
 @format_option("table", "json")
 @pass_call
 def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: str) -> int:
-    """Show a shortest path from A to B; exit code 1 when there is none.
-
-    \b
-    Examples:
-      ralph graph path mem-1705751400-a3f8 tag:db
-      ralph graph path src/a.ts src/b.ts --format json
-    """
-    way = verbs.path(call.root, start, end, at=when(as_of), task=within)
+    """Show a shortest path from A to B; exit code 1 when there is none."""
+    way = verbs.path(call.root, full_id(call.root, start), full_id(call.root, end), at=when(as_of), task=within)
     if form == "json":
         ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
         print_json({**ends, "edges": list(map(edge_json, way.edges))})
     elif way.found:
         here = way.start.id
-        click.echo(f"{one_line(here)}  {one_line(way.start.name)}")
+        short = short_ids(call.root, [here, *(end for edge in way.edges for end in (edge.source, edge.target))])
+        click.echo(f"{one_line(short.get(here, here))}  {one_line(way.start.name)}")
         for edge in way.edges:
             here = edge.target if edge.source == here else edge.source
-            click.echo(f"  {_arrow(edge, here)}")
+            click.echo(f"  {_arrow(edge, here, short)}")
     else:
         click.echo(f"No path leads from {one_line(way.start.id)} to {one_line(way.end.id)}.")
     return 0 if way.found else 1
 
 
-@cli.command("search")
+@cli.command("search", examples=['ralph graph search "session storage" --as-of 2026-01-31 --type file,gotcha'])
 @click.argument("words", nargs=-1, required=True)
 @_as_of
 @visibility_options
@@ -145,100 +122,75 @@ def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: 
 def search(
     call: Invocation, words: tuple[str, ...], as_of: str, types: tuple[str, ...], within: str, form: str, **options: Any
 ) -> None:
-    """Find nodes by words and meaning, and what is linked to them: what holds now, or held then.
-
-    \b
-    Examples:
-      ralph graph search "connection refused"
-      ralph graph search "session storage" --as-of 2026-01-31
-      ralph graph search "schema" --type file,gotcha --format json
-    """
+    """Find nodes by words and meaning, and what is linked to them: what holds now, or held then."""
     options |= {"at": when(as_of), "types": node_types(types), "task": within, "embedding": call.config.embedding}
     with bar("reading the files") as progress:
         answer = verbs.search(call.root, read_words(words), progress=progress, **options)
-    for warning in answer.warnings:
-        warn(warning)
-    _print_reached(answer.hits, form, "Nothing found.")
+    warn(*answer.warnings)
+    _print_reached(answer.hits, call, form, "Nothing found.")
 
 
-@cli.command("link")
+@cli.command(
+    "link",
+    examples=[
+        "ralph graph link mem-a3f8 affects file:src/db/schema.ts",
+        'ralph graph link "Retry policy" contradicts know-timeouts --until 2026-06-30 --dry-run',
+    ],
+)
 @click.argument("source", metavar="A")
 @click.argument("relation")
 @click.argument("target", metavar="B")
 @click.option("--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today).")
 @click.option("--until", default="", metavar="DATE", help="Holds up to this day.")
 @click.option("--remove", is_flag=True, help="Remove the edge; only edges that were stated can be removed.")
-@click.option("--dry-run", is_flag=True, help="Show the change to the file, and write nothing.")
+@dry_run_option
 @format_option("table", "json")
 @pass_call
-def link_(
+def link(
     call: Invocation, source: str, relation: str, target: str, remove: bool, dry_run: bool, form: str, **days: str
 ) -> None:
     """State that A has a RELATION to B; it is written into the file of A, which must be a record.
 
     RELATION is one of related_to, discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
     Memories, guardrails, knowledge and insights can hold edges. B may also be a file, a symbol, a tag or a task.
-
-    \b
-    Examples:
-      ralph graph link mem-1705751400-a3f8 affects file:src/db/schema.ts
-      ralph graph link mem-1736942400-b1c2 supersedes mem-1705751400-a3f8
-      ralph graph link "Retry policy" contradicts know-timeouts --until 2026-06-30 --dry-run
-      ralph graph link mem-1705751400-a3f8 affects file:src/db/schema.ts --remove
     """
+    ends = full_id(call.root, source), relation, full_id(call.root, target)
     if remove:
-        change = remove_link(call.root, source, relation, target, dry_run=dry_run)
-        _print_link(change, call, form, "Unlinked", dry_run)
+        _print_link(remove_link(call.root, *ends, dry_run=dry_run), call, form, "Unlinked", dry_run)
         return
     times = {name: when(day) for name, day in days.items()}
     for name, day in times.items():
         if day and len(day) < len("2026-01-31"):
             raise UsageError(f"{days[name]!r} is not a day", hint="use a date such as 2026-01-31")
-    since, until, patterns = times["since"][:10], times["until"][:10], call.config.privacy.patterns
-    change = verbs.link(
-        call.root, source, relation, target, since=since, until=until, dry_run=dry_run, patterns=patterns
-    )
+    span = {name: day[:10] for name, day in times.items()}
+    change = verbs.link(call.root, *ends, **span, dry_run=dry_run, patterns=call.patterns)
     _print_link(change, call, form, "Linked" if change.changed else "Already there:", dry_run)
 
 
-@cli.command("export")
+@cli.command("export", examples=["ralph graph export --task t-1a2b3c --format json"])
 @click.option("--task", default="", metavar="ID", help="Only this task's part (default: every task's).")
 @format_option("table", "json")
 @pass_call
 def export(call: Invocation, task: str, form: str) -> None:
-    """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin).
-
-    The same records give the same bytes. Vectors come from `ralph index sync --embed`; without any there is no
-    embeddings.bin.
-
-    \b
-    Examples:
-      ralph graph export
-      ralph graph export --task t-1a2b3c --format json
-    """
-
-    def folder(part: graph_export.GraphExport) -> str:
-        return paths.shown(part.folder, call.root)
+    """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin)."""
+    names = ("task", "nodes", "edges", "vectors", "changed")
 
     def to_json(part: graph_export.GraphExport) -> dict[str, object]:
-        names = ("task", "nodes", "edges", "vectors", "changed")
-        return {**{name: getattr(part, name) for name in names}, "folder": folder(part)}
+        return {**{name: getattr(part, name) for name in names}, "folder": call.show_path(part.folder)}
 
-    columns = {
-        "TASK": lambda part: part.task,
-        "NODES": lambda part: part.nodes,
-        "EDGES": lambda part: part.edges,
-        "VECTORS": lambda part: part.vectors,
-        "FOLDER": lambda part: folder(part) + ("" if part.changed else " (unchanged)"),
-    }
+    def row(part: graph_export.GraphExport) -> Sequence[object]:
+        folder = call.show_path(part.folder) + ("" if part.changed else " (unchanged)")
+        return part.task, part.nodes, part.edges, part.vectors, folder
+
     parts = graph_export.export(call.root, task=task, embedding=call.config.embedding)
-    print_rows(parts, form, to_json, columns, "There is no task, so there is nothing to export.")
+    nothing = "There is no task, so there is nothing to export."
+    print_rows(parts, form, to_json, "TASK,NODES,EDGES,VECTORS,FOLDER", row, nothing)
 
 
 # --- printing --------------------------------------------------------------------------------------
 
 
-def _print_overview(overview: GraphOverview, form: str) -> None:
+def _print_overview(overview: GraphOverview, call: Invocation, form: str) -> None:
     if form == "json":
         busiest = [{**node_json(node), "edges": degree} for node, degree in overview.busiest]
         print_json({"nodes": overview.nodes, "edges": overview.edges, "busiest": busiest})
@@ -251,12 +203,13 @@ def _print_overview(overview: GraphOverview, form: str) -> None:
         click.echo(f"{sum(counts.values())} {noun}{f': {parts}' if parts else ''}")
     if overview.busiest:
         click.echo("")
-        rows = [[str(degree), one_line(node.id), _name(node)] for node, degree in overview.busiest]
-        click.echo(table(["EDGES", "ID", "NAME"], rows))
+        short = short_ids(call.root, [node.id for node, _ in overview.busiest])
+        rows = [(degree, short.get(node.id, node.id), _name(node)) for node, degree in overview.busiest]
+        print_table("EDGES,ID,NAME", rows)
 
 
-def _print_node(view: NodeView, today: str) -> None:
-    node = view.node
+def _print_node(view: NodeView, call: Invocation, today: str) -> None:
+    node, short = view.node, short_ids(call.root, [other.id for _, other in view.edges])
     click.echo(click.style(one_line(node.name), bold=True))
     print_fields(
         {
@@ -271,14 +224,12 @@ def _print_node(view: NodeView, today: str) -> None:
     if view.record is not None and view.record.text.strip() != node.name:
         click.echo("")
         print_raw(view.record.text.rstrip() + "\n")
-    click.echo("")
+    click.echo("" if view.edges else "\n  No edges.")
     for edge, other in view.edges:
         times = (("from", edge.valid_from), ("until", edge.valid_until))
         stated = " ".join(["stated", *(f"{word} {one_line(day[:10])}" for word, day in times if day)])
         note = f" ({stated})" if edge.explicit else ""
-        click.echo(f"  {_arrow(edge, other.id)}  {_name(other)}{note}".rstrip())
-    if not view.edges:
-        click.echo("  No edges.")
+        click.echo(f"  {_arrow(edge, other.id, short)}  {_name(other)}{note}".rstrip())
 
 
 def _validity(node: Node, at: str) -> str:
@@ -297,9 +248,9 @@ def _validity(node: Node, at: str) -> str:
     return "no longer: retired" if node.retired else "not now"
 
 
-def _arrow(edge: Edge, other: str) -> str:
+def _arrow(edge: Edge, other: str, short: Mapping[str, str]) -> str:
     """Describe an edge as seen from the node that is not `other`."""
-    relation, name = edge.relation.value, one_line(other)
+    relation, name = edge.relation.value, one_line(short.get(other, other))
     return f"-{relation}-> {name}" if edge.target == other else f"<-{relation}- {name}"
 
 
@@ -308,46 +259,37 @@ def _name(node: Node) -> str:
     return "" if node.id.endswith(f":{node.name}") else one_line(node.name)
 
 
-def _print_reached(nodes: Sequence[ReachedNode], form: str, nothing: str) -> None:
-    today = ids.today()
+def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, nothing: str) -> None:
+    ends = [end for reached in nodes if reached.via for end in (reached.via.source, reached.via.target)]
+    all_ids = [*ends, *(reached.node.id for reached in nodes)]
+    short = short_ids(call.root, all_ids) if nodes and form == "table" else {}
 
     def to_json(reached: ReachedNode) -> dict[str, object]:
         via = edge_json(reached.via) if reached.via is not None else None
         about = {"score": reached.score, "hops": reached.hops, "via": via, "start": reached.start}
         return {**node_json(reached.node), **about}
 
-    def by(reached: ReachedNode) -> str:
-        edge = reached.via
-        if edge is None:
-            return "-"
-        relation = edge.relation.value
-        return f"{relation} of {edge.source}" if edge.target == reached.node.id else f"{relation} {edge.target}"
-
-    def name(reached: ReachedNode) -> str:
-        node = reached.node
+    def row(reached: ReachedNode) -> Sequence[object]:
+        node, edge, by = reached.node, reached.via, "-"
+        if edge is not None:
+            other, preposition = (edge.source, " of") if edge.target == node.id else (edge.target, "")
+            by = f"{edge.relation.value}{preposition} {short.get(other, other)}"
         task = f"({node.task})" if node.task and not node.id.endswith(node.task) else ""
-        validity = _validity(node, today)
-        return " ".join(filter(None, (task, _name(node), f"({validity})" if validity else "")))
+        validity = _validity(node, ids.today())
+        name = " ".join(filter(None, (task, _name(node), f"({validity})" if validity else "")))
+        return f"{reached.score:.2f}", reached.hops, node.type.value, short.get(node.id, node.id), by, name
 
-    columns = {
-        "SCORE": lambda reached: f"{reached.score:.2f}",
-        "HOPS": lambda reached: reached.hops,
-        "TYPE": lambda reached: reached.node.type.value,
-        "ID": lambda reached: reached.node.id,
-        "BY": by,
-        "NAME": name,
-    }
-    print_rows(nodes, form, to_json, columns, nothing)
+    print_rows(nodes, form, to_json, "SCORE,HOPS,TYPE,ID,BY,NAME", row, nothing)
 
 
 def _print_link(change: LinkChange, call: Invocation, form: str, verb: str, dry_run: bool) -> None:
-    edge, file = change.edge, paths.shown(change.path, call.root)
+    edge, file = change.edge, call.show_path(change.path)
     if form == "json":
-        link = {"source": change.source, "relation": edge.relation.value, "target": edge.target}
+        ends = {"source": change.source, "relation": edge.relation.value, "target": edge.target}
         state = {"changed": change.changed, "written": change.changed and not dry_run}
-        print_json({**link, **state, "file": file, "diff": change.diff})
+        print_json({**ends, **state, "file": file, "diff": change.diff})
     elif dry_run:
         print_raw(change.diff)
         say("nothing was written" if change.changed else "nothing would change")
     else:
-        click.echo(f"{verb} {one_line(change.source)} {edge.relation.value} {one_line(edge.target)} ({one_line(file)})")
+        click.echo(f"{verb} {one_line(change.source)} {edge.relation.value} {one_line(edge.target)} ({file})")

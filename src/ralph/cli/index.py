@@ -1,60 +1,50 @@
-"""`ralph index`: the SQLite index over the files."""
+"""`ralph index` and `ralph forget`: the index over the files, old logs, and removing records for good."""
 
 import click
 
-from ralph import paths
+from ralph.app import forget as forgetting
 from ralph.app import index, meaning
-from ralph.cli.context import Invocation, pass_call, warn
-from ralph.cli.options import Group, format_option, limit_option, yes_option
-from ralph.cli.output import bar, print_json
+from ralph.app.asking import full_id, when
+from ralph.app.forget import ForgetPlan, ForgetRequest
+from ralph.cli.options import Command, Group, Invocation, format_option, limit_option, pass_call, read_text, yes_option
+from ralph.cli.output import bar, cut, one_line, print_json, warn
 from ralph.errors import UsageError
 from ralph.store.index import Synced
 
+_PREVIEW = 80
 
-@click.group(name="index", cls=Group)
+
+@click.group(name="index", cls=Group, examples=["ralph index sync", "ralph index rebuild"])
 def cli() -> None:
-    """Update, rebuild, verify or prune the search index; it is derived from the files and can be deleted.
-
-    \b
-    Examples:
-      ralph index sync
-      ralph index rebuild
-    """
+    """Update, rebuild, verify or prune the search index; it is derived from the files and can be deleted."""
 
 
-@cli.command("sync")
+@cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
 @click.option("--embed", is_flag=True, help="Also compute the vectors of every record that has none.")
 @limit_option(None, "With --embed: at most so many; a later call continues.")
 @format_option("table", "json")
 @pass_call
 def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
-    """Read the files that changed; every search does this by itself.
+    """Read the files that changed, as every search does by itself; with --embed, search also goes by meaning.
 
-    With --embed every record gets a vector, so that search also goes by meaning. The embedder is the one of
-    embedding.provider; with a server, the texts of records are sent there. A call that is stopped loses nothing.
-    Without --embed, up to 200 new records are embedded where the local model is installed.
-
-    \b
-    Examples:
-      ralph index sync
-      ralph index sync --embed
-      ralph index sync --embed --limit 1000
+    The embedder is the one of embedding.provider; with a server, the texts of records are sent there.
     """
     if limit is not None and not embed:
         raise UsageError("--limit goes with --embed", hint="ralph index sync --embed --limit 1000")
     with bar("reading the files") as progress:
         synced = index.sync(call.root, progress)
+    settings = call.config.embedding
+    result: meaning.Embedded | None
     with bar("embedding") as progress:
-        result = (
-            meaning.embed(call.root, call.config.embedding, limit=limit, progress=progress)
-            if embed
-            else meaning.embed_some(call.root, call.config.embedding, progress)
-        )
+        if embed:
+            result = meaning.embed(call.root, settings, limit=limit, progress=progress)
+        else:
+            result = meaning.embed_some(call.root, settings, progress)
     if form == "json":
         vectors = {"model": result.model, "embedded": result.done, "left": result.left} if result is not None else {}
         print_json({"read": synced.read, "removed": synced.removed, "busy": synced.busy, **vectors})
     elif not embed:
-        _report(synced)
+        _print_synced(synced)
     if result is None:
         return
     if form != "json" and (result.done or result.left):
@@ -68,29 +58,19 @@ def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
         warn(result.problem.message)
 
 
-@cli.command("rebuild")
+@cli.command("rebuild", examples=["ralph index rebuild"])
 @pass_call
 def rebuild(call: Invocation) -> None:
-    """Make the index anew from the files.
-
-    \b
-    Examples:
-      ralph index rebuild
-    """
+    """Make the index anew from the files."""
     with bar("reading the files") as progress:
-        _report(index.rebuild(call.root, progress))
+        _print_synced(index.rebuild(call.root, progress))
 
 
-@cli.command("verify")
+@cli.command("verify", examples=["ralph index verify"])
 @format_option("table", "json")
 @pass_call
 def verify(call: Invocation, form: str) -> int:
-    """Compare index and files record by record; exit 1 when they differ.
-
-    \b
-    Examples:
-      ralph index verify
-    """
+    """Compare index and files record by record; exit 1 when they differ."""
     problems = index.verify(call.root)
     if form == "json":
         print_json(problems)
@@ -101,22 +81,14 @@ def verify(call: Invocation, form: str) -> int:
     return 1 if problems else 0
 
 
-@cli.command("prune")
+@cli.command("prune", examples=["ralph index prune --days 90", "ralph index prune --max-mb 500 --yes"])
 @click.option("--days", type=click.IntRange(min=1), help="Logs older than so many days (default: retention_days).")
 @click.option("--max-mb", type=click.FloatRange(0), help="The oldest over so many megabytes (default: retention_mb).")
 @yes_option
 @format_option("table", "json")
 @pass_call
 def prune(call: Invocation, days: int | None, max_mb: float | None, yes: bool, form: str) -> None:
-    """Remove old session and run logs; memories are never touched. Lists them unless --yes is given.
-
-    Indexes of worktrees that are gone are removed, too.
-
-    \b
-    Examples:
-      ralph index prune --days 90
-      ralph index prune --max-mb 500 --yes
-    """
+    """Remove old session and run logs, and indexes of worktrees that are gone; memories are never touched."""
     limit = days if days is not None else call.config.retention_days
     most = max_mb if max_mb is not None else call.config.retention_mb
     logs = index.prune(call.root, days=limit, most_bytes=int(most * 1e6), really=yes)
@@ -126,15 +98,75 @@ def prune(call: Invocation, days: int | None, max_mb: float | None, yes: bool, f
         return
     for log in logs:
         verb = "removed" if yes else "would remove"
-        click.echo(f"{verb} {paths.shown(log.path, call.root)} ({log.size / 1e6:.1f} MB): {log.why}")
+        click.echo(f"{verb} {call.show_path(log.path)} ({log.size / 1e6:.1f} MB): {log.why}")
     if not logs:
         click.echo("Nothing to prune.")
     elif not yes:
         click.echo("Nothing was removed; --yes does it.")
 
 
-def _report(done: Synced) -> None:
-    if done.busy:
-        click.echo("Another process is bringing the index up to date.")
+def _print_synced(synced: Synced) -> None:
+    counts = f"{synced.read} file(s) read, {synced.removed} gone." if synced.read or synced.removed else "Up to date."
+    click.echo("Another process is bringing the index up to date." if synced.busy else counts)
+
+
+# --- forget ----------------------------------------------------------------------------------------
+
+
+@click.command(
+    name="forget",
+    cls=Command,
+    examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes", "ralph forget --matching - < leaked.txt"],
+)
+@click.argument("names", nargs=-1, metavar="[ID]...")
+@click.option("--session", default="", metavar="ID", help="Everything recorded of this session.")
+@click.option("--before", default="", metavar="WHEN", help="Everything recorded before: a date, or 90d, 2w, 3m.")
+@click.option("--matching", metavar="TEXT", help="Everything that holds this very text, in any case (-: from stdin).")
+@yes_option
+@format_option("table", "json")
+@pass_call
+def forget(
+    call: Invocation, names: tuple[str, ...], session: str, before: str, matching: str | None, yes: bool, form: str
+) -> int:
+    """Remove records for good: out of their files, the logs, the index and the vectors; --yes does it.
+
+    --session and --before mean what was recorded; memories, guardrails and knowledge go by id or --matching only. What
+    Ralph cannot remove (your own prose, backups) is printed with its line; with --yes the exit code is 1 then.
+    """
+    if matching == "-":
+        matching = read_text(matching).strip("\r\n")
+    if matching is not None and not matching.strip():
+        raise UsageError("an empty text matches everything", hint="name the text that must be forgotten")
+    record_ids = tuple(dict.fromkeys(full_id(call.root, name) for name in names))
+    plan = forgetting.plan_forget(call.root, ForgetRequest(record_ids, session, when(before), matching or ""))
+    if yes:
+        with bar("reading the files") as progress:
+            forgetting.forget(call.root, plan, progress)
+    _print_json(plan, yes) if form == "json" else _print_plan(plan, call, yes)
+    return 1 if yes and plan.left else 0
+
+
+def _print_plan(plan: ForgetPlan, call: Invocation, yes: bool) -> None:
+    verb = "removed" if yes else "would remove"
+    for record in plan.vanishing:
+        begin = cut(one_line(record.text), _PREVIEW)
+        about = " ".join(filter(None, [one_line(record.id), f"({one_line(record.what)})", begin]))
+        click.echo(f"{verb} {call.show_path(record.path)}:{record.line} {about}")
+    for path in plan.whole_files:
+        click.echo(f"{verb} the whole file {call.show_path(path)}")
+    for rest in plan.left:
+        warn(f"{call.show_path(rest.path)}:{rest.line}: is left: {one_line(rest.why)}")
+    if not yes:
+        click.echo(f"{len(plan.vanishing)} to go. Nothing was removed; --yes does it, for good.")
     else:
-        click.echo(f"{done.read} file(s) read, {done.removed} gone." if done.read or done.removed else "Up to date.")
+        click.echo(f"Forgot {len(plan.vanishing)}." if plan.vanishing else "Nothing could be removed.")
+
+
+def _print_json(plan: ForgetPlan, yes: bool) -> None:
+    records = [
+        {"file": str(record.path), "line": record.line, "id": record.id, "what": record.what, "text": record.text}
+        for record in plan.vanishing
+    ]
+    rest = [{"file": str(part.path), "line": part.line, "why": part.why, "id": part.id} for part in plan.left]
+    files = [str(path) for path in plan.whole_files]
+    print_json({"removed" if yes else "would_remove": records, "whole_files": files, "left": rest})

@@ -15,20 +15,21 @@ import click
 from ralph import paths
 from ralph.app import json_shapes, runs
 from ralph.app.json_shapes import journal_json
-from ralph.cli.context import Invocation, pass_call, say
 from ralph.cli.loop_terminal import LoopTerminal
 from ralph.cli.options import (
     Fn,
     Group,
+    Invocation,
     agent_options,
     all_tasks_option,
     format_option,
     limit_option,
+    pass_call,
+    read_text,
     read_words,
     since_option,
-    text_argument,
 )
-from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, table, visible
+from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible
 from ralph.errors import NothingYet, RalphError, Refused, UsageError
 from ralph.loop.state import Run, exit_code
 from ralph.model.record import Outcome
@@ -37,7 +38,6 @@ from ralph.store import files
 
 if TYPE_CHECKING:
     from ralph.app.agents import AgentInfo
-    from ralph.app.journal import JournalFilter
     from ralph.app.loop import LoopRequest
 
 AGENTS = ("claude", "codex", "acp", "command", "scripted")
@@ -57,15 +57,9 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
 
 
-@click.group(name="loop", cls=Group)
+@click.group(name="loop", cls=Group, examples=['ralph loop start "make the tests pass"', "ralph loop status --watch"])
 def cli() -> None:
-    """Run an agent again and again, each time with fresh context and the right memory, until its goal is met.
-
-    \b
-    Examples:
-      ralph loop start "make the tests pass"
-      ralph loop status --watch
-    """
+    """Run an agent again and again, each time with fresh context and the right memory, until its goal is met."""
 
 
 # --- running ---------------------------------------------------------------------------------------
@@ -86,7 +80,13 @@ def _run_options(function: Fn) -> Fn:
     return function
 
 
-@cli.command("start")
+@cli.command(
+    "start",
+    examples=[
+        'ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --max-iterations 5',
+        "ralph loop start --feature f-1a2b3c --detach",
+    ],
+)
 @click.argument("goal", required=False, default=None)
 @click.option("--task", default=None, metavar="ID", help="Work on this task.")
 @click.option("--feature", default=None, metavar="ID", help="Work on the ready tasks of this feature.")
@@ -100,12 +100,6 @@ def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
 
     The exit code is the reason for the end: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no
     progress, 16 thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md has them all).
-
-    \b
-    Examples:
-      ralph loop start "make the tests pass"
-      ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --max-iterations 5
-      ralph loop start --feature f-1a2b3c --detach
     """
     from ralph.app import loop as verbs
 
@@ -116,48 +110,33 @@ def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
     if detach:
         _detach(call, request)
         return 0
-    terminal = LoopTerminal(call.root, run_id or runs.mint(call.root), call.config.privacy.patterns, quiet=bool(run_id))
+    terminal = LoopTerminal(call.root, run_id or runs.mint(call.root), call.patterns, quiet=bool(run_id))
     with terminal.listening():
-        run = verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run)
-    return exit_code(run)
+        return exit_code(verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run))
 
 
-@cli.command("resume")
+@cli.command("resume", examples=['ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"'])
 @_run_id
 @click.option("--feedback", default="", metavar="TEXT", help="Something that the agent should know.")
 @_run_options
 @pass_call
 def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
-    """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest.
-
-    Iterations, ids and what was learned are kept; a limit that ended it is counted anew.
-
-    \b
-    Examples:
-      ralph loop resume
-      ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"
-    """
+    """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest."""
     from ralph.app import loop as verbs
 
     request = _request(options)
-    terminal = LoopTerminal(call.root, runs.current(call.root, run_id).id, call.config.privacy.patterns)
+    terminal = LoopTerminal(call.root, runs.current(call.root, run_id).id, call.patterns)
     with terminal.listening():
         run = verbs.resume(call.root, call.config, terminal.run, terminal.printer(), request=request, feedback=feedback)
     return exit_code(run)
 
 
-@cli.command("stop")
+@cli.command("stop", examples=["ralph loop stop", "ralph loop stop run-1a2b3c4d --now"])
 @_run_id
 @click.option("--now", is_flag=True, help="End the agent at once, not after its iteration.")
 @pass_call
 def stop(call: Invocation, run_id: str, now: bool) -> None:
-    """Ask a run to stop after its iteration, or at once.
-
-    \b
-    Examples:
-      ralph loop stop
-      ralph loop stop run-1a2b3c4d --now
-    """
+    """Ask a run to stop after its iteration, or at once."""
     _mark_dead_runs(call)
     running = [run.id for run in runs.running(call.root)]
     if not run_id and len(running) > 1:
@@ -230,29 +209,19 @@ def _arguments(request: "LoopRequest") -> list[str]:
 # --- showing runs ----------------------------------------------------------------------------------
 
 
-@cli.command("status")
+@cli.command("status", examples=["ralph loop status", "ralph loop status --watch"])
 @_run_id
 @click.option("--watch", is_flag=True, help="Show it again whenever it changes, until the run ends.")
 @format_option("table", "json")
 @pass_call
 def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
-    """Show the state of a run; without RUN, the one that runs, else the newest.
-
-    \b
-    Examples:
-      ralph loop status
-      ralph loop status --watch
-    """
+    """Show the state of a run; without RUN, the one that runs, else the newest."""
     _mark_dead_runs(call)
-    try:
-        run = runs.current(call.root, run_id)
-    except NothingYet:
-        _print_run(call.root, None, form)
-        return
+    run = _find_run(call.root, run_id, form)
     printed: Run | None = None
-    while True:
+    while run is not None:
         if run != printed:
-            _print_run(call.root, run, form)
+            print_json(_run_json(call.root, run)) if form == "json" else click.echo(_describe_run(call.root, run))
             printed = run
         if not watch or not runs.lives(call.root, run):
             return
@@ -260,61 +229,49 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
         run = runs.read(call.root, run.id)
 
 
-@cli.command("list")
+def _find_run(root: Path, run_id: str, form: str) -> Run | None:
+    """Return the run that is meant; where there is none at all, print that."""
+    try:
+        return runs.current(root, run_id)
+    except NothingYet:
+        click.echo("null" if form == "json" else "No run yet.")
+        return None
+
+
+@cli.command("list", examples=["ralph loop list --format json"])
 @limit_option(20)
 @format_option("table", "json")
 @pass_call
 def list_(call: Invocation, limit: int, form: str) -> None:
-    """List the runs, newest first.
+    """List the runs, newest first."""
 
-    \b
-    Examples:
-      ralph loop list
-      ralph loop list --format json
-    """
+    def row(run: Run) -> Sequence[object]:
+        begin, why = run.started_at[:16].replace("T", " "), run.reason or run.step
+        return run.id, begin, run.status.value, why, run.iterations, run.agent, run.goal
+
     _mark_dead_runs(call)
     newest, total = runs.newest(call.root, limit)
-    columns = {
-        "run": lambda run: run.id,
-        "start": lambda run: run.started_at[:16].replace("T", " "),
-        "status": lambda run: run.status.value,
-        "why": lambda run: run.reason or run.step,
-        "iterations": lambda run: run.iterations,
-        "agent": lambda run: run.agent,
-        "goal": lambda run: run.goal,
-    }
-    print_rows(newest, form, lambda run: _run_json(call.root, run), columns, "No runs.")
+    headings = "run,start,status,why,iterations,agent,goal"
+    print_rows(newest, form, lambda run: _run_json(call.root, run), headings, row, "No runs.")
     if form != "json":
         print_more(total, len(newest))
 
 
-@cli.command("show")
+@cli.command("show", examples=["ralph loop show", "ralph loop show run-1a2b3c4d --iteration 3"])
 @_run_id
 @click.option("--iteration", "-i", type=click.IntRange(min=1), help="Print the prompt of this iteration.")
 @format_option("table", "json")
 @pass_call
 def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> None:
-    """Show a run with its journal, or the exact prompt of one iteration.
-
-    \b
-    Examples:
-      ralph loop show
-      ralph loop show run-1a2b3c4d --iteration 3
-    """
+    """Show a run with its journal, or the exact prompt of one iteration."""
     root = call.root
-    try:
-        run = runs.current(root, run_id)
-    except NothingYet:
-        if iteration is not None:
-            raise
-        _print_run(call.root, None, form)
+    run = _find_run(root, run_id, form) if iteration is None else runs.current(root, run_id)
+    if run is None:
         return
     if iteration is not None:
         text = runs.snapshot(root, run.id, iteration)
-        if form == "json":
-            print_json({"run": run.id, "iteration": iteration, "prompt": text})
-        else:
-            print_raw(text)
+        shape = {"run": run.id, "iteration": iteration, "prompt": text}
+        print_json(shape) if form == "json" else print_raw(text)
     elif form == "json":
         entries = [journal_json(entry) for entry in runs.iterations(root, run.id)]
         prompts = [snapshot.iteration for snapshot in runs.snapshots(root, run.id)]
@@ -323,18 +280,12 @@ def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> Non
         click.echo(_describe_run(root, run, everything=True))
 
 
-@cli.command("logs")
+@cli.command("logs", examples=["ralph loop logs -f run-1a2b3c4d"])
 @_run_id
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
 @pass_call
 def logs(call: Invocation, run_id: str, follow: bool) -> None:
-    """Print what a run has printed.
-
-    \b
-    Examples:
-      ralph loop logs
-      ralph loop logs -f run-1a2b3c4d
-    """
+    """Print what a run has printed."""
     run = runs.current(call.root, run_id)
     printed = 0
     while True:
@@ -353,15 +304,7 @@ def _mark_dead_runs(call: Invocation) -> None:
         return  # the usual case, which needs no config
     from ralph.app import loop
 
-    for dead in runs.recover(call.root, call.config.privacy.patterns):
-        say(loop.describe_dead_run(dead))
-
-
-def _print_run(root: Path, run: Run | None, form: str) -> None:
-    if form == "json":
-        print_json(_run_json(root, run) if run is not None else None)
-    else:
-        click.echo(_describe_run(root, run) if run is not None else "No run yet.")
+    say(*map(loop.describe_dead_run, runs.recover(call.root, call.patterns)))
 
 
 def _run_json(root: Path, run: Run) -> dict[str, object]:
@@ -400,7 +343,14 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
 # --- the journal -----------------------------------------------------------------------------------
 
 
-@cli.command("journal")
+@cli.command(
+    "journal",
+    examples=[
+        "ralph loop journal run-1a2b3c4d 3",
+        "ralph loop journal --outcome failed --since 7d",
+        'ralph loop journal --search "connection refused"',
+    ],
+)
 @click.argument("name", metavar="[RUN|ID]", required=False, default="")
 @click.argument("iteration", required=False, type=click.IntRange(min=0))
 @click.option("--search", "words", default="", metavar="WORDS", help="Only entries with these words, best first.")
@@ -417,85 +367,70 @@ def journal_(
 ) -> None:
     """Show how each iteration ended and what the agent noted, newest first.
 
-    With a RUN its iterations are shown in full, with RUN and ITERATION or an entry's id one of them; JSON is an
-    object then. The first characters of a run's id are enough when they are unique. Inside a task (RALPH_TASK, or
-    its worktree) entries of other unfinished tasks are left out.
-
-    \b
-    Examples:
-      ralph loop journal
-      ralph loop journal run-1a2b3c4d 3
-      ralph loop journal --outcome failed --since 7d
-      ralph loop journal --search "connection refused"
+    With a RUN its iterations are shown in full, with RUN and ITERATION or an entry's id one of them.
     """
     from ralph.app import journal
     from ralph.app.asking import when
 
-    task, since, within = options["task"], when(options["since"]), options["within"]
+    root, task, since, within = call.root, options["task"], when(options["since"]), options["within"]
     outcome = Outcome(options["outcome"]) if options["outcome"] else None
     is_entry = journal.is_entry_id(name)
     if is_entry and iteration is not None:
         raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
     which = journal.JournalFilter(name, task, outcome, since, within)
+    is_listing = bool(words or not name or task or outcome or since)
+    is_single = not is_listing and (is_entry or iteration is not None)
+    scores: list[dict[str, Any]] = []
+    entries: Sequence[JournalEntry]
+    note, total = "", 0
     if words:
-        _search_journal(call.root, read_words((words,)), which, limit, options["explain"], form)
-        return
-    if not name or task or outcome or since:
-        entries, total = journal.list_(call.root, which, limit=limit)
-        _print_entries(entries, form, "No journal entries.")
-        print_more(total, len(entries))
-        say(journal.left_out(call.root, which))
-        return
-    if is_entry or iteration is not None:
-        entries = (journal.find(call.root, name, iteration, within=within),)
+        text = read_words((words,))
+        matches, total = journal.search(root, text, which, limit=limit)
+        entries = [match.entry for match in matches]
+        scores = [{"score": match.score, "why": list(match.why)} for match in matches]
+        note = journal.left_out(root, which, text, limit=limit)
+    elif is_listing:
+        entries, total = journal.list_(root, which, limit=limit)
+        note = journal.left_out(root, which)
+    elif is_single:
+        entries = [journal.find(root, name, iteration, within=within)]
     else:
-        entries = journal.show(call.root, name, within=within)
-        say(journal.left_out(call.root, journal.JournalFilter(entries[0].run, within=within)))
+        entries = journal.show(root, name, within=within)
+        note = journal.left_out(root, journal.JournalFilter(entries[0].run, within=within))
     if form == "json":
-        shapes = [journal_json(entry) for entry in entries]
-        print_json(shapes[0] if is_entry or iteration is not None else shapes)
+        shapes = [
+            {**journal_json(each), **score} for each, score in zip(entries, scores or [{}] * len(entries), strict=True)
+        ]
+        print_json(shapes[0] if is_single else shapes)
     else:
-        _print_entries(entries, "markdown", "")
-
-
-def _search_journal(root: Path, words: str, which: "JournalFilter", limit: int, explain: bool, form: str) -> None:
-    from ralph.app import journal
-
-    matches, total = journal.search(root, words, which, limit=limit)
-    if form == "json":
-        print_json([{**journal_json(each.entry), "score": each.score, "why": list(each.why)} for each in matches])
-    else:
-        _print_entries([match.entry for match in matches], form, "Nothing found.")
-        for match in matches if explain else ():
-            say(f"{journal_json(match.entry)['id']}: {visible('; '.join(match.why))}")
-    print_more(total, len(matches))
-    say(journal.left_out(root, which, words, limit=limit))
+        _print_entries(
+            entries, form if is_listing else "markdown", "Nothing found." if words else "No journal entries."
+        )
+        for entry, score in zip(entries, scores, strict=True) if words and options["explain"] else ():
+            say(f"{journal_json(entry)['id']}: {visible('; '.join(score['why']))}")
+    print_more(total, len(entries))
+    say(note)
 
 
 def _print_entries(entries: Sequence[JournalEntry], form: str, nothing: str) -> None:
+    def row(entry: JournalEntry) -> Sequence[object]:
+        at, length = entry.created_at[:16].replace("T", " ") or "-", f"{entry.duration:.1f} s"
+        about = entry.run, entry.iteration, at, entry.outcome.value, entry.task or "-"
+        return *about, length, entry.notes or entry.title
+
     if form == "markdown":
         from ralph.context.brief import journal_block
 
         print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
-        if not entries:
-            say(nothing)
-        return
-    columns = {
-        "run": lambda entry: entry.run,
-        "iteration": lambda entry: entry.iteration,
-        "when": lambda entry: entry.created_at[:16].replace("T", " ") or "-",
-        "outcome": lambda entry: entry.outcome.value,
-        "task": lambda entry: entry.task or "-",
-        "length": lambda entry: f"{entry.duration:.1f} s",
-        "notes": lambda entry: entry.notes or entry.title,
-    }
-    print_rows(entries, form, journal_json, columns, nothing)
+        say("" if entries else nothing)
+    else:
+        print_rows(entries, form, journal_json, "run,iteration,when,outcome,task,length,notes", row, nothing)
 
 
 # --- agents ----------------------------------------------------------------------------------------
 
 
-@cli.command("agents")
+@cli.command("agents", examples=["ralph loop agents", "ralph loop agents claude --check"])
 @click.argument("name", type=click.Choice((_ANY_AGENT, *AGENTS)), default=_ANY_AGENT)
 @click.option("--check", "ask", is_flag=True, help="Ask the agent for one word; costs what such a question costs.")
 @click.option("--command", default="", metavar="LINE", help="With --check: the program and its arguments.")
@@ -506,25 +441,20 @@ def _print_entries(entries: Sequence[JournalEntry], form: str, nothing: str) -> 
 @format_option("table", "json")
 @pass_call
 def agents_(call: Invocation, name: str, ask: bool, model: str, timeout: float, form: str, **options: Any) -> int:
-    """List the agents that the loop can use; with --check, ask one for a word (exit 1 when it does not answer).
-
-    \b
-    Examples:
-      ralph loop agents
-      ralph loop agents claude --check
-      ralph loop agents acp --check --command 'gemini --acp' --timeout 30
-    """
+    """List the agents that the loop can use; with --check, ask one for a word (exit 1 when it does not answer)."""
     from ralph.app import agents
 
+    def row(agent: "AgentInfo") -> Sequence[object]:
+        where = f"{agent.path} ({agent.note})" if agent.note else agent.path
+        return agent.name, "yes" if agent.installed else "no", agent.version or "-", where
+
+    def to_json(agent: "AgentInfo") -> dict[str, object]:
+        about = {"version": agent.version, "path": agent.path, "note": agent.note}
+        return {"name": agent.name, "usable": agent.installed, **about}
+
     if not ask:
-        columns = {
-            "agent": lambda agent: agent.name,
-            "usable": lambda agent: "yes" if agent.installed else "no",
-            "version": lambda agent: agent.version or "-",
-            "where": lambda agent: f"{agent.path} ({agent.note})" if agent.note else agent.path,
-        }
         listed = [agent for agent in agents.list_agents(call.root) if name in (_ANY_AGENT, agent.name)]
-        print_rows(listed, form, _agent_json, columns, "")
+        print_rows(listed, form, to_json, "agent,usable,version,where", row, "")
         return 0
     check = agents.check_agent(agents.create_agent(name, **options), call.root, model=model, timeout=timeout)
     reply = check.reply
@@ -532,52 +462,41 @@ def agents_(call: Invocation, name: str, ask: bool, model: str, timeout: float, 
         about = {"name": check.name, "ok": check.ok, "problem": check.problem, "hint": check.hint}
         answer = {"answer": reply.text.strip(), "model": reply.model, "cost_usd": reply.cost, "stop": str(reply.stop)}
         print_json({**about, **answer})
-        return 0 if check.ok else 1
-    if not check.ok:
+    elif not check.ok:
         raise RalphError(f"the agent {check.name!r} did not answer: {one_line(check.problem)}", hint=check.hint)
-    say(f"the agent {check.name!r} answers" + (f", as {one_line(reply.model)}" if reply.model else ""))
-    click.echo(one_line(reply.text))
-    return 0
-
-
-def _agent_json(agent: "AgentInfo") -> dict[str, object]:
-    about = {"version": agent.version, "path": agent.path, "note": agent.note}
-    return {"name": agent.name, "usable": agent.installed, **about}
+    else:
+        say(f"the agent {check.name!r} answers" + (f", as {one_line(reply.model)}" if reply.model else ""))
+        click.echo(one_line(reply.text))
+    return 0 if check.ok else 1
 
 
 # --- /ralph in Claude Code -------------------------------------------------------------------------
 
 
-@cli.command("config", hidden=True)
+@cli.command("config", hidden=True, examples=["ralph loop config max_iterations 20"])
 @click.argument("key", required=False, default="")
 @click.argument("value", required=False, default="")
 @format_option("table", "json")
 @pass_call
 def config(call: Invocation, key: str, value: str, form: str) -> None:
-    """Show the loop's settings, or change one in ralph.yml.
-
-    \b
-    Examples:
-      ralph loop config
-      ralph loop config max_iterations 20
-    """
+    """Show the loop's settings, or change one in ralph.yml."""
     from ralph.app import config as settings
     from ralph.config import load
 
     loaded = load(call.root, env=os.environ).json_values
     values = {name: value for name, value in loaded.items() if name.startswith(("ralph.", "execution."))}
+    texts = {name: json.dumps(each, ensure_ascii=False).strip('"') for name, each in values.items()}
     if not key:
-        rows = [[name, json.dumps(each, ensure_ascii=False).strip('"')] for name, each in values.items()]
-        print_json(values) if form == "json" else click.echo(table(["key", "value"], rows))
+        print_json(values) if form == "json" else print_table("key,value", list(texts.items()))
         return
     name = next((name for name in values if key in (name, name.partition(".")[2])), "")
     if not name:
         raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(values)}")
-    if not value:
-        click.echo(json.dumps(values[name], ensure_ascii=False).strip('"'))
-        return
-    change = settings.set_(call.root, name, value, env=os.environ)
-    click.echo(f"{name} = {json.dumps(change.value, ensure_ascii=False)} in {change.path}")
+    if value:
+        change = settings.set_(call.root, name, value, env=os.environ)
+        click.echo(f"{name} = {json.dumps(change.value, ensure_ascii=False)} in {change.path}")
+    else:
+        click.echo(texts[name])
 
 
 @cli.command("slash", hidden=True)
@@ -585,7 +504,7 @@ def config(call: Invocation, key: str, value: str, form: str) -> None:
 @click.pass_context
 def slash(ctx: click.Context, text: str) -> None:
     """Do what `/ralph` in Claude Code asks: start a detached loop, stop it, show it, or change a setting."""
-    verb, _, rest = text_argument(text, None).strip().partition(" ")
+    verb, _, rest = read_text(text).strip().partition(" ")
     words = rest.split()
     if verb == "start" and words:
         ctx.invoke(start, goal=rest.strip(), agent="claude", detach=True)

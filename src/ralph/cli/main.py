@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from ralph import __version__
-from ralph.cli.context import Invocation
+from ralph.cli.options import Invocation
 from ralph.errors import RalphError, UsageError
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -23,22 +23,22 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "install": ("project:install", "Add Ralph to Claude Code, Codex or Gemini"),
         "uninstall": ("project:uninstall", "Remove Ralph from an agent; memories stay"),
         "demo": ("demo:cli", "Show Ralph's main job on a sample project"),
-        "status": ("status:cli", "Show what is remembered here and whether it works"),
-        "doctor": ("doctor:cli", "Find problems and repair them"),
+        "status": ("status:status", "Show what is remembered here and whether it works"),
+        "doctor": ("status:doctor", "Find problems and repair them"),
         "web": ("servers:web", "Open the Memory Explorer in a browser"),
-        "config": ("config:cli", "Show and change settings"),
+        "config": ("project:config", "Show and change settings"),
     },
     "Memory": {
         "memory": ("memory:cli", "Add, list, edit and search memories"),
-        "search": ("search:cli", "Search memories, sessions, the journal and tasks"),
-        "context": ("injection:context", "Show what an agent is given with a prompt"),
-        "forget": ("forget:cli", "Delete records for good, everywhere"),
+        "search": ("search:search", "Search memories, sessions, the journal and tasks"),
+        "context": ("search:context", "Show what an agent is given with a prompt"),
+        "forget": ("index:forget", "Delete records for good, everywhere"),
         "review": ("review:cli", "Decide about proposed memories and stale citations"),
     },
     "Work": {
         "loop": ("loop:cli", "Run an agent until its goal is met"),
         "task": ("task:cli", "Plan what is to be done, and in which order"),
-        "feature": ("feature:cli", "Group tasks, with a spec and a plan"),
+        "feature": ("task:feature", "Group tasks, with a spec and a plan"),
     },
     "Look back": {
         "session": ("session:cli", "Show, continue and export recorded sessions"),
@@ -49,7 +49,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "trust": ("project:trust", "Approve commands that a project's config names"),
         "index": ("index:cli", "Update, rebuild, verify or prune the search index"),
         "mcp": ("servers:mcp", "Serve the memory over MCP; check MCP servers"),
-        "skill": ("injection:skill", "Print the text that teaches an agent its memory"),
+        "skill": ("search:skill", "Print the text that teaches an agent its memory"),
         "scratchpad": ("project:scratchpad", "Keep notes for the next iteration"),
     },
 }
@@ -190,84 +190,60 @@ def run(arguments: Sequence[str]) -> int:
     output = sys.stdout
     try:
         code = cli.main(args=list(arguments), prog_name="ralph", standalone_mode=False)
-    except RalphError as error:
-        click.echo(click.style("error: ", fg="red") + str(error), err=True, color=color())
-        return error.exit_code
-    except click.ClickException as error:
-        return _wrong_usage(error)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return 0
     except SystemExit as end:  # click's answer to a broken pipe: it wraps the stream and exits with 1
         if sys.stdout is output:
             return end.code if isinstance(end.code, int) else 1
-        _drop_output()
+        drop_output()
         return 0
-    except OSError as error:
-        return _system(error)
-    except ModuleNotFoundError as error:
-        return _missing_package(error)
     except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
-        return _bug(error)
+        return _print_error(error)
     return code if isinstance(code, int) else 0
 
 
-def _wrong_usage(error: click.ClickException) -> int:
-    """Print what click refused in the style of all errors; a group without a command prints its help."""
-    if type(error).__name__ == "NoArgsIsHelpError":  # a class that click 8.1 does not have
+def _print_error(error: Exception) -> int:
+    """Print what is wrong and what to do about it, and return the exit code."""
+    if type(error).__name__ == "NoArgsIsHelpError" and isinstance(error, click.ClickException):  # not in click 8.1
         click.echo(error.format_message(), err=True)
         return error.exit_code
-    message = error.format_message().rstrip(".")
-    click.echo(click.style("error: ", fg="red") + message[:1].lower() + message[1:], err=True, color=color())
-    ctx = error.ctx if isinstance(error, click.UsageError) else None
-    if ctx is not None:
-        click.echo(f"  `{ctx.command_path} --help` shows how it is used", err=True)
-    return error.exit_code
-
-
-def _system(error: OSError) -> int:
-    """Put into words what the system said no to; files have names, what has none is the output."""
-    if os.environ.get("RALPH_DEBUG"):
+    is_expected = isinstance(error, RalphError | click.ClickException)
+    if os.environ.get("RALPH_DEBUG") and not is_expected:
         import traceback
 
         traceback.print_exception(error)
-    said = error.strerror or str(error)
-    if error.filename is None and error.errno in _CANNOT_PRINT and sys.stdout is not None:
-        _drop_output()
-        click.echo(f"error: the output could not be printed: {said}", err=True)
-        click.echo("  what the command changed is changed; only what it had to say is lost", err=True)
-        return 1
-    click.echo(f"error: {error.filename or 'input or output failed'}: {said}", err=True)
-    click.echo("  run again with RALPH_DEBUG=1 to see where", err=True)
-    return 1
+    code, hint = 1, "run again with RALPH_DEBUG=1 to see where"
+    if isinstance(error, RalphError):
+        message, hint, code = str(error), "", error.exit_code
+    elif isinstance(error, click.ClickException):
+        message, code = error.format_message().rstrip("."), error.exit_code
+        message = message[:1].lower() + message[1:]
+        ctx = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f"`{ctx.command_path} --help` shows how it is used" if ctx is not None else ""
+    elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        message, code = f"this needs the extra '{extra}', which is not installed", UsageError.exit_code
+        hint = f"uv tool install 'ralph-memory[{extra}]'   (or: pipx install 'ralph-memory[{extra}]')"
+    elif isinstance(error, OSError):
+        why = error.strerror or str(error)
+        message = f"{error.filename or 'input or output failed'}: {why}"
+        if error.filename is None and error.errno in _CANNOT_PRINT and sys.stdout is not None:
+            drop_output()
+            message = f"the output could not be printed: {why}"
+            hint = "what the command changed is changed; only what it had to say is lost"
+    else:
+        message = f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}"
+        hint += ", and please report it"
+    click.echo(click.style("error: ", fg="red") + message + (f"\n  {hint}" if hint else ""), err=True, color=color())
+    return code
 
 
-def _missing_package(error: ModuleNotFoundError) -> int:
-    """Name the extra that a missing package comes with."""
-    extra = EXTRAS.get((error.name or "").partition(".")[0])
-    if extra is None:
-        return _bug(error)
-    click.echo(f"error: this needs the extra '{extra}', which is not installed", err=True)
-    click.echo(f"  uv tool install 'ralph-memory[{extra}]'   (or: pipx install 'ralph-memory[{extra}]')", err=True)
-    return UsageError.exit_code
-
-
-def _drop_output() -> None:
+def drop_output() -> None:
     """Let what is still to be printed go nowhere, so that the end of the process does not stumble over it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _bug(error: Exception) -> int:
-    if os.environ.get("RALPH_DEBUG"):
-        import traceback
-
-        traceback.print_exception(error)
-    click.echo(f"error: this is a bug in ralph {__version__}: {type(error).__name__}: {error}", err=True)
-    click.echo("  run again with RALPH_DEBUG=1 to see where, and please report it", err=True)
-    return 1
 
 
 def color() -> bool | None:

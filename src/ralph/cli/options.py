@@ -1,22 +1,31 @@
-"""Options and arguments that several commands share."""
+"""The base of every command: its project and settings, examples in its help, and options that several share."""
 
+import contextlib
+import inspect
+import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ralph.cli.context import Invocation
+from ralph import paths
+from ralph.cli.output import one_line, say, warn
 from ralph.errors import RalphError, Unreadable, UsageError
 from ralph.model.record import MemoryKind
 
 if TYPE_CHECKING:
+    from ralph.settings import Config
+
     ParamType = click.ParamType[object]
 else:  # older click has no type argument here
     ParamType = click.ParamType
 
+T = TypeVar("T")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 _TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
 """A text that begins with a dash: an option is one word, or has `=` before its value, and is no number."""
@@ -39,39 +48,102 @@ _SYNONYMS = {
 """Commands of groups, and other words that people try for them."""
 
 
-class Kinds(ParamType):
-    """One or several types, separated by commas, in any case."""
+@dataclass(frozen=True)
+class Invocation:
+    """One call of `ralph`: its project and its settings."""
 
-    name = "type"
+    explicit_root: Path | None = None
 
-    def __init__(self, *, several: bool = True) -> None:
-        self.several = several
+    @cached_property
+    def root(self) -> Path:
+        """The project's folder; state of earlier versions is moved out of its work tree first."""
+        root = paths.project_root(Path.cwd(), self.explicit_root, os.environ)
+        if paths.has_old_state(root):
+            from ralph.app.project import move_old_state
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """Return the kinds; an unknown one is answered with the valid ones."""
-        if not isinstance(value, str):
-            return value
-        from ralph.app.memory import kinds_named
+            with contextlib.suppress(OSError):
+                say(*move_old_state(root))
+        return root
 
-        words = [word for word in value.split(",") if word.strip()] if self.several else [value]
-        try:
-            kinds = kinds_named(words)
-        except RalphError as error:
-            self.fail(f"{error.message}; {error.hint}", param, ctx)
-        return kinds if self.several else kinds[0]
+    @cached_property
+    def config(self) -> "Config":
+        """The effective config; its warnings are printed once."""
+        from ralph.config import load
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return the valid names, for the help text."""
-        return "|".join(kind.value for kind in MemoryKind)
+        loaded = load(self.root, env=os.environ)
+        warn(*loaded.warnings)
+        return loaded.config
+
+    @property
+    def patterns(self) -> Sequence[str]:
+        """The user's own patterns for secrets."""
+        return self.config.privacy.patterns
+
+    def show_path(self, path: Path) -> str:
+        """Return a path for people: below the project, relative to it."""
+        return one_line(paths.shown(path, self.root))
+
+    def asking(self, task: str, all_tasks: bool) -> str:
+        """Return the task whose records are visible: the given one, RALPH_TASK, or the worktree's; "" for all."""
+        exclude({"--task": task, "--all-tasks": all_tasks})
+        if task or all_tasks:
+            return task
+        from ralph.app import visibility
+
+        return visibility.current_task(self.root, os.environ)
+
+    def note_commit(self) -> None:
+        """After a command in a worktree: note its commit, by which a rewritten branch is found."""
+        if "root" not in self.__dict__ or not paths.worktree_name(self.root):
+            return
+        from ralph.app import worktree
+
+        with contextlib.suppress(RalphError, OSError):  # the command itself has succeeded
+            worktree.note_current_commit(self.root)
+
+
+def pass_call(function: Callable[..., T]) -> Callable[..., T]:
+    """Pass the invocation as the first argument, and `--task` and `--all-tasks` as one value, `within`."""
+
+    def command(*args: Any, **options: Any) -> T:
+        ctx = click.get_current_context()
+        call = ctx.find_object(Invocation) or Invocation()
+        if "all_tasks" in options:
+            task, all_tasks = options.get("within", ""), options.pop("all_tasks")
+            options["within"] = call.asking(task, all_tasks) if not ctx.invoked_subcommand else ""
+        return function(call, *args, **options)
+
+    return update_wrapper(command, function)
+
+
+def exclude(options: dict[str, object]) -> None:
+    """Refuse a call with more than one of these options."""
+    given = [name for name, value in options.items() if value]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other", hint="give one of them")
+
+
+def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
+    """Add the examples to the help text, and -h and --root to the options."""
+
+    def set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+        if value is not None:
+            ctx.obj = Invocation(explicit_root=value)
+
+    about = "The project's folder (default: found upward from here)."
+    path = click.Path(path_type=Path)
+    root = click.Option(["--root"], type=path, expose_value=False, callback=set_root, help=about)
+    text = inspect.cleandoc(settings.get("help") or "")
+    text += "\n\n\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples) if examples else ""
+    names = {"help_option_names": ["-h", "--help"]}
+    return {"context_settings": names, **settings, "help": text, "params": [*(settings.get("params") or ()), root]}
 
 
 class Command(click.Command):
     """A command that takes --root anywhere, and a text that begins with a dash as a text."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
-        super().__init__(*args, **kwargs)
-        self.params.append(_root_option())
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*args, **_common_settings(examples, settings))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, but `- text`, `--no-verify is banned` and `-5` are no options."""
@@ -99,10 +171,8 @@ class Group(click.Group):
 
     command_class = Command
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
-        super().__init__(*args, **kwargs)
-        self.params.append(_root_option())
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*args, **_common_settings(examples, settings))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -120,16 +190,6 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _root_option() -> click.Option:
-    def set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
-        if value is not None:
-            ctx.obj = Invocation(explicit_root=value)
-
-    about = "The project's folder (default: found upward from here)."
-    path = click.Path(path_type=Path)
-    return click.Option(["--root"], type=path, expose_value=False, callback=set_root, help=about)
-
-
 # --- options that several commands share -----------------------------------------------------------
 
 allow_secret_option = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
@@ -140,6 +200,32 @@ since_option = click.option(
 file_option = click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
 yes_option = click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
+id_argument = click.argument("name", metavar="ID")
+
+
+class Kinds(ParamType):
+    """One or several types of memories, separated by commas, in any case."""
+
+    name = "type"
+
+    def __init__(self, *, several: bool = True) -> None:
+        self.several = several
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """Return the kinds; an unknown one is answered with the valid ones."""
+        if not isinstance(value, str):
+            return value
+        from ralph.app.memory import kinds_named
+
+        try:
+            kinds = kinds_named(split_commas([value]) if self.several else [value])
+        except RalphError as error:
+            self.fail(f"{error.message}; {error.hint}", param, ctx)
+        return kinds if self.several else kinds[0]
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the valid names, for the help text."""
+        return "|".join(kind.value for kind in MemoryKind)
 
 
 def kinds_option(what: str) -> Callable[[Fn], Fn]:
@@ -149,6 +235,11 @@ def kinds_option(what: str) -> Callable[[Fn], Fn]:
         return tuple(dict.fromkeys(kind for kinds in value for kind in kinds))
 
     return click.option("-t", "--type", "kinds", type=Kinds(), multiple=True, callback=join, help=what)
+
+
+def kind_option(what: str, **settings: Any) -> Callable[[Fn], Fn]:
+    """`--type` with exactly one type."""
+    return click.option("-t", "--type", "kind", type=Kinds(several=False), help=what, **settings)
 
 
 def tags_option(what: str) -> Callable[[Fn], Fn]:
@@ -201,26 +292,24 @@ def split_commas(words: Iterable[str]) -> tuple[str, ...]:
 
 def read_words(words: tuple[str, ...]) -> str:
     """Join the words of a question; `-` alone reads them from standard input."""
-    return text_argument("-", None).strip() if words == ("-",) else " ".join(words)
+    return read_text("-").strip() if words == ("-",) else " ".join(words)
 
 
-def text_argument(text: str | None, file: Path | None) -> str:
+def read_text(text: str | None, file: Path | None = None) -> str:
     """Return the text of an argument, of standard input with `-`, or of a file."""
-    if file is not None and text is not None:
-        raise UsageError("both a text and --file were given", hint="give one of them")
+    exclude({"a text": text is not None, "--file": file is not None})
     if file is None and text is None:
         raise UsageError("no text was given", hint='put it in quotes, or use "-" for standard input, or --file PATH')
-    if file is None and text != "-":
-        return text or ""
-    source = str(file) if file is not None else "standard input"
-    hint = "name a readable text file" if file is not None else "give the text as an argument, or with --file PATH"
-    if file is None and sys.stdin is None:
-        raise Unreadable("standard input is closed", hint=hint)
+    if text is not None and text != "-":
+        return text
+    source = f"{file}:" if file is not None else "standard input"
     try:
+        if file is None and sys.stdin is None:
+            raise OSError(0, "it is closed")
         raw = file.read_bytes() if file is not None else sys.stdin.buffer.read()
         return raw.decode("utf-8-sig")
     except OSError as error:
-        separator = ":" if file is not None else ""
-        raise Unreadable(f"{source}{separator} cannot be read: {error.strerror}", hint=hint) from error
+        hint = "give the text as an argument, or with --file PATH"
+        raise Unreadable(f"{source} cannot be read: {error.strerror}", hint=hint) from error
     except UnicodeDecodeError as error:
-        raise Unreadable(f"{source}: is not UTF-8 text", hint="convert it to UTF-8 first") from error
+        raise Unreadable(f"{source} is not UTF-8 text", hint="convert it to UTF-8 first") from error

@@ -1,7 +1,7 @@
 """How results are printed: tables for people, JSON for programs, markdown for agents, ids for scripts.
 
-Colour only on a terminal and never with NO_COLOR (click strips it from pipes). Control characters in texts are
-printed as escapes, not sent to the terminal.
+Machine-readable output goes to stdout alone, warnings and notes to stderr. Colour only on a terminal and never with
+NO_COLOR (click strips it from pipes). Control characters in texts are printed as escapes.
 """
 
 import json
@@ -9,10 +9,10 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -27,24 +27,37 @@ _C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
 
 
-def json_text(value: object) -> str:
-    """Return JSON for a program, readable by a person."""
-    return json.dumps(value, ensure_ascii=False, indent=2).translate(_C1)
+def warn(*messages: str) -> None:
+    """Print warnings on stderr."""
+    for message in messages:
+        click.echo(click.style("warning: ", fg="yellow") + message, err=True)
+
+
+def say(*messages: str) -> None:
+    """Print notes on stderr; empty ones are left out."""
+    for message in filter(None, messages):
+        click.echo(message, err=True)
+
+
+def print_private(parts: int) -> None:
+    """Print how many private parts were left out, if any."""
+    say(f"left out {parts} private part(s)" if parts else "")
 
 
 def print_json(value: object) -> None:
     """Print JSON for a program, readable by a person."""
-    click.echo(json_text(value))
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2).translate(_C1))
 
 
 def print_rows(
     items: Sequence[T],
     form: str,
     to_json: Callable[[T], Mapping[str, object]],
-    columns: Mapping[str, Callable[[T], object]],
+    headings: str,
+    row: Callable[[T], Sequence[object]],
     nothing: str,
 ) -> None:
-    """Print a listing as a table with these columns, as JSON, or as ids alone; `nothing` stands for no rows."""
+    """Print a listing as a table with `headings`, separated by commas, as JSON, or as ids alone."""
     if form == "json":
         print_json(list(map(to_json, items)))
     elif form == "quiet":
@@ -53,7 +66,12 @@ def print_rows(
     elif not items:
         click.echo(nothing)
     else:
-        click.echo(table(list(columns), [[one_line(str(cell(item))) for cell in columns.values()] for item in items]))
+        print_table(headings, map(row, items))
+
+
+def print_table(headings: str, rows: Iterable[Sequence[object]]) -> None:
+    """Print rows below headings that are separated by commas."""
+    click.echo(table(headings.split(","), [[one_line(str(cell)) for cell in row] for row in rows]))
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
@@ -65,22 +83,18 @@ def print_fields(fields: Mapping[str, str]) -> None:
 
 def print_more(total: int, shown: int) -> None:
     """Print on stderr how many rows a limit left out, if any."""
-    if total > shown:
-        click.echo(f"{total - shown} more; --limit {total} shows every one", err=True)
+    say(f"{total - shown} more; --limit {total} shows every one" if total > shown else "")
+
+
+def print_raw(text: str) -> None:
+    """Print text for an agent or a file as it is; a terminal gets control characters as escapes."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    click.echo(visible(text) if is_terminal else text, nl=False, color=True)
 
 
 def visible(text: str) -> str:
     """Return text that cannot move the cursor or change colours."""
     return text.translate(_CONTROLS)
-
-
-def print_raw(text: str) -> None:
-    """Print text for an agent or a file as it is; a terminal gets control characters as escapes."""
-    click.echo(visible(text) if _is_terminal(sys.stdout) else text, nl=False, color=True)
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty()
 
 
 def one_line(text: str) -> str:
@@ -112,7 +126,7 @@ def cut(text: str, columns: int) -> str:
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column: int = _PREVIEW) -> str:
     """Align columns; the last one is cut to the terminal, or to 120 columns in a pipe."""
     columns = [max(width(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
-    least = min(last_column, _LEAST) if _is_terminal(sys.stdout) else last_column
+    least = min(last_column, _LEAST) if sys.stdout is not None and sys.stdout.isatty() else last_column
     room = max(least, shutil.get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
     lines = []
     for number, row in enumerate([headings, *rows]):
@@ -125,14 +139,11 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column
 def ago(day: str) -> str:
     """Return a date in words: today, yesterday, 5 days ago; older ones as they are."""
     try:
-        then = date.fromisoformat(day[:10])
+        days = (ids.now().date() - date.fromisoformat(day[:10])).days
     except ValueError:
         return day or "-"
-    days = (ids.now().date() - then).days
-    if days == 0:
-        return "today"
-    if days == 1:
-        return "yesterday"
+    if days in (0, 1):
+        return "yesterday" if days else "today"
     return f"{days} days ago" if 1 < days <= 30 else day[:10]
 
 
@@ -142,18 +153,15 @@ def bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
     if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
-    shown = False
+    clear = ""
 
     def progress(done: int, total: int) -> None:
-        nonlocal shown
+        nonlocal clear
         if total >= _FEW and (done % _FEW == 0 or done == total):
-            shown = True
-            sys.stderr.write(f"\r{what}: {done} of {total}")
-            sys.stderr.flush()
+            clear = "\r\x1b[K"
+            click.echo(f"\r{what}: {done} of {total}", err=True, nl=False)
 
     try:
         yield progress
     finally:
-        if shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        click.echo(clear, err=True, nl=False, color=True)

@@ -1,31 +1,54 @@
-"""Commands that set a project up: `init`, `capture`, `install`, `uninstall`, `trust`; and its `scratchpad`."""
+"""Commands that set a project up: `init`, `config`, `capture`, `install`, `trust` and `scratchpad`."""
 
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ralph import paths
+from ralph.app import config as settings
 from ralph.app import hook_state, project
 from ralph.app import hosts as installation
-from ralph.app import trust as trusted_values
 from ralph.app.hosts import Host, InstallScope, host_folder
-from ralph.cli.context import Invocation, pass_call, say
-from ralph.cli.options import Command, Group, dry_run_option, file_option, format_option, text_argument
-from ralph.cli.output import ago, one_line, print_json, print_raw, print_rows, visible
-from ralph.config import TrustedValue, as_json, load
-from ralph.errors import UsageError
+from ralph.cli.options import (
+    Command,
+    Fn,
+    Group,
+    Invocation,
+    dry_run_option,
+    exclude,
+    file_option,
+    format_option,
+    pass_call,
+    read_text,
+)
+from ralph.cli.output import (
+    ago,
+    cut,
+    one_line,
+    print_json,
+    print_raw,
+    print_rows,
+    print_table,
+    say,
+    table,
+    visible,
+    warn,
+)
+from ralph.config import Layer, Loaded, as_json, key_named, load, sources
+from ralph.errors import ConfigError, UsageError
 
-_HOSTS = click.Choice([host.value for host in Host], case_sensitive=False)
-_SCOPES = click.Choice([scope.value for scope in InstallScope], case_sensitive=False)
+_VALUE_COLUMNS = 60
+Planner = Callable[[Host, InstallScope], installation.InstallPlan]
 
 
-@click.command(name="init", cls=Command)
+@click.command(name="init", cls=Command, examples=["ralph init", "ralph init ../other-project"])
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 @format_option("table", "json")
 @pass_call
@@ -33,11 +56,6 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     """Create the files and folders that Ralph uses; existing files stay as they are.
 
     Without FOLDER this is the project that the current folder belongs to; FOLDER becomes a project of its own.
-
-    \b
-    Examples:
-      ralph init
-      ralph init ../other-project
     """
     if folder is not None:
         if not folder.is_dir():
@@ -60,19 +78,13 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     click.echo("Nothing to do: everything is there." if not changes else 'Ready. Try: ralph memory add "..."')
 
 
-@click.command(name="capture", cls=Command)
+@click.command(name="capture", cls=Command, examples=["ralph capture off", "ralph capture on"])
 @click.argument("state", type=click.Choice(["on", "off"]), required=False)
 @pass_call
 def capture(call: Invocation, state: str | None) -> None:
     """Turn recording and injecting on or off in this project; without an argument, show which it is.
 
     For one session alone, start your agent with RALPH_DISABLE=1 instead.
-
-    \b
-    Examples:
-      ralph capture off
-      ralph capture on
-      ralph capture
     """
     paused = hook_state.paused_since(call.root)
     since = f" since {visible(paused)}" if paused else ""
@@ -86,118 +98,192 @@ def capture(call: Invocation, state: str | None) -> None:
         click.echo(f"Capture was off already{since}. `ralph capture on` resumes it.")
 
 
+# --- settings --------------------------------------------------------------------------------------
+
+
+@click.group(name="config", cls=Group, examples=["ralph config show --origin", "ralph config get memories.budget"])
+def config() -> None:
+    """Show and change Ralph's settings (ralph.yml and the layers below and above it)."""
+
+
+@config.command("show", examples=["ralph config show --origin", "ralph config show --files"])
+@click.option("--origin", is_flag=True, help="Also print where each value comes from.")
+@click.option("--files", is_flag=True, help="Print the files that settings are read from instead; later ones win.")
+@format_option("table", "json")
+@pass_call
+def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
+    """Print every setting with its effective value."""
+    if files:
+        layers = [(source.layer.value, path) for source, path in sources(call.root, os.environ)]
+        if form == "json":
+            print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in layers])
+            return
+        rows = [[layer, "yes" if path.is_file() else "no", str(path)] for layer, path in layers]
+        click.echo(table(["layer", "there", "path"], rows, last_column=max(len(row[-1]) for row in rows)))
+        return
+    loaded = _load_config(call)
+    values, places = loaded.json_values, loaded.origins
+    if form == "json" and origin:
+        for name, value in values.items():
+            place = places[name]
+            where = {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}
+            values[name] = {"value": value, **where}
+    if form == "json":
+        print_json(values)
+        return
+    texts = {name: cut(one_line(_format_value(value)), _VALUE_COLUMNS) for name, value in values.items()}
+    if origin:
+        print_table("key,value,from", [(name, text, places[name]) for name, text in texts.items()])
+    else:
+        print_table("key,value", list(texts.items()))
+
+
+@config.command("get", examples=["ralph config get memories.filter.tags"])
+@click.argument("key")
+@pass_call
+def config_get(call: Invocation, key: str) -> None:
+    """Print the value that counts for one key; a list is printed as JSON."""
+    click.echo(_format_value(_load_config(call).json_values[key_named(key).name]))
+
+
+@config.command(
+    "set",
+    examples=[
+        "ralph config set memories.filter.types fix,decision --local",
+        """ralph config set ralph.success_criteria '[{"type": "custom", "command": "make check"}]'""",
+    ],
+)
+@click.argument("key")
+@click.argument("value")
+@click.option("--local", is_flag=True, help="Change ralph.local.yml, which is yours alone.")
+@click.option("--user", is_flag=True, help="Change your own config, for all projects.")
+@pass_call
+def config_set(call: Invocation, key: str, value: str, local: bool, user: bool) -> None:
+    """Set one key in ralph.yml, keeping comments and everything else in the file."""
+    exclude({"--local": local, "--user": user})
+    layer = Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT
+    change = settings.set_(call.root, key, value, env=os.environ, layer=layer)
+    setting = f"{key} = {_format_value(change.value)} in {change.path}"
+    click.echo(f"Set {setting}" if change.changed else f"Nothing to do: {setting} already")
+    say(change.note)
+    try:
+        loaded = load(call.root, env=os.environ)
+    except ConfigError as error:  # of another file; this value is set
+        warn(error.message)
+        return
+    place = loaded.origins[key]
+    if any(each.key == key and each.place.layer is layer and not each.trusted for each in loaded.trusted_values):
+        say("note: in a project's file this counts after `ralph trust`")
+    elif place.layer is not layer:
+        say(f"note: {place} sets {key} too and wins")
+
+
+def _load_config(call: Invocation) -> Loaded:
+    loaded = load(call.root, env=os.environ)
+    warn(*loaded.warnings)
+    return loaded
+
+
+def _format_value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 # --- coding agents ---------------------------------------------------------------------------------
 
 
-@click.command(name="install", cls=Command)
-@click.argument("hosts", metavar="[HOST]", type=_HOSTS, nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every agent whose settings folder is in your home.")
-@click.option("--scope", type=_SCOPES, default="user", show_default=True, help="For you, or for this project only.")
-@click.option("--plugin", is_flag=True, help="For the Claude Code plugin, which has its own hooks: store Ralph's path.")
+def _host_options(function: Fn) -> Fn:
+    """Add the hosts and the options that `install` and `uninstall` share."""
+    hosts = click.Choice([host.value for host in Host], case_sensitive=False)
+    scopes = click.Choice([scope.value for scope in InstallScope], case_sensitive=False)
+    about = "For the Claude Code plugin, which has its own hooks: only Ralph's path is stored."
+    for option in (
+        format_option("table", "json"),
+        dry_run_option,
+        click.option("--plugin", is_flag=True, help=about),
+        click.option("--scope", type=scopes, default="user", show_default=True, help="For you, or this project only."),
+        click.option("--all", "every", is_flag=True, help="Every agent (install: that has a settings folder)."),
+        click.argument("hosts", metavar="[HOST]", type=hosts, nargs=-1),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command(name="install", cls=Command, examples=["ralph install claude codex", "ralph install --all --dry-run"])
+@_host_options
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
-@dry_run_option
-@format_option("table", "json")
 @pass_call
-def install(
-    call: Invocation, hosts: Sequence[str], every: bool, scope: str, no_mcp: bool, form: str, **options: bool
-) -> None:
+def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: bool, **options: Any) -> None:
     """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay.
 
-    The MCP server needs the extra `mcp`; without that package it is left out with a note.
-
     Run it again after an upgrade that moved Ralph, or at any time: what is up to date is left alone.
-
-    \b
-    Examples:
-      ralph install claude
-      ralph install claude codex
-      ralph install --all --dry-run
-      ralph install gemini --scope project
     """
-    plugin, always_load = options["plugin"], options["always_load"]
+    plugin = options["plugin"]
     if always_load and (tuple(hosts) != (Host.CLAUDE.value,) or plugin or no_mcp):
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
     has_mcp = find_spec("mcp") is not None
-    results = []
-    for host in _chosen_hosts(call, hosts, every, installed_only=True):
-        target = installation.InstallTarget(
-            host, InstallScope(scope), call.root, os.environ, plugin, has_mcp and not no_mcp, always_load
-        )
+
+    def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
+        server = has_mcp and not no_mcp
+        target = installation.InstallTarget(host, scope, call.root, os.environ, plugin, server, always_load)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
-        if not has_mcp and not no_mcp:
-            note = "the MCP server is left out: it needs the extra `mcp` (uv tool install 'ralph-memory[mcp]')"
-            plan = replace(plan, notes=(*plan.notes, note))
-        results.append(_apply(target, plan, "Installed", dry_run=options["dry_run"], form=form))
-    if form == "json":
-        print_json(results[0] if len(hosts) == 1 else results)
+        note = "the MCP server is left out: it needs the extra `mcp` (uv tool install 'ralph-memory[mcp]')"
+        return plan if has_mcp or no_mcp else replace(plan, notes=(*plan.notes, note))
+
+    _change_hosts(call, hosts, "Installed", plan, options)
 
 
-@click.command(name="uninstall", cls=Command)
-@click.argument("hosts", metavar="[HOST]", type=_HOSTS, nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every agent.")
-@click.option("--scope", type=_SCOPES, default="user", show_default=True, help="As it was installed.")
-@click.option("--plugin", is_flag=True, help="Remove what `ralph install claude --plugin` wrote.")
-@dry_run_option
-@format_option("table", "json")
+@click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])
+@_host_options
 @pass_call
-def uninstall(
-    call: Invocation, hosts: Sequence[str], every: bool, scope: str, plugin: bool, dry_run: bool, form: str
+def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
+    """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay."""
+
+    def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
+        target = installation.InstallTarget(host, scope, call.root, os.environ, options["plugin"])
+        return installation.plan_uninstall(target)
+
+    _change_hosts(call, hosts, "Removed", plan, options)
+
+
+def _change_hosts(
+    call: Invocation, hosts: Sequence[str], verb: str, plan_host: Planner, options: dict[str, Any]
 ) -> None:
-    """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay.
-
-    \b
-    Examples:
-      ralph uninstall claude
-      ralph uninstall claude --scope local --dry-run
-      ralph uninstall --all
-    """
-    results = []
-    for host in _chosen_hosts(call, hosts, every, installed_only=False):
-        target = installation.InstallTarget(host, InstallScope(scope), call.root, os.environ, plugin)
-        plan = installation.plan_uninstall(target)
-        results.append(_apply(target, plan, "Removed", dry_run=dry_run, form=form))
-    if form == "json":
-        print_json(results[0] if len(hosts) == 1 else results)
-
-
-def _chosen_hosts(call: Invocation, hosts: Sequence[str], every: bool, *, installed_only: bool) -> list[Host]:
-    if bool(hosts) == every:
+    """Plan the change of each host's settings, apply it unless it is a dry run, and print it."""
+    if bool(hosts) == options["every"]:
         raise UsageError("name the agents, or give --all", hint=f"the agents are {', '.join(Host)}")
     chosen = [Host(name) for name in dict.fromkeys(hosts)]
-    if every:
+    if options["every"]:
         home = {host: host_folder(host, InstallScope.USER, call.root, os.environ) for host in Host}
-        chosen = [host for host in Host if home[host].is_dir() or not installed_only]
+        chosen = [host for host in Host if home[host].is_dir() or verb == "Removed"]
     if not chosen:
         raise UsageError("no agent was found in your home", hint=f"name one: {', '.join(Host)}")
-    return chosen
-
-
-def _apply(
-    target: installation.InstallTarget, plan: installation.InstallPlan, verb: str, *, dry_run: bool, form: str
-) -> dict[str, object]:
-    """Apply a plan unless it is a dry run, print what changed, and return that as JSON."""
-    if not dry_run:
-        installation.apply_plan(plan)
-    if form != "json":
-        name = f"{target.host} ({'plugin' if target.plugin else target.scope})"
+    scope, dry_run, form, results = InstallScope(options["scope"]), options["dry_run"], options["form"], []
+    for host in chosen:
+        plan = plan_host(host, scope)
+        if not dry_run:
+            installation.apply_plan(plan)
+        changes = [{"path": path, "what": what} for path, what in plan.changes]
+        about = {"host": host.value, "scope": scope.value, "dry_run": dry_run}
+        results.append({**about, "changes": changes, "notes": list(plan.notes)})
+        if form == "json":
+            continue
+        name = f"{host} ({'plugin' if options['plugin'] else scope})"
         if not plan.changes:
             click.echo(f"Nothing to do for {name}: everything is as it should be.")
         else:
             click.echo(f"Would change for {name}, but this is a dry run:" if dry_run else f"{verb} for {name}:")
         for path, what in plan.changes:
             click.echo(f"  {path}: {what}")
-        for note in plan.notes:
-            say(f"note: {note}")
-    changes = [{"path": path, "what": what} for path, what in plan.changes]
-    about = {"host": target.host.value, "scope": target.scope.value, "dry_run": dry_run}
-    return {**about, "changes": changes, "notes": list(plan.notes)}
+        say(*(f"note: {note}" for note in plan.notes))
+    if form == "json":
+        print_json(results[0] if len(hosts) == 1 else results)
 
 
 # --- trust: values are printed in full, with invisible characters as escapes -----------------------
 
 
-@click.command(name="trust", cls=Command)
+@click.command(name="trust", cls=Command, examples=["ralph trust", "ralph trust --list", "ralph trust --revoke"])
 @click.option("--yes", is_flag=True, help="Trust what is named, without being asked.")
 @click.option("--list", "listing", is_flag=True, help="Show everything that you trust, in all projects.")
 @click.option("--revoke", is_flag=True, help="Trust nothing of this project any more.")
@@ -208,37 +294,26 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
 
     Until then they are ignored: cloning a repository runs nothing and sends nothing. A value that changes
     needs to be trusted anew. The same goes for logs of another machine that came with a copy of the project.
-
-    \b
-    Examples:
-      ralph trust
-      ralph trust --yes
-      ralph trust --list
-      ralph trust --revoke
     """
-    if yes + listing + revoke > 1:
-        raise UsageError("--yes, --list and --revoke exclude each other", hint="give one of them")
+    exclude({"--yes": yes, "--list": listing, "--revoke": revoke})
     if listing:
         print_rows(
-            trusted_values.list_(os.environ),
+            project.trusted_values(os.environ),
             form,
             lambda value: {"root": value.root, "key": value.key, "sha256": value.digest, "trusted_at": value.at},
-            {
-                "key": lambda value: value.key,
-                "trusted": lambda value: ago(value.at),
-                "project": lambda value: _escape(value.root)[1:-1],
-            },
+            "key,trusted,project",
+            lambda value: (value.key, ago(value.at), _escape(value.root)[1:-1]),
             "You trust nothing that a project names.",
         )
-        return 0
-    if revoke:
-        count = trusted_values.revoke(call.root, os.environ)
+    elif revoke:
+        count = project.revoke_trust(call.root, os.environ)
         if form == "json":
             print_json({"revoked": count})
         else:
             click.echo(f"Revoked {count} value(s) in {call.root}" if count else "Nothing of this project was trusted.")
-        return 0
-    return _trust_project(call, yes, form)
+    else:
+        return _trust_project(call, yes, form)
+    return 0
 
 
 def _trust_project(call: Invocation, yes: bool, form: str) -> int:
@@ -246,7 +321,7 @@ def _trust_project(call: Invocation, yes: bool, form: str) -> int:
 
     values = (*load(call.root, env=os.environ).trusted_values, *servers.trust_candidates(call.root, os.environ))
     new = [value for value in values if not value.trusted]
-    logs = trusted_values.foreign_logs(call.root)
+    logs = project.foreign_logs(call.root)
     to_stderr = form == "json"
     for machine, count in logs.items():
         click.echo(f"{count} log(s) of another machine ({_escape(machine)[1:-1]})", err=to_stderr)
@@ -256,32 +331,25 @@ def _trust_project(call: Invocation, yes: bool, form: str) -> int:
             click.echo(f"{value.place}: {value.key} = {_escape(as_json(value.value))}{note}", err=to_stderr)
         if not values:
             click.echo("This project's config names no command and no address.", err=to_stderr)
-    if (new or logs) and (yes or _confirm(call)):
-        trusted_values.record(call.root, values, os.environ)
-        moved = trusted_values.accept_logs(call.root)
-        if form == "table":
-            also = f" and {moved} log(s)" if moved else ""
-            click.echo(f"Trusted {len(new)} value(s){also} in {call.root}")
-    elif new or logs:
-        click.echo("Nothing was trusted.", err=to_stderr)
-        return 1
+    if (new or logs) and not yes:
+        if sys.stdin is None or not sys.stdin.isatty():
+            hint = "look at what is named above, and run `ralph trust --yes` if it may be used"
+            raise UsageError("nobody can be asked here: standard input is no terminal", hint=hint)
+        if not click.confirm(f"Trust this in {call.root}?", default=False, err=True):
+            click.echo("Nothing was trusted.", err=to_stderr)
+            return 1
+    if new or logs:
+        project.record_trust(call.root, values, os.environ)
+        moved = project.accept_logs(call.root)
+        also = f" and {moved} log(s)" if moved else ""
+        click.echo(f"Trusted {len(new)} value(s){also} in {call.root}", err=to_stderr)
     if form == "json":
-        print_json([_value_json(value) for value in values])
+        shapes = []
+        for value in values:
+            place = {"file": value.place.where, "line": value.place.line}
+            shapes.append({"key": value.key, "value": as_json(value.value), **place, "trusted": True})
+        print_json(shapes)
     return 0
-
-
-def _value_json(value: TrustedValue) -> dict[str, object]:
-    place = {"file": value.place.where, "line": value.place.line}
-    return {"key": value.key, "value": as_json(value.value), **place, "trusted": True}
-
-
-def _confirm(call: Invocation) -> bool:
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(
-            "nobody can be asked here: standard input is no terminal",
-            hint="look at what is named above, and run `ralph trust --yes` if it may be used",
-        )
-    return click.confirm(f"Trust this in {call.root}?", default=False, err=True)
 
 
 def _escape(value: object) -> str:
@@ -292,29 +360,17 @@ def _escape(value: object) -> str:
 # --- the scratchpad --------------------------------------------------------------------------------
 
 
-@click.group(name="scratchpad", cls=Group)
+@click.group(name="scratchpad", cls=Group, examples=["ralph scratchpad show", "ralph scratchpad clear"])
 def scratchpad() -> None:
-    """Keep the state of the current work for the next iteration (.ralph/scratchpad.md).
-
-    \b
-    Examples:
-      ralph scratchpad append "- login works, logout still fails"
-      ralph scratchpad show --budget 1000
-    """
+    """Keep the state of the current work for the next iteration (.ralph/scratchpad.md)."""
 
 
-@scratchpad.command("show")
+@scratchpad.command("show", examples=["ralph scratchpad show --budget 1000"])
 @click.option("--budget", type=click.IntRange(min=0), default=0, metavar="TOKENS", help="Only the tail that fits.")
 @format_option("markdown", "json")
 @pass_call
 def scratchpad_show(call: Invocation, budget: int, form: str) -> None:
-    """Print the scratchpad; with a budget its tail, naming the headings left out.
-
-    \b
-    Examples:
-      ralph scratchpad show
-      ralph scratchpad show --budget 1000
-    """
+    """Print the scratchpad; with a budget its tail, naming the headings left out."""
     from ralph.app import scratchpad as pad
 
     view = pad.show(call.root, budget=budget)
@@ -325,44 +381,28 @@ def scratchpad_show(call: Invocation, budget: int, form: str) -> None:
     say("left out: " + visible("; ".join(view.left_out)) if view.left_out else "")
 
 
-@scratchpad.command("set")
+@scratchpad.command("set", examples=["ralph scratchpad set - < plan.md"])
 @click.argument("content", required=False)
 @file_option
 @pass_call
 def scratchpad_set(call: Invocation, content: str | None, file: Path | None) -> None:
-    """Replace the whole scratchpad.
-
-    \b
-    Examples:
-      ralph scratchpad set "Next: wire the login form"
-      ralph scratchpad set - < plan.md
-    """
-    _write_scratchpad(call, "Set", text_argument(content, file))
+    """Replace the whole scratchpad."""
+    _write_scratchpad(call, "Set", read_text(content, file))
 
 
-@scratchpad.command("append")
+@scratchpad.command("append", examples=['ralph scratchpad append "- logout fixed; tests pass"'])
 @click.argument("content", required=False)
 @file_option
 @pass_call
 def scratchpad_append(call: Invocation, content: str | None, file: Path | None) -> None:
-    """Add to the end of the scratchpad.
-
-    \b
-    Examples:
-      ralph scratchpad append "- logout fixed; tests pass"
-    """
-    _write_scratchpad(call, "Appended", text_argument(content, file))
+    """Add to the end of the scratchpad."""
+    _write_scratchpad(call, "Appended", read_text(content, file))
 
 
-@scratchpad.command("clear")
+@scratchpad.command("clear", examples=["ralph scratchpad clear"])
 @pass_call
 def scratchpad_clear(call: Invocation) -> None:
-    """Empty the scratchpad.
-
-    \b
-    Examples:
-      ralph scratchpad clear
-    """
+    """Empty the scratchpad."""
     from ralph.app import scratchpad as pad
 
     click.echo("Cleared" if pad.clear(call.root) else "The scratchpad was empty")
@@ -371,7 +411,7 @@ def scratchpad_clear(call: Invocation) -> None:
 def _write_scratchpad(call: Invocation, verb: str, text: str) -> None:
     from ralph.app import scratchpad as pad
 
-    cleaned = (pad.set_ if verb == "Set" else pad.append)(call.root, text, call.config.privacy.patterns)
+    cleaned = (pad.set_ if verb == "Set" else pad.append)(call.root, text, call.patterns)
     notes = [f"{len(cleaned.findings)} secret(s) redacted"] if cleaned.findings else []
     notes += [f"{cleaned.private} private part(s) left out"] if cleaned.private else []
     click.echo(verb + (f" ({', '.join(notes)})" if notes else ""))

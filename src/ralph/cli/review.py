@@ -1,237 +1,191 @@
 """`ralph review`: decide about proposed memories and stale citations, and promote records to other files."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
-from ralph import paths
 from ralph.app import insights, review
-from ralph.app.review import Promotion, Target
+from ralph.app.review import ReviewItem, Target
 from ralph.capture.insights import evidence, is_well_evidenced
-from ralph.cli.context import Invocation, invocation, say, warn
-from ralph.cli.options import Group, Kinds, all_tasks_option, format_option, text_argument
-from ralph.cli.output import json_text, one_line, print_raw, table
+from ralph.cli.options import (
+    Group,
+    Invocation,
+    all_tasks_option,
+    dry_run_option,
+    format_option,
+    id_argument,
+    kind_option,
+    pass_call,
+    read_text,
+)
+from ralph.cli.output import one_line, print_json, print_raw, print_rows, say, warn
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.record import MemoryKind
 
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
+_ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
 
 
-@click.group(name="review", cls=Group, invoke_without_command=True)
+@click.group(
+    name="review",
+    cls=Group,
+    invoke_without_command=True,
+    examples=["ralph review", "ralph review --status all --format json", "ralph review accept ins-a231"],
+)
 @click.option("--task", default="", metavar="TASK", help="Only insights of this task.")
 @click.option("--status", type=click.Choice(_STATES), default="proposed", show_default=True, help="Which insights.")
 @all_tasks_option
 @format_option("table", "json", "quiet")
-@click.pass_context
-def cli(ctx: click.Context, task: str, status: str, all_tasks: bool, form: str) -> None:
+@pass_call
+def cli(call: Invocation, task: str, status: str, within: str, form: str) -> None:
     """List what waits for a decision: insights (proposed memories) and memories that cite what is gone.
 
     A star marks insights that are well-evidenced: seen in two sessions or iterations, or an error whose command passed
     once it was fixed. They go to the project's patterns when their task is done, and so do those that you accept.
-    Within a task (RALPH_TASK, or in its worktree) only its own insights are listed unless --all-tasks is given.
-
-    \b
-    Examples:
-      ralph review
-      ralph review --status all --format json
-      ralph review accept ins-a231
-      ralph review promote ins-a231 --to patterns
     """
-    if ctx.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         return
-    call = invocation(ctx)
-    within = call.asking("", all_tasks)
-    state = "" if status == "all" else status
-    items = review.items(call.root, task_id=task, status=state, within=within)
+    items = review.items(call.root, task_id=task, status="" if status == "all" else status, within=within)
     hidden = [each.task for each in insights.list_(call.root, task_id=task) if within and each.task != within]
     if hidden:
         from ralph.app import visibility
 
         say(one_line(visibility.hidden_note(f"{len(hidden)} insight{'s' * (len(hidden) > 1)}", hidden)))
     problems = insights.find_problems(call.root, task)
-    for problem in problems:
-        warn(one_line(problem))
-    if form == "json":
-        click.echo(json_text([asdict(each) for each in items]))
-    elif form == "quiet":
-        for each in items:
-            click.echo(each.id)
-    elif items:
-        short = ids.short_ids(each.record.id for each in insights.list_(call.root))
-        rows = [
-            [
-                one_line(short.get(each.id, each.id)), each.task or "-", each.status, one_line(each.label),
-                each.seen or "-", one_line(each.text if each.kind == review.INSIGHT else f"{each.why}: {each.text}"),
-            ]
-            for each in items
-        ]  # fmt: skip
-        click.echo(table(("ID", "TASK", "STATUS", "LABEL", "SEEN", "TEXT"), rows))
-    else:
-        click.echo("No insights that can be read." if problems else "Nothing to review.")
+    warn(*map(one_line, problems))
+    short = ids.short_ids(each.record.id for each in insights.list_(call.root)) if form == "table" else {}
+
+    def row(item: ReviewItem) -> Sequence[object]:
+        text = item.text if item.kind == review.INSIGHT else f"{item.why}: {item.text}"
+        return short.get(item.id, item.id), item.task or "-", item.status, item.label, item.seen or "-", text
+
+    nothing = "No insights that can be read." if problems else "Nothing to review."
+    print_rows(items, form, asdict, "ID,TASK,STATUS,LABEL,SEEN,TEXT", row, nothing)
 
 
-@cli.command("show")
-@click.argument("name", metavar="ID")
+@cli.command("show", examples=["ralph review show ins-a231"])
+@id_argument
 @all_tasks_option
 @format_option("table", "json")
-@click.pass_context
-def show(ctx: click.Context, name: str, all_tasks: bool, form: str) -> None:
-    """Show one insight with its evidence.
-
-    \b
-    Examples:
-      ralph review show ins-a231
-    """
-    call = invocation(ctx)
-    found = insights.find(call.root, name, within=call.asking("", all_tasks))
+@pass_call
+def show(call: Invocation, name: str, within: str, form: str) -> None:
+    """Show one insight with its evidence."""
+    insight = insights.find(call.root, name, within=within)
     if form == "json":
-        click.echo(json_text(insights.insight_json(found)))
+        print_json(insights.insight_json(insight))
         return
-    record, item = found.record, review.insight_item(found, call.root)
-    lines = [f"{record.id} ({record.label}, {insights.status_word(record)}) of {found.task}"]
-    for label, value in (
-        ("tags", ", ".join(record.tags)),
-        ("files", ", ".join(record.origin.files)),
-        ("why", item.why),
-        ("evidence", ", ".join(evidence(record))),
-        ("well-evidenced", "yes" if is_well_evidenced(record) else "no"),
-        ("promoted to", str(record.extra.get("promoted_to") or "")),
-        ("next", " or ".join(item.actions)),
-    ):
-        lines += [f"{label}: {value}"] if value else []
-    print_raw("\n".join([*lines, "", record.text, ""]))
+    record, item = insight.record, review.insight_item(insight, call.root)
+    fields = {
+        "tags": ", ".join(record.tags),
+        "files": ", ".join(record.origin.files),
+        "why": item.why,
+        "evidence": ", ".join(evidence(record)),
+        "well-evidenced": "yes" if is_well_evidenced(record) else "no",
+        "promoted to": str(record.extra.get("promoted_to") or ""),
+        "next": " or ".join(item.actions),
+    }
+    lines = [f"{label}: {value}" for label, value in fields.items() if value]
+    heading = f"{record.id} ({record.label}, {insights.status_word(record)}) of {insight.task}"
+    print_raw("\n".join([heading, *lines, "", record.text, ""]))
 
 
-@cli.command("accept")
-@click.argument("names", metavar="ID...", nargs=-1, required=True)
-@click.pass_context
-def accept(ctx: click.Context, names: tuple[str, ...]) -> None:
-    """Accept insights: they go to the project's patterns when their task is done.
-
-    \b
-    Examples:
-      ralph review accept ins-a231
-    """
-    _decide(invocation(ctx), names, review.accept, "Accepted")
+@cli.command("accept", examples=["ralph review accept ins-a231"])
+@_ids
+@pass_call
+def accept(call: Invocation, names: tuple[str, ...]) -> None:
+    """Accept insights: they go to the project's patterns when their task is done."""
+    _decide(call, names, review.accept, "Accepted")
 
 
-@cli.command("reject")
-@click.argument("names", metavar="ID...", nargs=-1, required=True)
-@click.pass_context
-def reject(ctx: click.Context, names: tuple[str, ...]) -> None:
-    """Reject insights: they are not proposed again.
-
-    What was promoted before stays in its file; the file and the command that removes it are printed.
-
-    \b
-    Examples:
-      ralph review reject ins-a231
-    """
-    _decide(invocation(ctx), names, review.reject, "Rejected")
+@cli.command("reject", examples=["ralph review reject ins-a231"])
+@_ids
+@pass_call
+def reject(call: Invocation, names: tuple[str, ...]) -> None:
+    """Reject insights: they are not proposed again; where one was promoted before is printed."""
+    _decide(call, names, review.reject, "Rejected")
 
 
 def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., insights.Insight], verb: str) -> None:
     for name in names:
         record = decide(call.root, name).record
         click.echo(f"{verb} {one_line(record.id)}")
-        for copy in review.describe_copies(call.root, record) if verb == "Rejected" else ():
-            warn(one_line(copy))
+        if verb == "Rejected":
+            warn(*map(one_line, review.describe_copies(call.root, record)))
 
 
-@cli.command("promote")
-@click.argument("record_id", metavar="ID")
+@cli.command(
+    "promote",
+    examples=[
+        "ralph review promote mem-a3f8 --to agents --dry-run",
+        'ralph review promote obs-12ab --to memory -t fix --text "npm test needs npm run build first"',
+    ],
+)
+@id_argument
 @click.option("--to", type=click.Choice([each.value for each in Target]), required=True, help="The file.")
 @click.option("--text", default=None, help='The text to write instead ("-": from standard input).')
-@click.option("-t", "--type", "kind", type=Kinds(several=False), help="What it is, for memory and patterns.")
+@kind_option("What it is, for memory and patterns.")
 @click.option("--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@dry_run_option
 @click.option("--force", is_flag=True, help="Also when it is there in other words, or reads like a prompt injection.")
 @format_option("table", "json")
-@click.pass_context
-def promote_(
-    ctx: click.Context, record_id: str, to: str, text: str | None, kind: MemoryKind | None, page: str, dry_run: bool,
-    force: bool, form: str,
-) -> None:  # fmt: skip
+@pass_call
+def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bool, form: str, **options: Any) -> None:
     """Copy any record (insight, memory, observation, journal entry, knowledge) to a file that more agents read.
 
     memory is .agent/memories.md, with a link to the record; patterns is .ralph/global-patterns.md; agents is AGENTS.md,
     claude is CLAUDE.md and design a page of specs/design. In these three only the region between <!-- ralph:start -->
-    and <!-- ralph:end --> is written. A text that is there already, also in other words, is not added again.
-
-    \b
-    Examples:
-      ralph review promote ins-a231 --to patterns
-      ralph review promote mem-a3f8 --to agents --dry-run
-      ralph review promote obs-12ab --to memory -t fix --text "npm test needs npm run build first"
+    and <!-- ralph:end --> is written.
     """
-    call = invocation(ctx)
-    new_text = text_argument(text, None) if text is not None else ""
-    promotion = review.promote(
-        call.root, record_id, Target(to), text=new_text, kind=kind, page=page, dry_run=dry_run, force=force,
-        patterns=call.config.privacy.patterns,
-    )  # fmt: skip
-    where = paths.shown(promotion.path, call.root)
+    options |= {"text": read_text(text) if text is not None else "", "patterns": call.patterns}
+    promotion = review.promote(call.root, name, Target(to), dry_run=dry_run, **options)
+    file, near = call.show_path(promotion.path), promotion.near
     if form == "json":
-        click.echo(json_text(_promotion_json(promotion, where, dry_run=dry_run)))
+        print_json(
+            {
+                "file": file,
+                "changed": promotion.changed,
+                "dry_run": dry_run,
+                "added": [{"id": each.id, "text": each.text} for each in promotion.added],
+                "already_there": [each.id for each in promotion.there],
+                "near": {"text": near.text, "line": near.line} if near is not None else None,
+                "left_out": [{"id": record.id, "why": why} for record, why in promotion.skipped],
+                "diff": promotion.diff,
+            }
+        )
     elif dry_run and promotion.changed:
         print_raw(promotion.diff)
     else:
         names = ", ".join(each.id for each in promotion.added)
-        click.echo(one_line(f"Promoted {names} to {where}" if promotion.changed else f"Already said in {where}"))
-        near = promotion.near
+        click.echo(one_line(f"Promoted {names} to {file}" if promotion.changed else f"Already said in {file}"))
         if near is not None:
             say(f"already there: {one_line(near.text)}, line {near.line}; --force adds it all the same")
 
 
-def _promotion_json(promotion: Promotion, file: str, *, dry_run: bool) -> dict[str, object]:
-    near = promotion.near
-    return {
-        "file": file,
-        "changed": promotion.changed,
-        "dry_run": dry_run,
-        "added": [{"id": each.id, "text": each.text} for each in promotion.added],
-        "already_there": [each.id for each in promotion.there],
-        "near": {"text": near.text, "line": near.line} if near is not None else None,
-        "left_out": [{"id": record.id, "why": why} for record, why in promotion.skipped],
-        "diff": promotion.diff,
-    }
-
-
-@cli.command("refine")
+@cli.command("refine", examples=["ralph review refine ins-a231", "ralph review refine --task t-1a2b3c"])
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--task", default="", metavar="TASK", help="Every proposed insight of this task.")
 @click.option("--all", "everything", is_flag=True, help="Every proposed insight.")
-@click.pass_context
-def refine(ctx: click.Context, names: tuple[str, ...], task: str, everything: bool) -> int:
-    """Let summarize.command reword proposed insights; the first words are kept beside the new ones.
-
-    The command reads the insight and its evidence as Markdown and prints one or two sentences, or NONE. When it fails
-    nothing changes, and the exit code is 1.
-
-    \b
-    Examples:
-      ralph review refine ins-a231
-      ralph review refine --task t-1a2b3c
-    """
+@pass_call
+def refine(call: Invocation, names: tuple[str, ...], task: str, everything: bool) -> int:
+    """Let summarize.command reword proposed insights; the first words are kept, and exit code 1 says that it failed."""
     if sum(map(bool, (names, task, everything))) != 1:
         raise UsageError("say which insights: some ids, or --task, or --all", hint="ralph review refine --all")
     from ralph.agents import process
     from ralph.app.sessions import split_command
 
-    call = invocation(ctx)
-    command, patterns = call.config.summarize.command, call.config.privacy.patterns
+    command = call.config.summarize.command
     split_command(command)  # a wrong command is reported once
     proposed = insights.list_(call.root, task_id=task, status=insights.STATUSES["proposed"])
     chosen = names or tuple(each.record.id for each in proposed)
     unchanged = 0
     for name in chosen:
-        insight, why = review.refine(call.root, name, command, process.run, env=os.environ, patterns=patterns)
+        insight, why = review.refine(call.root, name, command, process.run, env=os.environ, patterns=call.patterns)
+        unchanged += bool(why)
         if why:
             warn(f"{one_line(insight.record.id)} stays as it is: {one_line(why)}")
-            unchanged += 1
         else:
             click.echo(f"{one_line(insight.record.id)}: {one_line(insight.record.text)}")
     if not chosen:
@@ -239,35 +193,24 @@ def refine(ctx: click.Context, names: tuple[str, ...], task: str, everything: bo
     return int(bool(unchanged))
 
 
-@cli.command("extract")
+@cli.command("extract", examples=["ralph review extract --task t-1a2b3c"])
 @click.option("--task", default="", metavar="TASK", help="Only from the records of this task (default: of all).")
 @format_option("table", "json")
-@click.pass_context
-def extract(ctx: click.Context, task: str, form: str) -> None:
-    """Look for insights in what is recorded: observations, journal, progress.txt and knowledge.
-
-    Accepted and rejected insights stay so. The loop does the same after each iteration.
-
-    \b
-    Examples:
-      ralph review extract --task t-1a2b3c
-    """
+@pass_call
+def extract(call: Invocation, task: str, form: str) -> None:
+    """Look for insights in observations, journal, progress.txt and knowledge, as the loop does by itself."""
     from ralph.app.tasks import board
 
-    call = invocation(ctx)
     names = [task] if task else [each.id for each in board.read(call.root).tasks]
-    done = [insights.extract(call.root, name, patterns=call.config.privacy.patterns) for name in names]
+    extracts = [insights.extract(call.root, name, patterns=call.patterns) for name in names]
     if form == "json":
-        rows = [
-            {
-                "task": each.task,
-                "added": [{"id": new.id, "label": new.label, "text": new.text} for new in each.added],
-                "updated": [old.id for old in each.updated],
-            }
-            for each in done
-        ]
-        click.echo(json_text(rows))
+        rows = []
+        for each in extracts:
+            added = [{"id": new.id, "label": new.label, "text": new.text} for new in each.added]
+            rows.append({"task": each.task, "added": added, "updated": [old.id for old in each.updated]})
+        print_json(rows)
         return
-    for record in (record for each in done for record in each.added):
+    for record in (record for each in extracts for record in each.added):
         click.echo(f"{one_line(record.id)}  {one_line(record.text)}")
-    say(f"{sum(len(each.added) for each in done)} new, {sum(len(each.updated) for each in done)} with more evidence")
+    new, known = (sum(len(getattr(each, name)) for each in extracts) for name in ("added", "updated"))
+    say(f"{new} new, {known} with more evidence")

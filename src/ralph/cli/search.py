@@ -1,38 +1,61 @@
-"""`ralph search`: find anything that Ralph knows, at the detail you can afford."""
+"""`ralph search`, `ralph context` and `ralph skill`: find what Ralph knows, and show what an agent is given."""
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
+from ralph.app import context as injected_context
+from ralph.app import hook_state
 from ralph.app import search as verbs
-from ralph.app.asking import kinds, when
-from ralph.app.json_shapes import hit_json
-from ralph.app.search import SearchAnswer, ShownHit
-from ralph.cli.context import Invocation, pass_call, say, warn
+from ralph.app.asking import full_id, kinds, short_ids, when
+from ralph.app.json_shapes import hit_json, record_json
+from ralph.app.search import SearchAnswer
 from ralph.cli.options import (
     Command,
+    Invocation,
+    exclude,
     format_option,
     limit_option,
+    pass_call,
     read_words,
     since_option,
+    split_commas,
     tags_option,
     visibility_options,
 )
-from ralph.cli.output import ago, bar, one_line, print_json, print_raw, table, visible
-from ralph.errors import UsageError
+from ralph.cli.output import ago, bar, one_line, print_json, print_raw, say, table, visible, warn
+from ralph.context import brief as skills
+from ralph.context.brief import KnowledgeTopic, answer_topic
+from ralph.errors import NotFound, UsageError
 from ralph.model.query import Detail, Query
 from ralph.model.record import Family
+from ralph.settings import Inject
 
 LIMIT, AROUND = 5, 20
 """Records shown by a search, and by --around, unless more are requested."""
 ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Family.JOURNAL, "tasks": None}
 """What a search can be limited to; tasks are not records and are searched by their own verb."""
+_LEFT_OUT = 10
+"""Records left out that --explain names."""
+_TOPICS = tuple(topic.value for topic in KnowledgeTopic)
+_TOPIC = click.Choice([*_TOPICS, "all"], case_sensitive=False)
+_WHERE = "Show instead where a learning of this kind belongs."
 
 
-@click.command(name="search", cls=Command)
+@click.command(
+    name="search",
+    cls=Command,
+    examples=[
+        'ralph search "jwt error handling"',
+        'ralph search "connection refused" --since 7d --layer 2',
+        "ralph search --full mem-a3f8",
+        "ralph search --around mem-a3f8",
+    ],
+)
 @click.argument("words", nargs=-1)
 @click.option("--only", multiple=True, type=click.Choice(list(ONLY)), help="Search only these (may be repeated).")
 @click.option("--around", default="", metavar="ID", help="Show what happened around this record, oldest first.")
@@ -51,29 +74,17 @@ ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Fa
 @click.option("--explain", is_flag=True, help="Print why each record was found.")
 @format_option("table", "json", "markdown")
 @pass_call
-def cli(call: Invocation, words: tuple[str, ...], only: Sequence[str], around: str, form: str, **options: Any) -> None:
+def search(
+    call: Invocation, words: tuple[str, ...], only: Sequence[str], around: str, form: str, **options: Any
+) -> None:
     """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
 
-    The short form has the id, the score, the day and the beginning of each record; in a pipe five lines cost an
-    agent at most 100 tokens. With --full and ids instead of words, those records are shown whole. With - alone the
-    words are read from standard input. Without words, --since and --until show what happened in that time.
-
-    Inside a task (RALPH_TASK, or its worktree) the search covers the project's records, those of the task, and
-    journal and observations of finished tasks. Without a task, and with --all-tasks, everything is searched. The
-    memory files of another worktree are searched after they are merged.
-
-    \b
-    Examples:
-      ralph search "jwt error handling"
-      ralph search "connection refused" --since 7d --layer 2
-      ralph search --full mem-1705751400-a3f8
-      ralph search --around mem-1705751400-a3f8
-      ralph search "auth" --only memories --type fix,decision --explain
-      ralph search - < question.txt
+    With --full and ids instead of words, those records are shown whole; "-" alone reads the words from standard
+    input. Without words, --since and --until show what happened in that time. Inside a task (RALPH_TASK, or its
+    worktree) the search covers the project's records, those of the task, and what finished tasks recorded.
     """
     limit, types, tags, layer = options["limit"], options["types"], options["tags"] or (), options["layer"]
-    if options["short"] + options["full"] + (layer is not None) > 1:
-        raise UsageError("--short, --full and --layer exclude each other", hint="give one of them")
+    exclude({"--short": options["short"], "--full": options["full"], "--layer": layer})
     detail = Detail(layer or (3 if options["full"] else 1))
     text = read_words(words)
     if "tasks" in only:
@@ -83,24 +94,23 @@ def cli(call: Invocation, words: tuple[str, ...], only: Sequence[str], around: s
     if around or (not text and (since or until) and not only and not types and not tags):
         if text:
             raise UsageError("--around takes an id and no words", hint=f"ralph search --around {around}")
-        limit = limit or AROUND
-        answer = verbs.timeline(call.root, around, since=since, until=until, limit=limit, task=options["within"])
-        print_answer(answer, form)
+        span = {"since": since, "until": until, "limit": limit or AROUND, "task": options["within"]}
+        print_answer(verbs.timeline(call.root, full_id(call.root, around), **span), form)
         return
+    if detail is not Detail.INDEX:
+        text = " ".join(full_id(call.root, word) for word in text.split())
     families = tuple(family for name in only if (family := ONLY[name]) is not None)
-    limit = None if options["everything"] else limit or LIMIT
     query = Query(text, kinds(types), tags, since, until, families)
+    limit = None if options["everything"] else limit or LIMIT
     query = replace(query, project=options["project"], limit=limit, layer=detail, task=options["within"])
+    settings = {"embedding": call.config.embedding, "connected": options["connected"]}
     with bar("reading the files") as progress:
-        answer = verbs.search(
-            call.root, query, progress, embedding=call.config.embedding, connected=options["connected"]
-        )
-    for warning in answer.warnings:
-        warn(warning)
-    for note in answer.notes:
-        say(visible(note))
-    as_table = query.layer is Detail.INDEX and form == "table" and sys.stdout.isatty()
-    print_answer(answer, form, explain=options["explain"], as_table=as_table)
+        answer = verbs.search(call.root, query, progress, **settings)
+    warn(*answer.warnings)
+    say(*map(visible, answer.notes))
+    is_table = detail is Detail.INDEX and form == "table" and sys.stdout.isatty()
+    short = short_ids(call.root, [hit.record.id for hit in answer.found.hits]) if is_table else None
+    print_answer(answer, form, explain=options["explain"], short=short)
 
 
 def _search_tasks(call: Invocation, text: str, only: Sequence[str], limit: int | None, form: str) -> None:
@@ -118,16 +128,24 @@ def _search_tasks(call: Invocation, text: str, only: Sequence[str], limit: int |
     print_tasks(matches[:limit], form if form != "markdown" else "table", "No tasks found.")
 
 
-def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False, as_table: bool = False) -> None:
-    """Print an answer, as a table for a person; notes go to stderr unless a person reads the table."""
+def print_answer(
+    answer: SearchAnswer, form: str, *, explain: bool = False, short: dict[str, str] | None = None
+) -> None:
+    """Print an answer, with short ids as a table; notes go to stderr unless a person reads the table."""
     if form == "json":
         hits = list(map(hit_json, answer.shown))
         print_json({"hits": hits, "total": answer.found.total, "tokens": answer.tokens})
         return
     lines = [shown.text for shown in answer.shown]
-    if as_table and lines:
-        headings = ["ID", "TYPE", "SCORE", "CREATED", "CONTENT"]
-        heading, *lines = table(headings, [_row(shown) for shown in answer.shown]).split("\n")
+    if short is not None and lines:
+        rows = []
+        for shown in answer.shown:
+            record, score = shown.hit.record, f"{shown.hit.score:.2f}"
+            marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
+            text = one_line(" ".join([*marks, f"{record.title}: " if record.title else "", record.text]))
+            name = one_line(short.get(record.id, record.id))
+            rows.append([name, record.kind.value, score, ago(record.created_at), text])
+        heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], rows).split("\n")
         click.echo(heading)
     for number, (shown, line) in enumerate(zip(answer.shown, lines, strict=True)):
         if number and "\n" in line:
@@ -145,9 +163,112 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False, as_t
         click.echo(f"{more} more; --all shows every one", err=aside)
 
 
-def _row(shown: ShownHit) -> list[str]:
-    record = shown.hit.record
-    content = f"{record.title}: {record.text}" if record.title else record.text
-    marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
-    text = one_line(" ".join([*filter(None, marks), content]))
-    return [one_line(record.id), record.kind.value, f"{shown.hit.score:.2f}", ago(record.created_at), text]
+# --- what an agent is given ------------------------------------------------------------------------
+
+
+@click.command(
+    name="context",
+    cls=Command,
+    examples=[
+        'ralph context "why do the tests hang?" --explain',
+        "ralph context --where error",
+        'ralph context "make the parser tests faster" --knowledge --explain',
+    ],
+)
+@click.argument("prompt", nargs=-1)
+@click.option("--session", default="", metavar="ID", help="Leave out what this session was given already.")
+@click.option("--explain", is_flag=True, help="Print why each record is given, and why others are not.")
+@click.option("--where", "topic", type=_TOPIC, is_flag=False, flag_value="all", help=_WHERE)
+@click.option("--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task.")
+@click.option("--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task.")
+@click.option("--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last.")
+@visibility_options
+@format_option("markdown", "json")
+@pass_call
+def context(
+    call: Invocation, prompt: tuple[str, ...], topic: str | None, session: str, form: str, **options: Any
+) -> None:
+    """Show what an agent is given with a prompt; without one, what it is given when a session starts.
+
+    It is what the hooks inject, within the same budgets. With - alone the prompt is read from standard input. Inside a
+    task (RALPH_TASK, or its worktree) records of other unfinished tasks are left out.
+    """
+    explain, within = options["explain"] and form != "json", options["within"]
+    if topic is not None:
+        _print_where(topic, form)
+        return
+    if options["knowledge"]:
+        _print_knowledge(call, " ".join(prompt), options, form)
+        return
+    if hook_state.paused_since(call.root) is not None:
+        warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
+    reasons: list[tuple[str, str]] = []
+    if prompt:
+        if call.config.memories.inject is not Inject.AUTO:
+            warn(f"memories.inject is {call.config.memories.inject}: hooks inject nothing with a prompt")
+        words, nothing, note = read_words(prompt), "Nothing relates to that.", ""
+        recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
+        text = recalled.text
+        for reason in recalled.reasons:
+            score = f"{reason.score:.2f}" if reason.score else "by name"
+            reasons.append((reason.id, f"{score}: {visible('; '.join(reason.why))} ({reason.tokens} tokens)"))
+        shape = {"text": text, "layer": recalled.layer, "records": list(map(asdict, recalled.reasons))}
+    else:
+        words, nothing = "", "There is nothing to give."
+        brief = injected_context.brief_session(call.root, call.config, session, resumed=bool(session), task=within)
+        text = brief.text
+        reasons = [(record.id, f"({record.tokens} tokens)") for record in brief.records]
+        note = f"left out for lack of room: {brief.left_out}; withheld as prompt injection: {brief.withheld}"
+        shape = {"text": text, "records": list(map(asdict, brief.records)), "left_out": brief.left_out}
+    if form == "json":
+        print_json(shape)
+        return
+    print_raw(text)
+    say("" if text else nothing)
+    if explain:
+        left_out = _left_out(call, words, session, within)
+        short = short_ids(call.root, [name for name, _ in (*reasons, *left_out)])
+        say(*(f"{visible(short.get(name, name))} {why}" for name, why in reasons), note)
+        say(*(f"not {visible(short.get(name, name))}: {why}" for name, why in left_out))
+
+
+def _left_out(call: Invocation, prompt: str, session: str, task: str) -> list[tuple[str, str]]:
+    event = injected_context.PreviewEvent.PROMPT if prompt else injected_context.PreviewEvent.START
+    with suppress(NotFound):  # a task of another project: hooks accept that, too
+        view = injected_context.preview(call.root, call.config, event, prompt, session=session, task=task)
+        rest = view.left_out[:_LEFT_OUT]
+        return [(record.id, f"{visible(record.why)} ({record.tokens} tokens)") for record in rest]
+    return []
+
+
+def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form: str) -> None:
+    """Print the knowledge whose tags match a task; a tag in its words or the feature counts 2, in a path 1."""
+    from ralph.app import knowledge
+    from ralph.context.knowledge import render
+
+    matches = knowledge.match(call.root, words, feature=options["feature"], files=split_commas(options["files"]))
+    if form == "json":
+        ranks = [{"score": match.score, "hops": match.hops, "why": list(match.why)} for match in matches]
+        print_json([{**record_json(match.record), **rank} for match, rank in zip(matches, ranks, strict=True)])
+        return
+    print_raw(render([match.record for match in matches]).text)
+    say("" if matches else "No knowledge matches.")
+    for match in matches if options["explain"] else ():
+        say(f"{visible(match.record.id)} {match.score:g}: {visible('; '.join(match.why))}")
+
+
+def _print_where(topic: str, form: str) -> None:
+    answers = [answer_topic(name) for name in (_TOPICS if topic == "all" else [topic])]
+    if form == "json":
+        print_json([{**asdict(answer), "topic": answer.topic.value} for answer in answers])
+        return
+    for number, answer in enumerate(answers):
+        click.echo("\n" * bool(number) + click.style(f"{answer.topic.value}: {answer.question}", bold=True))
+        click.echo(f"  place:    {answer.place}\n  command:  {answer.command}\n  why:      {answer.why}")
+
+
+@click.command(name="skill", cls=Command, examples=["ralph skill memories"])
+@click.argument("name", default="memories", type=click.Choice(skills.SKILL_NAMES))
+def skill(name: str) -> None:
+    """Print the text that teaches an agent how to use its memory."""
+    click.echo(skills.skill_text(name).rstrip("\n"))

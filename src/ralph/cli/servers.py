@@ -7,41 +7,31 @@ import contextlib
 import os
 import secrets
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from ralph.cli.context import Invocation, pass_call, say, warn
-from ralph.cli.options import Command, Group, format_option
-from ralph.cli.output import one_line, print_rows
+from ralph.cli.options import Command, Group, Invocation, format_option, pass_call
+from ralph.cli.output import one_line, print_rows, say, warn
 from ralph.errors import UsageError
 from ralph.model.work import McpServer, ServerStatus, Transport
 
 if TYPE_CHECKING:
     from ralph.app.mcp_servers import ServerState
 
-
 _PORT = click.IntRange(0, 65535)
-_FILE_HELP = "With --http: the token in this file, which is made when it is missing."
+_FILE_HELP = "With --http: the token in this file, which is made when it is missing; else in RALPH_MCP_TOKEN, or new."
 
 
-@click.command(name="web", cls=Command)
+@click.command(name="web", cls=Command, examples=["ralph web", "ralph web --port 8123 --no-open"])
 @click.option("--port", type=_PORT, default=0, metavar="N", help="This port (0: a free one).")
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
 @pass_call
 def web(call: Invocation, port: int, no_open: bool) -> None:
-    """See, search, judge and correct what is remembered, in a browser; Ctrl-C ends it.
-
-    Only this machine can reach it, and only the window that opens the printed address: it holds a token that is good
-    for once. Nothing runs on when the command has ended.
-
-    \b
-    Examples:
-      ralph web
-      ralph web --port 8123 --no-open
-    """
+    """See, search, judge and correct what is remembered, in a browser on this machine; Ctrl-C ends it."""
     try:
         from ralph.web import server as site
     except ModuleNotFoundError as error:
@@ -58,48 +48,34 @@ def web(call: Invocation, port: int, no_open: bool) -> None:
     say("ended")
 
 
-@click.group(name="mcp", cls=Group)
+@click.group(name="mcp", cls=Group, examples=["ralph mcp serve", "ralph mcp status"])
 def mcp() -> None:
-    """Serve the memory to any MCP client, and see the MCP servers that agents are given in this project.
-
-    \b
-    Examples:
-      ralph mcp serve
-      ralph mcp status
-      ralph mcp status --refresh
-    """
+    """Serve the memory to any MCP client, and see the MCP servers that agents are given in this project."""
 
 
-@mcp.command("serve")
+@mcp.command(
+    "serve",
+    examples=[
+        "ralph mcp serve --http --port 7411 --token-file ~/.config/ralph/mcp-token",
+        "claude mcp add ralph -- ralph mcp serve",
+    ],
+)
 @click.option("--http", is_flag=True, help="Serve at an address on this machine instead of standard input and output.")
 @click.option("--port", type=_PORT, default=0, show_default=True, help="With --http: this port (0: any).")
 @click.option("--token-file", type=click.Path(path_type=Path), help=_FILE_HELP)
 @click.option("--read-only", is_flag=True, help="Without the tools that write: only look.")
 @pass_call
 def serve(call: Invocation, http: bool, port: int, token_file: Path | None, read_only: bool) -> None:
-    """Serve the memory as MCP tools to the client that starts this command.
+    """Serve the memory as MCP tools, named as the commands are, to the client that starts this command.
 
-    The tools are named as the commands are: memory_add, memory_search, search, timeline, context and so on. What a
-    client writes is marked as an agent's, with the client's name. Before a memory is deleted you are asked, where the
-    client can ask.
-
-    With --http it is served at 127.0.0.1 alone; the address and the token that clients must send are printed on
-    standard error, both new at each start. For an entry that a client keeps, name a port, and give a token that
-    stays: in RALPH_MCP_TOKEN, or in a file that only you can read. Such a token is not printed.
-
-    \b
-    Examples:
-      ralph mcp serve
-      ralph mcp serve --read-only
-      ralph mcp serve --http --port 7411 --token-file ~/.config/ralph/mcp-token
-      claude mcp add ralph -- ralph mcp serve
+    What a client writes is marked with the client's name. With --http it is served at 127.0.0.1 alone; the address and
+    a new token are printed on standard error.
     """
     from ralph.mcp import serve as serving
 
-    if port and not http:
-        raise UsageError("--port goes with --http", hint="ralph mcp serve --http --port 7411")
-    if token_file is not None and not http:
-        raise UsageError("--token-file goes with --http", hint="a client that starts the server needs no token")
+    for name, value in (("--port", port), ("--token-file", token_file)):
+        if value and not http:
+            raise UsageError(f"{name} goes with --http", hint="a client that starts the server needs neither")
     explicit = call.explicit_root
     if http:
         serving.at_an_address(explicit, os.environ, port=port, read_only=read_only, token_file=token_file)
@@ -107,41 +83,32 @@ def serve(call: Invocation, http: bool, port: int, token_file: Path | None, read
         serving.over_pipes(explicit, os.environ, read_only=read_only)
 
 
-@mcp.command("status")
+@mcp.command("status", examples=["ralph mcp status", "ralph mcp status --refresh --format json"])
 @click.option("--refresh", is_flag=True, help="Ask every server now, whatever is remembered.")
 @format_option("table", "json")
 @pass_call
 def status(call: Invocation, refresh: bool, form: str) -> None:
     """Show whether each MCP server works; answers are remembered for five minutes.
 
-    Servers come from .mcp.json, from your Claude Code config and from plugins that you installed. What .mcp.json
-    names is asked only after `ralph trust`, or when your own settings of Claude Code agree to it. The loop leaves out
-    failed and needs-auth servers, and those of .mcp.json that you have not trusted; another unknown one is allowed.
-
-    \b
-    Examples:
-      ralph mcp status
-      ralph mcp status --refresh --format json
+    What .mcp.json names is asked only after `ralph trust`, or when your own settings of Claude Code agree to it. The
+    loop leaves out failed, needs-auth and untrusted servers.
     """
     from ralph.app import mcp_servers as verbs
 
-    patterns = call.config.privacy.patterns
-    result = verbs.server_status(call.root, os.environ, refresh=refresh, patterns=patterns, needed=True)
-    for problem in result.problems:
-        warn(one_line(problem))
-    columns = {
-        "server": lambda state: state.server.name,
-        "status": lambda state: state.status.value,
-        "from": lambda state: state.server.whose.value,
-        "asked": lambda state: "now" if state.checked else "no" if state.status is ServerStatus.UNKNOWN else "before",
-        "what": lambda state: f"{reached(state.server)}{f': {state.why}' if state.why else ''}",
-    }
-    print_rows(result.servers, form, server_json, columns, "No MCP server is named for this project.")
+    def row(state: "ServerState") -> Sequence[object]:
+        asked = "now" if state.checked else "no" if state.status is ServerStatus.UNKNOWN else "before"
+        what = f"{_address(state.server)}{f': {state.why}' if state.why else ''}"
+        return state.server.name, state.status.value, state.server.whose.value, asked, what
+
+    result = verbs.server_status(call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True)
+    warn(*map(one_line, result.problems))
+    nothing = "No MCP server is named for this project."
+    print_rows(result.servers, form, _server_json, "server,status,from,asked,what", row, nothing)
     for line in verbs.describe_denied(result.servers) if form != "json" else ():
         click.echo(one_line(line))
 
 
-def reached(server: McpServer) -> str:
+def _address(server: McpServer) -> str:
     """Return how a server is reached, without what may be a key: its program, or its address without the query."""
     if server.way is Transport.STDIO:
         return server.command[0] if server.command else ""
@@ -153,9 +120,8 @@ def reached(server: McpServer) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def server_json(known: "ServerState") -> dict[str, object]:
-    """Return an MCP server as JSON."""
-    about = {"name": known.server.name, "status": known.status.value, "usable": known.usable}
-    source = {"trusted": known.server.trusted, "source": known.server.whose.value, "file": known.server.where}
-    asked = {"type": known.server.way.value, "cachedAt": known.cached_at, "asked": known.checked, "why": known.why}
+def _server_json(state: "ServerState") -> dict[str, object]:
+    about = {"name": state.server.name, "status": state.status.value, "usable": state.usable}
+    source = {"trusted": state.server.trusted, "source": state.server.whose.value, "file": state.server.where}
+    asked = {"type": state.server.way.value, "cachedAt": state.cached_at, "asked": state.checked, "why": state.why}
     return {**about, **source, **asked}

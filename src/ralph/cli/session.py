@@ -4,10 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +19,21 @@ from ralph.app.chat_log import Mode
 from ralph.app.json_shapes import history_json, session_json
 from ralph.app.sessions import Session
 from ralph.app.tasks import board
-from ralph.cli.context import Invocation, pass_call, say, warn
+from ralph.cli.loop_terminal import SIGNALS
 from ralph.cli.options import (
     Group,
+    Invocation,
     agent_options,
     all_tasks_option,
+    exclude,
     format_option,
     limit_option,
+    pass_call,
+    read_text,
     since_option,
-    text_argument,
     yes_option,
 )
-from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, table, visible
+from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible, warn
 from ralph.cli.search import print_answer
 from ralph.errors import NothingYet, RalphError, Refused, UsageError
 from ralph.model.query import Detail
@@ -39,36 +41,34 @@ from ralph.model.work import StopReason
 
 if TYPE_CHECKING:
     from ralph.app.chats import ChatReply, ClientCommand, TurnListener
-    from ralph.app.compress import CompressedSession
     from ralph.app.sessions import ImprovedSummary
 
 _OLD = "30d"
 _SHORT_ID = 12
 """Characters of an id in tables; every command takes them in place of the id."""
 _MODES = click.Choice([mode.value for mode in Mode])
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _HINTS = {
     StopReason.UNAVAILABLE: "`ralph loop agents --check` says more; then `ralph session resume` goes on",
     StopReason.REFUSAL: "say it in other words",
 }
+_NOTHING = "Nothing is recorded of this session yet.\n"
 _newest_or_id = click.argument("session_id", metavar="[ID]", required=False, default="")
+_dry_run = click.option("--dry-run", is_flag=True, help="Only show it, as without --yes.")
 
 
-@click.group(name="session", cls=Group)
+@click.group(
+    name="session",
+    cls=Group,
+    examples=["ralph session list", 'ralph session new --task t-1a2b3c --mode plan "How would you do it?"'],
+)
 def cli() -> None:
     """Show recorded sessions, and hold some about a task: the prompts, what happened, and how each ended.
 
     Inside a task (RALPH_TASK, or its worktree) sessions of other unfinished tasks are left out.
-
-    \b
-    Examples:
-      ralph session list
-      ralph session summary
-      ralph session new --task t-1a2b3c --mode plan "How would you do it?"
     """
 
 
-@cli.command("list")
+@cli.command("list", examples=["ralph session list --since 7d --format json"])
 @limit_option(20)
 @since_option
 @click.option("--task", default="", metavar="ID", help="Only those about this task, the loop's as well.")
@@ -76,39 +76,29 @@ def cli() -> None:
 @format_option("table", "json", "markdown")
 @pass_call
 def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
-    """List the sessions, newest first, with how each began.
-
-    \b
-    Examples:
-      ralph session list
-      ralph session list --task t-1a2b3c
-      ralph session list --since 7d --format json
-    """
+    """List the sessions, newest first, with how each began."""
     sessions, total = verbs.list_(call.root, limit=limit, since=when(since), task=task, within=within)
     say(one_line(verbs.left_out(call.root, within, since=when(since), task=task) or ""))
     if task and not total:
         board.find(call.root, task)  # NotFound, where the task does not exist either
-    columns: dict[str, Callable[[Session], object]] = {
-        "session": lambda session: session.id[:_SHORT_ID],
-        "start": _start,
-        "length": _length,
-        "host": lambda session: session.host,
-        **({"mode": lambda session: session.mode, "messages": lambda session: session.messages} if task else {}),
-        **({"observations": lambda session: session.observations} if not task else {}),
-        "first prompt": lambda session: session.prompt,
-    }
-    if form == "markdown" and sessions:
+
+    def row(session: Session) -> Sequence[object]:
+        about = (session.mode, session.messages) if task else (session.observations,)
+        return session.id[:_SHORT_ID], _start(session), _length(session), session.host, *about, session.prompt
+
+    if form == "markdown":
         for session in sessions:
             click.echo(f"- {session.id} ({_start(session)}, {_length(session)}): {one_line(session.prompt)}".rstrip())
-    elif form == "markdown":
-        say("No sessions.")
+        say("No sessions." if not sessions else "")
     else:
-        print_rows(sessions, form, session_json, columns, "No sessions.")
+        counts = "mode,messages" if task else "observations"
+        headings = f"session,start,length,host,{counts},first prompt"
+        print_rows(sessions, form, session_json, headings, row, "No sessions.")
     if form != "json":
         print_more(total, len(sessions))
 
 
-@cli.command("show")
+@cli.command("show", examples=["ralph session show 3f2a --history", "ralph session show --layer 3 --limit 5"])
 @_newest_or_id
 @click.option("--layer", type=click.IntRange(1, 3), help="Each observation: 1 a line (as usual), 2 more of it, 3 all.")
 @click.option("--history", is_flag=True, help="As a conversation: what each side said, with the tools folded.")
@@ -122,27 +112,28 @@ def show(
 ) -> None:
     """Show what happened in a session, in its order; without an ID, in the newest one.
 
-    A session that was begun with `ralph session new` is shown as a conversation, others with --history. JSON holds
-    observations unless --history is given. The first characters of an id are enough when they mean one session.
-
-    \b
-    Examples:
-      ralph session show 3f2a
-      ralph session show 3f2a --history
-      ralph session show --layer 3 --limit 5
+    A session that was begun with `ralph session new` is shown as a conversation, others with --history.
     """
-    root, limit = call.root, options["limit"]
-    if history and layer is not None:
-        raise UsageError("--history and --layer exclude each other", hint="give one of them")
+    root, limit, begin = call.root, options["limit"], when(since)
+    exclude({"--history": history, "--layer": layer})
     try:
         name = verbs.find(root, session_id, within=options["within"]).id  # NotFound for another task's
     except NothingYet:
-        _print_no_session(form, {"hits": [], "total": 0, "tokens": 0} if not history else None)
+        _print_no_session(form, None if history else {"hits": [], "total": 0, "tokens": 0})
         return
     if layer is None and (history or (form != "json" and chat_log.read_chat(root, name) is not None)):
-        _print_history(root, name, limit, when(since), form)
+        conversation = chat_log.read_history(root, name)
+        turns = [turn for turn in conversation.turns if not begin or turn.at >= begin]
+        conversation = replace(conversation, turns=tuple(turns if limit is None else turns[-limit:]))
+        if form == "table":
+            session = conversation.session
+            about = ", ".join(filter(None, [_start(session), session.mode, session.host, session.task]))
+            say(one_line(f"{session.id} ({about})"))
+            print_raw(chat_log.render_text(conversation) or _NOTHING)
+        else:
+            _print_conversation(conversation, form)
         return
-    session, answer = verbs.show(root, name, layer=Detail(layer or 1), limit=limit, since=when(since))
+    session, answer = verbs.show(root, name, layer=Detail(layer or 1), limit=limit, since=begin)
     if form != "json":
         head = f"{session.id} ({_start(session)}, {_length(session)}) {one_line(session.prompt)}".rstrip()
         click.echo(f"## {head}\n" if form == "markdown" else head, err=form == "table")
@@ -150,45 +141,21 @@ def show(
 
 
 def _print_no_session(form: str, shape: object) -> None:
-    if form == "json":
-        print_json(shape)
-    else:
-        click.echo("No session is recorded here.")
+    print_json(shape) if form == "json" else click.echo("No session is recorded here.")
 
 
-def _print_history(root: Path, session_id: str, limit: int | None, since: str, form: str) -> None:
-    history = chat_log.read_history(root, session_id)
-    turns = [turn for turn in history.turns if not since or turn.at >= since]
-    history = replace(history, turns=tuple(turns if limit is None else turns[-limit:]))
-    if form == "json":
-        print_json(history_json(history))
-    elif form == "markdown":
-        print_raw(chat_log.render_markdown(history))
-    else:
-        session = history.session
-        about = ", ".join(filter(None, [_start(session), session.mode, session.host, session.task]))
-        say(f"{one_line(session.id)} ({one_line(about)})")
-        print_raw(chat_log.render_text(history) or "Nothing is recorded of this session yet.\n")
-
-
-@cli.command("export")
+@cli.command("export", examples=["ralph session export 3f2a > plan.md"])
 @_newest_or_id
 @all_tasks_option
 @format_option("markdown", "json")
 @pass_call
 def export(call: Invocation, session_id: str, within: str, form: str) -> None:
-    """Print a session as a conversation, for a file or a program; without an ID, the newest one.
+    """Print a session as a conversation, for a file or a program; without an ID, the newest one."""
+    _print_conversation(chat_log.read_history(call.root, session_id, within=within), form)
 
-    \b
-    Examples:
-      ralph session export 3f2a > plan.md
-      ralph session export 3f2a --format json
-    """
-    history = chat_log.read_history(call.root, session_id, within=within)
-    if form == "json":
-        print_json(history_json(history))
-    else:
-        print_raw(chat_log.render_markdown(history))
+
+def _print_conversation(history: chat_log.ChatHistory, form: str) -> None:
+    print_json(history_json(history)) if form == "json" else print_raw(chat_log.render_markdown(history))
 
 
 def _start(session: Session) -> str:
@@ -207,7 +174,7 @@ def _length(session: Session) -> str:
 # --- summaries -------------------------------------------------------------------------------------
 
 
-@cli.command("summary")
+@cli.command("summary", examples=["ralph session summary", "ralph session summary 3f2a --improve"])
 @_newest_or_id
 @click.option(
     "--budget",
@@ -217,7 +184,7 @@ def _length(session: Session) -> str:
     metavar="TOKENS",
     help="At most so many tokens when it is made now (0: all).",
 )
-@click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that.")
+@click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that; exit 1: it failed.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="With --improve: the newest N sessions.")
 @all_tasks_option
 @format_option("table", "json", "markdown")
@@ -225,19 +192,7 @@ def _length(session: Session) -> str:
 def summary(
     call: Invocation, session_id: str, budget: int, improve: bool, last: int | None, within: str, form: str
 ) -> int:
-    """Summarise a session in a few lines; without an ID, the newest one.
-
-    With --improve the command that summarize.command names reads the session as Markdown and prints a better
-    summary. If it fails, takes longer than two minutes, or prints nothing or far too much, the summary stays as it is
-    and the exit code is 1. Nothing but --improve ever runs it.
-
-    \b
-    Examples:
-      ralph session summary
-      ralph session summary 3f2a --format json
-      ralph session summary 3f2a --improve
-      ralph session summary --improve --last 5
-    """
+    """Summarise a session in a few lines; without an ID, the newest one."""
     if last is not None and (session_id or not improve):
         hint = "ralph session summary --improve --last 5"
         raise UsageError("--last goes with --improve and without an ID", hint=hint)
@@ -270,7 +225,7 @@ def summary(
     for number, each in enumerate(summaries):
         if form == "markdown" or last:
             click.echo("\n" * bool(number) + f"## {one_line(each.session.id)} ({_start(each.session)})\n")
-        print_raw(f"{each.text}\n" if each.text else "Nothing is recorded of this session yet.\n")
+        print_raw(f"{each.text}\n" if each.text else _NOTHING)
     return int(failed)
 
 
@@ -278,63 +233,49 @@ def _improver(call: Invocation) -> "Callable[[str], ImprovedSummary]":
     """Return a function that lets the configured command write a session's summary anew."""
     from ralph.agents import process
 
-    command, patterns = call.config.summarize.command, call.config.privacy.patterns
+    command = call.config.summarize.command
     verbs.split_command(command)  # an invalid command is reported once
 
     def improve(name: str) -> "ImprovedSummary":
-        return verbs.improve_summary(call.root, name, command, process.run, env=os.environ, patterns=patterns)
+        return verbs.improve_summary(call.root, name, command, process.run, env=os.environ, patterns=call.patterns)
 
     return improve
 
 
-@cli.command("compress")
+@cli.command("compress", examples=["ralph session compress", "ralph session compress --older-than 90d --yes"])
 @click.option("--before", default="", metavar="WHEN", help="Sessions that ended before: a date, or 90d, 2w, 3m.")
 @click.option("--older-than", "age", default="", metavar="SPAN", help=f"The same in words of age [default: {_OLD}].")
-@click.option("--dry-run", is_flag=True, help="Only show it, as without --yes.")
+@_dry_run
 @yes_option
 @click.option("--improve", is_flag=True, help="Let summarize.command write each summary anew first.")
 @format_option("table", "json")
 @pass_call
 def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, improve: bool, form: str) -> int:
-    """Make old sessions small: their observations are replaced by the summary and the most useful ones.
-
-    Kept are the first prompt, each error once, what resolved it, decisions and the last answer. The rest goes for good.
-    A session in which something happened within a day is never touched. With --improve a session whose summary
-    could not be improved stays whole.
-
-    \b
-    Examples:
-      ralph session compress
-      ralph session compress --older-than 90d --yes
-      ralph session compress --before 2026-01-01 --improve --yes
-    """
+    """Make old sessions small, for good: a summary, prompts, errors, what resolved them and decisions stay."""
     from ralph.app import compress as compressing
 
-    if before and age:
-        raise UsageError("both --before and --older-than were given", hint="give one of them")
+    exclude({"--before": before, "--older-than": age})
     really = yes and not dry_run
     improve_one = _improver(call) if improve else None
     result = compressing.compress(call.root, when(before or age or _OLD), really=really, improve=improve_one)
+    sessions = result.sessions
     for skipped in result.left:
         warn(f"{one_line(skipped.id)}: left as it is: {one_line(skipped.why)}")
-    sessions = result.sessions
     if form == "json":
-        skipped_sessions = [{"id": skipped.id, "why": skipped.why} for skipped in result.left]
-        key = "compressed" if really else "would_compress"
-        print_json({key: list(map(_compressed_json, sessions)), "left": skipped_sessions})
+        shapes = []
+        for each in sessions:
+            sizes = {"bytes_before": each.before, "bytes_after": each.after, "summary": each.summary}
+            counts = {"observations": each.observations, "kept": each.kept}
+            shapes.append({"id": each.id, "file": str(each.path), "last": each.last, **counts, **sizes})
+        left = [{"id": skipped.id, "why": skipped.why} for skipped in result.left]
+        print_json({"compressed" if really else "would_compress": shapes, "left": left})
         return int(bool(result.left))
-    if sessions:
-        rows = [
-            [
-                one_line(each.id[:_SHORT_ID]),
-                one_line(each.last[:10]),
-                f"{each.observations} -> {each.kept}",
-                f"{each.before / 1e3:.1f} -> {each.after / 1e3:.1f}",
-                one_line(each.summary),
-            ]
-            for each in sessions
-        ]
-        click.echo(table(["session", "last", "observations", "KB", "summary"], rows))
+    rows = []
+    for each in sessions:
+        size = f"{each.before / 1e3:.1f} -> {each.after / 1e3:.1f}"
+        rows.append((each.id[:_SHORT_ID], each.last[:10], f"{each.observations} -> {each.kept}", size, each.summary))
+    if rows:
+        print_table("session,last,observations,KB,summary", rows)
     saved = sum(each.before - each.after for each in sessions) / 1e3
     if not sessions:
         click.echo("No session is old enough and would get smaller.")
@@ -345,16 +286,10 @@ def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, 
     return int(bool(result.left))
 
 
-def _compressed_json(each: "CompressedSession") -> dict[str, object]:
-    sizes = {"bytes_before": each.before, "bytes_after": each.after, "summary": each.summary}
-    counts = {"observations": each.observations, "kept": each.kept}
-    return {"id": each.id, "file": str(each.path), "last": each.last, **counts, **sizes}
-
-
 # --- conversations ---------------------------------------------------------------------------------
 
 
-@cli.command("new")
+@cli.command("new", examples=['ralph session new --task t-1a2b3c --mode plan "How would you split this up?"'])
 @click.argument("message", required=False)
 @click.option("--task", required=True, metavar="ID", help="The task that it is about.")
 @click.option("--mode", type=_MODES, default="agent", show_default=True, help="plan: only read and think; agent: work.")
@@ -364,13 +299,7 @@ def _compressed_json(each: "CompressedSession") -> dict[str, object]:
 def new(call: Invocation, message: str | None, task: str, mode: str, form: str, **agent: str) -> int:
     """Begin a conversation about a task with an agent, and print its answer.
 
-    In mode plan the agent can write nothing, neither now nor when the session is resumed. Without a message, on a
-    terminal, the agent's own client is opened. "-" reads the message from standard input.
-
-    \b
-    Examples:
-      ralph session new --task t-1a2b3c --mode plan "How would you split this up?"
-      ralph session new --task t-1a2b3c "Do the first step."
+    Without a message, on a terminal, the agent's own client is opened; "-" reads the message from standard input.
     """
     from ralph.app import chats
 
@@ -378,13 +307,16 @@ def new(call: Invocation, message: str | None, task: str, mode: str, form: str, 
     if message is None:
         _check_terminal(form)
         return _open_client(call, chats.client_for_new(call.root, call.config, request))
-    text = text_argument(message, None)
+    text = read_text(message)
     with _listening(call, form) as listener:
         reply = chats.new(call.root, call.config, request, text, listener)
     return _print_reply(reply, form)
 
 
-@cli.command("resume")
+@cli.command(
+    "resume",
+    examples=['ralph session resume 3f2a "And the tests?"', 'ralph session resume 3f2a --fork --mode agent "Do it."'],
+)
 @click.argument("session_id", metavar="ID")
 @click.argument("message", required=False)
 @click.option("--fork", is_flag=True, help="Begin a new session instead, whose prompt has this conversation.")
@@ -395,16 +327,7 @@ def new(call: Invocation, message: str | None, task: str, mode: str, form: str, 
 def resume(
     call: Invocation, session_id: str, message: str | None, fork: bool, mode: str | None, form: str, **agent: str
 ) -> int:
-    """Go on with a session, in the mode that it was begun in, and print the answer.
-
-    Every recorded session of Claude Code or Codex can be resumed. Where its host has lost it, --fork begins a new one
-    with the same conversation. Without a message, on a terminal, the agent's own client is opened.
-
-    \b
-    Examples:
-      ralph session resume 3f2a "And the tests?"
-      ralph session resume 3f2a --fork --mode agent "Do it as planned."
-    """
+    """Go on with a session of Claude Code or Codex, in the mode that it was begun in, and print the answer."""
     from ralph.app import chats
 
     request = chats.ChatRequest(mode=Mode(mode) if mode else None, **agent)
@@ -413,7 +336,7 @@ def resume(
             raise UsageError("--fork needs a message", hint=f'ralph session resume {session_id} --fork "..."')
         _check_terminal(form)
         return _open_client(call, chats.client_for_resume(call.root, call.config, session_id, request))
-    text = text_argument(message, None)
+    text = read_text(message)
     verb = chats.fork if fork else chats.resume
     with _listening(call, form) as listener:
         reply = verb(call.root, call.config, session_id, text, request, listener)
@@ -441,7 +364,7 @@ def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
             last = text[-1]
 
     silent = hook_state.paused_since(call.root) is not None or os.environ.get("RALPH_DISABLE") == "1"
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield TurnListener(show_text, lambda: bool(stops), silent)
     finally:

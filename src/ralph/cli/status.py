@@ -1,59 +1,49 @@
-"""`ralph status`: what a project remembers, whether it works, and with --usage whether it is used."""
+"""`ralph status` and `ralph doctor`: what a project remembers, whether it works and is used, and its problems."""
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
-from ralph.app import runs, status
+from ralph.app import doctor as verbs
+from ralph.app import outdated, runs
 from ralph.app import usage as usage_verbs
+from ralph.app.asking import full_id, short_ids
+from ralph.app.doctor import Finding, ProjectStatus
+from ralph.app.outdated import CitationReport
 from ralph.app.pages.watch import Watcher
-from ralph.app.status import ProjectStatus
 from ralph.app.usage import HookUsage, UsageStats
-from ralph.cli.context import Invocation, pass_call
-from ralph.cli.options import Command, format_option
-from ralph.cli.output import one_line, print_json, print_raw, table
+from ralph.cli.options import Command, Invocation, exclude, format_option, pass_call
+from ralph.cli.output import one_line, print_json, table, visible
+from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
 from ralph.model import ids
+from ralph.search.citations import STALE, CitationState
 
 _PAUSE = 1.0
 _MOST_UNUSED = 10
 """Never-used memories in a table; JSON has all."""
 _REFERENCE_GOAL, _HOOK_GOAL, _LOOP_GOAL, _ITERATION_GOAL = 0.5, 0.99, 0.7, 5
 """What Ralph aims at: records referred to, hooks that work, runs that succeed, and their iterations."""
+_COLOURS = {"error": "red", "warning": "yellow"}
+_VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
 
 
-@click.command(name="status", cls=Command)
+@click.command(name="status", cls=Command, examples=["ralph status", "ralph status --usage --format markdown"])
 @click.option("--usage", is_flag=True, help="Show instead how much of what agents were given they used.")
 @click.option("--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C.")
 @format_option("table", "json", "markdown")
 @pass_call
-def cli(call: Invocation, usage: bool, watch: bool, form: str) -> None:
-    """Show what is remembered here, how large it is, what runs now, and whether index and hooks work.
-
-    With --usage: how many of the injected records agents referred to, what they cost in tokens, how often hooks
-    failed, and how many runs of the loop succeeded.
-
-    \b
-    Examples:
-      ralph status
-      ralph status --watch
-      ralph status --usage --format markdown
-    """
-    if usage and watch:
-        raise UsageError("--usage and --watch cannot be combined", hint="give one of them")
+def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
+    """Show what is remembered here, how large it is, what runs now, and whether index and hooks work."""
+    exclude({"--usage": usage, "--watch": watch})
     if usage:
         stats = usage_verbs.usage_stats(call.root)
-        if form == "json":
-            print_json(usage_json(stats))
-        elif form == "markdown":
-            print_raw(usage_markdown(stats))
-        else:
-            click.echo(_usage_table(stats))
+        print_json(_usage_json(stats)) if form == "json" else click.echo(_describe_usage(stats, call, form))
         return
-    _print(call.root, form)
+    _print_status(call, form)
     if not watch:
         return
     watcher = Watcher(call.root)
@@ -63,48 +53,61 @@ def cli(call: Invocation, usage: bool, watch: bool, form: str) -> None:
         news = watcher.look()
         if news.changed or news.runs:
             click.clear()  # on a terminal; in a pipe one follows the other
-            _print(call.root, form)
+            _print_status(call, form)
 
 
-def _print(root: Path, form: str) -> None:
-    found = status.show(root, os.environ)
-    running = runs.living(root)
+def _print_status(call: Invocation, form: str) -> None:
+    state = verbs.project_status(call.root, os.environ)
+    running = runs.living(call.root)
     if form == "json":
-        print_json({**status_json(found), "running": [run.id for run in running]})
+        print_json({**_status_json(state), "running": [run.id for run in running]})
         return
-    counts, last = found.size.counts, found.last
+    size, hooks, last, indent = state.size, state.hooks, state.last, f"\n{'':14}"
     loops = [one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in running]
     session = "none is recorded yet"
     if last is not None:
         session = one_line(f"{last.id}, {_since(last.at)}{f' ({last.host})' if last.host else ''}")
-    others = f"logs of {len(found.foreign)} other machine(s) do not count; see `ralph trust`" if found.foreign else ""
+    others = f"logs of {len(state.foreign)} other machine(s) do not count; see `ralph trust`" if state.foreign else ""
+    index = f"{_megabytes(size.database)} (none yet; the first search makes it)"
+    if size.complete:
+        behind = f"; {size.behind} file(s) changed since, the next search reads them" if size.behind else ""
+        index = f"{_megabytes(size.database)}, written {_since(size.updated_at)}{behind}"
+    hosts = ", ".join(f"{each.host} ({each.scope})" for each in state.installed)
+    failed = f"{hooks.failures} failure(s), the last {_since(hooks.last_at)}; `ralph doctor` says more"
+    events = f"{hooks.recorded} event(s) recorded, {failed if hooks.failures else 'no failures'}"
+    capture = "on"
+    if state.outside is not None:
+        where = f".ralph leads out of the project, to {state.outside.parent}"
+        capture = f"off: {where}; nothing is recorded through such a link"
+    elif state.paused is not None:
+        capture = f"paused{f' since {state.paused}' if state.paused else ''}; `ralph capture on` resumes it"
     for name, value in (
-        ("project", one_line(str(found.root))),
-        ("state", one_line(str(found.state)) + (f"\n{'':14}{others}" if others else "")),
-        ("memories", found.memories),
-        ("guardrails", found.guardrails),
-        ("memory files", _megabytes(found.memory_bytes)),
-        ("observations", f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)"),
-        ("running", f"\n{'':14}".join(loops) or "no loop"),
+        ("project", one_line(str(state.root))),
+        ("state", one_line(str(state.state)) + (indent + others if others else "")),
+        ("memories", state.memories),
+        ("guardrails", state.guardrails),
+        ("memory files", _megabytes(state.memory_bytes)),
+        ("observations", f"{size.counts.get('observations', 0)} in {size.counts.get('sessions', 0)} session(s)"),
+        ("running", indent.join(loops) or "no loop"),
         ("last session", session),
-        ("index", _index(found)),
-        ("logs", _megabytes(found.size.logs)),
-        ("hooks", _hooks(found)),
-        ("capture", _capture(found)),
+        ("index", index),
+        ("logs", _megabytes(size.logs)),
+        ("hooks", one_line(f"{hosts or 'not installed (`ralph install claude`)'}; {events}")),
+        ("capture", one_line(capture)),
     ):
         click.echo(f"{name + ':':13} {value}")
 
 
-def status_json(found: ProjectStatus) -> dict[str, object]:
-    """Return the status as JSON."""
-    size, hooks, last = found.size, found.hooks, found.last
+def _status_json(state: ProjectStatus) -> dict[str, object]:
+    size, last = state.size, state.last
+    installed = [{"host": each.host, "scope": each.scope, "file": str(each.file)} for each in state.installed]
     return {
-        "root": str(found.root),
-        "state": str(found.state),
-        "other_machines": len(found.foreign),
-        "memories": found.memories,
-        "guardrails": found.guardrails,
-        "memory_bytes": found.memory_bytes,
+        "root": str(state.root),
+        "state": str(state.state),
+        "other_machines": len(state.foreign),
+        "memories": state.memories,
+        "guardrails": state.guardrails,
+        "memory_bytes": state.memory_bytes,
         "indexed": size.counts,
         "index_complete": size.complete,
         "index_updated_at": size.updated_at,
@@ -112,47 +115,16 @@ def status_json(found: ProjectStatus) -> dict[str, object]:
         "database_bytes": size.database,
         "log_bytes": size.logs,
         "last_session": None if last is None else {"id": last.id, "at": last.at, "host": last.host},
-        "hooks": {
-            "installed": [{"host": one.host, "scope": one.scope, "file": str(one.file)} for one in found.installed],
-            **_hooks_json(hooks),
-        },
-        "outside": None if found.outside is None else str(found.outside),
-        "paused": found.paused is not None,
-        "paused_since": found.paused or None,
+        "hooks": {"installed": installed, **_hooks_json(state.hooks)},
+        "outside": None if state.outside is None else str(state.outside),
+        "paused": state.paused is not None,
+        "paused_since": state.paused or None,
     }
 
 
 def _hooks_json(hooks: HookUsage) -> dict[str, object]:
     counts = {"recorded": hooks.recorded, "failures": hooks.failures, "success_rate": hooks.success_rate}
     return {**counts, "last_failure_at": hooks.last_at, "last_failure": hooks.last}
-
-
-def _index(found: ProjectStatus) -> str:
-    size = found.size
-    if not size.complete:
-        return f"{_megabytes(size.database)} (none yet; the first search makes it)"
-    behind = f"; {size.behind} file(s) changed since, the next search reads them" if size.behind else ""
-    return f"{_megabytes(size.database)}, written {_since(size.updated_at)}{behind}"
-
-
-def _hooks(found: ProjectStatus) -> str:
-    hooks = found.hooks
-    where = ", ".join(f"{each.host} ({each.scope})" for each in found.installed)
-    failed = f"{hooks.failures} failure(s), the last {_since(hooks.last_at)}; `ralph doctor` says more"
-    return one_line(
-        f"{where or 'not installed (`ralph install claude`)'}; {hooks.recorded} event(s) recorded, "
-        f"{failed if hooks.failures else 'no failures'}"
-    )
-
-
-def _capture(found: ProjectStatus) -> str:
-    if found.outside is not None:
-        where = f".ralph leads out of the project, to {found.outside.parent}"
-        return one_line(f"off: {where}; nothing is recorded through such a link")
-    if found.paused is None:
-        return "on"
-    since = f" since {found.paused}" if found.paused else ""
-    return one_line(f"paused{since}; `ralph capture on` resumes it")
 
 
 def _megabytes(size: int) -> str:
@@ -176,50 +148,47 @@ def _since(at: str) -> str:
 # --- usage -----------------------------------------------------------------------------------------
 
 
-def usage_json(stats: UsageStats) -> dict[str, object]:
+def _usage_json(stats: UsageStats) -> dict[str, object]:
     """Return the usage as JSON; a rate is null before there is anything to count."""
 
-    def pick(value: object, *names: str) -> dict[str, object]:
-        return {name: getattr(value, name) for name in names}
+    def pick(value: object, names: str) -> dict[str, object]:
+        return {name: getattr(value, name) for name in names.split()}
 
+    events = "event injections sessions tokens referenced"
+    loop = "success_rate mean_iterations runs succeeded failed stopped running"
     return {
-        **pick(stats.total, "reference_rate", "referenced", "sessions", "injections", "tokens"),
-        "handed_over": stats.total.handed,
-        "events": [
-            {**pick(event, "event", "injections", "sessions", "tokens", "referenced"), "handed_over": event.handed}
-            for event in stats.events
-        ],
+        **pick(stats.total, "reference_rate referenced sessions injections tokens"),
+        "injected": stats.total.handed,
+        "events": [{**pick(event, events), "injected": event.handed} for event in stats.events],
         "hooks": _hooks_json(stats.hooks),
-        "loop": pick(
-            stats.loops, "success_rate", "mean_iterations", "runs", "succeeded", "failed", "stopped", "running"
-        ),
+        "loop": pick(stats.loops, loop),
         "never_used": [
-            {"id": one.id, "type": one.kind, "content": one.text, "sessions": one.sessions, "tokens": one.tokens}
-            for one in stats.never_used
+            {"id": each.id, "type": each.kind, "content": each.text, "sessions": each.sessions, "tokens": each.tokens}
+            for each in stats.never_used
         ],
-        "never_handed_over": stats.never_handed,
+        "never_injected": stats.never_handed,
     }
 
 
-def _usage_summary(stats: UsageStats) -> list[tuple[str, str]]:
+def _usage_summary(stats: UsageStats) -> dict[str, str]:
     total, hooks, loops = stats.total, stats.hooks, stats.loops
     failed = f", last {hooks.last_at} {one_line(hooks.last)}" if hooks.failures else ""
     references = f"{total.referenced} of {total.handed} records given to {total.sessions} session(s) were referred to"
     events = f"{hooks.recorded} event(s) recorded, {hooks.failures} failure(s){failed}"
-    lines = [
-        ("reference rate", f"{_percent(total.reference_rate, _REFERENCE_GOAL)}: {references}"),
-        ("tokens spent", f"{total.tokens} in {total.injections} injection(s)"),
-        ("hooks", f"{_percent(hooks.success_rate, _HOOK_GOAL)}: {events}"),
-    ]
+    lines = {
+        "reference rate": f"{_percent(total.reference_rate, _REFERENCE_GOAL)}: {references}",
+        "tokens spent": f"{total.tokens} in {total.injections} injection(s)",
+        "hooks": f"{_percent(hooks.success_rate, _HOOK_GOAL)}: {events}",
+    }
     if loops.runs:
         ended = loops.runs - loops.running
         text = f"{_percent(loops.success_rate, _LOOP_GOAL)}: {loops.succeeded} of {ended} run(s) succeeded"
         if loops.mean_iterations is not None:
             aim = "" if loops.mean_iterations < _ITERATION_GOAL else f" (aim: under {_ITERATION_GOAL})"
             text += f", in {loops.mean_iterations:.1f} iteration(s) on average{aim}"
-        lines.append(("loop", f"{text}; {loops.running} under way" if loops.running else text))
-    lines.append(("never used", f"{len(stats.never_used)} memories were given and never referred to"))
-    return [*lines, ("never given", f"{stats.never_handed} memories")]
+        lines["loop"] = f"{text}; {loops.running} under way" if loops.running else text
+    lines["never used"] = f"{len(stats.never_used)} memories were given and never referred to"
+    return {**lines, "never given": f"{stats.never_handed} memories"}
 
 
 def _percent(rate: float | None, goal: float) -> str:
@@ -230,44 +199,120 @@ def _percent(rate: float | None, goal: float) -> str:
     return percent if rate >= goal else f"{percent} (aim: {goal:.0%})"
 
 
-_EVENT_COLUMNS = ("event", "injections", "sessions", "tokens", "referenced")
-
-
-def _event_rows(stats: UsageStats) -> list[list[str]]:
-    return [
-        [
-            *map(str, (one_line(event.event), event.injections, event.sessions, event.tokens)),
-            f"{event.referenced} of {event.handed}",
-        ]
-        for event in stats.events
-    ]
-
-
-def _usage_table(stats: UsageStats) -> str:
+def _describe_usage(stats: UsageStats, call: Invocation, form: str) -> str:
+    """Return the usage as text: aligned columns for people, Markdown for an agent or a page."""
     summary = _usage_summary(stats)
-    width = max(len(name) for name, _ in summary) + 2
-    parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary)]
-    if stats.events:
-        parts.append(table(_EVENT_COLUMNS, _event_rows(stats)))
-    if stats.never_used:
-        rows = [(one.id, str(one.sessions), one_line(one.text)) for one in stats.never_used[:_MOST_UNUSED]]
-        parts.append(table(("never used", "sessions", "text"), rows))
-        if len(stats.never_used) > _MOST_UNUSED:
-            parts.append(f"{len(stats.never_used) - _MOST_UNUSED} more; --format json shows every one")
-    return "\n\n".join(parts)
+    unused = stats.never_used[:_MOST_UNUSED]
+    short = short_ids(call.root, [each.id for each in unused]) if unused else {}
+    events = []
+    for event in stats.events:
+        references = f"{event.referenced} of {event.handed}"
+        events.append([one_line(event.event), event.injections, event.sessions, event.tokens, references])
+    tables = (
+        ("event injections sessions tokens referenced".split(), events),
+        (["never used", "sessions", "text"], [[short[each.id], each.sessions, one_line(each.text)] for each in unused]),
+    )
+    rest = len(stats.never_used) - _MOST_UNUSED
+    more = f"{rest} more; --format json shows every one" if rest > 0 else ""
+    if form == "markdown":
+        parts = ["# Ralph usage", "\n".join(f"- {name}: {text}" for name, text in summary.items())]
+        draw = _markdown_table
+    else:
+        width = max(map(len, summary)) + 2
+        parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary.items())]
+        draw = table
+    parts += [draw(headings, [list(map(str, row)) for row in rows]) for headings, rows in tables if rows]
+    return "\n\n".join([*parts, more] if more else parts)
 
 
-def usage_markdown(stats: UsageStats) -> str:
-    """Return the same for an agent or a page."""
-    lines = ["# Ralph usage", "", *(f"- {name}: {text}" for name, text in _usage_summary(stats))]
-    if stats.events:
-        lines += ["", f"| {' | '.join(_EVENT_COLUMNS)} |", "|---" * len(_EVENT_COLUMNS) + "|"]
-        lines += [f"| {' | '.join(row)} |" for row in _event_rows(stats)]
-    if stats.never_used:
-        lines += ["", "## Never used", ""]
-        lines += [
-            f"- {one.id} ({one.sessions} sessions): {one_line(one.text)}" for one in stats.never_used[:_MOST_UNUSED]
-        ]
-        rest = len(stats.never_used) - _MOST_UNUSED
-        lines += [f"- {rest} more: `ralph status --usage --format json`"] if rest > 0 else []
-    return "\n".join(lines) + "\n"
+def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows))
+
+
+# --- doctor ----------------------------------------------------------------------------------------
+
+
+@click.command(name="doctor", cls=Command, examples=["ralph doctor --fix", "ralph doctor --citations --ci"])
+@click.argument("names", nargs=-1, metavar="[ID]...")
+@click.option("--fix", is_flag=True, help="Repair what is safe to repair; a file whose text changes gets a backup.")
+@click.option("--secrets", is_flag=True, help="Also look for secrets in everything that is stored.")
+@click.option("--citations", is_flag=True, help="Check the files, symbols, commands and commits that records cite.")
+@click.option("--ci", is_flag=True, help="With --citations: exit 1 when something cited is gone or has moved.")
+@format_option("table", "json")
+@pass_call
+def doctor(
+    call: Invocation, names: tuple[str, ...], fix: bool, secrets: bool, citations: bool, ci: bool, form: str
+) -> int:
+    """Find problems in the memory files, the config and the hooks; exit 1 if one needs a person.
+
+    With --citations, every record's citations (or those of the IDs) are looked up in the working tree and in git: each
+    is fresh, moved, changed, gone or unverifiable. Records that cite what is gone or moved rank lower and are marked.
+    """
+    if citations and (fix or secrets):
+        raise UsageError("--citations cannot be combined", hint="run `ralph doctor --fix` or `--secrets` without it")
+    if not citations and (names or ci):
+        raise UsageError("ids and --ci go with --citations", hint="ralph doctor --citations [ID]... [--ci]")
+    if citations:
+        reports = outdated.check_citations(call.root, [full_id(call.root, name) for name in names])
+        print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(reports, bool(names))
+        return 1 if ci and any(report.is_stale for report in reports) else 0
+    repairs = verbs.fix(call.root) if fix else []
+    patterns, findings = _check_config(call)
+    findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
+    serious = sum(finding.needs_a_person for finding in findings)
+    if form == "json":
+        fixed = [{"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")} for fix in repairs]
+        print_json({"findings": list(map(_finding_json, findings)), "fixed": fixed})
+        return 1 if serious else 0
+    for repair in repairs:
+        backup = f" (as it was: {call.show_path(repair.backup)})" if repair.backup else ""
+        click.echo(f"fixed {call.show_path(repair.path)}: {visible(repair.what)}{backup}")
+    for finding in findings:
+        problem = finding.problem
+        level = click.style(problem.level, fg=_COLOURS.get(problem.level))
+        source = f"{call.show_path(finding.path)}:{problem.line}"
+        click.echo(f"{source}: {level}: {visible(problem.what)}; {visible(problem.hint)}")
+    notes = len(findings) - serious
+    click.echo(f"{serious} to look at, {notes} note(s)" if findings else "Everything is in order.")
+    return 1 if serious else 0
+
+
+def _check_config(call: Invocation) -> tuple[tuple[str, ...], list[Finding]]:
+    """Return the user's secret patterns, and the problems of the config itself."""
+    try:
+        loaded = load(call.root, env=os.environ)
+    except ConfigProblem as error:
+        return (), [verbs.config_finding(call.root, error, "error")]
+    findings = [verbs.config_finding(call.root, problem) for problem in loaded.complaints]
+    return tuple(loaded.config.privacy.patterns), findings
+
+
+def _finding_json(finding: Finding) -> Mapping[str, object]:
+    problem = finding.problem
+    place = {"file": str(finding.path), "line": problem.line, "level": problem.level, "code": problem.code}
+    return {**place, "what": problem.what, "hint": problem.hint, "fixable": finding.fixable}
+
+
+def _print_reports(reports: Sequence[CitationReport], everything: bool) -> None:
+    for report in reports:
+        for checked in report.looked:
+            if not everything and checked.verdict not in (*STALE, CitationState.CHANGED):
+                continue
+            verdict = click.style(checked.verdict.value, fg=_VERDICT_COLOURS.get(checked.verdict))
+            why = f" ({checked.why})" if checked.why else ""
+            source = one_line(f"{report.place}:{report.line}: {report.record.id}")
+            click.echo(f"{source}: {verdict}: {checked.citation.kind.value} {one_line(f'{checked.citation}{why}')}")
+    counts = {state: sum(report.verdict is state for report in reports) for state in CitationState}
+    words = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
+    click.echo(f"{len(reports)} record(s) cite something: {words}" if reports else "No record cites anything.")
+
+
+def _report_json(report: CitationReport) -> Mapping[str, object]:
+    citations = []
+    for checked in report.looked:
+        citation = checked.citation
+        lines = [citation.first, citation.last] if citation.first else []
+        about = {"kind": citation.kind.value, "what": citation.what, "lines": lines}
+        citations.append({**about, "verdict": checked.verdict.value, "place": checked.place, "why": checked.why})
+    source = {"verdict": report.verdict.value, "file": report.place, "line": report.line}
+    return {"id": report.record.id, **source, "citations": citations}

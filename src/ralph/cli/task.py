@@ -1,4 +1,4 @@
-"""`ralph task`: what is to be done, in which order, and how it went."""
+"""`ralph task` and `ralph feature`: what is to be done, in which order, what it belongs to, and how it went."""
 
 import sys
 from collections.abc import Sequence
@@ -7,53 +7,64 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph import paths
-from ralph.app.json_shapes import task_json
+from ralph.app import feature as features
+from ralph.app.feature import FeatureProgress
+from ralph.app.json_shapes import feature_json, task_json
 from ralph.app.tasks import task as verbs
 from ralph.app.tasks.board import REASON, UnreadableFile
 from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
-from ralph.cli.context import Invocation, pass_call, print_private, say, warn
 from ralph.cli.options import (
     Group,
+    Invocation,
     allow_secret_option,
     dry_run_option,
     format_option,
+    pass_call,
+    read_text,
     split_commas,
-    text_argument,
 )
-from ralph.cli.output import ago, one_line, print_fields, print_json, print_raw, print_rows, visible
+from ralph.cli.output import (
+    ago,
+    one_line,
+    print_fields,
+    print_json,
+    print_private,
+    print_raw,
+    print_rows,
+    say,
+    visible,
+    warn,
+)
 from ralph.errors import UsageError
 from ralph.model.work import Task, TaskStatus
 
 if TYPE_CHECKING:
+    from ralph.app.worktree import WorktreeProblem
     from ralph.app.worktree_merge import MergeResult
 
 _STATUS = click.Choice([status.value for status in TaskStatus])
 _MOST_BLOCKERS = 3
 """Tasks that a row of the table names as waited for."""
 _task_id = click.argument("task_id", metavar="ID")
+_description = click.option(
+    "--description", default="", metavar="TEXT", help='What it is about, at length ("-": from stdin).'
+)
 
 
-@click.group(name="task", cls=Group)
+@click.group(name="task", cls=Group, examples=["ralph task list --ready", "ralph task done t-1a2b3c"])
 def cli() -> None:
-    """Keep what is to be done, and find what can be done next (.ralph/tasks/).
-
-    Priority 1 is the most urgent; a task without one comes last; of equal ones the oldest comes first.
-
-    \b
-    Examples:
-      ralph task add "Refund an order" --priority 1
-      ralph task list --ready
-      ralph task done t-1a2b3c
-    """
+    """Keep what is to be done, and find what can be done next (.ralph/tasks/)."""
 
 
-@cli.command("add")
+@cli.command(
+    "add",
+    examples=['ralph task add "Refund an order" --priority 1', 'ralph task add "Dark mode" --prd prd.json --worktree'],
+)
 @click.argument("title")
-@click.option("--description", default="", metavar="TEXT", help='What is to be done, at length ("-": from stdin).')
+@_description
 @click.option("--priority", type=click.IntRange(min=0), default=0, help="1 is the most urgent; 0 is none, the last.")
 @click.option("--blocked-by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
-@click.option("--parent", metavar="ID", help="The task that this is a part of.")
+@click.option("--parent", metavar="ID", help="The task that this is a part of; it is done once its last part is.")
 @click.option("--feature", "feature_id", metavar="ID", help="The feature that this belongs to.")
 @click.option("--prd", type=click.Path(path_type=Path), help="A prd.json, which becomes the task's own.")
 @click.option("--worktree", "in_worktree", is_flag=True, help="Give it a git worktree of its own (.worktrees/ID).")
@@ -61,82 +72,50 @@ def cli() -> None:
 @format_option("table", "json", "quiet")
 @pass_call
 def add(call: Invocation, title: str, description: str, prd: Path | None, form: str, **options: Any) -> None:
-    """Make a new task. A parent is done by itself once its last part is.
-
-    With --prd its stories are kept with the task, and its description is the PRD's unless another one is given. With
-    --worktree the loop works on it in a checkout of its own, on the branch ralph/ID or the one that the PRD names.
-
-    \b
-    Examples:
-      ralph task add "Refund an order" --priority 1
-      ralph task add "Dark mode" --prd prd.json --worktree
-      ralph task add "Show refunds" --blocked-by t-1a2b3c --feature f-0c0ffe
-      cat notes.md | ralph task add "Migrate the ledger" --description -
-    """
+    """Make a new task."""
     options["blocked_by"] = split_commas(options["blocked_by"])
-    options["prd"] = text_argument(None, prd) if prd is not None else None
-    text = text_argument("-", None) if description == "-" else description
-    added = verbs.add(call.root, title, text, **options, tell=say, patterns=call.config.privacy.patterns)
+    options["prd"] = read_text(None, prd) if prd is not None else None
+    added = verbs.add(call.root, title, read_text(description), **options, tell=say, patterns=call.patterns)
     print_private(added.private_parts)
     if form == "quiet":
         click.echo(added.task.id)
     elif form == "json":
         print_json({**task_json(ListedTask(added.task)), "file": str(added.path)})
     else:
-        click.echo(f"Added {added.task.id} ({paths.shown(added.path, call.root)})")
+        click.echo(f"Added {added.task.id} ({call.show_path(added.path)})")
         if added.task.worktree:
             click.echo(f"Its worktree is {added.task.worktree}, on the branch {added.task.branch}")
 
 
-@cli.command("list")
+@cli.command("list", examples=["ralph task list --ready --format quiet", "ralph task list --feature f-0c0ffe"])
 @click.option("--status", type=_STATUS, help="Only those in this state.")
 @click.option("--feature", "feature_id", default="", metavar="ID", help="Only those of this feature.")
 @click.option("--ready", "only_ready", is_flag=True, help="Only tasks that can be begun now.")
 @format_option("table", "json", "quiet")
 @pass_call
 def list_(call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str) -> None:
-    """List the tasks in the order in which they should be done.
-
-    Ready are tasks that are pending, whose blockers are done, that have no open parts, and whose parent is not held.
-
-    \b
-    Examples:
-      ralph task list
-      ralph task list --ready --format quiet
-      ralph task list --status failed
-      ralph task list --feature f-0c0ffe --format json
-    """
+    """List the tasks in the order in which they should be done: by priority, then the oldest first."""
     state = TaskStatus(status) if status else None
     tasks, unread = verbs.list_(call.root, status=state, feature_id=feature_id, only_ready=only_ready)
     nothing = "No task can be begun now; `ralph task list` shows what each waits for." if only_ready else "No tasks."
     print_tasks(tasks, form, nothing)
-    print_unread(unread, call)
+    _print_unread(unread, call)
 
 
-@cli.command("show")
+@cli.command("show", examples=["ralph task show t-1a2b3c", "ralph task show t-1a2b3c --log"])
 @_task_id
 @click.option("--log", is_flag=True, help="Show instead what happened to it: changes of state and iterations.")
 @format_option("table", "json")
 @pass_call
 def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
-    """Show one task in full, with what it waits for, its parts and its stories.
-
-    \b
-    Examples:
-      ralph task show t-1a2b3c
-      ralph task show t-1a2b3c --log
-    """
+    """Show one task in full, with what it waits for, its parts and its stories."""
     if log:
         print_rows(
             verbs.log(call.root, task_id),
             form,
             lambda event: {"at": event.at, "what": event.what, "by": event.by, "note": event.note},
-            {
-                "WHEN": lambda event: event.at[:19].replace("T", " "),
-                "WHAT": lambda event: event.what,
-                "BY": lambda event: event.by or "-",
-                "NOTE": lambda event: event.note,
-            },
+            "WHEN,WHAT,BY,NOTE",
+            lambda event: (event.at[:19].replace("T", " "), event.what, event.by or "-", event.note),
             "Nothing is recorded about it.",
         )
         return
@@ -149,27 +128,17 @@ def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
         stories = [{"id": story.id, "title": story.title, "passes": story.passes} for story in view.stories]
         troubles = [str(problem)] if problem else []
         print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
-        return
-    _print_task(view, call)
-    if problem is not None:
-        warn(f"{visible(problem.what)}; {visible(problem.hint)}")
+    else:
+        _print_task(view, call)
+        _print_problem(problem)
 
 
-@cli.command("start")
+@cli.command("start", examples=["ralph task start t-1a2b3c", "ralph task start t-1a2b3c --worktree"])
 @_task_id
 @click.option("--worktree", "in_worktree", is_flag=True, help="Give it a worktree (or mend it), and leave its state.")
 @pass_call
 def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
-    """Begin a task by hand; the loop leaves it to you then.
-
-    With --worktree it only gets its place: .worktrees/ID, on the branch ralph/ID or the one that its PRD names.
-    `ralph loop start --task ID` works there. One that was deleted or moved is mended.
-
-    \b
-    Examples:
-      ralph task start t-1a2b3c
-      ralph task start t-1a2b3c --worktree
-    """
+    """Begin a task by hand; the loop leaves it to you then."""
     if not in_worktree:
         _print_change(verbs.start(call.root, task_id))
         return
@@ -180,22 +149,15 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
     click.echo(f"{task_id} has the worktree {created.task.worktree} on the branch {created.branch} ({state})")
 
 
-@cli.command("done")
+@cli.command("done", examples=["ralph task done t-1a2b3c"])
 @_task_id
 @pass_call
 def finish(call: Invocation, task_id: str) -> None:
-    """Mark a task as done; what waited for it can be begun, and what it taught is promoted.
-
-    Insights that were accepted or are well-evidenced go to .ralph/global-patterns.md.
-
-    \b
-    Examples:
-      ralph task done t-1a2b3c
-    """
-    after, promotion, why = verbs.complete(call.root, task_id, patterns=call.config.privacy.patterns)
+    """Mark a task as done; accepted or well-evidenced insights of it go to .ralph/global-patterns.md."""
+    after, promotion, why = verbs.complete(call.root, task_id, patterns=call.patterns)
     _print_change(after)
     if promotion is not None and promotion.added:
-        click.echo(f"Promoted to {paths.shown(promotion.path, call.root)}:")
+        click.echo(f"Promoted to {call.show_path(promotion.path)}:")
         for record in promotion.added:
             click.echo(f"  - {one_line(record.text)}")
     for record, reason in promotion.skipped if promotion is not None else ():
@@ -204,7 +166,7 @@ def finish(call: Invocation, task_id: str) -> None:
         warn(visible(why))
 
 
-@cli.command("merge")
+@cli.command("merge", examples=["ralph task merge t-1a2b3c --dry-run", "ralph task merge t-1a2b3c --commit"])
 @_task_id
 @click.option("--commit", is_flag=True, help="Commit what is uncommitted in its worktree first.")
 @click.option("--no-verify", is_flag=True, help="Do not ask the repository's hooks, as in git.")
@@ -214,15 +176,7 @@ def finish(call: Invocation, task_id: str) -> None:
 def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run: bool, form: str) -> int:
     """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
 
-    It is refused while the worktree has uncommitted changes, memory included; --commit commits them first. Memory
-    entries that both sides added are all kept, each once; any other conflict is shown with the lines of both sides,
-    and nothing is merged. One merge at a time: a second one waits. git runs the repository's hooks; --dry-run runs
-    none, and exits with 1 where the merge would be refused.
-
-    \b
-    Examples:
-      ralph task merge t-1a2b3c --dry-run
-      ralph task merge t-1a2b3c --commit
+    Uncommitted changes and conflicts refuse it; entries that both sides added to a memory file are all kept.
     """
     from ralph.app import worktree_merge as merging
 
@@ -236,7 +190,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run
     return 1 if result.stops else 0
 
 
-@cli.command("drop")
+@cli.command("drop", examples=["ralph task drop t-1a2b3c", "ralph task drop t-1a2b3c --yes --format json"])
 @_task_id
 @click.option("--yes", is_flag=True, help="Also what is not merged, not committed or ignored by git.")
 @format_option("table", "json")
@@ -244,13 +198,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run
 def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
     """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
 
-    You are asked before anything goes that is only there: files that are not committed, files that git ignores, and
-    commits that no other branch or tag has. With --yes it is only printed. Uncommitted memory is never dropped.
-
-    \b
-    Examples:
-      ralph task drop t-1a2b3c
-      ralph task drop t-1a2b3c --yes --format json
+    You are asked before anything goes that is only there. Uncommitted memory is never dropped.
     """
     from ralph.app import worktree
 
@@ -264,67 +212,49 @@ def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
         print_json({"task": task_id, "dropped": True, "lost": lost.as_json})
         return
     click.echo(f"Dropped the worktree of {task_id}")
-    if lost:
-        say(f"Gone with it: {visible(lost.description)}")
+    say(f"Gone with it: {visible(lost.description)}" if lost else "")
     for tip in lost.tips:
         say(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back")
 
 
-@cli.command("fail")
+@cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
 @_task_id
 @click.option("--reason", default="", metavar="TEXT", help="Why; the next attempt gets it.")
 @allow_secret_option
 @pass_call
 def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
-    """Give a task up. What waits for it goes on waiting.
-
-    \b
-    Examples:
-      ralph task fail t-1a2b3c --reason "the gateway has no refunds"
-    """
-    patterns = call.config.privacy.patterns
-    _print_change(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=patterns))
+    """Give a task up. What waits for it goes on waiting."""
+    _print_change(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns))
 
 
-@cli.command("reset")
+@cli.command("reset", examples=["ralph task reset t-1a2b3c"])
 @_task_id
 @click.option("--force", is_flag=True, help="Also from a run that is working on it.")
 @pass_call
 def reset(call: Invocation, task_id: str, force: bool) -> None:
-    """Make a task pending again, whatever became of it; its attempts count from 0.
-
-    \b
-    Examples:
-      ralph task reset t-1a2b3c
-    """
+    """Make a task pending again, whatever became of it; its attempts count from 0."""
     _print_change(verbs.reset(call.root, task_id, force=force))
 
 
-@cli.command("block")
+@cli.command("block", examples=["ralph task block t-1a2b3c --by t-4d5e6f"])
 @_task_id
 @click.option("--reason", default="", metavar="TEXT", help="What is in the way.")
 @click.option("--by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
 @allow_secret_option
 @pass_call
 def block(call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool) -> None:
-    """Hold a task back: until other tasks are done (--by), or until you start or reset it.
-
-    \b
-    Examples:
-      ralph task block t-1a2b3c --by t-4d5e6f
-      ralph task block t-1a2b3c --reason "waiting for the contract"
-    """
+    """Hold a task back: until other tasks are done (--by), or until you start or reset it."""
     if reason and by:
         raise click.UsageError("give --reason or --by: with --by it goes on by itself once those are done")
-    patterns = call.config.privacy.patterns
-    after = verbs.block(call.root, task_id, reason, by=split_commas(by), allow_secret=allow_secret, patterns=patterns)
+    blockers, patterns = split_commas(by), call.patterns
+    after = verbs.block(call.root, task_id, reason, by=blockers, allow_secret=allow_secret, patterns=patterns)
     if by:
         click.echo(f"{after.task.id} waits for {', '.join(after.task.blocked_by)}: {one_line(after.task.title)}")
     else:
         _print_change(after)
 
 
-@cli.command("import")
+@cli.command("import", examples=["ralph task import prd.json", "ralph task import tasks.jsonl --partial"])
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--partial", is_flag=True, help="Import what can be imported, and leave out the rest.")
 @click.option("--task", "task_id", default="", metavar="ID", help="Make the prd.json this task's own instead.")
@@ -334,20 +264,12 @@ def block(call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allo
 def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_secret: bool, form: str) -> int:
     """Import the user stories of a prd.json as tasks, or a tasks.jsonl ("-": from standard input).
 
-    Importing again adds nothing; a story that passes by then makes its task done. Nothing is imported unless all
-    can be; with --partial the rest is, and the exit code is 1. With --task the prd.json becomes that task's, and
-    the one it had is archived, with its progress if the branch is another one.
-
-    \b
-    Examples:
-      ralph task import prd.json
-      ralph task import tasks.jsonl --partial
-      ralph task import prd.json --task t-1a2b3c
+    Importing again adds nothing; a story that passes by then makes its task done.
     """
-    from_stdin, patterns = str(file) == "-", call.config.privacy.patterns
+    from_stdin, patterns = str(file) == "-", call.patterns
     if task_id and (partial or form == "json"):
         raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
-    text = text_argument("-", None) if from_stdin else text_argument(None, file)
+    text = read_text("-") if from_stdin else read_text(None, file)
     if task_id:
         _set_prd(call, task_id, text, allow_secret)
         return 0
@@ -357,7 +279,7 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
     result = transfer.import_(call.root, text, source, partial=partial, allow_secret=allow_secret, patterns=patterns)
     print_private(result.private_parts)
     for bad in result.bad:
-        warn(f"left out: {visible(f'line {bad.line}: ' if bad.line else '')}{visible(bad.what)}")
+        warn(f"left out: {f'line {bad.line}: ' if bad.line else ''}{visible(bad.what)}")
     for problem in result.warnings:
         warn(f"line {problem.line}: {visible(problem.what)}")
     for name in result.differing:
@@ -375,55 +297,110 @@ def _set_prd(call: Invocation, task_id: str, text: str, allow_secret: bool) -> N
     from ralph.app import worktree
     from ralph.app.tasks import progress
 
-    patterns = call.config.privacy.patterns
-    task, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
-    old = f"; the old one is in {paths.shown(archived, call.root)}" if archived else ""
+    task, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=call.patterns)
+    old = f"; the old one is in {call.show_path(archived)}" if archived else ""
     click.echo(f"{task_id} has a PRD{old}")
-    problem = worktree.problem_of(call.root, task)
-    if problem is not None:
-        warn(f"{visible(problem.what)}; {visible(problem.hint)}")
+    _print_problem(worktree.problem_of(call.root, task))
 
 
-@cli.command("export")
+@cli.command("export", examples=["ralph task export > tasks.jsonl"])
 @pass_call
 def export(call: Invocation) -> None:
-    """Print every task as a line of JSON, for another project or as a copy.
-
-    \b
-    Examples:
-      ralph task export > tasks.jsonl
-    """
+    """Print every task as a line of JSON, for another project or as a copy."""
     from ralph.app.tasks import transfer
 
     print_raw(transfer.export(call.root))
 
 
+# --- features --------------------------------------------------------------------------------------
+
+
+@click.group(name="feature", cls=Group, examples=['ralph feature add "Refunds"', "ralph feature show f-0c0ffe"])
+def feature() -> None:
+    """Keep what several tasks build together, with a spec and a plan (.ralph/features/)."""
+
+
+@feature.command("add", examples=['ralph feature add "Refunds" --description "Customers get their money back"'])
+@click.argument("title")
+@_description
+@allow_secret_option
+@format_option("table", "json", "quiet")
+@pass_call
+def feature_add(call: Invocation, title: str, description: str, allow_secret: bool, form: str) -> None:
+    """Make a new feature, with a spec.md and a plan.md for you to fill in; its tasks' prompts hold both."""
+    text = read_text(description)
+    added = features.add(call.root, title, text, allow_secret=allow_secret, patterns=call.patterns)
+    print_private(added.private_parts)
+    if form == "quiet":
+        click.echo(added.feature.id)
+    elif form == "json":
+        print_json({**feature_json(FeatureProgress(added.feature)), "folder": str(added.folder)})
+    else:
+        click.echo(f"Added {added.feature.id}; write into {call.show_path(added.folder)}/spec.md and plan.md")
+
+
+@feature.command("list", examples=["ralph feature list --format json"])
+@format_option("table", "json", "quiet")
+@pass_call
+def feature_list(call: Invocation, form: str) -> None:
+    """List the features, the oldest first, and how far their tasks are."""
+
+    def row(listed: FeatureProgress) -> Sequence[object]:
+        one, done = listed.feature, f"{listed.done} of {listed.total}"
+        return one.id, one.status, done, ago(one.created_at), one.title
+
+    progress, unread = features.list_(call.root)
+    print_rows(progress, form, feature_json, "ID,STATUS,DONE,CREATED,TITLE", row, "No features.")
+    _print_unread(unread, call)
+
+
+@feature.command("show", examples=["ralph feature show f-0c0ffe"])
+@click.argument("feature_id", metavar="ID")
+@format_option("table", "json")
+@pass_call
+def feature_show(call: Invocation, feature_id: str, form: str) -> None:
+    """Show one feature with its tasks, its spec and its plan."""
+    view = features.show(call.root, feature_id)
+    one = view.listed.feature
+    if form == "json":
+        tasks = [{"id": task.id, "title": task.title, "status": task.status} for task in view.tasks]
+        texts = {"folder": str(view.folder), "spec": view.spec, "plan": view.plan}
+        print_json({**feature_json(view.listed), "tasks": tasks, **texts})
+        return
+    click.echo(click.style(one_line(one.title) or one.id, bold=True))
+    folder, created = call.show_path(view.folder), ago(one.created_at)
+    print_fields({"id": one.id, "status": one.status, "created": created, "folder": folder})
+    if one.description:
+        click.echo(f"\n{visible(one.description)}")
+    click.echo(f"\nTasks ({view.listed.done} of {view.listed.total} done):" if view.tasks else "\nNo tasks.")
+    for task in view.tasks:
+        click.echo("  " + one_line(f"{task.id} {task.status}: {task.title}"))
+    for name, text in (("spec.md", view.spec), ("plan.md", view.plan)):
+        click.echo(f"\n{name}:\n{visible(text.rstrip())}" if text else f"\n{name}: nothing is written yet")
+
+
 # --- printing --------------------------------------------------------------------------------------
 
 
-def print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
-    """Print which files could not be read, and why."""
-    for file in unread:
-        warn(f"{paths.shown(file.path, call.root)}: is not read: {visible(file.what)}")
+def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
+    warn(*(f"{call.show_path(file.path)}: is not read: {visible(file.what)}" for file in unread))
+
+
+def _print_problem(problem: "WorktreeProblem | None") -> None:
+    if problem is not None:
+        warn(f"{visible(problem.what)}; {visible(problem.hint)}")
 
 
 def print_tasks(tasks: Sequence[ListedTask], form: str, nothing: str) -> None:
     """Print a listing of tasks."""
 
-    def blockers(listed: ListedTask) -> str:
+    def row(listed: ListedTask) -> Sequence[object]:
         more = len(listed.waits_for) - _MOST_BLOCKERS
-        few = ", ".join(listed.waits_for[:_MOST_BLOCKERS])
-        return f"{few} and {more} more" if more > 0 else few or "-"
+        blockers = ", ".join(listed.waits_for[:_MOST_BLOCKERS]) + (f" and {more} more" if more > 0 else "")
+        task = listed.task
+        return task.id, _state(listed), task.priority or "-", ago(task.created_at), blockers or "-", task.title
 
-    columns = {
-        "ID": lambda listed: listed.task.id,
-        "STATUS": _state,
-        "PRIORITY": lambda listed: listed.task.priority or "-",
-        "CREATED": lambda listed: ago(listed.task.created_at),
-        "WAITS FOR": blockers,
-        "TITLE": lambda listed: listed.task.title,
-    }
-    print_rows(tasks, form, task_json, columns, nothing)
+    print_rows(tasks, form, task_json, "ID,STATUS,PRIORITY,CREATED,WAITS FOR,TITLE", row, nothing)
 
 
 def _state(listed: ListedTask) -> str:
@@ -442,10 +419,7 @@ def _print_change(after: TaskChange) -> None:
 
 
 def _print_merge(result: "MergeResult", *, dry_run: bool) -> None:
-    for note in result.notes:
-        warn(visible(note))
-    for stop in result.stops:
-        warn(f"the merge would be refused: {visible(stop)}")
+    warn(*map(visible, result.notes), *(f"the merge would be refused: {visible(stop)}" for stop in result.stops))
     if not result.is_new:
         if not result.stops:
             click.echo(f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}")
@@ -485,7 +459,7 @@ def _print_task(view: TaskView, call: Invocation) -> None:
             "branch": task.branch or "",
             "worktree": task.worktree or "",
             "created": ago(task.created_at),
-            "file": paths.shown(view.path, call.root),
+            "file": call.show_path(view.path),
         }
     )
     if task.description:

@@ -543,9 +543,9 @@ def _node_shape(reached: "ReachedNode") -> dict[str, object]:
 @tool(Numbers)
 def status(call: ToolCall) -> ToolAnswer:
     """What is remembered here, in numbers."""
-    from ralph.app import status as statuses
+    from ralph.app import doctor
 
-    found = statuses.show(call.root, call.env)
+    found = doctor.project_status(call.root, call.env)
     counts = found.size.counts
     shape: dict[str, object] = {
         "project": str(found.root),

@@ -390,6 +390,12 @@ def source_row_ids(connection: sqlite3.Connection, source: int) -> dict[int, str
     return dict(connection.execute("SELECT key, id FROM records WHERE source = ?", (source,)).fetchall())
 
 
+def record_ids(connection: sqlite3.Connection) -> list[str]:
+    """Return the id of every record."""
+    sql = "SELECT id FROM records UNION ALL SELECT id FROM observations UNION ALL SELECT record_id FROM journal"
+    return [row[0] for row in connection.execute(sql)]
+
+
 def retired_keys(connection: sqlite3.Connection) -> list[int]:
     """Return the keys of retired memories."""
     return [row[0] for row in connection.execute("SELECT key FROM records WHERE status = ?", (Status.RETIRED.value,))]

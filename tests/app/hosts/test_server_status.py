@@ -9,7 +9,7 @@ import pytest
 from tests.agents.mcp_server import program, started
 
 from ralph.app import mcp_servers as servers
-from ralph.app import trust
+from ralph.app import project as project_files
 from ralph.app.mcp_servers import TTL_MS, ServerOverview
 
 SECONDS = 60.0
@@ -99,7 +99,7 @@ def test_an_answer_of_the_future_does_not_count(project: Path) -> None:
 def test_a_server_is_asked_again_when_the_projects_file_was_written_since(project: Path) -> None:
     file = project / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": {"a": spec(project, "good", "a")}}), encoding="utf-8", newline="")
-    trust.record(project, servers.trust_candidates(project, env_of(project)), env_of(project))
+    project_files.record_trust(project, servers.trust_candidates(project, env_of(project)), env_of(project))
     for written, now, times in ((1, 1_000_000, 1), (1, 1_100_000, 1), (1_150, 1_200_000, 2)):
         os.utime(file, (written, written))
         asked(project, now=now)
@@ -181,11 +181,11 @@ def test_a_cloned_repository_runs_nothing(project: Path) -> None:
     assert statuses(asked(project, refresh=True)) == {"evil": "unknown"}
     assert started(pids(project, "evil")) == []
 
-    trust.record(project, servers.trust_candidates(project, env_of(project)), env_of(project))
+    project_files.record_trust(project, servers.trust_candidates(project, env_of(project)), env_of(project))
     assert statuses(asked(project)) == {"evil": "running"}
     assert len(started(pids(project, "evil"))) == 1
 
-    trust.revoke(project, env_of(project))
+    project_files.revoke_trust(project, env_of(project))
     assert statuses(asked(project)) == {"evil": "unknown"}
 
 
@@ -208,7 +208,7 @@ def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
     text = '{"mcpServers": {"new": {"command": "x", "headersHelper": "y"}, "old": {"type": "ws", "url": "ws://a"}}}'
     (project / ".mcp.json").write_text(text, encoding="utf-8", newline="")
     assert not any(state.usable for state in asked(project).servers)
-    trust.record(project, servers.trust_candidates(project, env_of(project)), env_of(project))
+    project_files.record_trust(project, servers.trust_candidates(project, env_of(project)), env_of(project))
     known = asked(project).servers
     assert statuses(asked(project)) == {"new": "unknown", "old": "unknown"}
     assert (servers.denying_settings(known), servers.describe_denied(known)) == ("", [])

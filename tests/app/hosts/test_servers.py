@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ralph.app import mcp_servers as servers
-from ralph.app import trust
+from ralph.app import project as project_files
 from ralph.model.work import McpServer, ServerScope, Transport
 
 STDIO = {"command": "server", "args": ["--port", "${PORT:-80}"], "env": {"KEY": "${KEY}"}}
@@ -113,7 +113,7 @@ def test_what_a_clone_names_is_not_asked_until_its_user_trusts_that_very_value(p
         ("mcp.a", {"command": "evil"}, ".mcp.json", False),
         ("mcp.b", {"type": "http", "url": "https://evil.example"}, ".mcp.json", False),
     ]
-    trust.record(project, named, env_of(project))
+    project_files.record_trust(project, named, env_of(project))
     assert [each.why_not for each in found(project).values()] == ["", ""]
     assert all(each.trusted for each in servers.trust_candidates(project, env_of(project)))
 
