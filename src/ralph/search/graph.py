@@ -2,8 +2,7 @@
 
 A memory is a node, related to its tags, files and `[[links]]`, discovered in its session and task; a session affects
 the files it wrote and mentions those it read; a task affects the files of its journal and depends on its blockers.
-Observations and journal entries are no nodes: there are too many. A walk follows edges in both directions, level by
-level; a score falls with every hop, with weak edges, and through nodes that many share. Ties go by id.
+Observations and journal entries are no nodes: there are too many. A walk follows edges in both directions.
 """
 
 import re
@@ -22,10 +21,8 @@ from ralph.store import graph as stored
 from ralph.store import queries, sessions
 from ralph.store.graph import EdgeRow, Fact, SourceFacts
 
-DECAY = 0.5
-"""The factor of a score with each hop."""
-
-WEIGHTS = {
+_DECAY = 0.5  # the factor of a score with each hop
+_WEIGHTS = {
     Relation.SUPERSEDES.value: 0.9,
     Relation.FIXES.value: 0.9,
     Relation.CONTRADICTS.value: 0.9,
@@ -40,14 +37,10 @@ WEIGHTS = {
 HUB = 200
 """A search is not expanded beyond a node with more edges than this."""
 
-FARTHEST = 12
-"""Hops of a path, at most."""
-
+_FARTHEST = 12  # hops of a path
 _STRONG = (NodeType.PATTERN, NodeType.DECISION, NodeType.GOTCHA, NodeType.DISCOVERY)
-_SCANNED = 20_000
-"""Characters of a text that are scanned for paths and symbols."""
-_MOST = 20
-"""Mentions of one kind in a text."""
+_SCANNED = 20_000  # characters of a text that are scanned for paths and symbols
+_MOST = 20  # mentions of one kind in a text
 _NAME = 80
 _PATH = re.compile(
     r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
@@ -88,8 +81,36 @@ class GraphVisibility(NamedTuple):
 ALL_VISIBLE = GraphVisibility()
 """Outside of any task."""
 
-_Step = tuple[float, int, EdgeRow | None, int, int]
-"""A step of a walk: score, hops, the last edge, the node before, and the start."""
+
+class _Step(NamedTuple):
+    """The best path to a node: its score, hops and last edge, the node before, and the start."""
+
+    score: float
+    hops: int
+    row: EdgeRow | None
+    before: int
+    start: int
+
+
+class _WalkRules(NamedTuple):
+    """What a walk may walk over; without a time, not what begins after the day `by`."""
+
+    relations: Collection[str] = ()
+    at: str = ""
+    visibility: GraphVisibility = ALL_VISIBLE
+    by: str = ""
+    hub: int | None = None
+    is_scored: bool = True
+
+    def allow(self, row: EdgeRow) -> bool:
+        if self.relations and row.relation not in self.relations:
+            return False
+        if self.visibility is not ALL_VISIBLE and not self.visibility.allows(row.source, row.target):
+            return False
+        if self.by and row.valid_from[:10] > self.by:
+            return False
+        times = (row.recorded, row.valid_from, row.valid_until)
+        return not self.at or Edge("", Relation.RELATED_TO, "", *times).holds(self.at)
 
 
 def neighbours(
@@ -103,7 +124,7 @@ def neighbours(
     visibility: GraphVisibility = ALL_VISIBLE,
     by: str = "",
 ) -> list[ReachedNode]:
-    """The nodes within some hops of a node, the nearest first."""
+    """Return the nodes within some hops of a node, the nearest first."""
     reached = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, visibility=visibility, by=by)
     return [each for each in reached if each.hops and (not types or each.node.type in types)]
 
@@ -119,84 +140,14 @@ def walk(
     hub: int | None = None,
     by: str = "",
 ) -> list[ReachedNode]:
-    """Everything within some hops of any seed, the seeds included, each by its best path, best first.
-
-    What is not visible is not walked over; nor, without a time, is what begins after the day `by`.
-    """
-    known = stored.nodes(graph, seeds)
-    seen: dict[int, _Step] = {key: (score, 0, None, key, key) for key, score in seeds.items() if key in known}
-    edge = seen
-    rules = _WalkRules({relation.value for relation in relations}, at, visibility, by)
-    for hop in range(1, hops + 1):
-        nearest = _expand(graph, edge, seen, known, hop, rules, hub)
-        known |= stored.nodes(graph, nearest)
-        if at:
-            nearest = {key: step for key, step in nearest.items() if known[key].holds(at)}
-        if not nearest:
-            break
-        seen = seen | nearest
-        edge = nearest
+    """Return everything within some hops of any seed, the seeds included, each by its best path, best first."""
+    rules = _WalkRules({relation.value for relation in relations}, at, visibility, by, hub)
+    steps, known = _walk_levels(graph, seeds, hops, rules)
     reached = []
-    for key, (score, hops_, row, _, start) in seen.items():
-        via = stored.edge_of(row, known) if row is not None else None
-        reached.append(ReachedNode(known[key], hops_, round(score, 9), via, known[start].id))
+    for key, step in steps.items():
+        via = stored.edge_of(step.row, known) if step.row is not None else None
+        reached.append(ReachedNode(known[key], step.hops, round(step.score, 9), via, known[step.start].id))
     return sorted(reached, key=lambda node: (-node.score, node.hops, node.node.id))
-
-
-class _WalkRules(NamedTuple):
-    """What a walk may walk over."""
-
-    relations: Collection[str]
-    at: str
-    visibility: GraphVisibility
-    by: str
-
-    def allow(self, row: EdgeRow) -> bool:
-        if self.relations and row.relation not in self.relations:
-            return False
-        if self.visibility is not ALL_VISIBLE and not self.visibility.allows(row.source, row.target):
-            return False
-        if self.by and row.valid_from[:10] > self.by:
-            return False
-        times = (row.recorded, row.valid_from, row.valid_until)
-        return not self.at or Edge("", Relation.RELATED_TO, "", *times).holds(self.at)
-
-
-def _expand(
-    graph: sqlite3.Connection,
-    edge: Mapping[int, _Step],
-    seen: Mapping[int, _Step],
-    known: Mapping[int, Node],
-    hop: int,
-    rules: _WalkRules,
-    hub: int | None,
-) -> dict[int, _Step]:
-    """The nodes one hop further, each by the best path to it; of equal ones a fixed one, whatever the keys are."""
-    rows_at: dict[int, list[EdgeRow]] = {key: [] for key in edge}
-    for row in stored.edges_at(graph, edge):
-        if rules.allow(row):
-            rows_at[row.here].append(row)
-    nearest: dict[int, _Step] = {}
-    for key, edges in rows_at.items():
-        degree = len(edges)
-        if hub is not None and hop > 1 and degree > hub:
-            continue
-        share = edge[key][0] * DECAY
-        if hop > 1 and degree > 2:  # a node passes all of its score on to one other, less to many
-            share *= 1 / (1 + log2(degree / 2))
-        for row in edges:
-            other = row.target if row.source == key else row.source
-            if other in seen:
-                continue
-            score = share if row.explicit else share * WEIGHTS[row.relation]
-            best = nearest.get(other)
-            if best is not None and best[2] is not None and score == best[0]:
-                better = (known[key].id, *row[3:]) < (known[best[3]].id, *best[2][3:])
-            else:
-                better = best is None or score > best[0]
-            if better:
-                nearest[other] = (score, hop, row, key, edge[key][4])
-    return nearest
 
 
 def path(
@@ -207,102 +158,124 @@ def path(
     at: str = "",
     visibility: GraphVisibility = ALL_VISIBLE,
     by: str = "",
-    most: int = FARTHEST,
 ) -> list[Edge] | None:
-    """The edges of a shortest path from one node to another, or None; of several, a fixed one.
-
-    Both ends walk towards each other, always the one with fewer nodes to expand.
-    """
-    known = stored.nodes(graph, {start, end})
-    if at and not all(node.holds(at) for node in known.values()):
+    """Return the edges of a shortest path from one node to another, or None; of several, a fixed one."""
+    steps, known = _walk_levels(
+        graph, {start: 1.0}, _FARTHEST, _WalkRules((), at, visibility, by, is_scored=False), end
+    )
+    if end not in steps or (at and not known[start].holds(at)):
         return None
-    came: tuple[_Came, _Came] = ({start: None}, {end: None})
-    edges: list[set[int]] = [{start}, {end}]
-    met = {start} & {end}
-    while not met and most > 0 and all(edges):
-        most -= 1
-        side = int(len(edges[1]) < len(edges[0]))
-        edges[side] = _onward(graph, came[side], edges[side], known, _WalkRules((), at, visibility, by))
-        met = edges[side] & came[1 - side].keys()
-    if not met:
-        return None
-    middle = min(met, key=lambda key: known[key].id)
-    halves: list[list[Edge]] = []
-    for side_came in came:
-        half: list[Edge] = []
-        step = side_came[middle]
-        while step is not None:
-            half.append(stored.edge_of(step[1], known))
-            step = side_came[step[0]]
-        halves.append(half)
-    return [*reversed(halves[0]), *halves[1]]
+    way: list[Edge] = []
+    step = steps[end]
+    while step.row is not None:
+        way.append(stored.edge_of(step.row, known))
+        step = steps[step.before]
+    return way[::-1]
 
 
-_Came = dict[int, tuple[int, EdgeRow] | None]
-"""Nodes reached from one end, each with the node before it and the edge between; None for the end itself."""
+def _walk_levels(
+    graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: _WalkRules, end: int | None = None
+) -> tuple[dict[int, _Step], dict[int, Node]]:
+    """Walk level by level, until `end` is reached; return the best path to every node, and the nodes."""
+    known = stored.nodes(graph, seeds)
+    steps = {key: _Step(score, 0, None, key, key) for key, score in seeds.items() if key in known}
+    level = dict(steps)
+    for hop in range(1, hops + 1):
+        if end in steps:
+            break
+        level = _expand(graph, level, steps, known, hop, rules)
+        known |= stored.nodes(graph, level)
+        if rules.at:
+            level = {key: step for key, step in level.items() if known[key].holds(rules.at)}
+        if not level:
+            break
+        steps |= level
+    return steps, known
 
 
-def _onward(
-    graph: sqlite3.Connection, came: _Came, edge: set[int], known: dict[int, Node], rules: _WalkRules
-) -> set[int]:
-    """Go one hop further; return the new nodes, each reached by a fixed one of the paths to it."""
-    found: dict[int, tuple[tuple[str, str, str], int, EdgeRow]] = {}
-    for row in stored.edges_at(graph, edge):
-        other = row.target if row.source == row.here else row.source
-        if other in came or not rules.allow(row):
+def _expand(
+    graph: sqlite3.Connection,
+    level: Mapping[int, _Step],
+    steps: Mapping[int, _Step],
+    known: Mapping[int, Node],
+    hop: int,
+    rules: _WalkRules,
+) -> dict[int, _Step]:
+    """Return the nodes one hop further, each by the best path to it; ties go by id, whatever the keys are."""
+    rows_at: dict[int, list[EdgeRow]] = {key: [] for key in level}
+    for row in stored.edges_at(graph, level):
+        if rules.allow(row):
+            rows_at[row.here].append(row)
+    nearest: dict[int, _Step] = {}
+    for key, rows in rows_at.items():
+        degree = len(rows)
+        if rules.hub is not None and hop > 1 and degree > rules.hub:
             continue
-        way = (known[row.here].id, row.relation, row.recorded)
-        if other not in found or way < found[other][0]:
-            found[other] = (way, row.here, row)
-    nodes = stored.nodes(graph, found)
-    fresh = {key for key, node in nodes.items() if not rules.at or node.holds(rules.at)}
-    known |= nodes
-    came |= {key: found[key][1:] for key in fresh}
-    return fresh
+        share = level[key].score * _DECAY
+        if hop > 1 and degree > 2:  # a node passes all of its score on to one other, less to many
+            share *= 1 / (1 + log2(degree / 2))
+        for row in rows:
+            other = row.target if row.source == key else row.source
+            if other in steps:
+                continue
+            score = share if row.explicit else share * _WEIGHTS[row.relation]
+            score = score if rules.is_scored else 1.0
+            best = nearest.get(other)
+            if best is not None and best.row is not None and score == best.score:
+                better = (known[key].id, *row[3:]) < (known[best.before].id, *best.row[3:])
+            else:
+                better = best is None or score > best.score
+            if better:
+                nearest[other] = _Step(score, hop, row, key, level[key].start)
+    return nearest
 
 
 def related(
     graph: sqlite3.Connection, index: sqlite3.Connection, keys: Sequence[int], *, at: str = "", hops: int = 2
 ) -> list[tuple[int, int, float]]:
-    """Records connected with others, for the expansion of a search: source, target, and how near (at most 1)."""
+    """Return records connected with others, to expand a search: source, target, and how near (at most 1)."""
     names = queries.row_ids(index, keys)
     seeds = stored.keys_of(graph, list(names.values()))
-    found: list[tuple[int, str, float]] = []
+    near: list[tuple[int, str, float]] = []
     for key, name in names.items():
-        if name in seeds:
-            near = walk(graph, {seeds[name]: 1.0}, hops=hops, at=at, hub=HUB)
-            for reached in near:
-                node = reached.node
-                if reached.hops and entity_type(node.id) is None and node.type in _STRONG:
-                    found.append((key, node.id, reached.score / DECAY))
-    back = queries.row_keys(index, [name for _, name, _ in found])
-    return [(key, back[name], score) for key, name, score in found if name in back]
+        for reached in walk(graph, {seeds[name]: 1.0}, hops=hops, at=at, hub=HUB) if name in seeds else ():
+            node = reached.node
+            if reached.hops and entity_type(node.id) is None and node.type in _STRONG:
+                near.append((key, node.id, reached.score / _DECAY))
+    back = queries.row_keys(index, [name for _, name, _ in near])
+    return [(key, back[name], score) for key, name, score in near if name in back]
 
 
 # --- facts of a source --------------------------------------------------------------------------
 
 
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
-    """The nodes and edges of one source of the index."""
-    task = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
+    """Return the nodes and edges of one source of the index."""
+    owner = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
     nodes: list[tuple[Node, str]] = []
     facts: list[Fact] = []
     names = queries.source_row_ids(index, source)
     for key, record in queries.select_records(index, Family.MEMORY, "source = ?", (source,)):
         record = replace(record, id=names[key])
-        nodes.append((node_of(record, task), record.title))
-        facts += memory_facts(record, task)
-    for part in (_tasks(index, source), _sessions(index, source)):
-        for node, more in part:
-            nodes.append((node, ""))
-            facts += more
-    facts += _journal(index, source, task)
-    facts += _observations(index, source)
+        nodes.append((node_of(record, owner), record.title))
+        facts += _memory_facts(record, owner)
+    for task, title, blocked_by, parent, at in sessions.tasks_in(index, source):
+        own = entity_id(NodeType.TASK, task)
+        nodes.append((Node(own, NodeType.TASK, _short_name(title) or task, at, task=task), ""))
+        facts += (Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at) for other in blocked_by)
+        if parent:
+            facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, parent), at))
+    for session, task, at, prompt in sessions.first_prompts(index, source):
+        own = entity_id(NodeType.SESSION, session)
+        nodes.append((Node(own, NodeType.SESSION, _short_name(prompt) or session, at, task=task), ""))
+        if task:
+            facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, task), at))
+    facts += _event_facts(index, source, owner)
     return SourceFacts(tuple(nodes), tuple(facts))
 
 
 def node_of(record: Record, task: str = "") -> Node:
-    """The node of a memory."""
+    """Return the node of a memory."""
     kind = TYPE_OF_KIND[record.kind] if isinstance(record.kind, MemoryKind) else NodeType.DISCOVERY
     since = record.extra.get("valid-from", record.extra.get("valid_from", ""))
     return Node(
@@ -318,66 +291,52 @@ def node_of(record: Record, task: str = "") -> Node:
 
 
 def _short_name(words: str) -> str:
-    """A name on one short line."""
     line = " ".join(words[: 3 * _NAME].split())
     return line if len(line) <= _NAME else f"{line[: _NAME - 1]}…"
 
 
-def memory_facts(record: Record, task: str = "") -> Iterator[Fact]:
-    """The edges of a memory, each once."""
-    seen: set[tuple[str, Relation, str]] = set()
-    for fact in _memory_edges(record, task):
-        ends = (fact.source, fact.relation, fact.target)
-        if ends not in seen:
-            yield fact
-        seen.add(ends)
+def _memory_facts(record: Record, task: str) -> list[Fact]:
+    """Return the edges of a memory, each once."""
+    facts: dict[tuple[str, Relation, str], Fact] = {}
 
+    def add(fact: Fact) -> None:
+        facts.setdefault((fact.source, fact.relation, fact.target), fact)
 
-def _memory_edges(record: Record, task: str) -> Iterator[Fact]:
-    at = record.created_at
+    own, at = record.id, record.created_at
     for edge in stated_edges(record):
         words = entity_type(edge.target) is None
-        yield Fact(record.id, edge.relation, edge.target, at, edge.since, edge.until, True, target_is_words=words)
+        add(Fact(own, edge.relation, edge.target, at, edge.since, edge.until, True, target_is_words=words))
     for link in record.links:
         if link.relation == "superseded_by":
-            yield Fact(link.target, Relation.SUPERSEDES, record.id, at, source_is_words=True)
+            add(Fact(link.target, Relation.SUPERSEDES, own, at, source_is_words=True))
         elif parse_relation(link.relation) is None:
-            yield Fact(record.id, Relation.RELATED_TO, link.target, at, target_is_words=True)
+            add(Fact(own, Relation.RELATED_TO, link.target, at, target_is_words=True))
     for title in links_in(record.text) if "[[" in record.text else ():
-        yield Fact(record.id, Relation.RELATED_TO, title, at, target_is_words=True)
+        add(Fact(own, Relation.RELATED_TO, title, at, target_is_words=True))
     for tag in record.tags:
         if name := " ".join(tag.lower().split()):
-            yield Fact(record.id, Relation.RELATED_TO, entity_id(NodeType.TAG, name), at)
+            add(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TAG, name), at))
     if record.origin.session:
-        yield Fact(record.id, Relation.DISCOVERED_IN, entity_id(NodeType.SESSION, record.origin.session), at)
+        add(Fact(own, Relation.DISCOVERED_IN, entity_id(NodeType.SESSION, record.origin.session), at))
     if record.origin.task or task:
-        yield Fact(record.id, Relation.DISCOVERED_IN, entity_id(NodeType.TASK, record.origin.task or task), at)
-    yield from _file_edges(record)
-
-
-def _file_edges(record: Record) -> Iterator[Fact]:
-    """The files that a record is about, and what its text mentions."""
-    at = record.created_at
+        add(Fact(own, Relation.DISCOVERED_IN, entity_id(NodeType.TASK, record.origin.task or task), at))
     about = list(dict.fromkeys(project_files(record.origin.files)))
     how = Relation.DISCOVERED_IN if record.kind is MemoryKind.FIX else Relation.RELATED_TO
-    for file in about:
-        yield Fact(record.id, how, entity_id(NodeType.FILE, file), at)
     files, symbols = find_mentions(record.text, about)
+    for file in about:
+        add(Fact(own, how, entity_id(NodeType.FILE, file), at))
     for file in files:
         if file not in about:
-            yield Fact(record.id, Relation.MENTIONS, entity_id(NodeType.FILE, file), at)
+            add(Fact(own, Relation.MENTIONS, entity_id(NodeType.FILE, file), at))
     for symbol in symbols:
-        yield Fact(record.id, Relation.MENTIONS, entity_id(NodeType.SYMBOL, symbol), at)
-        yield Fact(
-            entity_id(NodeType.SYMBOL, symbol),
-            Relation.RELATED_TO,
-            entity_id(NodeType.FILE, symbol.partition("#")[0]),
-            at,
-        )
+        node, file = entity_id(NodeType.SYMBOL, symbol), entity_id(NodeType.FILE, symbol.partition("#")[0])
+        add(Fact(own, Relation.MENTIONS, node, at))
+        add(Fact(node, Relation.RELATED_TO, file, at))
+    return list(facts.values())
 
 
 def find_mentions(text: str, about: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """The paths in a text, and the symbols: `path#name`, or `name()` when just one file can be meant."""
+    """Return the paths in a text, and the symbols: `path#name`, or `name()` when just one file can be meant."""
     files: dict[str, None] = {}
     symbols: dict[str, None] = {}
     part = text[:_SCANNED]
@@ -394,60 +353,34 @@ def find_mentions(text: str, about: Sequence[str] = ()) -> tuple[list[str], list
 
 
 def project_files(files: Sequence[str]) -> Iterator[str]:
-    """Files of the project, named from its root."""
+    """Return the files of the project, named from its root."""
     for file in files:
         name = file.strip().removeprefix("./")
         if name and not name.startswith(("/", "~", "..")) and "\\" not in name and name[1:2] != ":":
             yield name
 
 
-def _tasks(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
-    for task, title, blocked_by, parent, at in sessions.tasks_in(index, source):
-        own = entity_id(NodeType.TASK, task)
-        node = Node(own, NodeType.TASK, _short_name(title) or task, at, task=task)
-        facts = [Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at) for other in blocked_by]
-        if parent:
-            facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, parent), at))
-        yield node, facts
-
-
-def _sessions(index: sqlite3.Connection, source: int) -> Iterator[tuple[Node, list[Fact]]]:
-    for session, task, at, prompt in sessions.first_prompts(index, source):
-        own = entity_id(NodeType.SESSION, session)
-        facts = [Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, task), at)] if task else []
-        yield Node(own, NodeType.SESSION, _short_name(prompt) or session, at, task=task), facts
-
-
-def _journal(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
-    """The files and sessions of tasks, each edge at its earliest time."""
+def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
+    """Yield the files and sessions of tasks, and the files of sessions, each edge at its earliest time."""
     first: dict[tuple[str, Relation, str], str] = {}
+
+    def add(source: str, relation: Relation, target: str, at: str) -> None:
+        earlier = first.get((source, relation, target))
+        first[source, relation, target] = at if earlier is None or (at and at < earlier) else earlier
+
     for _, record in queries.select_records(index, Family.JOURNAL, "source = ?", (source,)):
-        task = record.origin.task or owner
-        if not task:
-            continue
-        ends = [(Relation.AFFECTS, entity_id(NodeType.FILE, file)) for file in project_files(record.origin.files)]
-        if record.origin.session:
-            ends.append((Relation.RELATED_TO, entity_id(NodeType.SESSION, record.origin.session)))
-        for relation, target in ends:
-            _earliest(first, (entity_id(NodeType.TASK, task), relation, target), record.created_at)
-    yield from (Fact(*ends, at) for ends, at in first.items())
-
-
-def _observations(index: sqlite3.Connection, source: int) -> Iterator[Fact]:
-    """The files that sessions wrote or only read."""
-    first: dict[tuple[str, Relation, str], str] = {}
-    for session, title, files, at in sessions.touched_files(index, source):
-        if not session:
-            continue
+        if name := record.origin.task or owner:
+            task = entity_id(NodeType.TASK, name)
+            for file in project_files(record.origin.files):
+                add(task, Relation.AFFECTS, entity_id(NodeType.FILE, file), record.created_at)
+            if record.origin.session:
+                session = entity_id(NodeType.SESSION, record.origin.session)
+                add(task, Relation.RELATED_TO, session, record.created_at)
+    for name, title, files, at in sessions.touched_files(index, source):
         changes = title.partition(" ")[0].rstrip(":").lower() in _CHANGES
-        how = Relation.AFFECTS if changes else Relation.MENTIONS
-        for file in project_files(files):
-            _earliest(first, (entity_id(NodeType.SESSION, session), how, entity_id(NodeType.FILE, file)), at)
+        for file in project_files(files) if name else ():
+            how = Relation.AFFECTS if changes else Relation.MENTIONS
+            add(entity_id(NodeType.SESSION, name), how, entity_id(NodeType.FILE, file), at)
     for ends, at in first.items():
         if ends[1] is not Relation.MENTIONS or (ends[0], Relation.AFFECTS, ends[2]) not in first:  # writing says more
             yield Fact(*ends, at)
-
-
-def _earliest(first: dict[tuple[str, Relation, str], str], ends: tuple[str, Relation, str], at: str) -> None:
-    known = first.get(ends)
-    first[ends] = at if known is None or (at and at < known) else known

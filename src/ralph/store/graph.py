@@ -1,9 +1,8 @@
 """The graph in a database of its own: nodes and edges, brought up to date source by source.
 
 It is a cache over the index: each source of the index that changed is removed and read again (`search/graph.py` decides
-what its rows mean), so that a rebuild is linear. Ends that are words are resolved at the end of every change, with the
-times that superseding gives: the result depends on the rows alone, never on their order. A file that is damaged or was
-made by another version is deleted and made again.
+what its rows mean). Ends that are words are resolved at the end of every change, with the times that superseding gives:
+the result depends on the rows alone, never on their order.
 """
 
 import json
@@ -12,17 +11,41 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ralph.model.graph import Edge, Node, NodeType, Relation, entity_type
 from ralph.store import db
 from ralph.store.lookup import placeholders, replaced
 
 VERSION = 2
-_NODE = ", ".join(
-    f"n.{name}" for name in "key id type name recorded valid_from valid_until since replaced retired task".split()
-)
+_NODE = "n.key, n.id, n.type, n.name, n.recorded, n.valid_from, n.valid_until, n.since, n.replaced, n.retired, n.task"
 _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
+_JOINED = "source IS NOT NULL AND +target IS NOT NULL"
+"""`+` keeps SQLite from another index than the one that has all columns: nothing is sorted then."""
+_AROUND = (
+    f"SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value WHERE target IS NOT NULL "
+    f"UNION ALL SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value WHERE source IS NOT NULL"
+)
+"""Keys come as one value, so that SQLite parses this statement once, however many keys there are."""
+_CLEAR_NODES = (
+    "UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '', "
+    "valid_from = '', valid_until = '', since = '', retired = 0, task = '' WHERE origin = ?"
+)
+_NODE_COLUMNS = "id type name title recorded valid_from valid_until since retired task origin".split()
+_PUT_NODE = (
+    f"INSERT INTO nodes({', '.join(_NODE_COLUMNS)}) VALUES ({placeholders(_NODE_COLUMNS)}) "
+    f"ON CONFLICT(id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _NODE_COLUMNS[1:])}"
+)
+_PUT_EDGE = (
+    "INSERT INTO edges VALUES ((SELECT key FROM nodes WHERE id = ?), (SELECT key FROM nodes WHERE id = ?), "
+    f"{placeholders(range(8))})"
+)
+_DELETE_UNUSED = (
+    "DELETE FROM nodes WHERE origin IS NULL AND NOT EXISTS (SELECT 1 FROM edges WHERE source = nodes.key) "
+    "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = nodes.key)"
+)
+_TYPES = {kind.value: kind for kind in NodeType}
+_RELATIONS = {relation.value: relation for relation in Relation}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,111 +100,69 @@ def in_memory() -> sqlite3.Connection:
     return connection
 
 
-# --- writing -----------------------------------------------------------------------------------
-
-
-def sync(graph: sqlite3.Connection, index: sqlite3.Connection, tell: ReadFacts) -> int:
-    """Bring the graph up to date with the index; how many sources were taken out or told anew."""
-    present = {row[0]: (row[1], f"{row[2]} {row[3]}") for row in index.execute(_SOURCES)}
-    if not _changes(graph, present):
+def sync(graph: sqlite3.Connection, index: sqlite3.Connection, read_facts: ReadFacts) -> int:
+    """Bring the graph up to date with the index; return how many sources were removed or read again."""
+    sql = "SELECT path, key, digest || ' ' || offset FROM sources"
+    present = {path: (key, stamp) for path, key, stamp in index.execute(sql)}
+    if not _changed_paths(graph, present):
         return 0
     with db.atomic(graph):
-        changes = _changes(graph, present)  # once more: another process may have been faster
-        for path in changes:
-            _clear(graph, path)
-        for path in sorted(changes & present.keys()):
+        changed = _changed_paths(graph, present)  # once more: another process may have been faster
+        for path in changed:
+            row = graph.execute("SELECT key FROM sources WHERE path = ?", (path,)).fetchone()
+            for sql in ("DELETE FROM edges WHERE origin = ?", _CLEAR_NODES, "DELETE FROM sources WHERE key = ?"):
+                graph.execute(sql, (row[0] if row is not None else None,))
+        for path in sorted(changed & present.keys()):
             key, stamp = present[path]
             added = graph.execute("INSERT INTO sources(path, stamp) VALUES (?, ?)", (path, stamp))
-            _put(graph, int(added.lastrowid or 0), tell(key, path))
-        _look_up(graph)
+            _put(graph, int(added.lastrowid or 0), read_facts(key, path))
+        _resolve_words(graph)
         _supersede(graph)
-        graph.execute(_UNUSED)
-    return len(changes)
+        graph.execute(_DELETE_UNUSED)
+    return len(changed)
 
 
-_SOURCES = "SELECT path, key, digest, offset FROM sources"
-_UNUSED = """
-DELETE FROM nodes WHERE origin IS NULL
-AND NOT EXISTS (SELECT 1 FROM edges WHERE source = nodes.key) AND NOT EXISTS (SELECT 1 FROM edges WHERE target = nodes.key)
-"""  # noqa: E501  (one sentence of SQL)
-
-
-def _changes(graph: sqlite3.Connection, present: Mapping[str, tuple[int, str]]) -> set[str]:
-    known = {row[0]: row[1] for row in graph.execute("SELECT path, stamp FROM sources")}
+def _changed_paths(graph: sqlite3.Connection, present: Mapping[str, tuple[int, str]]) -> set[str]:
+    known = dict(source_stamps(graph))
     fresh = {path for path, (_, stamp) in present.items() if known.get(path) != stamp}
     return fresh | (known.keys() - present.keys())
 
 
-def _clear(graph: sqlite3.Connection, path: str) -> None:
-    row = graph.execute("SELECT key FROM sources WHERE path = ?", (path,)).fetchone()
-    if row is None:
-        return
-    graph.execute("DELETE FROM edges WHERE origin = ?", (row[0],))
-    graph.execute(
-        "UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '', "
-        "valid_from = '', valid_until = '', since = '', retired = 0, task = '' WHERE origin = ?",
-        (row[0],),
-    )
-    graph.execute("DELETE FROM sources WHERE key = ?", (row[0],))
-
-
-def _put(graph: sqlite3.Connection, origin: int, told: SourceFacts) -> None:
-    graph.executemany(
-        "INSERT INTO nodes(id, type, name, title, recorded, valid_from, valid_until, since, retired, task, origin) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET type = excluded.type, "
-        "name = excluded.name, title = excluded.title, recorded = excluded.recorded, "
-        "valid_from = excluded.valid_from, valid_until = excluded.valid_until, since = excluded.since, "
-        "retired = excluded.retired, task = excluded.task, origin = excluded.origin",
-        (
-            (each.id, each.type.value, each.name, fold_title(title), each.recorded, each.valid_from, each.valid_until,
-             each.valid_from or each.recorded, each.retired, each.task, origin)
-            for each, title in told.nodes
-        ),
-    )  # fmt: skip
-    ends = {
-        name
-        for fact in told.facts
-        for name, is_words in ((fact.source, fact.source_is_words), (fact.target, fact.target_is_words))
-        if not is_words
-    }
+def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
+    rows = []
+    for node, title in source.nodes:
+        times = (node.recorded, node.valid_from, node.valid_until, node.valid_from or node.recorded)
+        rows.append((node.id, node.type.value, node.name, fold_title(title), *times, node.retired, node.task, origin))
+    graph.executemany(_PUT_NODE, rows)
+    entities: set[str] = set()
+    edges = []
+    for fact in source.facts:
+        one, one_words = (None, fact.source) if fact.source_is_words else (fact.source, "")
+        other, other_words = (None, fact.target) if fact.target_is_words else (fact.target, "")
+        entities.update(filter(None, (one, other)))
+        columns = (fact.relation.value, fact.recorded, fact.valid_from, fact.valid_until, fact.explicit)
+        edges.append((one, other, *columns, one_words, other_words, origin))
     graph.executemany(
         "INSERT OR IGNORE INTO nodes(id, type, name) VALUES (?, ?, ?)",
-        (
-            (name, kind.value, name.partition(":")[2])
-            for name in sorted(ends)
-            if (kind := entity_type(name)) is not None
-        ),
+        [(name, kind.value, name.partition(":")[2]) for name in sorted(entities) if (kind := entity_type(name))],
     )
-    end = "(SELECT key FROM nodes WHERE id = ?)"
-    graph.executemany(
-        f"INSERT INTO edges VALUES ({end}, {end}, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (None if fact.source_is_words else fact.source, None if fact.target_is_words else fact.target,
-             fact.relation.value, fact.recorded, fact.valid_from, fact.valid_until, fact.explicit,
-             fact.source if fact.source_is_words else "", fact.target if fact.target_is_words else "", origin)
-            for fact in told.facts
-        ),
-    )  # fmt: skip
+    graph.executemany(_PUT_EDGE, edges)
 
 
-def _look_up(graph: sqlite3.Connection) -> None:
+def _resolve_words(graph: sqlite3.Connection) -> None:
     """Find the node of every end that is words: a record by its id, else by its title, never itself."""
-    wanted = graph.execute(
+    ends = graph.execute(
         "SELECT rowid, source_words, target_words, source, target FROM edges "
         "WHERE target_words <> '' OR source_words <> ''"
     ).fetchall()
-    if not wanted:
-        return
-    names = _Names(graph)
-    found = []
-    for edge, source_words, target_words, source, target in wanted:
-        one = names.key(source_words) if source_words else source
-        other = names.key(target_words) if target_words else target
+    names = _Names(graph) if ends else None
+    for edge, source_words, target_words, source, target in ends:
+        one = names.key(source_words) if names and source_words else source
+        other = names.key(target_words) if names and target_words else target
         if one == other:
             one, other = (None if source_words else one), (None if target_words else other)
         if (one, other) != (source, target):
-            found.append((one, other, edge))
-    graph.executemany("UPDATE edges SET source = ?, target = ? WHERE rowid = ?", found)
+            graph.execute("UPDATE edges SET source = ?, target = ? WHERE rowid = ?", (one, other, edge))
 
 
 class _Names:
@@ -197,18 +178,18 @@ class _Names:
                 self._titles[title] = key
 
     def key(self, words: str) -> int | None:
-        """The key of what is meant; `Title#part` and `Title|other words` mean the title."""
+        """Return the key of what is meant; `Title#part` and `Title|other words` mean the title."""
         bare = words.partition("|")[0]
         for spelling in dict.fromkeys((words, bare, bare.partition("#")[0])):
             name = fold_title(spelling)
-            for found in (self._ids.get(name), self._titles.get(name), self._ids.get(f"know-{name}")):
-                if found is not None:
-                    return found
+            for key in (self._ids.get(name), self._titles.get(name), self._ids.get(f"know-{name}")):
+                if key is not None:
+                    return key
         return None
 
 
 def _supersede(graph: sqlite3.Connection) -> None:
-    """The times that superseding gives: a text that was replaced ends then, and its successor begins."""
+    """Set the times that superseding gives: a text that was replaced ends then, and its successor begins."""
     own = "coalesce(nullif(valid_from, ''), recorded)"
     sql = f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"
     graph.execute(sql)
@@ -233,96 +214,75 @@ def _supersede(graph: sqlite3.Connection) -> None:
 
 
 def fold_title(title: str) -> str:
-    """A title as links are compared: in any case and spacing."""
+    """Return a title as links are compared: in any case and spacing."""
     if not title.isascii():
         title = unicodedata.normalize("NFC", title)
     return " ".join(title.casefold().split())
 
 
-# --- reading -----------------------------------------------------------------------------------
-
-
 def key_of(graph: sqlite3.Connection, node_id: str) -> int | None:
-    """The key of a node, by its id."""
+    """Return the key of a node, by its id."""
     row = graph.execute("SELECT key FROM nodes WHERE id = ?", (node_id,)).fetchone()
     return int(row[0]) if row is not None else None
 
 
 def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
-    """The keys of nodes, by their ids."""
-    found: dict[str, int] = {}
-    for start in range(0, len(ids), 900):
-        part = ids[start : start + 900]
-        sql = f"SELECT id, key FROM nodes WHERE id IN ({placeholders(part)})"
-        found.update((row[0], row[1]) for row in graph.execute(sql, part))
-    return found
+    """Return the keys of nodes, by their ids."""
+    sql = "SELECT id, key FROM nodes WHERE id IN (SELECT value FROM json_each(?))"
+    return dict(_select(graph, sql, json.dumps(list(ids))).fetchall())
 
 
 def find_by_words(graph: sqlite3.Connection, words: str) -> int | None:
-    """The key of the record that an id or a title in any case means."""
+    """Return the key of the record that an id or a title in any case means."""
     return _Names(graph).key(words)
 
 
 def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[int, Node]:
-    """The nodes behind keys, or all of them."""
-    cursor = _bare(graph)
+    """Return the nodes behind keys, or all of them."""
     if keys is None:
-        cursor.execute(f"SELECT {_NODE} FROM nodes n")
+        rows = _select(graph, f"SELECT {_NODE} FROM nodes n")
     else:
-        cursor.execute(_NODES, (json.dumps(list(keys)),))
-    return {row[0]: _node(row) for row in cursor}
+        sql = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"
+        rows = _select(graph, sql, json.dumps(list(keys)))
+    return {
+        key: Node(name, _TYPES[kind], title, recorded, valid_from, valid_until, since, replaced, retired == 1, task)
+        for key, name, kind, title, recorded, valid_from, valid_until, since, replaced, retired, task in rows
+    }
 
 
-def _node(row: tuple[Any, ...]) -> Node:
-    _, name, kind, title, recorded, valid_from, valid_until, since, replaced, retired, task = row
-    return Node(name, _TYPES[kind], title, recorded, valid_from, valid_until, since, replaced, retired == 1, task)
-
-
-_TYPES = {kind.value: kind for kind in NodeType}
-_RELATIONS = {relation.value: relation for relation in Relation}
-
-
-def _bare(graph: sqlite3.Connection) -> sqlite3.Cursor:
-    """A cursor that gives plain tuples: a walk reads thousands of rows."""
+def _select(graph: sqlite3.Connection, sql: str, *values: str) -> sqlite3.Cursor:
+    """Select plain tuples: a walk reads thousands of rows."""
     cursor = graph.cursor()
     cursor.row_factory = None
-    return cursor
+    return cursor.execute(sql, values)
 
 
 def edges_at(graph: sqlite3.Connection, keys: Iterable[int]) -> list[EdgeRow]:
-    """Every edge at some nodes, once for each of its ends among them, which is its `here`."""
-    return list(map(EdgeRow._make, _bare(graph).execute(_AROUND, (json.dumps(list(keys)),))))
-
-
-_NODES = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"
-_AROUND = (
-    f"SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value WHERE target IS NOT NULL "
-    f"UNION ALL SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value WHERE source IS NOT NULL"
-)
-"""Keys come as one value, so that SQLite reads these sentences once, however many keys there are."""
+    """Return every edge at some nodes, once for each of its ends among them, which is its `here`."""
+    return list(map(EdgeRow._make, _select(graph, _AROUND, json.dumps(list(keys)))))
 
 
 def edges(graph: sqlite3.Connection) -> list[EdgeRow]:
-    """Every edge that has both of its ends."""
+    """Return every edge that has both of its ends."""
     sql = f"SELECT source, {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"
-    return list(map(EdgeRow._make, _bare(graph).execute(sql)))
+    return list(map(EdgeRow._make, _select(graph, sql)))
 
 
 def edge_of(row: EdgeRow, names: Mapping[int, Node]) -> Edge:
-    """An edge with the ids of its ends."""
+    """Return an edge with the ids of its ends."""
     _, source, target, relation, recorded, since, until, explicit = row
     return Edge(names[source][0], _RELATIONS[relation], names[target][0], recorded, since, until, explicit == 1)
 
 
 def counts(graph: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int]]:
-    """How many nodes there are of each type, and edges of each relation."""
+    """Count how many nodes there are of each type, and edges of each relation."""
     kinds = {row[0]: int(row[1]) for row in graph.execute("SELECT type, count(*) FROM nodes GROUP BY type")}
     sql = "SELECT relation, count(*) FROM edges WHERE source IS NOT NULL AND target IS NOT NULL GROUP BY relation"
     return kinds, {row[0]: int(row[1]) for row in graph.execute(sql)}
 
 
 def busiest(graph: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
-    """The nodes with the most edges, and how many each has."""
+    """Return the nodes with the most edges, and how many each has."""
     sql = (
         "SELECT n.key, (SELECT count(*) FROM edges WHERE source = n.key AND target IS NOT NULL) + "
         "(SELECT count(*) FROM edges WHERE target = n.key AND source IS NOT NULL) AS degree "
@@ -332,25 +292,19 @@ def busiest(graph: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
 
 
 def task_keys(graph: sqlite3.Connection, task: str) -> list[int]:
-    """The keys of what is a task's own."""
+    """Return the keys of what is a task's own."""
     return [row[0] for row in graph.execute("SELECT key FROM nodes WHERE task = ? ORDER BY id", (task,))]
 
 
 def source_stamps(graph: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
     """Return the names of the sources and their stamps, which change with what the graph has of them."""
-    return tuple(
-        (str(path), str(stamp)) for path, stamp in graph.execute("SELECT path, stamp FROM sources ORDER BY path")
-    )
-
-
-_JOINED = "source IS NOT NULL AND +target IS NOT NULL"
-"""`+` keeps SQLite from another index than the one that has all columns: nothing is sorted then."""
+    return tuple(_select(graph, "SELECT path, stamp FROM sources ORDER BY path").fetchall())
 
 
 def joined_edges(graph: sqlite3.Connection) -> list[tuple[int, int, str, str, str, str, int]]:
     """Return every edge with two known ends, each once, in a fixed order."""
     sql = f"SELECT DISTINCT {_EDGE} FROM edges WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"
-    return _bare(graph).execute(sql).fetchall()
+    return _select(graph, sql).fetchall()
 
 
 def oldest_time(graph: sqlite3.Connection) -> str:
