@@ -67,8 +67,8 @@ def test_frequencies_count_records_and_leave_out_what_occurs_nowhere(connection:
 
 
 def test_terms_in_a_range_and_with_a_part(connection: sqlite3.Connection) -> None:
-    assert lookup.terms_between(connection, "alpha", "alphb", 10) == [("alpha", 10), ("alphabet", 1)]
-    assert lookup.terms_between(connection, "alpha", "alphb", 1) == [("alpha", 10)]
+    assert lookup.terms_starting(connection, "alpha", 10) == [("alpha", 10), ("alphabet", 1)]
+    assert lookup.terms_starting(connection, "alpha", 1) == [("alpha", 10)]
     assert lookup.terms_with(connection, "habe", 10) == [("alphabet", 1)]
     assert lookup.terms_with(connection, "%", 10) == []
 

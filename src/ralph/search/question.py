@@ -170,14 +170,14 @@ def longer_terms(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
     """Longer indexed terms that begin with a term, the shortest first."""
     if len(term) < _SHORTEST or terms.is_cjk(term):
         return {}
-    longer = [pair for pair in lookup.terms_between(connection, term, _after(term), 200) if pair[0] != term]
+    longer = [pair for pair in lookup.terms_starting(connection, term, 200) if pair[0] != term]
     return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
 
 
 def pairs_with(connection: "sqlite3.Connection", character: str) -> dict[str, int]:
     """The indexed pairs that a CJK character is part of."""
     if lookup.size(connection) > _SMALL:
-        return dict(lookup.terms_between(connection, character, _after(character), _PAIRS))
+        return dict(lookup.terms_starting(connection, character, _PAIRS))
     return dict(lookup.terms_with(connection, character, _PAIRS))
 
 
@@ -200,14 +200,9 @@ def _typos(connection: "sqlite3.Connection", term: str, starts: tuple[str, ...])
     for start in dict.fromkeys(starts):
         near = {
             other: count
-            for other, count in lookup.terms_as_long(connection, start, _after(start), len(term), _RANGE)
+            for other, count in lookup.terms_starting(connection, start, _RANGE, len(term))
             if terms.one_typo(term, other)
         }
         if near:
             return near
     return {}
-
-
-def _after(prefix: str) -> str:
-    """The first text that sorts after everything with this prefix."""
-    return prefix[:-1] + chr(ord(prefix[-1]) + 1)

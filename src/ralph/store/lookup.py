@@ -1,17 +1,15 @@
 """The SELECTs behind the ranking: keys and scores, and the columns that are ranked, without decoding records.
 
-Hooks answer with these alone, so nothing is imported here. A `Filter`, made by `queries.filter_of` from a Query, has a
-condition on the table of each family (`key % 3`) and its values; SQLite checks it while it walks the matches. What a
-task may see is a condition as well (`visibility_test`): the project's records and its own, and of other tasks the
-journal and the observations once they are finished (failed counts, since it teaches). A row belongs to the task that
-its origin names, else to that of its session (an observation) or of the folder its file is in.
+Hooks answer with these alone, so nothing is imported here. A `Filter` has a condition on the table of each family
+(`key % 3`). What a task may see is a condition as well: the project's records and its own, and of other tasks the
+journal and the observations once they are finished (failed counts, since it teaches).
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     Name = TypeVar("Name", str, int)
     Filter = Sequence[tuple[int, str, Sequence[object]]]
@@ -40,7 +38,7 @@ def memories(
     valid_at: str = "",
     but: "Collection[str]" = (),
 ) -> "tuple[int, str, Sequence[object]]":
-    """The part of a Filter that lets memories through: of these kinds, with one of these tags, not older, ours.
+    """Return the part of a Filter for memories: of these kinds, with one of these tags, not older, visible to the task.
 
     With a day, those that are valid then; without those whose ids are in `but`.
     """
@@ -52,8 +50,8 @@ def memories(
         tests.append(f"kind IN ({placeholders(kinds)})")
         values += kinds
     if tags:
-        named = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({placeholders(tags)})"
-        tests.append(f"tags <> '' AND EXISTS ({named})")
+        match = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({placeholders(tags)})"
+        tests.append(f"tags <> '' AND EXISTS ({match})")
         values += [tag.lower() for tag in tags]
     if since:
         tests.append("created_at >= ?")
@@ -64,26 +62,28 @@ def memories(
     if but:
         tests.append(f"id NOT IN ({placeholders(list(but))})")
         values += but
-    seen, more = visibility_test(task, _MEMORY)
-    return _MEMORY, " AND ".join([*tests, *([seen] if seen else [])]), [*values, *more]
+    if task:
+        test, more = visibility_test(task, _MEMORY)
+        tests.append(test)
+        values += more
+    return _MEMORY, " AND ".join(tests), values
 
 
 def observations(
-    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "", hidden: "Hidden | None" = None
+    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "\n", hidden: "Hidden | None" = None
 ) -> "tuple[int, str, Sequence[object]]":
-    """The part of a Filter for observations: not of this session or title, no bare tool use that begins so."""
+    """Return the part of a Filter for observations: not of this session or title, no bare tool use that begins so."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
-    values = [value for start in not_called for value in (len(start), start)]
-    seen, more = ("", ()) if hidden is None else (_BESIDE, (hidden.tasks, hidden.sessions))
-    return (
-        _OBSERVATION,
-        f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test})){seen and f' AND {seen}'}",
-        (not_of, not_titled or _NO_TITLE, *values, *more),
-    )
+    test = f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test}))"
+    values = [not_of, not_titled, *(value for start in not_called for value in (len(start), start))]
+    if hidden is not None:
+        test += f" AND {_SEEN_OBSERVATION.format(_LISTED, _LISTED)}"
+        values += [hidden.tasks, hidden.sessions]
+    return _OBSERVATION, test, tuple(values)
 
 
 def journal(*, hidden: "Hidden | None" = None) -> "tuple[int, str, Sequence[object]]":
-    """The part of a Filter for the journal."""
+    """Return the part of a Filter for the journal."""
     return (_JOURNAL, *visibility_test(hidden.task if hidden is not None else "", _JOURNAL))
 
 
@@ -93,7 +93,7 @@ def visibility_test(task: str, place: int) -> "tuple[str, Sequence[object]]":
 
 
 def visible_to(task: str) -> "Filter":
-    """What a task may see of every family, and nothing else about it."""
+    """Return the Filter of what a task may see."""
     return tuple((place, *visibility_test(task, place)) for place in range(len(TABLES)))
 
 
@@ -127,37 +127,35 @@ def superseded(connection: "sqlite3.Connection") -> dict[str, str]:
 
 def superseding(connection: "sqlite3.Connection") -> list[tuple[str, str]]:
     """Return (new, old) pairs as the records state them."""
-    said = connection.execute(_SUPERSEDING)
-    return [(name, target) if how == "supersedes" else (target, name) for name, how, target in said]
+    rows = connection.execute(_SUPERSEDING)
+    return [(name, target) if how == "supersedes" else (target, name) for name, how, target in rows]
 
 
 def replaced(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, Name]":
     """Return the old ones of (new, old) pairs, each with its successor; those in a circle are left out."""
-    known = newer(pairs)
-    standing = {old: [new for new in all_new if not leads_to(known, new, old)] for old, all_new in known.items()}
-    return {old: min(all_new) for old, all_new in standing.items() if all_new}
+    successors = newer(pairs)
+    final = {old: [new for new in found if not leads_to(successors, new, old)] for old, found in successors.items()}
+    return {old: min(found) for old, found in final.items() if found}
 
 
 def newer(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, set[Name]]":
     """Return the old ones of such pairs, each with all of its successors."""
-    found: dict[Name, set[Name]] = {}
+    successors: dict[Name, set[Name]] = {}
     for new, old in pairs:
-        found.setdefault(old, set()).add(new)
-    return found
+        successors.setdefault(old, set()).add(new)
+    return successors
 
 
-def leads_to(known: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name") -> bool:
+def leads_to(successors: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name") -> bool:
     """Whether following successors leads from one record to another."""
-    seen = {start}
+    visited: set[Name] = set()
     ahead = [start]
-    while ahead:
+    while ahead and end not in visited:
         here = ahead.pop()
-        if here == end:
-            return True
-        fresh = [each for each in known.get(here, ()) if each not in seen]
-        seen.update(fresh)
-        ahead += fresh
-    return False
+        if here not in visited:
+            visited.add(here)
+            ahead += successors.get(here, ())
+    return end in visited
 
 
 _UNTIL = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.valid_until') END"
@@ -169,7 +167,6 @@ _SUPERSEDING = (
     f"SELECT r.id, 'supersedes', l.value {_STATED.format('extra.supersedes')} {_STATING} AND l.type = 'text'"
 )
 """What is stated in a record's links, or in the front of a page; what a task proposes replaces nothing yet."""
-_NO_TITLE = "\n"
 _MEMORY = 0
 _OBSERVATION = 1
 _JOURNAL = 2
@@ -195,13 +192,11 @@ _THEIR_SESSIONS = (  # each by both of its ids
     f"WHERE task_id IS NOT NULL AND name IS NOT NULL AND task_id IN ({OTHERS})"
 )
 _THEIR_RUNS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"
-"""What sums up a run tells of each of its tasks."""
 _TOLD = (
     "coalesce(CASE WHEN instr(metadata, '\"{name}\":') AND json_valid(metadata) "
     "THEN json_extract(metadata, '$.{name}') END, '')"
 )
 ORIGIN_TASK = _TOLD.format(name="task")
-"""The task that an origin names which no column holds."""
 _SEEN_OBSERVATION = f"NOT ({ORIGIN_TASK} IN ({{}}) OR ({ORIGIN_TASK} = '' AND session_id IN ({{}})))"
 _SEEN = (
     f"(scope <> 'task' OR CASE {ORIGIN_TASK} WHEN ? THEN 1 WHEN '' THEN source NOT IN ({_NOT_OUR_FILES}) ELSE 0 END)",
@@ -212,8 +207,6 @@ _SEEN = (
 )
 """By `key % 3`: what a task may see; every `?` is its id."""
 _LISTED = "SELECT value FROM json_each(?)"
-_BESIDE = _SEEN_OBSERVATION.format(_LISTED, _LISTED)
-"""The same of observations, where what is hidden was found before."""
 _ALL_BESIDE = (
     f"WITH others AS (SELECT id FROM tasks WHERE {_OTHER}), "
     "theirs AS (SELECT id, session_id FROM sessions WHERE task_id IN (SELECT id FROM others)) "
@@ -228,12 +221,10 @@ _COLUMNS = (
     "key, id, type, title, tags, content, files, created_at, session_id, " + _BY.format(usual="tool"),
     "id, record_id, outcome, title, tags, notes, files_modified, created_at, run_id, " + _BY.format(usual=""),
 )
-_MOST = 900
-"""SQLite takes a limited number of values in one statement."""
 
 
 class RecordRow:
-    """What is judged, and shown, of a record."""
+    """The columns of a record that are ranked and printed."""
 
     __slots__ = ("by", "created_at", "files", "id", "key", "kind", "session", "tags", "text", "title")
 
@@ -244,45 +235,36 @@ class RecordRow:
 
 
 def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]") -> dict[str, int]:
-    """In how many records each term occurs; those that occur nowhere are left out."""
-    found: dict[str, int] = {}
-    for term in terms:
-        row = connection.execute("SELECT doc FROM search_terms WHERE term = ?", (term,)).fetchone()
-        if row is not None:
-            found[term] = row[0]
-    return found
+    """Count in how many records each term occurs; those that occur nowhere are left out."""
+    rows = (connection.execute("SELECT term, doc FROM search_terms WHERE term = ?", (term,)) for term in terms)
+    return {row[0]: row[1] for cursor in rows for row in cursor}
 
 
-def terms_between(connection: "sqlite3.Connection", first: str, last: str, limit: int) -> list[tuple[str, int]]:
-    """Indexed terms in alphabetical order, with the number of records that hold them."""
-    sql = "SELECT term, doc FROM search_terms WHERE term >= ? AND term < ? LIMIT ?"
-    return [(row[0], row[1]) for row in connection.execute(sql, (first, last, limit))]
-
-
-def terms_as_long(
-    connection: "sqlite3.Connection", first: str, last: str, size: int, limit: int
+def terms_starting(
+    connection: "sqlite3.Connection", prefix: str, limit: int, length: int | None = None
 ) -> list[tuple[str, int]]:
-    """The same, of this many characters or one more or less, of as many terms as are looked at."""
-    looked = "SELECT term, doc FROM search_terms WHERE term >= ? AND term < ? LIMIT ?"
-    sql = f"SELECT term, doc FROM ({looked}) WHERE length(term) BETWEEN ? AND ?"
-    return [(row[0], row[1]) for row in connection.execute(sql, (first, last, limit, size - 1, size + 1))]
+    """Return the first indexed terms with a prefix, with their counts; of about a length, if one is given."""
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    sql = "SELECT term, doc FROM (SELECT term, doc FROM search_terms WHERE term >= ? AND term < ? LIMIT ?)"
+    sql += "" if length is None else f" WHERE length(term) BETWEEN {length - 1} AND {length + 1}"
+    return [(row[0], row[1]) for row in connection.execute(sql, (prefix, end, limit))]
 
 
 def terms_with(connection: "sqlite3.Connection", part: str, limit: int) -> list[tuple[str, int]]:
-    """Indexed terms that contain some letters, wherever; looks at the whole vocabulary."""
+    """Return indexed terms that contain some letters, wherever; looks at the whole vocabulary."""
     sql = "SELECT term, doc FROM search_terms WHERE instr(term, ?) LIMIT ?"
     return [(row[0], row[1]) for row in connection.execute(sql, (part, limit))]
 
 
 def size(connection: "sqlite3.Connection") -> int:
-    """How many records there are."""
+    """Count the records."""
     return int(connection.execute("SELECT count(*) FROM search_docsize").fetchone()[0])
 
 
 def matching(
     connection: "sqlite3.Connection", match: str, weights: "Sequence[float]", limit: int, keep: "Filter | None" = None
 ) -> list[tuple[int, float]]:
-    """The best full-text matches with their BM25 scores, higher is better; without a filter of everything."""
+    """Return the best full-text matches with their BM25 scores, higher is better; without a filter of everything."""
     condition, values = _condition(keep) if keep is not None else ("", [])
     title, tags, text, files = (str(float(weight)) for weight in weights)
     numbers = f"{text}, {title}, {tags}, {files}"  # the largest column comes first in the index, which makes it smaller
@@ -294,100 +276,88 @@ def matching(
 
 
 def count_matching(connection: "sqlite3.Connection", match: str, keep: "Filter") -> int:
-    """How many records a full-text match has in all."""
+    """Count the records that a full-text match has in all."""
     condition, values = _condition(keep)
     sql = f"SELECT count(*) FROM search WHERE search MATCH ?{condition}"
     return int(connection.execute(sql, (match, *values)).fetchone()[0])
 
 
-def filter_keys(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filter") -> set[int]:
-    """Those of some keys whose records pass the filter."""
-    found: set[int] = set()
-    for place, test, values in keep:
-        table, key = TABLES[place]
-        for part in key_batches(of_family(keys, place)):
-            sql = f"SELECT {key} FROM {table} WHERE {key} IN ({placeholders(part)}){test and f' AND {test}'}"
-            found.update(row[0] for row in connection.execute(sql, (*part, *values)))
-    return found
-
-
-def sort_values(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, tuple[str, str, int]]:
-    """Time, file and place of records: an order that an index made anew gives again, as its keys do not."""
-    found: dict[int, tuple[str, str, int]] = {}
-    for place, (table, key) in enumerate(TABLES):
-        for part in key_batches(of_family(keys, place)):
-            sql = (
-                f"SELECT t.{key}, t.created_at, s.path FROM {table} t JOIN sources s ON s.key = t.source "
-                f"WHERE t.{key} IN ({placeholders(part)})"
-            )
-            found.update((row[0], (row[1], row[2], row[0])) for row in connection.execute(sql, part))
-    return found
-
-
-def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: int) -> "Iterator[tuple[int, int, int]]":
-    """For observations: key, the key of another one of the same session within reach, and how far it is."""
-    for part in key_batches(of_family(keys, _OBSERVATION)):
-        sql = (
-            "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "
-            "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? AND b.key <> a.key "
-            f"WHERE a.key IN ({placeholders(part)})"
-        )
-        yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, *part)))
-
-
-def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
-    """Memories that others name as related: the key of the one that names, and of the one that is named.
-
-    Of each record in the order in which it names them; metadata that SQLite cannot read names none.
-    """
-    found: list[tuple[int, int]] = []
-    for part in key_batches(of_family(keys, _MEMORY)):
-        sql = (
-            "SELECT a.key, b.key FROM records a "
-            "JOIN json_each(CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "
-            "JOIN records b ON b.id = json_extract(l.value, '$[1]') "
-            f"WHERE a.key IN ({placeholders(part)}) AND b.key <> a.key ORDER BY a.key, l.key"
-        )
-        found += [(row[0], row[1]) for row in connection.execute(sql, part)]
-    return found
-
-
-def fetch_rows(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, RecordRow]:
-    """What is judged of some records."""
-    found: dict[int, RecordRow] = {}
-    for place, (table, key) in enumerate(TABLES):
-        for part in key_batches(of_family(keys, place)):
-            sql = f"SELECT {_COLUMNS[place]} FROM {table} WHERE {key} IN ({placeholders(part)})"
-            found.update((row[0], RecordRow(*row)) for row in connection.execute(sql, part))
-    return found
-
-
 def _condition(keep: "Filter") -> tuple[str, list[object]]:
-    """A filter as a condition on `search.rowid`."""
+    """Return a filter as a condition on `search.rowid`."""
     if len(keep) == len(TABLES) and not any(test for _, test, _ in keep):
         return "", []
     tests: list[str] = []
-    given: list[object] = []
+    all_values: list[object] = []
     for place, test, values in keep:
         table, key = TABLES[place]
         family = f"rowid % {len(TABLES)} = {place}"
         row = f"SELECT 1 FROM {table} WHERE {key} = search.rowid AND {test}"
         tests.append(f"({family} AND EXISTS ({row}))" if test else family)
-        given += values
-    return f" AND ({' OR '.join(tests) or '0'})", given
+        all_values += values
+    return f" AND ({' OR '.join(tests) or '0'})", all_values
 
 
-def of_family(keys: "Sequence[int]", place: int) -> list[int]:
-    """Those of some keys that belong to a family."""
-    return [key for key in keys if key % len(TABLES) == place]
+def select_keys(
+    connection: "sqlite3.Connection",
+    place: int,
+    columns: str,
+    keys: "Sequence[int]",
+    *,
+    where: str = "",
+    values: "Sequence[object]" = (),
+) -> "Iterable[Any]":
+    """Select columns of the rows of one family with some keys; in columns `{table}` and `{key}` are replaced."""
+    own = [key for key in keys if key % len(TABLES) == place]
+    if not own:
+        return ()
+    table, key = TABLES[place]
+    sql = f"SELECT {columns} FROM {table} WHERE {key} IN (SELECT value FROM json_each(?)) AND {where or '1'}"
+    return connection.execute(sql.replace("{table}", table).replace("{key}", key), (str(own), *values))
+
+
+def filter_keys(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filter") -> set[int]:
+    """Return those of some keys whose records pass the filter."""
+    parts = (select_keys(connection, place, "{key}", keys, where=test, values=values) for place, test, values in keep)
+    return {row[0] for part in parts for row in part}
+
+
+def sort_values(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, tuple[str, str, int]]:
+    """Return time, file and place of records: an order that an index made anew gives again, as its keys do not."""
+    columns = "{key}, created_at, (SELECT path FROM sources WHERE key = {table}.source)"
+    parts = (select_keys(connection, place, columns, keys) for place in range(len(TABLES)))
+    return {row[0]: (row[1], row[2], row[0]) for part in parts for row in part}
+
+
+def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: int) -> "Iterator[tuple[int, int, int]]":
+    """Yield for observations: key, the key of another one of the same session within reach, and how far it is."""
+    sql = (
+        "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "
+        "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? AND b.key <> a.key "
+        "WHERE a.key IN (SELECT value FROM json_each(?))"
+    )
+    yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, str(list(keys)))))
+
+
+def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
+    """Return pairs of keys: of memories that name others as related, and of those, in the order of naming.
+
+    Metadata that SQLite cannot read names none.
+    """
+    sql = (
+        "SELECT a.key, b.key FROM records a "
+        "JOIN json_each(CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "
+        "JOIN records b ON b.id = json_extract(l.value, '$[1]') "
+        "WHERE a.key IN (SELECT value FROM json_each(?)) AND b.key <> a.key ORDER BY a.key, l.key"
+    )
+    return [(row[0], row[1]) for row in connection.execute(sql, (str(list(keys)),))]
+
+
+def fetch_rows(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, RecordRow]:
+    """Return the columns of some records that are ranked and printed."""
+    parts = (select_keys(connection, place, columns, keys) for place, columns in enumerate(_COLUMNS))
+    return {row[0]: RecordRow(*row) for part in parts for row in part}
 
 
 def placeholders(values: "Sequence[object]") -> str:
-    """Question marks for values in a statement."""
+    """Return question marks for values in a statement."""
     return ", ".join("?" * len(values))
-
-
-def key_batches(keys: "Sequence[int]") -> "Iterator[list[int]]":
-    """Keys in portions that one statement can take."""
-    for start in range(0, len(keys), _MOST):
-        yield list(keys[start : start + _MOST])

@@ -1,9 +1,7 @@
-"""Every SELECT over the index except those of the ranking, which are in `lookup.py`, and the records they return.
+"""Every SELECT over the index except those of the ranking (`lookup.py`), and the records they return.
 
-The filters of a Query become conditions on the tables of the families (`filter_of`). Most of a record has a column; the
-rest is a small JSON object in `metadata`, which has only what differs from the family's usual values. All families give
-their columns in one order, so that one function makes records of them. A second record with the same id has another
-one in its column; its own comes first in `metadata`.
+Most of a record has a column; the rest is a small JSON object in `metadata`, which has only what differs from the
+family's usual values. A second record with the same id has another one in its column; its own is in `metadata`.
 """
 
 import hashlib
@@ -11,7 +9,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.errors import Unreadable
 from ralph.model import ids
@@ -71,45 +69,38 @@ _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
 _ID = '{"id":'
 
 
-# --- records -----------------------------------------------------------------------------------
-
-
-def record_of(family: Family, row: sqlite3.Row) -> Record:
+def record_of(family: Family, row: Sequence[Any]) -> Record:
     """Make the record of a row with the family's COLUMNS; Unreadable when the row is damaged."""
     try:
-        return _record(family, tuple(row))
+        name, kind, title, text, tags, files, scope, created, metadata = map(_textual, row[1:10])
+        rest = json.loads(metadata) if metadata else {}
+        status, usual, author = USUAL[family]
+        origin = {name: rest[name] for name in ORIGIN if name in rest}
+        if family is Family.OBSERVATION:
+            origin["session"] = _textual(row[10])
+        elif family is Family.JOURNAL:
+            origin = {"run": _textual(row[10]), "iteration": row[11], "task": row[12] or "", **origin}
+        by = rest.get("by", author)
+        paths = tuple(json.loads(files)) if files else ()
+        return Record(
+            rest.get("id", name),
+            _KINDS[family][kind],
+            text,
+            family,
+            rest.get("label", ""),
+            title,
+            tuple(json.loads(tags)) if tags else (),
+            Status(_textual(row[10]) if family is Family.MEMORY else rest.get("status", status)),
+            Scope(scope) if scope else usual,
+            Origin(by=by, files=paths, **origin) if by or paths or origin else NOWHERE,
+            created,
+            rest.get("updated_at", ""),
+            rest.get("valid_until", ""),
+            tuple(Link(relation, target) for relation, target in rest.get("links", ())),
+            rest.get("extra", NO_EXTRA),
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unreadable("a row of the index is damaged", hint="`ralph index rebuild` makes it again") from error
-
-
-def _record(family: Family, row: tuple[object, ...]) -> Record:
-    name, kind, title, text, tags, files, scope, created, metadata = map(_textual, row[1:10])
-    rest = json.loads(metadata) if metadata else {}
-    status, usual, author = USUAL[family]
-    origin = {name: rest[name] for name in ORIGIN if name in rest}
-    if family is Family.OBSERVATION:
-        origin["session"] = _textual(row[10])
-    elif family is Family.JOURNAL:
-        origin = {"run": _textual(row[10]), "iteration": row[11], "task": row[12] or "", **origin}
-    by = rest.get("by", author)
-    paths = tuple(json.loads(files)) if files else ()
-    return Record(
-        rest.get("id", name),
-        _KINDS[family][kind],
-        text,
-        family,
-        rest.get("label", ""),
-        title,
-        tuple(json.loads(tags)) if tags else (),
-        Status(_textual(row[10]) if family is Family.MEMORY else rest.get("status", status)),
-        Scope(scope) if scope else usual,
-        Origin(by=by, files=paths, **origin) if by or paths or origin else NOWHERE,
-        created,
-        rest.get("updated_at", ""),
-        rest.get("valid_until", ""),
-        tuple(Link(relation, target) for relation, target in rest.get("links", ())),
-        rest.get("extra", NO_EXTRA),
-    )
 
 
 def _textual(value: object) -> str:
@@ -147,9 +138,6 @@ def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
     return title, terms(" ".join(record.tags)) if record.tags else "", terms(record.text), files
 
 
-# --- records by key, id and filter --------------------------------------------------------------
-
-
 def select_records(
     connection: sqlite3.Connection, family: Family, where: str, values: tuple[object, ...]
 ) -> Iterator[tuple[int, Record]]:
@@ -159,35 +147,32 @@ def select_records(
         yield row[0], record_of(family, row)
 
 
-def _select(
-    connection: sqlite3.Connection, keys: Sequence[int], columns: Mapping[Family, str]
-) -> Iterator[tuple[Family, sqlite3.Row]]:
-    """Select columns of rows of any family; the table is `t`, the name of its key `{key}`."""
-    for number, family in enumerate(FAMILIES):
-        table, key = TABLES[family]
-        for part in lookup.key_batches(lookup.of_family(keys, number)):
-            sql = (
-                f"SELECT {columns[family].format(key=key)} FROM {table} t WHERE {key} IN ({lookup.placeholders(part)})"
-            )
-            yield from ((family, row) for row in connection.execute(sql, part))
+def _select(connection: sqlite3.Connection, keys: Sequence[int], columns: str) -> Iterator[Any]:
+    """Select columns of rows of any family (see `lookup.select_keys`)."""
+    for place in range(len(FAMILIES)):
+        yield from lookup.select_keys(connection, place, columns, keys)
 
 
 def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Record]:
     """Return the records behind keys of any family."""
-    return {row[0]: record_of(family, row) for family, row in _select(connection, keys, COLUMNS)}
+    return {
+        row[0]: record_of(family, row)
+        for place, family in enumerate(FAMILIES)
+        for row in lookup.select_keys(connection, place, COLUMNS[family], keys)
+    }
 
 
 def locations(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, int]]:
     """Return where records are stored: the file's name relative to the project, and the line."""
-    columns = "{key}, (SELECT path FROM sources s WHERE s.key = t.source), line"
-    return {row[0]: (row[1], row[2]) for _, row in _select(connection, keys, dict.fromkeys(FAMILIES, columns))}
+    columns = "{key}, (SELECT path FROM sources s WHERE s.key = {table}.source), line"
+    return {row[0]: (row[1], row[2]) for row in _select(connection, keys, columns)}
 
 
 def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -> dict[int, str]:
     """Return the content digests of all records, or of some."""
     columns = "{key}, lower(hex(digest))"
     if keys is not None:
-        return {row[0]: row[1] for _, row in _select(connection, keys, dict.fromkeys(FAMILIES, columns))}
+        return {row[0]: row[1] for row in _select(connection, keys, columns)}
     parts = (f"SELECT {columns.format(key=key)} FROM {table}" for table, key in TABLES.values())
     return {row[0]: row[1] for row in connection.execute(" UNION ALL ".join(parts))}
 
@@ -207,22 +192,29 @@ def count(connection: sqlite3.Connection, query: Query) -> int:
 
 
 def session_records(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
-    """Everything that is recorded of a session, in the order in which it happened; of too much, both ends."""
-    sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
-    keys = [row[0] for row in connection.execute(sql, (safe(session_id),))]
+    """Return everything that is recorded of a session, as it happened; of too much, both ends."""
+    keys = observation_keys(connection, session_id)
     if most is not None and len(keys) > most:
         keys = keys[: most // 10] + keys[-(most - most // 10) :]
-    found = records(connection, keys)
-    return [found[key] for key in keys if key in found]
+    by_key = records(connection, keys)
+    return [by_key[key] for key in keys if key in by_key]
+
+
+def observation_keys(
+    connection: sqlite3.Connection, session_id: str, limit: int | None = None, offset: int = 0
+) -> list[int]:
+    """Return the keys of a session's observations, in the order in which they happened."""
+    sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq LIMIT ? OFFSET ?"
+    return [row[0] for row in connection.execute(sql, (safe(session_id), -1 if limit is None else limit, offset))]
 
 
 def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
-    """The key of the first record with this id, in whatever family it is."""
+    """Return the key of the first record with this id, in whatever family it is."""
     return next(iter(keys_of(connection, record_id)), None)
 
 
 def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None = None) -> list[int]:
-    """The keys of all records with this id that pass the filters; the first bearer first."""
+    """Return the keys of all records with this id that pass the filters; the first bearer first."""
     found: list[int] = []
     name = safe(record_id)
     for family in (query.families if query is not None else ()) or FAMILIES:
@@ -238,7 +230,7 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
 
 
 def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = "") -> list[int]:
-    """The keys of the records of the same family just before and after a record in time, as far as a task sees them."""
+    """Return the keys of the records of the same family just before and after a record, as far as a task sees them."""
     table, key = TABLES[record.family]
     wheres, values = _wheres(record.family, Query(task=task))
     found: list[int] = []
@@ -254,15 +246,15 @@ def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, s
     folder = (
         "(SELECT k.id FROM sources s JOIN sources j ON j.path = "
         f"{lookup.FOLDER.replace('path', 's.path')} || 'task.json' JOIN tasks k ON k.source = j.key "
-        "WHERE s.key = t.source)"
+        "WHERE s.key = {table}.source)"
     )
-    session = "(SELECT max(task_id) FROM sessions s WHERE t.session_id IN (s.id, s.session_id))"
-    columns = {
-        Family.MEMORY: f"{{key}}, coalesce(nullif({lookup.ORIGIN_TASK}, ''), {folder}, '')",
-        Family.OBSERVATION: f"{{key}}, coalesce(nullif({lookup.ORIGIN_TASK}, ''), {session}, '')",
-        Family.JOURNAL: f"{{key}}, coalesce(nullif(task_id, ''), {folder}, '')",
-    }
-    return {row[0]: row[1] for _, row in _select(connection, keys, columns) if row[1]}
+    session = "(SELECT max(task_id) FROM sessions s WHERE {table}.session_id IN (s.id, s.session_id))"
+    tasks = [(lookup.ORIGIN_TASK, folder), (lookup.ORIGIN_TASK, session), ("task_id", folder)]
+    parts = (
+        lookup.select_keys(connection, place, f"{{key}}, coalesce(nullif({own}, ''), {other}, '')", keys)
+        for place, (own, other) in enumerate(tasks)
+    )
+    return {row[0]: row[1] for part in parts for row in part if row[1]}
 
 
 def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
@@ -288,26 +280,19 @@ def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
 def observations_of_task(
     connection: sqlite3.Connection, task: str, sessions: Sequence[str], limit: int, *, only_sessions: bool
 ) -> list[Record]:
-    """The newest observations of a task as they happened: those of its sessions and, if wanted, those that name it."""
+    """Return a task's newest observations as they happened: of its sessions and, if wanted, those that name it."""
     names = [*sessions]
     if not only_sessions:
         sql = "SELECT DISTINCT session_id FROM observations WHERE instr(metadata, ?)"
-        own = connection.execute(sql, (f'"task":"{safe(task)}"',))
-        names = list(dict.fromkeys([*names, *(row[0] for row in own)]))
-    keys: list[int] = []
-    for name in names:
-        sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq"
-        keys += (row[0] for row in connection.execute(sql, (safe(name),)))
-    found = records(connection, keys[-limit:])
-    return [found[key] for key in keys[-limit:] if key in found and found[key].origin.task in ("", task)]
+        names += (row[0] for row in connection.execute(sql, (f'"task":"{safe(task)}"',)))
+    keys = [key for name in dict.fromkeys(names) for key in observation_keys(connection, name)][-limit:]
+    by_key = records(connection, keys)
+    return [by_key[key] for key in keys if key in by_key and by_key[key].origin.task in ("", task)]
 
 
 def unfinished_tasks(connection: sqlite3.Connection, but: str) -> set[str]:
-    """The ids of the tasks that are not finished, but for one."""
+    """Return the ids of the tasks that are not finished, but for one."""
     return {row[0] for row in connection.execute(lookup.OTHERS, (safe(but),))}
-
-
-# --- verification and counts ---------------------------------------------------------------------
 
 
 def rows_of(connection: sqlite3.Connection, source: int) -> Iterator[tuple[int, str, tuple[object, ...]]]:
@@ -333,7 +318,7 @@ def fingerprints(connection: sqlite3.Connection) -> dict[int, int]:
 def iterations(
     *, run: str = "", not_of: str = "", task: str = "", outcome: str = "", since: str = "", noted: bool = False
 ) -> tuple[str, list[object]]:
-    """The condition for the journal's rows that are iterations of runs, not what sums a run up; and its values.
+    """Return the condition for the journal's rows that are iterations of runs, not what sums a run up; and its values.
 
     `run` may be the beginning of an id; with `noted` only those that have something to say.
     """
@@ -353,36 +338,28 @@ def iterations(
 
 
 def count_loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """By status: how many runs of the loop there are that did something, and how many iterations they had together."""
+    """Count by status the runs of the loop that did something, and their iterations."""
     worked = "iterations > 0 OR status != 'success'"
     sql = f"SELECT status, count(*), sum(iterations) FROM loop_runs WHERE {worked} GROUP BY status"
     return {row[0]: (int(row[1]), int(row[2])) for row in connection.execute(sql)}
 
 
 def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
-    """How many rows each table has."""
+    """Count the rows of each table."""
     tables = ("sources", "records", "observations", "journal", "sessions", "loop_runs", "tasks")
     return {table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables}
 
 
 def row_ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return the ids of memory rows by their keys, in the order of the keys."""
-    found: dict[int, str] = {}
-    for part in lookup.key_batches(list(keys)):
-        sql = f"SELECT key, id FROM records WHERE key IN ({lookup.placeholders(part)})"
-        found.update((row[0], row[1]) for row in connection.execute(sql, part))
-    return {key: found[key] for key in keys if key in found}
+    rows = dict(tuple(row) for row in lookup.select_keys(connection, 0, "key, id", keys))
+    return {key: rows[key] for key in keys if key in rows}
 
 
 def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
     """Return the keys of memory rows by their ids."""
-    found: dict[str, int] = {}
-    unique = list(dict.fromkeys(names))
-    for start in range(0, len(unique), 900):
-        part = unique[start : start + 900]
-        sql = f"SELECT id, key FROM records WHERE id IN ({lookup.placeholders(part)})"
-        found.update((row[0], row[1]) for row in connection.execute(sql, part))
-    return found
+    sql = "SELECT id, key FROM records WHERE id IN (SELECT value FROM json_each(?))"
+    return dict(connection.execute(sql, (json.dumps(list(names)),)).fetchall())
 
 
 def source_row_ids(connection: sqlite3.Connection, source: int) -> dict[int, str]:
@@ -440,10 +417,10 @@ def _curated(formats: Sequence[str]) -> str:
 
 
 def filter_of(query: Query) -> "Filter":
-    """What a query may see, for the SELECTs of `lookup`."""
+    """Return what a query may see, for the SELECTs of `lookup`."""
     families = query.families or FAMILIES
-    found = [(FAMILIES.index(family), *_wheres(family, query)) for family in families]
-    return [(place, " AND ".join(wheres), values) for place, wheres, values in found]
+    parts = [(FAMILIES.index(family), *_wheres(family, query)) for family in families]
+    return [(place, " AND ".join(wheres), values) for place, wheres, values in parts]
 
 
 def _selected(query: Query, columns: str) -> tuple[list[str], list[object]]:
@@ -495,13 +472,8 @@ def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
     return wheres, [safe(value) if isinstance(value, str) else value for value in values]
 
 
-# --- facets ------------------------------------------------------------------------------------
-# Counted over everything that matches, so nothing is decoded that is not counted. A source is read again only when it
-# has changed: a running loop changes one log a second, and the others never.
-
-
 class FacetValues(NamedTuple):
-    """What is counted of a record, its time aside; many records have one shape."""
+    """What is counted of a record, its time aside; many records have the same values."""
 
     family: str
     kind: str
@@ -529,33 +501,31 @@ def source_states(connection: sqlite3.Connection) -> dict[int, SourceState]:
 
 def table_sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
     """Return the number of rows and the last key of each family, which differ in an index that was made anew."""
-    found: list[int] = []
-    for table, key in lookup.TABLES:
-        row = connection.execute(f"SELECT count(*), coalesce(max({key}), 0) FROM {table}").fetchone()
-        found += (row[0], row[1])
-    return tuple(found)
+    parts = (f"SELECT count(*), coalesce(max({key}), 0) FROM {table}" for table, key in lookup.TABLES)
+    return tuple(number for part in parts for number in connection.execute(part).fetchone())
 
 
 def facet_values(
     connection: sqlite3.Connection, sources: Collection[int], names: Mapping[int, str]
 ) -> Iterator[tuple[int, int, FacetValues, str]]:
-    """Source, key, shape and time of every record of some sources."""
+    """Yield source, key, counted values and time of every record of some sources, without decoding anything else."""
     for family in FAMILIES:
         table, key = TABLES[family]
         status, scope, _ = USUAL[family]
-        told = "status" if family is Family.MEMORY else lookup.ORIGIN_TASK.replace("task", "status")
-        for part in lookup.key_batches(sorted(sources)):
-            sql = (
-                f"SELECT source, {key}, {_KIND[family]}, tags, scope, {told}, created_at "
-                f"FROM {table} WHERE source IN ({lookup.placeholders(part)})"
-            )
-            for source, number, kind, tags, own_scope, own_status, created in connection.execute(sql, part):
-                said = (own_scope or scope.value, names[source], own_status or status.value)
-                yield source, number, FacetValues(family.value, kind, _tags(tags), *said), created
+        own = "status" if family is Family.MEMORY else lookup.ORIGIN_TASK.replace("task", "status")
+        sql = (
+            f"SELECT source, {key}, {_KIND[family]}, tags, coalesce(nullif(scope, ''), ?), "
+            f"coalesce(nullif({own}, ''), ?), created_at FROM {table} "
+            "WHERE source IN (SELECT value FROM json_each(?))"
+        )
+        rows = connection.execute(sql, (scope.value, status.value, json.dumps(sorted(sources))))
+        for source, number, kind, tags, own_scope, own_status, created in rows:
+            values = FacetValues(family.value, kind, _tags(tags), own_scope, names[source], own_status)
+            yield source, number, values, created
 
 
 def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:
-    """The keys of everything that a full-text match finds, in no order."""
+    """Return the keys of everything that a full-text match finds, in no order."""
     return [row[0] for row in connection.execute("SELECT rowid FROM search WHERE search MATCH ?", (match,))]
 
 

@@ -31,8 +31,8 @@ UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
 _BY_WORDS = """
 SELECT id FROM sessions
     WHERE id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')
-    LIKE :words ESCAPE '~'
-UNION SELECT session_id FROM observations WHERE title || ' ' || content LIKE :words ESCAPE '~'
+    LIKE ?1 ESCAPE '~'
+UNION SELECT session_id FROM observations WHERE title || ' ' || content LIKE ?1 ESCAPE '~'
 """
 _RECENT = """
 SELECT id, max(summary), max(at) AS at FROM (
@@ -88,34 +88,6 @@ class RecentSession(NamedTuple):
     at: str
 
 
-class TaskRow(NamedTuple):
-    """A task as the graph needs it."""
-
-    id: str
-    title: str
-    blocked_by: tuple[str, ...]
-    parent: str
-    created_at: str
-
-
-class FirstPrompt(NamedTuple):
-    """A session of one log with its first prompt."""
-
-    session: str
-    task: str
-    at: str
-    prompt: str
-
-
-class TouchedFiles(NamedTuple):
-    """The files of one observation."""
-
-    session: str
-    title: str
-    files: tuple[str, ...]
-    at: str
-
-
 def all_sessions(connection: sqlite3.Connection) -> list[IndexedSession]:
     """Return every session that is known by a line of its own or by an observation."""
     return [_session(row) for row in connection.execute(_ALL)]
@@ -145,18 +117,18 @@ def _session(row: sqlite3.Row) -> IndexedSession:
 def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
     """Return the ids of the sessions that belong to a task, or in which an observation names it."""
     member = f'"task":{json.dumps(task, ensure_ascii=False)}'
-    return _names(connection.execute(_BY_TASK, (safe(task), safe(member))))
+    return set(_column(connection, _BY_TASK, task, member))
 
 
 def sessions_with_text(connection: sqlite3.Connection, text: str) -> set[str]:
     """Return the ids of the sessions that have a text, as it is, in their id, host, task, summary or observations."""
-    literal = safe(text).replace("~", "~~").replace("%", "~%").replace("_", "~_")
-    return _names(connection.execute(_BY_WORDS, {"words": f"%{literal}%"}))
+    literal = text.replace("~", "~~").replace("%", "~%").replace("_", "~_")
+    return set(_column(connection, _BY_WORDS, f"%{literal}%"))
 
 
 def ended_sessions(connection: sqlite3.Connection) -> set[str]:
-    """Return the ids of the sessions that said that they ended."""
-    return _names(connection.execute("SELECT id FROM sessions WHERE coalesce(ended_at, '') <> ''"))
+    """Return the ids of the sessions that have ended."""
+    return set(_column(connection, "SELECT id FROM sessions WHERE coalesce(ended_at, '') <> ''"))
 
 
 def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> list[RecentSession]:
@@ -166,17 +138,7 @@ def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> lis
 
 def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
     """Return the stored summary of a session; "" when there is none."""
-    row = connection.execute("SELECT summary FROM sessions WHERE id = ?", (safe(session_id),)).fetchone()
-    return (row[0] or "") if row is not None else ""
-
-
-def observation_keys(
-    connection: sqlite3.Connection, session_id: str, limit: int | None = None, offset: int = 0
-) -> list[int]:
-    """Return the keys of a session's observations, in the order in which they happened."""
-    sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq LIMIT ? OFFSET ?"
-    found = connection.execute(sql, (safe(session_id), -1 if limit is None else limit, offset))
-    return [int(row[0]) for row in found]
+    return _text(connection, "SELECT summary FROM sessions WHERE id = ?", session_id)
 
 
 def count_observations(connection: sqlite3.Connection, session_id: str) -> int:
@@ -194,7 +156,7 @@ def observation_lines(connection: sqlite3.Connection, source: str) -> dict[int, 
 def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:
     """Return the time of a session's last observation up to a moment; "" when there is none."""
     sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
-    return connection.execute(sql, (safe(session_id), until)).fetchone()[0] or ""
+    return _text(connection, sql, session_id, until)
 
 
 def count_events(connection: sqlite3.Connection, since: str) -> dict[str, int]:
@@ -205,32 +167,29 @@ def count_events(connection: sqlite3.Connection, since: str) -> dict[str, int]:
 def active_work(connection: sqlite3.Connection, task: str = "") -> list[str]:
     """Describe one task, or every run and task that is in progress."""
     if task:
-        sql = "SELECT 'task ' || id || ': ' || title FROM tasks WHERE id = ?"
-        return [row[0] for row in connection.execute(sql, (safe(task),))]
-    return [row[0] for row in connection.execute(_ACTIVE)]
+        return _column(connection, "SELECT 'task ' || id || ': ' || title FROM tasks WHERE id = ?", task)
+    return _column(connection, _ACTIVE)
 
 
 def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:
     """Return the ids of all runs, the newest first, or of those that run, the oldest first."""
     where, order = ("status = 'running'", "ASC") if running else ("1", "DESC")
-    sql = f"SELECT id FROM loop_runs WHERE {where} ORDER BY started_at {order}, id {order}"
-    return [str(row[0]) for row in connection.execute(sql)]
+    return _column(connection, f"SELECT id FROM loop_runs WHERE {where} ORDER BY started_at {order}, id {order}")
 
 
 def runs_of_task(connection: sqlite3.Connection, task: str) -> list[str]:
     """Return the ids of the runs whose journal names a task."""
-    sql = "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''"
-    return [str(row[0]) for row in connection.execute(sql, (safe(task),))]
+    return _column(connection, "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''", task)
 
 
 def newest_journal_day(connection: sqlite3.Connection) -> str:
     """Return the day of the journal's newest entry; "" when it is empty."""
-    return str(connection.execute("SELECT coalesce(max(created_at), '') FROM journal").fetchone()[0])[:10]
+    return _text(connection, "SELECT max(created_at) FROM journal")[:10]
 
 
 def task_of_entry(connection: sqlite3.Connection, key: int) -> str:
     """Return the task of a journal entry."""
-    return connection.execute("SELECT task_id FROM journal WHERE id = ?", (key,)).fetchone()[0] or ""
+    return _text(connection, "SELECT task_id FROM journal WHERE id = ?", key)
 
 
 def count_tasks(connection: sqlite3.Connection) -> int:
@@ -238,28 +197,34 @@ def count_tasks(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
 
 
-def tasks_in(connection: sqlite3.Connection, source: int) -> Iterator[TaskRow]:
-    """Return the tasks of one source."""
+def tasks_in(connection: sqlite3.Connection, source: int) -> Iterator[tuple[str, str, tuple[str, ...], str, str]]:
+    """Yield id, title, blockers, parent and time of the tasks of one source."""
     sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
     for name, title, blocked_by, parent, created in connection.execute(sql, (source,)):
-        yield TaskRow(name, title, _texts(blocked_by), parent or "", created or "")
+        yield name, title, _texts(blocked_by), parent or "", created or ""
 
 
-def first_prompts(connection: sqlite3.Connection, source: int) -> Iterator[FirstPrompt]:
-    """Return the sessions of one source, each with its first prompt."""
+def first_prompts(connection: sqlite3.Connection, source: int) -> Iterator[tuple[str, str, str, str]]:
+    """Yield id, task, time and first prompt of the sessions of one source."""
     for name, task, at, prompt in connection.execute(_WITH_PROMPT, (source,)):
-        yield FirstPrompt(name, task or "", at, prompt or "")
+        yield name, task or "", at, prompt or ""
 
 
-def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[TouchedFiles]:
-    """Return the observations of one source that name files."""
+def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+    """Yield session, title, files and time of the observations of one source that name files."""
     sql = "SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''"
     for name, title, files, at in connection.execute(sql, (source,)):
-        yield TouchedFiles(name, title, _texts(files), at)
+        yield name, title, _texts(files), at
 
 
-def _names(found: sqlite3.Cursor) -> set[str]:
-    return {row[0] for row in found}
+def _column(connection: sqlite3.Connection, sql: str, *values: str) -> list[str]:
+    return [row[0] for row in connection.execute(sql, tuple(map(safe, values)))]
+
+
+def _text(connection: sqlite3.Connection, sql: str, *values: str | int) -> str:
+    """Return the text that a statement selects; "" for NULL and no row."""
+    row = connection.execute(sql, [safe(value) if isinstance(value, str) else value for value in values]).fetchone()
+    return (row[0] or "") if row is not None else ""
 
 
 def _texts(text: str | None) -> tuple[str, ...]:

@@ -301,7 +301,7 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
     history = chat_log.read_history(root, session.id).turns if row.mode else ()
 
     def question(connection: sqlite3.Connection) -> dict[str, Any]:
-        keys = stored_sessions.observation_keys(connection, session.id, limit, offset)
+        keys = queries.observation_keys(connection, session.id, limit, offset)
         records, locations = queries.records(connection, keys), queries.locations(connection, keys)
         timeline = [
             RecordRow(record, *locations[key], record.origin.task, tokens.estimate(record.text))
