@@ -1,17 +1,15 @@
 """What is injected: the brief at a session's start, the answer to a prompt, and a preview of both with reasons.
 
-A session that was killed has no summary, or one that is out of date: it is summarised now. Lines of a summary that
-came from a tool and look like prompt injection are left out. Inside a task, records of other unfinished tasks are
-left out. A preview asks the same functions as hooks and the loop, and names the first rule that excludes a record.
-Nothing is written here but the index and caches.
+Lines of a summary that look like prompt injection, and records of other unfinished tasks, are left out. A preview asks
+the same functions as hooks and the loop, and names the first rule that excludes a record.
 """
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -27,7 +25,6 @@ from ralph.errors import RalphError, UsageError
 from ralph.model import ids
 from ralph.model.record import Family, Record
 from ralph.search import rank
-from ralph.search.rank import RankedRow
 from ralph.settings import Config, Inject, Trimming
 from ralph.store import lookup, queries, sessions
 from ralph.store.sources import sources
@@ -35,13 +32,12 @@ from ralph.store.sources import sources
 if TYPE_CHECKING:
     from ralph.store.lookup import Filter, RecordRow
 
-SKILL = "skill"
-"""The mark of the skill in the list of what a session has seen."""
-VERIFIED_RECORDS, VERIFY_SECONDS = 200, 0.2
 SUMMARY_TOKENS = 1_000
 MOST_LEFT_OUT = 100
 """Records that a preview names as left out."""
 
+_SKILL = "skill"  # its mark in the list of what a session has seen
+_VERIFIED_RECORDS, _VERIFY_SECONDS = 200, 0.2
 _SUMMARIES = 3
 _SESSIONS_READ = 12  # some of the newest sessions did nothing
 _MOST_OBSERVATIONS = 2_000
@@ -67,6 +63,7 @@ _REASONS = {
 _SEEN = "this session knows it already"
 _INJECTION = "it looks like prompt injection, and no person wrote it"
 _NO_ROOM = "there is no room for it in the budget"
+_NO_USES: Mapping[str, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,10 @@ class OmittedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would be injected: the exact text, and its records within a budget, of which the window allows `cap`."""
+    """What would be injected: the exact text, and its records within a budget, of which the window allows `cap`.
+
+    `more` counts the records that are left out beside those in `left_out`.
+    """
 
     budget: int
     cap: int
@@ -131,7 +131,6 @@ class Preview:
     text: str = ""
     notes: tuple[str, ...] = ()
     more: int = 0
-    """How many more are left out than those in `left_out`."""
 
     @property
     def used(self) -> int:
@@ -153,19 +152,20 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
         with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
             index.catch_up(root, index.MOMENT, config.privacy)
     seen = usage.seen_records(root, session) if resumed else set()
-    memories = config.memories
+    memories, is_auto = config.memories, config.memories.inject is Inject.AUTO
     rules: list[Record] = []
     learned: list[Record] = []
-    if memories.inject is Inject.AUTO and memories.enabled:
-        _verify_citations(root)
+    if is_auto and memories.enabled:
+        with suppress(RalphError, OSError):
+            outdated.refresh_results(root, most=_VERIFIED_RECORDS, patience=_VERIFY_SECONDS)
         rules, learned = (memory.current(records) for records in _curated(root))
-    choice = memories.filter
-    learned = brief.filter_memories(
-        learned, types=choice.types, tags=choice.tags, recent=choice.recent, today=ids.now().date()
-    )
-    recaps, active = _from_index(root, session, task) if memories.inject is Inject.AUTO else ([], [])
-    active = [line for line in active if _line_mark(line) not in seen]
-    notices = [line for line in _notices(root) if _line_mark(line) not in seen]
+    learned = _filter_memories(learned, config)
+    recaps, active = _from_index(root, session, task) if is_auto else ([], [])
+    failed = hook_state.read_failures(root)
+    notices = []
+    if failed is not None:
+        notices.append(f"{failed.count} hook failures so far, the last at {failed.at}; `ralph doctor` shows more")
+    active, notices = ([line for line in lines if _line_mark(line) not in seen] for lines in (active, notices))
     stale = outdated.citation_notes(root, [*rules, *learned])
     with_skill = memories.enabled and memories.skill_injection and memories.inject is not Inject.NONE
     share = _cap(config)
@@ -178,14 +178,14 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
         caps=BriefCaps(share, _budget(config), min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=usage.count_uses(usage.read_ledger(root)),
         stale=stale,
-        skill=brief.skill_text("memories") if with_skill and SKILL not in seen else "",
+        skill=brief.skill_text("memories") if with_skill and _SKILL not in seen else "",
         strategy=trim_strategy(config),
     )
-    return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([SKILL] if result.has_skill else [])))
+    return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([_SKILL] if result.has_skill else [])))
 
 
 def trim_strategy(config: Config) -> budget.Strategy | None:
-    """The strategy that the settings name; None when the situation decides."""
+    """Return the strategy that the settings name; None when the situation decides."""
     name = config.context.strategy
     return None if name is Trimming.AUTO else budget.Strategy(name.value)
 
@@ -199,20 +199,8 @@ def _budget(config: Config) -> int:
 
 
 def _line_mark(line: str) -> str:
-    """The name of a line that is no record, for the list of what a session has seen."""
+    """Return the name of a line that is no record, for the list of what a session has seen."""
     return ids.derived("line", line)
-
-
-def _verify_citations(root: Path) -> None:
-    with suppress(RalphError, OSError):
-        outdated.refresh_results(root, most=VERIFIED_RECORDS, patience=VERIFY_SECONDS)
-
-
-def _notices(root: Path) -> list[str]:
-    failed = hook_state.read_failures(root)
-    if failed is None:
-        return []
-    return [f"{failed.count} hook failures so far, the last at {failed.at}; `ralph doctor` shows more"]
 
 
 def _curated(root: Path) -> tuple[list[Record], list[Record]]:
@@ -221,21 +209,19 @@ def _curated(root: Path) -> tuple[list[Record], list[Record]]:
     return [stored.record for stored in rules], [stored.record for stored in memory.list_(root)]
 
 
+def _filter_memories(records: Sequence[Record], config: Config) -> list[Record]:
+    choice, today = config.memories.filter, ids.now().date()
+    return brief.filter_memories(records, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
+
+
 def _from_index(root: Path, session: str, task: str) -> tuple[list[SessionRecap], list[str]]:
-    """The summaries of the last sessions and the active work; nothing when there is no usable index."""
-    try:
+    """Return the summaries of the last sessions and the active work; nothing when there is no usable index."""
+    with suppress(RalphError, sqlite3.Error):
         project_index = index.of(root)
-        if not project_index.built():
-            return [], []
-        connection = project_index.connect()
-    except (RalphError, sqlite3.Error):
-        return [], []
-    try:
-        return _recaps(root, connection, session, task), sessions.active_work(connection, task)
-    except (RalphError, sqlite3.Error):
-        return [], []
-    finally:
-        connection.close()
+        if project_index.built():
+            with closing(project_index.connect()) as connection:
+                return _recaps(root, connection, session, task), sessions.active_work(connection, task)
+    return [], []
 
 
 def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[SessionRecap]:
@@ -266,16 +252,15 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
 
 
 def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "", task: str = "") -> PromptContext:
-    """What a hook injects with a prompt (within a task), and why; nothing where injection is off."""
+    """Return what a hook injects with a prompt (within a task), and why; nothing where injection is off."""
     question = recall.human_question(prompt)
     if not question or config.memories.inject is Inject.NONE:
         return PromptContext()
-    today = ids.now().date()
     choice = config.memories.filter
-    options = recall.RecallOptions(today.isoformat(), session, usage.seen_records(root, session) if session else ())
+    options = recall.RecallOptions(ids.today(), session, usage.seen_records(root, session) if session else ())
     options.enabled = config.memories.enabled
     options.types, options.tags = tuple(kind.value for kind in choice.types), choice.tags
-    options.since = _first_day(today, choice.recent)
+    options.since = _first_day(choice.recent)
     options.task = queries.safe(task)
     options.budget = _budget(config)
     options.stale = outdated.load_citations(root)
@@ -286,25 +271,22 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
         reasons = []
         for ranked in recalled.judged:
             row = ranked.row
-            if row.id in costs:
-                why = [*_named_files(ranked), *rank.explain(ranked, recalled.words, options.today)]
-                why += filter(None, [recall.citation_note(row, options.stale)])
-                reasons.append(RecallReason(row.id, round(ranked.score, 4), tuple(why), costs[row.id]))
+            if row.id not in costs:
+                continue
+            text = f"{row.files} {row.title} {row.text}".lower()
+            # a record that was found by the name of a file has no score, for no words were compared
+            why = [] if ranked.score else [f"names the file {name}" for name in ranked.matched if name.lower() in text]
+            why += rank.explain(ranked, recalled.words, options.today)
+            why += filter(None, [recall.citation_note(row, options.stale)])
+            reasons.append(RecallReason(row.id, round(ranked.score, 4), tuple(why), costs[row.id]))
         return PromptContext(recalled.text, recalled.layer, tuple(reasons))
 
     return index.ask(root, ask)
 
 
-def _named_files(ranked: RankedRow) -> list[str]:
-    """The files of a prompt by which a record was found: such a record has no score, for no words were compared."""
-    if ranked.score:
-        return []
-    text = f"{ranked.row.files} {ranked.row.title} {ranked.row.text}".lower()
-    return [f"names the file {name}" for name in ranked.matched if name.lower() in text]
-
-
-def _first_day(today: date, recent: int) -> str:
-    """The first of the last so many days; "" for all of them (0)."""
+def _first_day(recent: int) -> str:
+    """Return the first of the last so many days; "" for all of them (0)."""
+    today = ids.now().date()
     return (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent else ""
 
 
@@ -314,7 +296,7 @@ def _first_day(today: date, recent: int) -> str:
 def preview(
     root: Path, config: Config, event: PreviewEvent, prompt: str = "", *, task: str = "", session: str = ""
 ) -> Preview:
-    """What an event would inject (within a task, into a session), and what not and why; nothing is recorded."""
+    """Return what an event would inject (within a task, into a session), and what not and why; nothing is recorded."""
     from ralph.app.tasks import board
 
     if task:
@@ -339,7 +321,7 @@ def preview(
 
 
 def title_line(title: str, text: str) -> str:
-    """A record's title on one line; of a prompt or an answer its text."""
+    """Return a record's title on one line; of a prompt or an answer its text."""
     line = " ".join((text if title in _SPEAKERS and text.strip() else title or text).split())
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
@@ -347,20 +329,23 @@ def title_line(title: str, text: str) -> str:
 def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> Preview:
     answer = answer_prompt(root, config, prompt, session=session, task=task)
     question = recall.human_question(prompt)
-    by_id: dict[str, RecordRow] = {}
-    left_out: list[OmittedRecord] = []
-    if question:
+    choice = config.memories.filter
+    kinds = [kind.value for kind in choice.types]
+    since, only_knowledge = _first_day(choice.recent), not config.memories.enabled
+    keep: Filter = (
+        lookup.memories(kinds=kinds, tags=choice.tags, since=since, knowledge_only=only_knowledge),
+        lookup.observations(not_of=session, not_called=recall.PATH_ONLY_TITLES),
+        lookup.journal(),
+    )
+
+    def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[OmittedRecord]]:
+        keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason.id)) is not None]
+        shown = lookup.fetch_rows(connection, keys)
         seen = usage.seen_records(root, session) if session else set[str]()
+        return list(shown.values()), _omitted_by_prompt(connection, question, {*shown}, queries.safe(task), seen, keep)
 
-        def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[OmittedRecord]]:
-            keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason.id)) is not None]
-            shown = lookup.fetch_rows(connection, keys)
-            keep = _settings_filter(config, session)
-            omitted = _omitted_by_prompt(connection, question, {*shown}, queries.safe(task), seen, keep)
-            return list(shown.values()), omitted
-
-        shown, left_out = index.ask(root, ask)
-        by_id = {row.id: row for row in shown}
+    rows, left_out = index.ask(root, ask) if question else ([], [])
+    by_id = {row.id: row for row in rows}
     items = []
     for order, reason in enumerate(answer.reasons, 1):
         if row := by_id.get(reason.id):
@@ -377,20 +362,6 @@ def _area(row: "RecordRow") -> str:
     return ("memory", "observation", "journal")[row.key % len(lookup.TABLES)]
 
 
-def _settings_filter(config: Config, session: str) -> "Filter":
-    choice = config.memories.filter
-    return (
-        lookup.memories(
-            kinds=[kind.value for kind in choice.types],
-            tags=choice.tags,
-            since=_first_day(ids.now().date(), choice.recent),
-            knowledge_only=not config.memories.enabled,
-        ),
-        lookup.observations(not_of=session, not_called=recall.PATH_ONLY_TITLES),
-        lookup.journal(),
-    )
-
-
 def _omitted_by_prompt(
     connection: sqlite3.Connection,
     question: str,
@@ -399,9 +370,8 @@ def _omitted_by_prompt(
     seen: Collection[str],
     keep: "Filter",
 ) -> list[OmittedRecord]:
-    """The other records that the ranking finds, the best first, each with the first rule that excludes it."""
-    today = ids.now().date().isoformat()
-    best = rank.rank(connection, question, today=today, keep=lookup.EVERYTHING, limit=_CANDIDATES).best
+    """Return the other records that the ranking finds, the best first, each with the first rule that excludes it."""
+    best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
     keys = [ranked.row.key for ranked in best]
     fitting: set[int] = set()
     for family in range(len(lookup.TABLES)):
@@ -440,54 +410,91 @@ def _omitted_by_prompt(
 def _preview_start(root: Path, config: Config, task: str, session: str) -> Preview:
     made = brief_session(root, config, session, resumed=bool(session), task=task)
     rules, learned = _curated(root)
-    records = {record.id: record for record in (*rules, *learned)}
-    rule_ids = {record.id for record in rules}
+    rule_ids, memory_ids = ({record.id for record in records} for records in (rules, learned))
     uses = usage.count_uses(usage.read_ledger(root))
-    positions = {shown.id: made.text.find(f"[{shown.id}]") for shown in made.records}
-    items = []
-    for order, shown in enumerate(sorted(made.records, key=lambda shown: positions[shown.id]), 1):
-        name, record = shown.id, records.get(shown.id)
-        area = "guardrails" if name in rule_ids else "memories" if record is not None else "sessions"
-        text = record.text if record is not None else _entry_at(made.text, positions[name])
-        title, kind = (record.title, record.kind.value) if record is not None else ("", "session")
-        used = [f"referred to in {uses[name][1]} of {uses[name][0]} session(s)"] if name in uses else []
-        why = (*_REASONS[area], *used)
-        items.append(PreviewItem(order, name, kind, title_line(title, text), text, shown.tokens, why, area))
-    seen = usage.seen_records(root, session) if session else set[str]()
-    excluded = dict.fromkeys(seen, _SEEN)
-    left_out, more = _omitted_records(config, [*rules, *learned], {item.id for item in items}, excluded, uses)
+
+    def area_of(name: str, _: int) -> str:
+        return "guardrails" if name in rule_ids else "memories" if name in memory_ids else "sessions"
+
+    tokens = {shown.id: shown.tokens for shown in made.records}
+    positions = sorted((made.text.find(f"[{name}]"), name) for name in tokens)
+    items = _list_items(made.text, positions, [*rules, *learned], area_of, tokens, uses)
+    excluded = dict.fromkeys(usage.seen_records(root, session) if session else (), _SEEN)
+    left_out, more = _omitted_records(config, [*rules, *learned], items, excluded, uses)
     summary_tokens = min(SUMMARY_TOKENS, _cap(config) or SUMMARY_TOKENS)
     notes = [f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"]
     if made.has_skill:
         notes.append("the skill, which explains how to use memory, is injected once")
     budget = _budget(config) + summary_tokens
-    return Preview(budget, _cap(config), tuple(items), left_out, made.text, tuple(notes), more)
+    return Preview(budget, _cap(config), items, left_out, made.text, tuple(notes), more)
 
 
-def _entry_at(text: str, position: int) -> str:
-    """The entry at a position of a brief or a prompt."""
-    if position < 0:
-        return ""
-    lines = text[text.rfind("\n", 0, position) + 1 :].split("\n")
-    ends = (at for at, line in enumerate(lines) if at and line.strip() and not line.startswith("  "))
-    return "\n".join(lines[: next(ends, len(lines))]).removeprefix("- ").rstrip()
+def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
+    """Preview the prompt of the next iteration on a task, or of the first one on a goal."""
+    from ralph.app import loop_prompt
+    from ralph.app.tasks import board
+    from ralph.loop.state import Run
+    from ralph.model.work import Task
+
+    if not task and not prompt.strip():
+        raise UsageError("there is nothing to work on", hint="name a task, or type a goal")
+    goal, _, rest = prompt.strip().partition("\n")
+    work = board.find(root, task).task if task else Task("t-000000", goal, rest)
+    text = loop_prompt.build(root, config, Run("run-00000000", work.title), work, (), config.loop.max_iterations)
+    rules, learned = _curated(root)
+
+    def area_of(_: str, position: int) -> str:
+        return str((_HEADING.findall(text, 0, position) or [""])[-1])
+
+    positions = [(match.start(1), match[1]) for match in _RECORD_ID.finditer(text)]
+    items = _list_items(text, positions, [*rules, *learned], area_of)
+    current = {record.id for curated in (rules, learned) for record in memory.current(curated)}
+    outdated_ids = {record.id for record in (*rules, *learned)} - current
+    excluded = dict.fromkeys(outdated_ids, "it is out of date, or another record supersedes it")
+    left_out, more = _omitted_records(config, [*rules, *learned], items, excluded)
+    parts = _HEADING.split(text)
+    costs = [f"{head}: {estimate(body):,} tokens" for head, body in zip(parts[1::2], parts[2::2], strict=True)]
+    budget = int(config.context.window * config.loop.context_budget)
+    return Preview(budget, budget, items, left_out, text, tuple(costs), more)
+
+
+def _list_items(
+    text: str,
+    positions: Iterable[tuple[int, str]],
+    records: Sequence[Record],
+    area_of: Callable[[str, int], str],
+    tokens: Mapping[str, int] | None = None,
+    uses: Mapping[str, tuple[int, int]] = _NO_USES,
+) -> tuple[PreviewItem, ...]:
+    """Return the records of a brief or a prompt, with the text that it shows of those that are no memories."""
+    by_id = {record.id: record for record in records}
+    items = []
+    for order, (position, name) in enumerate(positions, 1):
+        lines = text[text.rfind("\n", 0, position) + 1 :].split("\n") if position >= 0 else [""]
+        ends = (at for at, line in enumerate(lines) if at and line.strip() and not line.startswith("  "))
+        block = "\n".join(lines[: next(ends, len(lines))]).removeprefix("- ").rstrip()
+        record, area = by_id.get(name), area_of(name, position)
+        kind = record.kind.value if record is not None else "session" if area == "sessions" else area.lower()
+        content = record.text if record is not None else block
+        title = title_line(record.title if record is not None else "", content)
+        used = [f"referred to in {uses[name][1]} of {uses[name][0]} session(s)"] if name in uses else []
+        cost = tokens[name] if tokens is not None else estimate(block)
+        items.append(PreviewItem(order, name, kind, title, content, cost, (*_REASONS.get(area, ()), *used), area))
+    return tuple(items)
 
 
 def _omitted_records(
     config: Config,
     records: Sequence[Record],
-    shown: Collection[str],
+    items: Sequence[PreviewItem],
     excluded: Mapping[str, str],
-    uses: Mapping[str, tuple[int, int]],
+    uses: Mapping[str, tuple[int, int]] = _NO_USES,
 ) -> tuple[tuple[OmittedRecord, ...], int]:
-    """The curated records that are not shown, the most useful first, and how many more there are."""
-    choice, today = config.memories.filter, ids.now().date()
+    """Return the curated records that are not shown, the most useful first, and how many more there are."""
     allowed: set[str] = set()
     if config.memories.inject is Inject.AUTO and config.memories.enabled:
-        filters = brief.filter_memories(
-            records, types=choice.types, tags=choice.tags, recent=choice.recent, today=today
-        )
-        allowed = {record.id for record in filters}
+        allowed = {record.id for record in _filter_memories(records, config)}
+    shown = {item.id for item in items}
     others = [records[at] for at in brief.by_use(records, uses) if records[at].id not in shown]
     omitted = []
     for record in others[:MOST_LEFT_OUT]:
@@ -503,39 +510,3 @@ def _omitted_records(
         cost = estimate(render.entry(3, record.id, kind, record.title, record.text, created, record.tags))
         omitted.append(OmittedRecord(record.id, title_line(record.title, record.text), cost, why))
     return tuple(omitted), len(others) - len(omitted)
-
-
-def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
-    """The prompt of the next iteration on a task, or of the first one on a goal."""
-    from ralph.app import loop_prompt
-    from ralph.app.tasks import board
-    from ralph.loop.state import Run
-    from ralph.model.work import Task
-
-    if not task and not prompt.strip():
-        raise UsageError("there is nothing to work on", hint="name a task, or type a goal")
-    goal, _, rest = prompt.strip().partition("\n")
-    work = board.find(root, task).task if task else Task("t-000000", goal, rest)
-    text = loop_prompt.build(root, config, Run("run-00000000", work.title), work, (), config.loop.max_iterations)
-    rules, learned = _curated(root)
-    records = {record.id: record for record in (*rules, *learned)}
-    items: list[PreviewItem] = []
-    for order, match in enumerate(_RECORD_ID.finditer(text), 1):
-        name, record = match[1], records.get(match[1])
-        block = _entry_at(text, match.start() + len("- "))
-        area = (_HEADING.findall(text, 0, match.start()) or [""])[-1]
-        kind = record.kind.value if record is not None else area.lower()
-        content = record.text if record is not None else block
-        title = title_line(record.title if record is not None else "", content)
-        items.append(PreviewItem(order, name, kind, title, content, estimate(block), _REASONS.get(area, ()), area))
-    current = {record.id for curated in (rules, learned) for record in memory.current(curated)}
-    excluded = dict.fromkeys(records.keys() - current, "it is out of date, or another record supersedes it")
-    left_out, more = _omitted_records(config, [*rules, *learned], {item.id for item in items}, excluded, {})
-    budget = int(config.context.window * config.loop.context_budget)
-    return Preview(budget, budget, tuple(items), left_out, text, tuple(_section_costs(text)), more)
-
-
-def _section_costs(text: str) -> Iterable[str]:
-    parts = _HEADING.split(text)
-    for heading, body in zip(parts[1::2], parts[2::2], strict=True):
-        yield f"{heading}: {estimate(body):,} tokens"
