@@ -210,7 +210,7 @@ class TestLogs:
         put(tmp_path, LEDGER, injected("obs-3"))
         Index(tmp_path, terms.index_terms, interpret).sync()
         means = next(
-            record.id for record in index.ask(tmp_path, partial(sessions.observations, session_id="s1"))
+            record.id for record in index.ask(tmp_path, partial(queries.session_records, session_id="s1"))
             if record.text == SECRET
         )  # fmt: skip
         made = forgotten(tmp_path, ids=(means,))

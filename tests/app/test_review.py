@@ -1,12 +1,10 @@
 """An insight in better words by somebody's command: real programs, which answer, refuse, fail and say too much."""
 
-import os
 from pathlib import Path
 
 import pytest
 from tests.app.test_summary import program
 
-from ralph.agents import process
 from ralph.app import insights, review
 from ralph.app.tasks import task
 from ralph.errors import Conflict, NotFound, UsageError
@@ -28,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def refined(root: Path, code: str, *, timeout: float = 30.0) -> tuple[insights.Insight, str]:
-    return review.refine(root, NAME, program(code), process.run, env=os.environ, timeout=timeout)
+    return review.refine(root, NAME, program(code), timeout=timeout)
 
 
 def test_the_commands_words_take_the_place_of_the_first_ones_which_are_kept(root: Path) -> None:
@@ -95,6 +93,6 @@ def test_a_judgement_while_the_command_runs_wins(root: Path) -> None:
 
 def test_no_command_and_no_insight_are_told(root: Path) -> None:
     with pytest.raises(UsageError, match=r"summarize\.command is not set"):
-        review.refine(root, NAME, "", process.run, env=os.environ)
+        review.refine(root, NAME, "")
     with pytest.raises(NotFound):
-        review.refine(root, "ins-9", program("pass"), process.run, env=os.environ)
+        review.refine(root, "ins-9", program("pass"))

@@ -1,7 +1,6 @@
 """A better summary by somebody's command: real programs, which answer, fail, hang, and say too much."""
 
 import json
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from tests.app.test_session import about, line, put
 from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
-from ralph.agents import process
 from ralph.app import context, sessions
 from ralph.app.sessions import ImprovedSummary
 from ralph.errors import NotFound, UsageError
@@ -39,9 +37,7 @@ def program(code: str) -> str:
 
 
 def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: float = 30.0) -> ImprovedSummary:
-    return sessions.improve_summary(
-        root, NAME, program(code), process.run, env=os.environ, patterns=patterns, timeout=timeout
-    )
+    return sessions.improve_summary(root, NAME, program(code), patterns=patterns, timeout=timeout)
 
 
 def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None:
@@ -110,13 +106,13 @@ def test_a_command_that_hangs_is_ended_and_changes_nothing(root: Path) -> None:
 
 
 def test_a_command_that_is_not_there_is_told(root: Path) -> None:
-    done = sessions.improve_summary(root, NAME, "no-such-program-at-all --x", process.run, env=os.environ)
+    done = sessions.improve_summary(root, NAME, "no-such-program-at-all --x")
     assert "no-such-program-at-all could not be run" in done.why
 
 
 def test_a_command_is_words_and_no_shell_reads_them(root: Path) -> None:
     command = f"{program('import sys; print(sys.argv[1:])')} '$(touch made)' ';' touch made"
-    done = sessions.improve_summary(root, NAME, command, process.run, env=os.environ)
+    done = sessions.improve_summary(root, NAME, command)
     assert done.text == "['$(touch made)', ';', 'touch', 'made']"
     assert not (root / "made").exists()
 
@@ -124,7 +120,7 @@ def test_a_command_is_words_and_no_shell_reads_them(root: Path) -> None:
 @pytest.mark.parametrize("command", ["", "   ", "claude -p 'unclosed"])
 def test_a_command_that_is_none_is_wrong_usage(root: Path, command: str) -> None:
     with pytest.raises(UsageError, match=r"summarize\.command"):
-        sessions.improve_summary(root, NAME, command, process.run, env=os.environ)
+        sessions.improve_summary(root, NAME, command)
 
 
 def test_hooks_of_an_agent_that_is_the_command_do_nothing(root: Path) -> None:
@@ -156,7 +152,7 @@ def test_a_session_that_went_on_meanwhile_keeps_its_own_summary(root: Path) -> N
 
 def test_a_session_of_which_nothing_is_recorded_is_not_improved(root: Path) -> None:
     put(root, "empty", about("empty", started_at="2026-11-09T08:00:00Z"))
-    done = sessions.improve_summary(root, "empty", program("print('x')"), process.run, env=os.environ)
+    done = sessions.improve_summary(root, "empty", program("print('x')"))
     assert done.why == "nothing is recorded of this session"
     with pytest.raises(NotFound):
-        sessions.improve_summary(root, "nope", program("print('x')"), process.run, env=os.environ)
+        sessions.improve_summary(root, "nope", program("print('x')"))

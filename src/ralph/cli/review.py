@@ -1,6 +1,5 @@
 """`ralph review`: decide about proposed memories and stale citations, and promote records to other files."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -173,7 +172,6 @@ def refine(call: Invocation, names: tuple[str, ...], task: str, everything: bool
     """Let summarize.command reword proposed insights; the first words are kept, and exit code 1 says that it failed."""
     if sum(map(bool, (names, task, everything))) != 1:
         raise UsageError("say which insights: some ids, or --task, or --all", hint="ralph review refine --all")
-    from ralph.agents import process
     from ralph.app.sessions import split_command
 
     command = call.config.summarize.command
@@ -182,7 +180,7 @@ def refine(call: Invocation, names: tuple[str, ...], task: str, everything: bool
     chosen = names or tuple(each.record.id for each in proposed)
     unchanged = 0
     for name in chosen:
-        insight, why = review.refine(call.root, name, command, process.run, env=os.environ, patterns=call.patterns)
+        insight, why = review.refine(call.root, name, command, patterns=call.patterns)
         unchanged += bool(why)
         if why:
             warn(f"{one_line(insight.record.id)} stays as it is: {one_line(why)}")

@@ -231,13 +231,11 @@ def summary(
 
 def _improver(call: Invocation) -> "Callable[[str], ImprovedSummary]":
     """Return a function that lets the configured command write a session's summary anew."""
-    from ralph.agents import process
-
     command = call.config.summarize.command
     verbs.split_command(command)  # an invalid command is reported once
 
     def improve(name: str) -> "ImprovedSummary":
-        return verbs.improve_summary(call.root, name, command, process.run, env=os.environ, patterns=call.patterns)
+        return verbs.improve_summary(call.root, name, command, patterns=call.patterns)
 
     return improve
 
