@@ -12,7 +12,7 @@ from tests.hooks.test_answer import text_of
 from tests.hooks.world import World, hook, payload, world
 
 from ralph import config, paths
-from ralph.app import hook_state, index, visibility
+from ralph.app import filters, hook_state, index
 
 
 def git(root: Path, *words: str) -> None:
@@ -75,5 +75,5 @@ def test_what_is_recorded_there_has_the_task(here: World, both: Both, event: str
 
 
 def test_the_environment_comes_before_the_folder(both: Both) -> None:
-    assert visibility.current_task(tree_of(both), {}) == both.two
-    assert visibility.current_task(tree_of(both), {"RALPH_TASK": "t-x"}) == "t-x"
+    assert filters.current_task(tree_of(both), {}) == both.two
+    assert filters.current_task(tree_of(both), {"RALPH_TASK": "t-x"}) == "t-x"

@@ -3,7 +3,7 @@
 The graph is a cache beside the index, updated by each query, or built in memory where it cannot be written. A node is
 named by its id, by a record's title, or by a plain path, task or tag. Without a time, `show`, `neighbors` and `path`
 include what was true in the past and say so; `search` returns what holds now. Inside a task, records of other tasks
-are hidden (`app/visibility.py`). A search ranks like `ralph search` and then walks from the hits.
+are hidden (`app/filters.py`). A search ranks like `ralph search` and then walks from the hits.
 """
 
 import difflib
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ralph import paths
-from ralph.app import index, meaning, outdated, visibility
+from ralph.app import filters, index, meaning, outdated
 from ralph.capture.privacy import clean_memory
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats.graphiti import EdgeForm, StatedEdge, stated_edges, with_edge, without_edge
@@ -148,7 +148,7 @@ def overview(root: Path, *, task: str = "") -> GraphOverview:
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphOverview:
         if task:
-            return _visible_overview(graph, visibility.graph_visibility(graph, connection, task))
+            return _visible_overview(graph, filters.graph_visibility(graph, connection, task))
         busiest = stored.busiest(graph, _MAX_BUSIEST)
         nodes = stored.nodes(graph, [key for key, _ in busiest])
         return GraphOverview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
@@ -172,7 +172,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
     """Return a node with its edges, stated ones first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> NodeView:
-        sight = visibility.graph_visibility(graph, connection, task)
+        sight = filters.graph_visibility(graph, connection, task)
         key = find_node(graph, name, sight)
         rows_there = sorted({row for row in stored.edges_at(graph, [key]) if sight.allows(row.source, row.target)})
         nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
@@ -204,7 +204,7 @@ def neighbors(
     """Return the nodes within some hops of a node, nearest first."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[ReachedNode]:
-        sight = visibility.graph_visibility(graph, connection, task)
+        sight = filters.graph_visibility(graph, connection, task)
         key = find_node(graph, name, sight)
         return walking.neighbours(
             graph, key, hops=hops, types=types, relations=relations, at=at, visibility=sight, by=ids.today()
@@ -217,7 +217,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> G
     """Find a shortest path between two nodes."""
 
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphPath:
-        sight = visibility.graph_visibility(graph, connection, task)
+        sight = filters.graph_visibility(graph, connection, task)
         keys = find_node(graph, start, sight), find_node(graph, end, sight)
         nodes = stored.nodes(graph, keys)
         way = walking.path(graph, *keys, at=at, visibility=sight, by=ids.today())
@@ -250,7 +250,7 @@ def search(
         ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near)
         seeds = _seeds(graph, connection, ranked) | _named_nodes(graph, words)
         known = stored.nodes(graph, seeds)
-        sight = visibility.graph_visibility(graph, connection, task)
+        sight = filters.graph_visibility(graph, connection, task)
         kept = {key: score for key, score in seeds.items() if known[key].holds(when) and key not in sight.hidden}
         hits = walking.walk(graph, kept, hops=hops, at=when, visibility=sight, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]

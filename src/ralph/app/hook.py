@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import hook_state, index, usage, visibility
+from ralph.app import filters, hook_state, index, usage
 from ralph.app.usage import Injection
 from ralph.capture import summary as summaries
 from ralph.capture.events import Event, Happening, event_of
@@ -54,7 +54,7 @@ def handle_event(
         record_event(root, happened, loaded, loop)
     if happened.happening is Happening.SESSION_START:
         if not env.get("RALPH_RUN"):
-            return _start_session(root, happened, loaded, event, task=visibility.current_task(root, env))
+            return _start_session(root, happened, loaded, event, task=filters.current_task(root, env))
         # The prompt of Ralph's own loop has what memory knows: a failing command must not bring it once more.
         iteration = loop["iteration"]
         if _RUN.fullmatch(env["RALPH_RUN"]) and isinstance(iteration, int):
@@ -111,7 +111,7 @@ def _loop_members(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
     """Return the run, iteration and task of the loop, or the worktree's task, as members of a raw line."""
     number = env.get("RALPH_ITERATION", "")
     iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
-    return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": visibility.current_task(root, env) or None}
+    return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": filters.current_task(root, env) or None}
 
 
 def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import index, journal, knowledge, visibility
+from ralph.app import filters, index, journal, knowledge
 from ralph.app.memory import Change
 from ralph.app.tasks import board
 from ralph.capture import insights as proposing
@@ -278,7 +278,7 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
     if within and not ids.match_ids(name, [insight.record.id for insight in visible]):
         owners = [insight.task for insight in list_(root) if ids.match_ids(name, [insight.record.id])]
         if owners:
-            raise visibility.hidden_error(f"insight {name}", owners)
+            raise filters.hidden_error(f"insight {name}", owners)
     problems = find_problems(root)
     hint = f"not everything can be read: {problems[0]}" if problems else "`ralph review --status all` shows the ids"
     full = ids.resolve(name, [insight.record.id for insight in visible], noun="insight", hint=hint)

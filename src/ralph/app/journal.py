@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, visibility
+from ralph.app import filters, index
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.pipeline import trim
 from ralph.capture.privacy import map_texts, redact, redact_members
@@ -229,7 +229,7 @@ def left_out(root: Path, which: JournalFilter, words: str | None = None, *, limi
     visible = {(entry.run, entry.iteration) for entry in list_(root, which, limit=None)[0]}
     hidden = [entry for entry in entries if (entry.run, entry.iteration) not in visible]
     count = "1 entry" if len(hidden) == 1 else f"{len(hidden)} entries"
-    return visibility.hidden_note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
+    return filters.hidden_note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
 
 
 def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, ...]:
@@ -272,7 +272,7 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
             return entry
     for entry in show(root, entries[0].run) if within else ():
         if entry.iteration == iteration:
-            raise visibility.hidden_error(f"iteration {iteration} of {entry.run}", filter(None, [entry.task]))
+            raise filters.hidden_error(f"iteration {iteration} of {entry.run}", filter(None, [entry.task]))
     span = f"{entries[0].iteration} to {entries[-1].iteration}"
     raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {span}")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import graph, index, meaning, outdated, visibility
+from ralph.app import filters, graph, index, meaning, outdated
 from ralph.context import render, tokens
 from ralph.context.render import (
     HIT_TOKENS,
@@ -115,7 +115,7 @@ def search(
             _render_hit(connection, hit, query.layer, repeats, room=room, task=query.task, past=past)
             for hit, repeats in single
         )
-        notes = tuple(visibility.hidden_notes(connection, wider))
+        notes = tuple(filters.hidden_notes(connection, wider))
         instead = found.instead if found.hits or not notes else ()  # they may be words of another task
         return SearchAnswer(
             replace(found, hits=tuple(hit for hit, _ in single), instead=instead), shown, tuple(warnings), notes
@@ -232,7 +232,7 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
     """A record between its neighbours that a task may see: those of its session, else those nearest in time."""
     key = queries.key_of(connection, record.id)
     near = [other for _, other, _ in lookup.neighbours(connection, [key], reach)] if key is not None else []
-    near = visibility.visible_keys(connection, near, task)
+    near = filters.visible_keys(connection, near, task)
     if not near and key is not None:
         near = queries.adjacent_keys(connection, key, record, reach, task)
     everything = {**queries.records(connection, near), key or 0: record}
@@ -243,7 +243,7 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
     """Yield a line for each of the first records that a record links to; only the id when the task may not see it."""
     for link in record.links[:_RELATED]:
         target = queries.key_of(connection, link.target)
-        key = next(iter(visibility.visible_keys(connection, [target] if target is not None else [], task)), None)
+        key = next(iter(filters.visible_keys(connection, [target] if target is not None else [], task)), None)
         other = queries.records(connection, [key]).get(key) if key is not None else None
         head = f"{link.relation.replace('_', ' ')}:"
         yield (
@@ -253,7 +253,7 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
 
 def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
     """The record with an id that a task may see."""
-    key = visibility.find_visible(connection, record_id, task)
+    key = filters.find_visible(connection, record_id, task)
     found = queries.records(connection, [key]) if key is not None else {}
     if key is None or key not in found:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')

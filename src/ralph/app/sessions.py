@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ralph import paths
-from ralph.app import chat_log, index, visibility
+from ralph.app import chat_log, filters, index
 from ralph.app.search import SearchAnswer, ShownHit
 from ralph.capture import privacy
 from ralph.capture import summary as summaries
@@ -120,7 +120,7 @@ def left_out(root: Path, within: str, *, since: str = "", task: str = "") -> str
     for session in list_(root, limit=None, since=since, task=task, within=within)[0]:
         del every[session.id]
     count = f"{len(every)} session{'s' * (len(every) > 1)}"
-    return visibility.hidden_note(count, filter(None, every.values())) if every else ""
+    return filters.hidden_note(count, filter(None, every.values())) if every else ""
 
 
 def _with_chat_mode(root: Path, session: Session) -> Session:
@@ -215,7 +215,7 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
     exact = stored_sessions.session(connection, session_id) if session_id else None
     if exact is not None:
         if not queries.sees_session(connection, session_id, within):
-            raise visibility.hidden_error(f"session {session_id}", filter(None, [exact.task]))
+            raise filters.hidden_error(f"session {session_id}", filter(None, [exact.task]))
         return Session(**exact._asdict())
     everything = _sessions(connection, within)
     if not session_id:
@@ -225,7 +225,7 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
     near = [session for session in everything if session.id.startswith(session_id)]
     if not near:
         if within and any(session.id.startswith(session_id) for session in _sessions(connection)):
-            raise visibility.hidden_error(f"session {session_id}")
+            raise filters.hidden_error(f"session {session_id}")
         raise NotFound(f"there is no session {session_id}", hint="`ralph session list` shows the ids")
     if len(near) > 1:
         names = ", ".join(session.id for session in near[:_MAX_NAMES])

@@ -7,7 +7,7 @@ import click
 
 from ralph.app import graph as verbs
 from ralph.app import graph_export
-from ralph.app.asking import full_id, node_types, relations, short_ids, when
+from ralph.app.filters import full_id, node_types, relations, short_ids, when
 from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, remove_link
 from ralph.app.json_shapes import edge_json, node_json, record_json
 from ralph.cli.options import (

@@ -4,7 +4,7 @@ import click
 
 from ralph.app import forget as forgetting
 from ralph.app import index, meaning
-from ralph.app.asking import full_id, when
+from ralph.app.filters import full_id, when
 from ralph.app.forget import ForgetPlan, ForgetRequest
 from ralph.cli.options import Command, Group, Invocation, format_option, limit_option, pass_call, read_text, yes_option
 from ralph.cli.output import bar, cut, one_line, print_json, warn

@@ -370,7 +370,7 @@ def journal_(
     With a RUN its iterations are shown in full, with RUN and ITERATION or an entry's id one of them.
     """
     from ralph.app import journal
-    from ralph.app.asking import when
+    from ralph.app.filters import when
 
     root, task, since, within = call.root, options["task"], when(options["since"]), options["within"]
     outcome = Outcome(options["outcome"]) if options["outcome"] else None

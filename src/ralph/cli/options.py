@@ -88,9 +88,9 @@ class Invocation:
         exclude({"--task": task, "--all-tasks": all_tasks})
         if task or all_tasks:
             return task
-        from ralph.app import visibility
+        from ralph.app import filters
 
-        return visibility.current_task(self.root, os.environ)
+        return filters.current_task(self.root, os.environ)
 
     def note_commit(self) -> None:
         """After a command in a worktree: note its commit, by which a rewritten branch is found."""

@@ -50,9 +50,9 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str) -> Non
     items = review.items(call.root, task_id=task, status="" if status == "all" else status, within=within)
     hidden = [each.task for each in insights.list_(call.root, task_id=task) if within and each.task != within]
     if hidden:
-        from ralph.app import visibility
+        from ralph.app import filters
 
-        say(one_line(visibility.hidden_note(f"{len(hidden)} insight{'s' * (len(hidden) > 1)}", hidden)))
+        say(one_line(filters.hidden_note(f"{len(hidden)} insight{'s' * (len(hidden) > 1)}", hidden)))
     problems = insights.find_problems(call.root, task)
     warn(*map(one_line, problems))
     short = ids.short_ids(each.record.id for each in insights.list_(call.root)) if form == "table" else {}

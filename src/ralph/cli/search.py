@@ -11,7 +11,7 @@ import click
 from ralph.app import context as injected_context
 from ralph.app import hook_state
 from ralph.app import search as verbs
-from ralph.app.asking import full_id, kinds, short_ids, when
+from ralph.app.filters import full_id, kinds, short_ids, when
 from ralph.app.json_shapes import hit_json, record_json
 from ralph.app.search import SearchAnswer
 from ralph.cli.options import (

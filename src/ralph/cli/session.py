@@ -14,8 +14,8 @@ import click
 
 from ralph.app import chat_log
 from ralph.app import sessions as verbs
-from ralph.app.asking import when
 from ralph.app.chat_log import Mode
+from ralph.app.filters import when
 from ralph.app.json_shapes import history_json, session_json
 from ralph.app.sessions import Session
 from ralph.app.tasks import board

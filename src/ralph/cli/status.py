@@ -10,8 +10,8 @@ import click
 from ralph.app import doctor as verbs
 from ralph.app import outdated, runs
 from ralph.app import usage as usage_verbs
-from ralph.app.asking import full_id, short_ids
 from ralph.app.doctor import Finding, ProjectStatus
+from ralph.app.filters import full_id, short_ids
 from ralph.app.outdated import CitationReport
 from ralph.app.pages.watch import Watcher
 from ralph.app.usage import HookUsage, UsageStats

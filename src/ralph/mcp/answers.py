@@ -51,9 +51,9 @@ class ToolCall:
     @property
     def task(self) -> str:
         """The task that the agent works on, which bounds what it sees."""
-        from ralph.app import visibility
+        from ralph.app import filters
 
-        return visibility.current_task(self.root, self.env)
+        return filters.current_task(self.root, self.env)
 
     @property
     def via(self) -> str:

@@ -233,7 +233,7 @@ def search(
     Start at layer 1; then memory_show for one whole, timeline for what is around it.
     """
     from ralph.app import search as searching
-    from ralph.app.asking import kinds, when
+    from ralph.app.filters import kinds, when
 
     asked = Query(
         query,
@@ -256,7 +256,7 @@ def search(
 def timeline(call: ToolCall, id: Text = "", since: When = "", until: Text = "", limit: Number = AROUND) -> ToolAnswer:
     """What happened around a record (id), or in a stretch of time (since, until)."""
     from ralph.app import search as searching
-    from ralph.app.asking import when
+    from ralph.app.filters import when
 
     if not (id.strip() or since or until):
         raise UsageError("there is nothing to look around", hint="name a record's id, or a time with since: 7d")
@@ -377,7 +377,7 @@ def journal_search(
     """How earlier iterations of Ralph's loop ended."""
     from ralph.app import journal
     from ralph.app import search as searching
-    from ralph.app.asking import when
+    from ralph.app.filters import when
     from ralph.context.brief import journal_block
 
     which = journal.JournalFilter(run, task, Outcome(outcome) if outcome else None, when(since), call.task)
@@ -457,7 +457,7 @@ def _task_line(listed: "ListedTask") -> str:
 def session_list(call: ToolCall, limit: Number = SESSIONS, since: When = "", task: Text = "") -> ToolAnswer:
     """Recorded sessions, newest first."""
     from ralph.app import sessions
-    from ralph.app.asking import when
+    from ralph.app.filters import when
     from ralph.app.tasks import board
 
     name = task.strip()
@@ -513,7 +513,7 @@ def graph_neighbors(
 ) -> ToolAnswer:
     """What is linked to a record, file:path, symbol:path#name, tag:x, task:id or session:id."""
     from ralph.app import graph
-    from ralph.app.asking import node_types, relations, when
+    from ralph.app.filters import node_types, relations, when
 
     found = graph.neighbors(
         call.root,

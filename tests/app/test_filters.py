@@ -2,7 +2,7 @@
 
 import pytest
 
-from ralph.app import asking
+from ralph.app import filters
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import NodeType, Relation
@@ -21,30 +21,30 @@ from ralph.model.record import MemoryKind, ObservationKind
     ],
 )
 def test_a_time_is_as_files_hold_it(words: str, time: str) -> None:
-    assert asking.when(words) == time
+    assert filters.when(words) == time
 
 
 def test_a_span_counts_back_from_now() -> None:
-    assert asking.when("0d") == ids.today()
-    assert len(asking.when("24H")) == len("2026-01-31T10:00:00")
-    assert asking.when("99999999m") < "1950"
+    assert filters.when("0d") == ids.today()
+    assert len(filters.when("24H")) == len("2026-01-31T10:00:00")
+    assert filters.when("99999999m") < "1950"
 
 
 @pytest.mark.parametrize("words", ["soon", "2026-13", "2026-02-30", "7x", "2026-01-31 10:00", "-3d"])
 def test_what_is_no_time_is_refused_with_examples(words: str) -> None:
     with pytest.raises(UsageError, match="is not a time") as caught:
-        asking.when(words)
+        filters.when(words)
     assert "2026-01-31" in caught.value.hint
 
 
 def test_names_come_one_by_one_or_with_commas_in_any_case() -> None:
-    assert asking.kinds(["Fix, error", "fix"]) == (MemoryKind.FIX, ObservationKind.ERROR, MemoryKind.FIX)
-    assert asking.node_types(("file,TAG",)) == (NodeType.FILE, NodeType.TAG)
-    assert asking.relations(["supersedes"]) == (Relation.SUPERSEDES,)
-    assert [asking.kinds([]), asking.node_types([]), asking.relations([" "])] == [(), (), ()]
+    assert filters.kinds(["Fix, error", "fix"]) == (MemoryKind.FIX, ObservationKind.ERROR, MemoryKind.FIX)
+    assert filters.node_types(("file,TAG",)) == (NodeType.FILE, NodeType.TAG)
+    assert filters.relations(["supersedes"]) == (Relation.SUPERSEDES,)
+    assert [filters.kinds([]), filters.node_types([]), filters.relations([" "])] == [(), (), ()]
 
 
-@pytest.mark.parametrize("read", [asking.kinds, asking.node_types, asking.relations])
+@pytest.mark.parametrize("read", [filters.kinds, filters.node_types, filters.relations])
 def test_a_name_that_is_none_is_refused_with_those_there_are(read: object) -> None:
     assert callable(read)
     with pytest.raises(UsageError, match="'zebra' is not a") as caught:
