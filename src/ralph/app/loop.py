@@ -338,8 +338,8 @@ def _print_introduction(bench: Workbench, ready: Preparation) -> None:
     if verify and not ready.agent.reads_only:
         tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
     with suppress(Refused):  # no git
-        entries = Repository(bench.root).dirt()
-        dirty = [entry.path for entry in entries if not entry.path.startswith((".ralph/", ".agent/"))]
+        changed = Repository(bench.root).uncommitted()
+        dirty = [path for path in changed if not path.startswith((".ralph/", ".agent/"))]
         if dirty:
             tell(f"  uncommitted changes are left as they are: {join_names(dirty)}")
     if note := bench.disk.snapshot().note:

@@ -451,7 +451,7 @@ def _is_cache(name: str) -> bool:
 
 def uncommitted(git: Repository) -> list[str]:
     """Return what is uncommitted in a checkout, but for the working memory of its iterations."""
-    return [file.path for file in git.dirt() if not file.path.endswith(".ralph/scratchpad.md")]
+    return [path for path in git.uncommitted() if not path.endswith(".ralph/scratchpad.md")]
 
 
 def check_free(root: Path, task: Task) -> None:

@@ -194,7 +194,7 @@ def _preview_diff(sides: _Branches, *, is_learned: bool) -> str:
 def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:
     """Refuse while files that the merge writes have uncommitted changes in the main checkout."""
     names = {*sides.changed(), *committed_first}
-    dirty = [each.path for each in sides.main.dirt() if each.path in names]
+    dirty = [path for path in sides.main.uncommitted() if path in names]
     if dirty:
         raise Refused(
             f"the main checkout has uncommitted changes where {sides.branch} writes: {join_names(dirty)}",
