@@ -78,12 +78,6 @@ def worktrees(root: Path) -> dict[str, Path]:
     return {name: Path(folder) for name, folder in discovery.worktrees(location(root)).items()}
 
 
-def git_folders(root: Path) -> tuple[Path, Path] | None:
-    """Return the git directories of a linked worktree and of its repository; None elsewhere."""
-    here = location(root)
-    return (Path(here.git), Path(here.common)) if here.worktree else None
-
-
 def head_log(root: Path) -> Path | None:
     """Return the file that git writes to when the checkout comes to another commit; None outside git."""
     git = location(root).git

@@ -14,7 +14,6 @@ from typing import Any
 
 from ralph.agents import process
 from ralph.app import insights, journal, knowledge, loop_prompt, runs, worktree
-from ralph.app.repository import Repository
 from ralph.app.tasks import board, progress, task
 from ralph.app.tasks.task import LEASE
 from ralph.capture.privacy import redact
@@ -263,8 +262,6 @@ class Workbench:
             new = progress.append_iteration(self.root, entry, self._known, story=self._story, patterns=self._patterns)
             if self.root != self.home:
                 worktree.record_learnings(self.root, new)
-                head = Repository(self.root).commit("HEAD")
-                worktree.note_commit(self.root, board.find(self.root, entry.task).task, head)
             insights.extract(self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns)
         except RalphError as error:
             self.printer.tell(f"warning: the memory of {entry.task} is not complete: {error.message}")

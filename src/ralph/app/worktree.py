@@ -34,8 +34,7 @@ PAGE = "AGENTS.md"
 PRD_BRANCH = "prd_branch"  # the member of task.json: the branch of the PRD that progress.txt belongs to
 PATIENCE = 120.0  # seconds to wait for another process that merges; it may run hooks
 _PAUSE = 0.05
-_STATE = "worktree_state"  # the member of task.json: the commit it began at, the newest known one, who made its branch
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_BRANCH_BY = "branch_by"  # the member of task.json: who made its branch
 _MEMORY = re.compile(
     r"(\.agent|\.ralph/agent|\.ralph/guardrails\.md|\.ralph/knowledge|\.ralph/global-patterns\.md|guardrails\.md)(/.*)?",
     re.DOTALL,
@@ -76,19 +75,6 @@ class OtherBranch:
 
     def __str__(self) -> str:
         return self.branch or f"no branch, at {self.head[:12]}"
-
-
-def member(task: Task, key: str) -> str:
-    """Return a text of the stored state of a task's worktree."""
-    state = task.extra.get(_STATE)
-    value = state.get(key) if isinstance(state, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def _with_state(task: Task, **values: str) -> Task:
-    state = task.extra.get(_STATE)
-    merged = {**state, **values} if isinstance(state, dict) else values
-    return replace(task, extra={**task.extra, _STATE: {key: value for key, value in merged.items() if value}})
 
 
 @contextmanager
@@ -139,7 +125,7 @@ def working_folder(root: Path, task: Task) -> Path:
 
 def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProblem | None:
     """Return what is wrong with the worktree of a task; `quick` does not start git."""
-    folder, main, branch, tip = folder_of(root, task), paths.main_checkout(root), task.branch or "", member(task, "tip")
+    folder, main, branch = folder_of(root, task), paths.main_checkout(root), task.branch or ""
     if folder is None:
         return None
     git, again = Repository(main), f"`ralph task start {task.id} --worktree`"
@@ -147,8 +133,7 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
     what = hint = ""
     if not folder.is_dir() and lost_branch:
         what = f"its worktree {task.worktree} and its branch {branch} are gone"
-        restore = f"`git branch {branch} {tip}` brings back what was committed; then " if tip else ""
-        hint = f"{restore}{again} makes the worktree again"
+        hint = f"{again} makes both again"
     elif not folder.is_dir():
         what = f"its worktree {task.worktree} is gone; what was committed is in the branch {branch}"
         hint = f"{again} makes it again; `git worktree prune` forgets it, `ralph task drop` both"
@@ -158,14 +143,7 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
     elif quick:
         return None
     elif lost_branch:
-        what, hint = f"its branch {branch} is gone", f"`git branch {branch} {tip or 'COMMIT'}` brings it back"
-    elif tip and not git.has(f"refs/heads/{branch}", tip) and not _is_reachable(git, tip):
-        if git.commit(tip):
-            what = f"its branch {branch} was rewritten: {tip[:12]} is no longer in it"
-            hint = f"`git branch rescued-{task.id} {tip}` keeps what was there before"
-        else:
-            what = f"its branch {branch} was rewritten, and {tip[:12]} is no longer in this repository"
-            hint = "another clone or its reflog may have it"
+        what, hint = f"its branch {branch} is gone", f"`git branch {branch} COMMIT` brings it back"
     elif (other := other_branch(root, task)) is not None:
         what = f"its worktree {task.worktree} is on {other} instead of {branch}"
         merge = f"`git merge {other.branch or other.head[:12]}` then takes its commits along"
@@ -187,11 +165,6 @@ def _belongs_to(folder: Path, main: Path) -> bool:
         return paths.main_checkout(folder) == main
     except Unreadable:  # its pointer file leads to where the repository was before
         return False
-
-
-def _is_reachable(git: Repository, commit: str) -> bool:
-    """Whether some branch or tag has a commit, so that git never throws it away."""
-    return bool(git.answer("for-each-ref", "--count=1", "--contains", commit))
 
 
 def other_branch(root: Path, task: Task) -> OtherBranch | None:
@@ -255,12 +228,10 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
         where = (folder / main.resolve().relative_to(top.resolve())).relative_to(main).as_posix()
 
         def edit(old: Task) -> Task:
-            is_same, tip = old.branch == branch, member(old, "tip")
-            if not (is_same and git.commit(tip) and not _is_reachable(git, tip)):
-                tip = git.commit(f"refs/heads/{branch}")
-            base = member(old, "base") if old.worktree and is_same else head
-            owner = "ralph" if is_our_branch else member(old, "branch_by") if is_same else ""
-            return _with_state(replace(old, worktree=where, branch=branch), base=base, tip=tip, branch_by=owner)
+            is_ours = is_our_branch or (old.branch == branch and old.extra.get(_BRANCH_BY))
+            owner = {_BRANCH_BY: "ralph"} if is_ours else {}
+            extra = {key: value for key, value in old.extra.items() if key != _BRANCH_BY} | owner
+            return replace(old, worktree=where, branch=branch, extra=extra)
 
         return Worktree(board.change(root, task_id, edit), main / where, branch, is_new)
 
@@ -290,7 +261,7 @@ def _registered(git: Repository) -> set[str]:
     return {os.path.realpath(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")}
 
 
-# --- what was learned and committed there --------------------------------------------------------
+# --- what was learned there ----------------------------------------------------------------------
 
 
 def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
@@ -323,31 +294,6 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
         options = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false")  # Ralph's own text
         git.tell(*options, "commit", "--quiet", "--only", "-m", f"Record what {folder.name} learned", "--", PAGE)
     return added
-
-
-def note_commit(root: Path, task: Task, head: str) -> None:
-    """Note the newest commit of a task's branch, by which a rewritten branch is found."""
-    if head and task.worktree and head != member(task, "tip"):
-        board.change(root, task.id, lambda old: _with_state(old, tip=head) if old.worktree else old)
-
-
-def note_current_commit(root: Path) -> None:
-    """Note a worktree's commit after a command there, unless its branch was rewritten: doctor reports that.
-
-    It is read from git's files; not where that takes more (a packed branch).
-    """
-    folders, task_id = paths.git_folders(root), paths.task_of(root)
-    if folders is None or not task_id:
-        return
-    head = (files.read(folders[0] / "HEAD") or "").strip()
-    if head.startswith("ref: "):
-        ref = folders[1] / head.removeprefix("ref: ")
-        head = (files.read(ref) or "").strip() if ref.is_file() else ""
-    if _COMMIT.fullmatch(head):
-        task = board.find(root, task_id).task
-        tip = member(task, "tip")
-        if not tip or (head != tip and Repository(root).has(head, tip)):
-            note_commit(root, task, head)
 
 
 # --- dropping it ---------------------------------------------------------------------------------
@@ -410,12 +356,9 @@ def losses(root: Path, task_id: str) -> Losses:
 
 def _lost_commits(main: Repository, task: Task, head: str) -> Losses:
     """Return the commits that nothing else has, and the tips that would be forgotten."""
-    goes, tip = _branch_to_delete(main, task), member(task, "tip")
-    tips = {
-        head: "where the worktree is",
-        main.commit(tip) if tip else "": "where Ralph last saw the branch",
-        main.commit(f"refs/heads/{goes}") if goes else "": f"the branch {goes}",
-    }  # one commit may be all of these: then the last name counts
+    goes = _branch_to_delete(main, task)
+    tips = {head: "where the worktree is"}  # one commit may be both: then the last name counts
+    tips |= {main.commit(f"refs/heads/{goes}"): f"the branch {goes}"} if goes else {}
     lost: dict[str, str] = {}
     for commit, name in tips.items():
         kinds = ("refs/heads", "refs/remotes", "refs/tags")
@@ -431,7 +374,7 @@ def _lost_commits(main: Repository, task: Task, head: str) -> Losses:
 
 def _branch_to_delete(main: Repository, task: Task) -> str:
     """Return the branch that was made for the worktree; "" when it was somebody else's."""
-    return task.branch if task.branch and member(task, "branch_by") and main.is_branch(task.branch) else ""
+    return task.branch if task.branch and task.extra.get(_BRANCH_BY) and main.is_branch(task.branch) else ""
 
 
 def _ignored(git: Repository) -> tuple[str, ...]:
@@ -509,6 +452,6 @@ def _remove(root: Path, task: Task) -> None:
 
 def _without_worktree(task: Task) -> Task:
     """Return the task without its worktree; the branch that its PRD names is the next one's."""
-    is_ours = bool(member(task, "branch_by")) and task.branch == f"{BRANCH}{task.id}"
-    extra = {key: value for key, value in task.extra.items() if key != _STATE}
+    is_ours = task.extra.get(_BRANCH_BY) and task.branch == f"{BRANCH}{task.id}"
+    extra = {key: value for key, value in task.extra.items() if key != _BRANCH_BY}
     return replace(task, worktree=None, branch=_prd_branch(task) or (None if is_ours else task.branch), extra=extra)

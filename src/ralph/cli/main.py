@@ -179,7 +179,6 @@ def cli(ctx: click.Context, root: Path | None) -> None:
       ralph memory prime --budget 2000
     """
     ctx.obj = Invocation(explicit_root=root)
-    ctx.call_on_close(ctx.obj.note_commit)
     ctx.color = color()
 
 

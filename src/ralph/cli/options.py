@@ -92,15 +92,6 @@ class Invocation:
 
         return filters.current_task(self.root, os.environ)
 
-    def note_commit(self) -> None:
-        """After a command in a worktree: note its commit, by which a rewritten branch is found."""
-        if "root" not in self.__dict__ or not paths.worktree_name(self.root):
-            return
-        from ralph.app import worktree
-
-        with contextlib.suppress(RalphError, OSError):  # the command itself has succeeded
-            worktree.note_current_commit(self.root)
-
 
 def pass_call(function: Callable[..., T]) -> Callable[..., T]:
     """Pass the invocation as the first argument, and `--task` and `--all-tasks` as one value, `within`."""

@@ -38,24 +38,9 @@ def test_commits_on_no_branch_are_a_loss_and_are_named(shop: Workshop) -> None:
     assert (place / "new.py").exists()
 
 
-def test_the_commit_that_was_seen_last_is_a_loss_after_somebody_took_it_back(shop: Workshop) -> None:
-    work = new(shop)
-    place = worktree.working_folder(shop.root, work)
-    tip = commit(place)
-    worktree.note_commit(shop.root, now(shop, work), tip)
-    git(place, "reset", "-q", "--hard", "HEAD~1")
-    lost = worktree.losses(shop.root, work.id)
-    assert lost.tips == (f"{tip[:12]} (where Ralph last saw the branch)",)
-    with pytest.raises(Refused, match="add new"):
-        worktree.drop(shop.root, work.id)
-    git(shop.root, "branch", "kept", tip)
-    assert not worktree.losses(shop.root, work.id)
-
-
 def test_the_tip_of_the_branch_is_named_once(shop: Workshop) -> None:
     work = new(shop)
     tip = commit(worktree.working_folder(shop.root, work))
-    worktree.note_commit(shop.root, now(shop, work), tip)
     assert worktree.losses(shop.root, work.id).tips == (f"{tip[:12]} (the branch {work.branch})",)
 
 

@@ -67,7 +67,7 @@ def test_to_make_it_again_changes_nothing(shop: Workshop) -> None:
     work = new(shop)
     again = worktree.create(shop.root, work.id)
     assert not again.new
-    assert worktree.member(again.task, "branch_by") == "ralph"
+    assert again.task.extra["branch_by"] == "ralph"
     assert (shop.root / ".git/info/exclude").read_text(encoding="utf-8").count(".worktrees") == 1
 
 
@@ -170,35 +170,6 @@ def test_a_repository_that_was_moved_is_told_and_mended(shop: Workshop) -> None:
     assert not worktree.create(moved, work.id).new
     assert worktree.problem_of(moved, work) is None
     assert (moved / ".worktrees" / work.id / "half.py").exists()
-
-
-def test_a_branch_that_was_rewritten_is_told_with_the_commit_that_it_lost(shop: Workshop) -> None:
-    work = new(shop)
-    place = worktree.working_folder(shop.root, work)
-    tip = commit(place)
-    worktree.note_commit(shop.root, now(shop, work), tip)
-    assert worktree.problem_of(shop.root, now(shop, work)) is None
-    git(place, "reset", "-q", "--hard", "HEAD~1")
-    commit(place, "other.py")
-    [wrong] = worktree.problems(shop.root)
-    assert "was rewritten" in wrong.what
-    assert f"git branch rescued-{work.id} {tip}" in wrong.hint
-    git(shop.root, *wrong.hint.split("`")[1].split()[1:])
-    assert git(shop.root, "log", "-1", "--format=%s", f"rescued-{work.id}").strip() == "add new.py"
-
-
-def test_commits_that_were_made_by_hand_are_noted_and_missed_when_the_branch_is_rewritten(shop: Workshop) -> None:
-    work = new(shop)
-    place = worktree.working_folder(shop.root, work)
-    for name in ("one.py", "two.py"):
-        tip = commit(place, name)
-        worktree.note_current_commit(place)
-        assert worktree.member(now(shop, work), "tip") == tip
-    git(place, "reset", "-q", "--hard", "HEAD~2")
-    worktree.note_current_commit(place)
-    [wrong] = worktree.problems(shop.root)
-    assert "was rewritten" in wrong.what
-    assert tip in wrong.hint
 
 
 def test_a_folder_of_no_task_is_told(shop: Workshop) -> None:
