@@ -53,7 +53,9 @@ docs: $(READY)
 	$(BIN)/python docs/generate.py
 
 soak: $(READY)
-	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak
+	$(BIN)/python -m tests.e2e.install_browser
+	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak --ignore=tests/e2e
+	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak tests/e2e/web
 
 # In two parts, since a process that drives a browser can run no event loop of its own.
 # The clients are pinned in tests/e2e/install_clients.py, the browser is Debian's; what cannot be had is said and skipped.

@@ -9,7 +9,7 @@ width: it is opened in one theme, and the system turns to the other one, as it d
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -213,8 +213,15 @@ def walked(page: Page) -> list[str]:
     return [*unseen, *(f"the keyboard does not come to {what}" for what in page.evaluate(UNMET))]
 
 
-@pytest.mark.parametrize("wide", [True, False], ids=["wide", "narrow"])
-@pytest.mark.parametrize("name", STATES)
+def _looks() -> Iterator[object]:
+    """Yield each state with one width, wide and narrow in turn; the other width is left to the soak tests."""
+    for number, name in enumerate(STATES):
+        for wide in (True, False):
+            marks = () if wide == (number % 2 == 0) else (pytest.mark.soak,)
+            yield pytest.param(name, wide, marks=marks, id=f"{name}-{'wide' if wide else 'narrow'}")
+
+
+@pytest.mark.parametrize(("name", "wide"), list(_looks()))
 def test_a_page_is_for_everybody_and_for_the_keyboard_alone(
     reader: OpenReader, ids: dict[str, str], name: str, wide: bool
 ) -> None:

@@ -133,6 +133,7 @@ def last_row(page: Page) -> None:
     expect(row.locator(".hit-title")).not_to_be_empty()
 
 
+@pytest.mark.soak
 def test_a_list_of_ten_thousand_scrolls_without_a_hitch_and_stays_small(
     browser: Browser, reader: OpenReader, figures: dict[str, Any]
 ) -> None:
@@ -182,6 +183,7 @@ def test_jumping_about_draws_the_rows_that_are_in_sight(reader: OpenReader) -> N
     expect(page.locator("[role=row][aria-rowindex='1']")).to_be_in_viewport()
 
 
+@pytest.mark.soak
 def test_opened_rows_do_not_make_the_page_heavy(reader: OpenReader) -> None:
     page = reader().go("/memory?q=invoice")
     expect(page.locator("[role=row]").first).to_be_visible()

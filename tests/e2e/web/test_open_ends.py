@@ -260,6 +260,7 @@ def worked(events: list[dict[str, Any]]) -> float:
 
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+@pytest.mark.soak
 def test_the_layout_of_a_large_graph_is_no_long_task(browser: Browser, large: Site, motion: Any) -> None:
     window = Reader(browser, large)
     page = window.page
