@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 
 from ralph.errors import UsageError
 from ralph.mcp.schema import Hops, Number, Text, Tool, Words, _to_words
-from ralph.mcp.server import _arguments
+from ralph.mcp.server import parse_arguments
 
 Colours = Annotated[list[Literal["red", "blue"]], BeforeValidator(_to_words)]
 
@@ -47,16 +47,16 @@ def test_what_is_declared_is_what_clients_see() -> None:
 
 
 def test_values_are_taken_as_they_were_meant() -> None:
-    taken = _arguments(TOOL, {"name": "a", "count": "3", "really": "true", "colours": "red, blue", "size": None})
+    taken = parse_arguments(TOOL, {"name": "a", "count": "3", "really": "true", "colours": "red, blue", "size": None})
     assert (taken["name"], taken["count"], taken["really"], taken["colours"]) == ("a", 3, True, ["red", "blue"])
     assert (taken["size"], taken["words"], taken["free"]) == ("", [], 5)
-    assert _arguments(TOOL, {"name": "a", "colours": ' ["red", "blue"]'})["colours"] == ["red", "blue"]
-    assert _arguments(TOOL, {"name": 7, "count": 2.0})["count"] == 2
+    assert parse_arguments(TOOL, {"name": "a", "colours": ' ["red", "blue"]'})["colours"] == ["red", "blue"]
+    assert parse_arguments(TOOL, {"name": 7, "count": 2.0})["count"] == 2
 
 
 def test_what_was_not_sent_is_not_an_empty_list() -> None:
-    assert _arguments(TOOL, {"name": "a"})["colours"] is None
-    assert _arguments(TOOL, {"name": "a", "colours": []})["colours"] == []
+    assert parse_arguments(TOOL, {"name": "a"})["colours"] is None
+    assert parse_arguments(TOOL, {"name": "a", "colours": []})["colours"] == []
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_what_was_not_sent_is_not_an_empty_list() -> None:
 )
 def test_what_is_wrong_is_an_error_with_a_hint(sent: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        _arguments(TOOL, sent)
+        parse_arguments(TOOL, sent)
     assert caught.value.hint
 
 
 @given(st.dictionaries(st.sampled_from(["name", "count", "really", "colours", "size", "odd"]), JSON))
 def test_whatever_the_schema_allows_is_taken(sent: dict[str, object]) -> None:
     try:
-        _arguments(TOOL, sent)
+        parse_arguments(TOOL, sent)
     except UsageError:
         allowed = Draft202012Validator(TOOL.input).is_valid(sent)
         assert not allowed or "odd" in sent  # a schema says nothing of names that it does not know

@@ -20,7 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.mcp_server.talking import Talk
 
-from ralph.mcp.serve import bound
+from ralph.mcp.server import bind_socket
 
 SERVE = (sys.executable, "-m", "ralph", "mcp", "serve", "--http")
 PING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -196,7 +196,7 @@ def test_a_token_that_others_can_read_is_refused_before_anything_listens(root: P
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
-    with bound(0) as listening, socket.create_connection(listening.getsockname()[:2]):
+    with bind_socket(0) as listening, socket.create_connection(listening.getsockname()[:2]):
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -192,13 +192,3 @@ def test_outside_of_a_project_and_read_only_it_starts_and_lists(tmp_path: Path) 
         wire.greet()
         wire.send(id=2, method="tools/list")
         assert len(wire.hear()["result"]["tools"]) == 14
-
-
-def test_a_server_loads_no_verb_before_it_is_asked_to_run_one(root: Path) -> None:
-    code = (
-        "import sys, ralph.mcp.serve, ralph.mcp.server as s; s.build(None, {});"
-        "print([name for name in sys.modules if name.startswith(('ralph.app', 'ralph.store', 'ralph.search',"
-        " 'ralph.capture', 'ralph.config', 'yaml')) and name not in ('ralph.app', 'ralph.app.json_shapes')])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True, encoding="utf-8")
-    assert done.stdout == "[]\n"

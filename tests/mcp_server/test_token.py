@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ralph.errors import RalphError, Refused, UsageError
-from ralph.mcp.serve import VARIABLE, Token, choose_token
+from ralph.mcp.server import VARIABLE, choose_token
 
 GOOD = "0123456789abcdef0123456789ABCDEF"
 
@@ -21,16 +21,16 @@ def kept(path: Path, text: str = f"{GOOD}\n", mode: int = 0o600) -> Path:
 
 def test_without_a_wish_each_start_has_a_token_of_its_own_that_has_to_be_told() -> None:
     first, second = choose_token({}, None), choose_token({}, None)
-    assert first.value != second.value
-    assert len(first.value) >= 43
-    assert first.where == second.where == ""
+    assert first[0] != second[0]
+    assert len(first[0]) >= 43
+    assert first[1] == second[1] == ""
 
 
 def test_a_variable_gives_one_and_a_file_goes_before_it(tmp_path: Path) -> None:
     env = {VARIABLE: f" {GOOD}xx "}
-    assert choose_token(env, None) == Token(f"{GOOD}xx", "$RALPH_MCP_TOKEN")
+    assert choose_token(env, None) == (f"{GOOD}xx", "$RALPH_MCP_TOKEN")
     file = kept(tmp_path / "token")
-    assert choose_token(env, file) == Token(GOOD, str(file))
+    assert choose_token(env, file) == (GOOD, str(file))
 
 
 def test_a_missing_file_is_made_for_its_owner_alone_and_stays(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_missing_file_is_made_for_its_owner_alone_and_stays(tmp_path: Path) ->
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert choose_token({}, file) == first
-    assert file.read_text(encoding="utf-8") == f"{first.value}\n"
+    assert file.read_text(encoding="utf-8") == f"{first[0]}\n"
 
 
 def test_two_servers_that_make_it_at_once_have_the_same(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_two_servers_that_make_it_at_once_have_the_same(tmp_path: Path) -> None:
 
     def start() -> None:
         gate.wait()
-        found.append(choose_token({}, tmp_path / "token").value)
+        found.append(choose_token({}, tmp_path / "token")[0])
 
     threads = [threading.Thread(target=start) for _ in range(8)]
     for each in threads:

@@ -9,7 +9,7 @@ from tests.web.sample_texts import SECRET
 
 from ralph.app import project
 from ralph.app.tasks import task
-from ralph.web.markdown import TAGS
+from ralph.web.api import TAGS
 
 
 class TestDashboard:

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.serving import TOKEN, Served, served
 
+from ralph.web import requests
 from ralph.web import server as guard
 from ralph.web import server as site
 
@@ -209,8 +210,8 @@ def test_a_body_is_at_most_one_mebibyte(inside: TestClient) -> None:
         headers = {"Origin": HERE, "Content-Type": "application/json; charset=utf-8"}
         return inside.post("/api/changes/plan", content=body, headers=headers).status_code
 
-    assert status(guard.MAX_BODY) == 400  # no such action: it was read
-    assert status(guard.MAX_BODY + 1) == 413
+    assert status(requests.MAX_BODY) == 400  # no such action: it was read
+    assert status(requests.MAX_BODY + 1) == 413
 
 
 def test_a_chunked_body_is_limited_too(server: Served) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.web.markdown import ATTRIBUTES, MAX_LENGTH, SCHEMES, TAGS, render_html
+from ralph.web.api import ATTRIBUTES, MAX_LENGTH, SCHEMES, TAGS, render_html
 
 PIECES = [
     "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg/onload=alert(1)>", "<!--", "-->", "<![CDATA[",

@@ -7,7 +7,7 @@ from tests.web import sample
 from tests.web.asking import Site, tags
 from tests.web.sample_live import ENDED, Live
 
-from ralph.web.markdown import TAGS
+from ralph.web.api import TAGS
 
 
 class TestListing:

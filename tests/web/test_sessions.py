@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.web import sample
 from tests.web.asking import Site, tags
 
-from ralph.web.markdown import TAGS
+from ralph.web.api import TAGS
 
 
 class TestListing:

@@ -62,7 +62,7 @@ def test_an_address_of_the_api_that_is_none_says_so(window: Site) -> None:
 
 def made(root: Path, handler: requests.Handler) -> TestClient:
     app = Starlette(routes=[route("/x/{name}", handler)])
-    app.state.root, app.state.settings = root, requests.Settings(root, {})
+    app.state.root = root
     return TestClient(app)
 
 

@@ -1,9 +1,9 @@
 """`ralph graph ...`: how records, files, tasks, sessions and tags are linked, now or at another time.
 
 The graph is a cache beside the index, updated by each query, or built in memory where it cannot be written. A node is
-named by its id, by a record's title, or by a plain path, task or tag. Without a time, `show`, `neighbors` and `path`
-include what was true in the past and say so; `search` returns what holds now. Inside a task, records of other tasks
-are hidden (`app/filters.py`). A search ranks like `ralph search` and then walks from the hits.
+named by its id, by a record's title, or by a path, task or tag. Without a time, `show`, `neighbors` and `path` include
+what was true in the past and say so; `search` returns what holds now. Inside a task, records of other tasks are hidden
+(`app/filters.py`).
 """
 
 import difflib
@@ -18,9 +18,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ralph import paths
 from ralph.app import filters, index, meaning, outdated
+from ralph.app.tasks import board
 from ralph.capture.privacy import clean_memory
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
-from ralph.formats.graphiti import EdgeForm, StatedEdge, stated_edges, with_edge, without_edge
+from ralph.formats.graphiti import (
+    EdgeForm,
+    Embeddings,
+    StatedEdge,
+    edges_text,
+    embeddings_bytes,
+    nodes_text,
+    sort_nodes,
+    stated_edges,
+    with_edge,
+    without_edge,
+)
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.formats.text import Document, find_entry
@@ -31,11 +43,13 @@ from ralph.model.query import Query
 from ralph.model.record import Family, Record
 from ralph.search import graph as walking
 from ralph.search import rank
+from ralph.search.embeddings import row_bytes
 from ralph.search.graph import GraphVisibility, ReachedNode, project_files, source_facts
 from ralph.store import db, files, lookup, queries, sessions
 from ralph.store import graph as stored
-from ralph.store.index import FAMILIES, Progress
+from ralph.store.index import FAMILIES, Progress, digest_of
 from ralph.store.sources import Format, Source, sources
+from ralph.store.vectors import VectorCache
 
 if TYPE_CHECKING:
     from ralph.settings import Embedding
@@ -48,6 +62,13 @@ _MAX_BUSIEST = 10
 _MIN_SCORE = 0.05
 """Nodes with a lower score are related by chance."""
 _NAMED_SCORE = 0.8
+_LINKABLE = {
+    Format.MEMORIES: EdgeForm.COMMENT,
+    Format.GUARDRAILS: EdgeForm.COMMENT,
+    Format.KNOWLEDGE: EdgeForm.FRONT,
+    Format.INSIGHTS: EdgeForm.LINKS,
+}
+"""The files that can hold edges, and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +108,32 @@ class GraphHit:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LinkChange:
+    """An edge, the record and file that state it, whether that changed anything, and the change as a diff."""
+
+    source: str
+    edge: StatedEdge
+    path: Path
+    changed: bool
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphExport:
+    """The number of nodes, edges and vectors that were written for a task, and whether a file changed."""
+
+    task: str
+    folder: Path
+    nodes: int
+    edges: int
+    vectors: int
+    changed: bool
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
 def query_graph(
     root: Path,
     question: Callable[[sqlite3.Connection, sqlite3.Connection], T],
@@ -95,39 +142,43 @@ def query_graph(
     """Call `question` with connections to the graph and the index, both up to date."""
 
     def ask(connection: sqlite3.Connection) -> T:
-        with closing(open_graph(root, connection)) as graph:
+        with closing(_open_graph(root, connection)) as graph:
             return question(graph, connection)
 
     return index.ask(root, ask, progress)
 
 
-def open_graph(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+def _query_visible(
+    root: Path, task: str, question: Callable[[sqlite3.Connection, sqlite3.Connection, GraphVisibility], T]
+) -> T:
+    """Call `question` with the graph, the index and what a task may see."""
+    return query_graph(
+        root,
+        lambda graph, connection: question(graph, connection, filters.graph_visibility(graph, connection, task)),
+    )
+
+
+def _open_graph(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
     """Open the graph of an open index, up to date; in memory when the index is, or the disk cannot be written."""
     path = paths.graph_file(root)
+
+    def synced(graph: sqlite3.Connection) -> sqlite3.Connection:
+        try:
+            with db.explained(path):
+                stored.sync(graph, connection, lambda key, name: source_facts(connection, key, name))
+        except BaseException:
+            graph.close()
+            raise
+        return graph
+
     if not db.is_in_memory(connection):
         for _ in range(2):
             with suppress(WriteFailed, OSError):
                 try:
-                    return _bring_up_to_date(stored.connect(path), connection, path)
+                    return synced(stored.connect(path))
                 except db.Damaged:
                     db.remove(path)
-    return _bring_up_to_date(stored.in_memory(), connection, path)
-
-
-def _bring_up_to_date(graph: sqlite3.Connection, connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    try:
-        with db.explained(path):
-            stored.sync(graph, connection, lambda key, name: source_facts(connection, key, name))
-    except BaseException:
-        graph.close()
-        raise
-    return graph
-
-
-def rebuild(root: Path) -> dict[str, int]:
-    """Build the graph again; return the number of nodes of each type."""
-    db.remove(paths.graph_file(root))
-    return query_graph(root, lambda graph, _: stored.counts(graph)[0])
+    return synced(stored.in_memory())
 
 
 def related_records(
@@ -136,7 +187,7 @@ def related_records(
     """Return a function that finds records linked to the best hits; it returns none if the graph fails."""
 
     def near(keys: Sequence[int]) -> list[tuple[int, int, float]]:
-        with suppress(RalphError, sqlite3.Error), closing(open_graph(root, connection)) as graph:
+        with suppress(RalphError, sqlite3.Error), closing(_open_graph(root, connection)) as graph:
             return walking.related(graph, connection, keys, at=ids.today())
         return []
 
@@ -146,49 +197,37 @@ def related_records(
 def overview(root: Path, *, task: str = "") -> GraphOverview:
     """Return the size of the graph, or of the part that a task may see."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphOverview:
-        if task:
-            return _visible_overview(graph, filters.graph_visibility(graph, connection, task))
-        busiest = stored.busiest(graph, _MAX_BUSIEST)
-        nodes = stored.nodes(graph, [key for key, _ in busiest])
-        return GraphOverview(*stored.counts(graph), tuple((nodes[key], degree) for key, degree in busiest))
+    def question(graph: sqlite3.Connection, _: sqlite3.Connection, allowed: GraphVisibility) -> GraphOverview:
+        nodes = {key: node for key, node in stored.nodes(graph).items() if key not in allowed.hidden}
+        edges = [row for row in stored.edges(graph) if allowed.allows(row.source, row.target)]
+        degrees = Counter(end for row in edges for end in (row.source, row.target))
+        busiest = sorted(degrees.items(), key=lambda each: (-each[1], nodes[each[0]].id))[:_MAX_BUSIEST]
+        return GraphOverview(
+            dict(sorted(Counter(node.type.value for node in nodes.values()).items())),
+            dict(sorted(Counter(row.relation for row in edges).items())),
+            tuple((nodes[key], degree) for key, degree in busiest),
+        )
 
-    return query_graph(root, question)
-
-
-def _visible_overview(graph: sqlite3.Connection, sight: GraphVisibility) -> GraphOverview:
-    seen = {key: node for key, node in stored.nodes(graph).items() if key not in sight.hidden}
-    edges = [row for row in stored.edges(graph) if sight.allows(row.source, row.target)]
-    degrees = Counter(end for row in edges for end in (row.source, row.target))
-    busiest = sorted(degrees.items(), key=lambda each: (-each[1], seen[each[0]].id))[:_MAX_BUSIEST]
-    return GraphOverview(
-        dict(Counter(node.type.value for node in seen.values())),
-        dict(Counter(row.relation for row in edges)),
-        tuple((seen[key], degree) for key, degree in busiest),
-    )
+    return _query_visible(root, task, question)
 
 
 def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
     """Return a node with its edges, stated ones first."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> NodeView:
-        sight = filters.graph_visibility(graph, connection, task)
-        key = find_node(graph, name, sight)
-        rows_there = sorted({row for row in stored.edges_at(graph, [key]) if sight.allows(row.source, row.target)})
-        nodes = stored.nodes(graph, {key} | {end for row in rows_there for end in (row.source, row.target)})
-        edges = [
-            (stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]) for row in rows_there
-        ]
-        today = ids.today()
-        held = [
-            (edge, other)
-            for edge, other in edges
-            if (edge.holds(at) and other.holds(at) if at else edge.has_begun(today))
-        ]
-        held.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
-        return NodeView(nodes[key], _record(connection, nodes[key]), tuple(held))
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection, allowed: GraphVisibility) -> NodeView:
+        key = find_node(graph, name, allowed)
+        rows = {row for row in stored.edges_at(graph, [key]) if allowed.allows(row.source, row.target)}
+        nodes = stored.nodes(graph, {key} | {end for row in rows for end in (row.source, row.target)})
+        edges = []
+        for row in sorted(rows):
+            edge, other = stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]
+            if edge.holds(at) and other.holds(at) if at else edge.has_begun(ids.today()):
+                edges.append((edge, other))
+        edges.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
+        node = nodes[key]
+        return NodeView(node, records(connection, [node.id]).get(node.id), tuple(edges))
 
-    return query_graph(root, question)
+    return _query_visible(root, task, question)
 
 
 def neighbors(
@@ -203,27 +242,25 @@ def neighbors(
 ) -> list[ReachedNode]:
     """Return the nodes within some hops of a node, nearest first."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> list[ReachedNode]:
-        sight = filters.graph_visibility(graph, connection, task)
-        key = find_node(graph, name, sight)
+    def question(graph: sqlite3.Connection, _: sqlite3.Connection, allowed: GraphVisibility) -> list[ReachedNode]:
+        key = find_node(graph, name, allowed)
         return walking.neighbours(
-            graph, key, hops=hops, types=types, relations=relations, at=at, visibility=sight, by=ids.today()
+            graph, key, hops=hops, types=types, relations=relations, at=at, visibility=allowed, by=ids.today()
         )
 
-    return query_graph(root, question)
+    return _query_visible(root, task, question)
 
 
 def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> GraphPath:
     """Find a shortest path between two nodes."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphPath:
-        sight = filters.graph_visibility(graph, connection, task)
-        keys = find_node(graph, start, sight), find_node(graph, end, sight)
+    def question(graph: sqlite3.Connection, _: sqlite3.Connection, allowed: GraphVisibility) -> GraphPath:
+        keys = find_node(graph, start, allowed), find_node(graph, end, allowed)
         nodes = stored.nodes(graph, keys)
-        way = walking.path(graph, *keys, at=at, visibility=sight, by=ids.today())
+        way = walking.path(graph, *keys, at=at, visibility=allowed, by=ids.today())
         return GraphPath(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
-    return query_graph(root, question)
+    return _query_visible(root, task, question)
 
 
 def search(
@@ -238,7 +275,7 @@ def search(
     embedding: "Embedding | None" = None,
     progress: Progress | None = None,
 ) -> GraphHit:
-    """Search nodes by words and return them with linked nodes, as of a time or now."""
+    """Rank nodes by words as `ralph search` does, then walk from the hits; as of a time or now."""
     when = at or ids.today()
     warnings: list[str] = []
 
@@ -248,54 +285,47 @@ def search(
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, warnings.append)
         keep = [part for part in lookup.visible_to(queries.safe(task)) if FAMILIES[part[0]] is not Family.OBSERVATION]
         ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near)
-        seeds = _seeds(graph, connection, ranked) | _named_nodes(graph, words)
-        known = stored.nodes(graph, seeds)
-        sight = filters.graph_visibility(graph, connection, task)
-        kept = {key: score for key, score in seeds.items() if known[key].holds(when) and key not in sight.hidden}
-        hits = walking.walk(graph, kept, hops=hops, at=when, visibility=sight, hub=walking.HUB)
+        scores: dict[str, float] = {}
+        for each in ranked.best:
+            if rank.is_answer(each) or each.link:
+                name = each.row.id
+                if FAMILIES[each.row.key % len(FAMILIES)] is Family.JOURNAL:  # an entry counts for its task
+                    name = entity_id(NodeType.TASK, sessions.task_of_entry(connection, each.row.key))
+                scores.setdefault(name, each.score)
+        names = {words.strip(), *words.split()}
+        entities = {entity_id(kind, name) for name in names for kind in ENTITY_TYPES}
+        scores |= dict.fromkeys(entities | {name for name in names if entity_type(name) is not None}, _NAMED_SCORE)
+        keys = stored.keys_of(graph, sorted(scores))
+        nodes = stored.nodes(graph, keys.values())
+        allowed = filters.graph_visibility(graph, connection, task)
+        seeds = {
+            key: scores[name] for name, key in keys.items() if nodes[key].holds(when) and key not in allowed.hidden
+        }
+        hits = walking.walk(graph, seeds, hops=hops, at=when, visibility=allowed, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]
         return GraphHit(tuple(fit[:limit]), when, tuple(warnings))
 
     return query_graph(root, question, progress)
 
 
-def _seeds(graph: sqlite3.Connection, connection: sqlite3.Connection, ranked: rank.Ranking) -> dict[int, float]:
-    """Return the nodes of the ranked records; a journal entry stands for its task."""
-    scores: dict[str, float] = {}
-    for each in ranked.best:
-        if rank.is_answer(each) or each.link:
-            scores.setdefault(_node_of(connection, each.row.key, each.row.id), each.score)
-    keys = stored.keys_of(graph, list(scores))
-    return {keys[name]: score for name, score in scores.items() if name in keys}
-
-
-def _node_of(connection: sqlite3.Connection, key: int, name: str) -> str:
-    if FAMILIES[key % len(FAMILIES)] is not Family.JOURNAL:
-        return name
-    return entity_id(NodeType.TASK, sessions.task_of_entry(connection, key))
-
-
-def _named_nodes(graph: sqlite3.Connection, words: str) -> dict[int, float]:
-    spellings = {words.strip(), *words.split()}
-    wanted = [entity_id(kind, name) for name in spellings for kind in ENTITY_TYPES]
-    wanted += [name for name in spellings if entity_type(name) is not None]
-    return dict.fromkeys(stored.keys_of(graph, sorted(wanted)).values(), _NAMED_SCORE)
-
-
-def find_node(graph: sqlite3.Connection, name: str, sight: GraphVisibility = walking.ALL_VISIBLE) -> int:
+def find_node(graph: sqlite3.Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
     """Return the key of a visible node by name. Raises NotFound, with the nearest name as a hint."""
-    bare = name.strip()
-    named_ = (stored.key_of(graph, spelling) for spelling in spellings(bare))
-    meant = [key for key in (*named_, stored.find_by_words(graph, bare)) if key is not None]
-    for key in meant:
-        if key not in sight.hidden:
+    text = name.strip()
+    candidates = [*(stored.key_of(graph, spelling) for spelling in _spellings(text)), stored.find_by_words(graph, text)]
+    keys = [key for key in candidates if key is not None]
+    for key in keys:
+        if key not in allowed.hidden:
             return key
-    if meant:
+    if keys:
         raise NotFound(f"the graph has no node {name} that this task may see", hint="--all-tasks shows everything")
-    raise NotFound(f"the graph has no node {name}", hint=_nearest(graph, bare, sight))
+    visible = [node for key, node in stored.nodes(graph).items() if key not in allowed.hidden]
+    names = {spelling.casefold(): node.id for node in visible for spelling in (node.id, node.name)}
+    near = difflib.get_close_matches(text.casefold(), list(names)[:20_000], n=1)
+    hint = f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'
+    raise NotFound(f"the graph has no node {name}", hint=hint)
 
 
-def spellings(name: str) -> list[str]:
+def _spellings(name: str) -> list[str]:
     """Return the ids that a name may mean: itself, a file, a task, a session, a tag or a symbol."""
     kind = entity_type(name)
     if kind is not None:
@@ -312,48 +342,14 @@ def spellings(name: str) -> list[str]:
     ]
 
 
-def _nearest(graph: sqlite3.Connection, name: str, sight: GraphVisibility) -> str:
-    there = [node for key, node in stored.nodes(graph).items() if key not in sight.hidden]
-    names = {spelling.casefold(): node.id for node in there for spelling in (node.id, node.name)}
-    near = difflib.get_close_matches(name.casefold(), list(names)[:20_000], n=1)
-    return f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'
-
-
-def _record(connection: sqlite3.Connection, node: Node) -> Record | None:
-    if entity_type(node.id) is not None:
-        return None
-    return records(connection, [node.id]).get(node.id)
-
-
 def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, Record]:
     """Return the records of nodes, by node id."""
-    keys = {name: key for name in names if (key := _row(connection, name)) is not None}
-    held = queries.records(connection, list(keys.values()))
-    return {name: held[key] for name, key in keys.items() if key in held}
+    keys = queries.row_keys(connection, names)
+    by_key = queries.records(connection, list(keys.values()))
+    return {name: by_key[key] for name, key in keys.items() if key in by_key}
 
 
-def _row(connection: sqlite3.Connection, name: str) -> int | None:
-    return queries.row_keys(connection, [name]).get(name)
-
-
-_LINKABLE = {
-    Format.MEMORIES: EdgeForm.COMMENT,
-    Format.GUARDRAILS: EdgeForm.COMMENT,
-    Format.KNOWLEDGE: EdgeForm.FRONT,
-    Format.INSIGHTS: EdgeForm.LINKS,
-}
-"""The files that can hold edges, and how."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkChange:
-    """What became of an edge: where it stands, whether that changed anything, and the change as a diff."""
-
-    source: str
-    edge: StatedEdge
-    path: Path
-    changed: bool
-    diff: str
+# --- stated edges ----------------------------------------------------------------------------------
 
 
 def link(
@@ -372,103 +368,98 @@ def link(
     clean_memory(target, patterns=patterns)  # Refused for a secret
     if since and until and until < since:
         raise UsageError(f"the edge would end ({until}) before it begins ({since})", hint="swap the two days")
-    record_id, place = _locate_source(root, source)
+    record_id, file = _locate_source(root, source)
     end = _link_target(root, record_id, how, target)
-    if how is Relation.SUPERSEDES and (since or until):
-        hint = "leave out the days: it holds from when the new record was made"
-        raise UsageError("what supersedes something does so for good", hint=hint)
-    if how is Relation.SUPERSEDES:
-        _refuse_cycle(root, record_id, end)
+    supersedes = how is Relation.SUPERSEDES
+    if supersedes:
+        if since or until:
+            hint = "leave out the days: it holds from when the new record was made"
+            raise UsageError("what supersedes something does so for good", hint=hint)
+        pairs = index.ask(root, lookup.superseding)
+        if record_id in outdated.find_circles([*pairs, (record_id, end)]) and record_id not in outdated.find_circles(
+            pairs
+        ):
+            what = f"{end} already supersedes {record_id}: if each took the other's place, neither would hold"
+            hint = f"take that away first: `ralph graph link {end} supersedes {record_id} --remove`"
+            raise Refused(what, hint=hint)
 
-    stated = StatedEdge(how, end, since, until)
-
-    def change(record: Record, form: EdgeForm) -> tuple[Record, StatedEdge]:
-        there = next((edge for edge in stated_edges(record) if (edge.relation, edge.target) == (how, end)), None)
-        if there is not None and (not since or since == there.since) and (not until or until == there.until):
+    def change(record: Record) -> tuple[Record, StatedEdge]:
+        old = next((edge for edge in stated_edges(record) if (edge.relation, edge.target) == (how, end)), None)
+        stated = StatedEdge(how, end, since, until)
+        if old is not None and since in ("", old.since) and until in ("", old.until):
             return record, stated
-        begin = since or (there.since if there is not None else ids.today())
-        bare = how is Relation.SUPERSEDES
-        return with_edge(record, StatedEdge(how, end, "" if bare else begin, until), form), stated
+        begin = "" if supersedes else since or (old.since if old is not None else ids.today())
+        return with_edge(record, StatedEdge(how, end, begin, until), _LINKABLE[file.format]), stated
 
-    return _write_link(root, record_id, place, change, dry_run)
-
-
-def _refuse_cycle(root: Path, new: str, old: str) -> None:
-    pairs = index.ask(root, lookup.superseding)
-    if new in outdated.find_circles([*pairs, (new, old)]) and new not in outdated.find_circles(pairs):
-        what = f"{old} already supersedes {new}: if each took the other's place, neither would hold"
-        raise Refused(what, hint=f"take that away first: `ralph graph link {old} supersedes {new} --remove`")
+    return _write_link(root, record_id, file, change, dry_run)
 
 
 def remove_link(root: Path, source: str, relation: str, target: str, *, dry_run: bool = False) -> LinkChange:
     """Remove a stated edge. Raises NotFound when nobody stated it."""
     how = _parse_relation(relation)
-    record_id, place = _locate_source(root, source)
-    bare = target.strip()
-    wanted = [name for name in (bare, *spellings(bare), _record_id(root, bare)) if name]
+    record_id, file = _locate_source(root, source)
+    text = target.strip()
+    names = (text, *_spellings(text), _node_id(root, text))
 
-    def change(record: Record, form: EdgeForm) -> tuple[Record, StatedEdge]:
+    def change(record: Record) -> tuple[Record, StatedEdge]:
         targets = [edge.target for edge in stated_edges(record) if edge.relation is how]
-        end = next((name for name in wanted if name in targets), None)
+        end = next((name for name in names if name in targets), None)
         if end is None:
             hint = f"`ralph graph show {record_id}` lists its edges; derived ones go with what they come from"
             raise NotFound(f"{record_id} states no edge {how.value} {target}", hint=hint)
-        return without_edge(record, how, end, form), StatedEdge(how, end)
+        return without_edge(record, how, end, _LINKABLE[file.format]), StatedEdge(how, end)
 
-    return _write_link(root, record_id, place, change, dry_run)
+    return _write_link(root, record_id, file, change, dry_run)
 
 
 def _parse_relation(word: str) -> Relation:
-    found = parse_relation(word)
-    if found is None:
+    relation = parse_relation(word)
+    if relation is None:
         raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
-    return found
+    return relation
+
+
+def _node_id(root: Path, name: str) -> str:
+    """Return the id of a node; "" when there is none."""
+    with suppress(NotFound):
+        return query_graph(root, lambda graph, _: next(iter(stored.nodes(graph, [find_node(graph, name)]).values())).id)
+    return ""
 
 
 def _locate_source(root: Path, source: str) -> tuple[str, Source]:
-    def question(found: sqlite3.Connection, held: sqlite3.Connection) -> tuple[Node, str, str]:
-        node = _read_node(found, source)
+    """Return the id of the record that is named, and its file."""
+
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> tuple[Node, str, str]:
+        key = find_node(graph, source)
+        node = stored.nodes(graph, [key])[key]
         if entity_type(node.id) is not None:
             hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
             raise Refused(f"{node.id} is no record", hint=hint)
-        key = queries.row_keys(held, [node.id])[node.id]
-        return node, queries.records(held, [key])[key].id, queries.locations(held, [key])[key][0]
+        row = queries.row_keys(connection, [node.id])[node.id]
+        return node, queries.records(connection, [row])[row].id, queries.locations(connection, [row])[row][0]
 
-    node, given, path = query_graph(root, question)
+    node, record_id, path = query_graph(root, question)
     file = next((each for each in sources(root) if each.name == path), None)
     if file is None:
         raise NotFound(f"{path}: is gone", hint="run the command again")
     if file.format not in _LINKABLE:
         hint = "put it the other way round, or keep it as a memory first: `ralph memory add`"
-        raise Refused(f"{path}: {node.type.value} {given} is stored in a file that cannot hold edges", hint=hint)
-    return given, file
-
-
-def _read_node(found: sqlite3.Connection, name: str) -> Node:
-    key = find_node(found, name)
-    return stored.nodes(found, [key])[key]
-
-
-def _record_id(root: Path, name: str) -> str:
-    try:
-        return query_graph(root, lambda found, _: _read_node(found, name).id)
-    except NotFound:
-        return ""
+        raise Refused(f"{path}: {node.type.value} {record_id} is stored in a file that cannot hold edges", hint=hint)
+    return record_id, file
 
 
 def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
     """Return the target's id: an existing node, or a file, tag, task or symbol that may be created later."""
-    bare = name.strip()
-    end = _record_id(root, bare)
-    kind = entity_type(end or bare)
+    text = name.strip()
+    end = _node_id(root, text)
+    kind = entity_type(end or text)
     if not end and kind is not None:
-        end = _normalise_name(kind, bare)
-    if not end and (root / bare).is_file():
-        end = _normalise_name(NodeType.FILE, entity_id(NodeType.FILE, bare))
+        end = _normalise_name(kind, text)
+    if not end and (root / text).is_file():
+        end = _normalise_name(NodeType.FILE, entity_id(NodeType.FILE, text))
     if not end:
-        hint = (
-            f"name a record by its id or title, or another node as {', '.join(f'{each}:...' for each in ENTITY_TYPES)}"
-        )
+        kinds = ", ".join(f"{each}:..." for each in ENTITY_TYPES)
+        hint = f"name a record by its id or title, or another node as {kinds}"
         raise NotFound(f"there is no record {name}", hint=hint)
     if end == record_id:
         raise UsageError(f"{record_id} cannot lead to itself", hint="name two different nodes")
@@ -493,29 +484,116 @@ def _normalise_name(kind: NodeType, name: str) -> str:
 def _write_link(
     root: Path,
     record_id: str,
-    place: Source,
-    change: Callable[[Record, EdgeForm], tuple[Record, StatedEdge]],
+    file: Source,
+    change: Callable[[Record], tuple[Record, StatedEdge]],
     dry_run: bool,
 ) -> LinkChange:
-    name = paths.shown(place.path, root)
+    name = paths.shown(file.path, root)
 
     def edit(text: str) -> tuple[str, LinkChange]:
-        document = _parse_document(place, text)
+        document: Document
+        if file.format is Format.KNOWLEDGE:
+            document = parse_knowledge(text, file.path.stem)
+        elif file.format is Format.INSIGHTS:
+            document = parse_insights(text)
+        else:
+            document = parse_memories(text, GUARDRAILS if file.format is Format.GUARDRAILS else MEMORIES)
         record = find_entry(document.entries, record_id).record
-        changed, edge = change(record, _LINKABLE[place.format])
+        changed, edge = change(record)
         after = text if changed is record else str(document.replace(record_id, changed))
         lines = (text.splitlines(keepends=True), after.splitlines(keepends=True))
         diff = "".join(difflib.unified_diff(*lines, name, name, n=1))
-        return after, LinkChange(record_id, edge, place.path, after != text, diff)
+        return after, LinkChange(record_id, edge, file.path, after != text, diff)
 
     if dry_run:
-        return edit(files.read(place.path) or "")[1]
-    return files.update(place.path, edit, root=paths.main_checkout(root) if place.format is Format.INSIGHTS else root)
+        return edit(files.read(file.path) or "")[1]
+    return files.update(file.path, edit, root=paths.main_checkout(root) if file.format is Format.INSIGHTS else root)
 
 
-def _parse_document(place: Source, text: str) -> Document:
-    if place.format is Format.KNOWLEDGE:
-        return parse_knowledge(text, place.path.stem)
-    if place.format is Format.INSIGHTS:
-        return parse_insights(text)
-    return parse_memories(text, GUARDRAILS if place.format is Format.GUARDRAILS else MEMORIES)
+# --- export ----------------------------------------------------------------------------------------
+
+
+def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[GraphExport]:
+    """Write a task's part of the graph to `graphiti/` in its folder, or every task's.
+
+    Vectors come from the cache, so nothing is sent anywhere. The same records and vectors give the same bytes, and an
+    unchanged file is not written.
+    """
+    folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
+    if task and task not in folders:
+        raise NotFound(f"there is no task {task}", hint="`ralph task list` names them")
+    names = [task] if task else sorted(folders)
+    parts = query_graph(root, lambda graph, connection: [_task_graph(graph, connection, name) for name in names])
+    exports = []
+    for name, (nodes, edges, digests) in zip(names, parts, strict=True):
+        vectors = _embeddings(root, digests, embedding) if embedding is not None else None
+        texts: dict[str, str | None] = {"nodes.json": nodes_text(nodes), "edges.json": edges_text(edges)}
+        count, texts["embeddings.bin"] = 0, None
+        if vectors is not None:  # the very bytes, both ways
+            texts["embeddings.bin"] = embeddings_bytes(vectors).decode("utf-8", "surrogateescape")
+            size = 4 * vectors.dimensions
+            count = sum(any(vectors.rows[start : start + size]) for start in range(0, len(vectors.rows), size))
+        folder, changed = folders[name] / "graphiti", False
+        for file, text in texts.items():
+            if files.read(folder / file) == text:
+                continue
+            changed = True
+            if text is None:
+                files.delete(folder / file)
+            else:
+                files.write(folder / file, text, root=paths.main_checkout(root))
+        exports.append(GraphExport(name, folder, len(nodes), len(edges), count, changed))
+    return exports
+
+
+def _task_graph(
+    graph: sqlite3.Connection, connection: sqlite3.Connection, task: str
+) -> tuple[list[Node], list[Edge], list[str]]:
+    """Return a task's part: nodes, edges, and the digests that identify the nodes' vectors.
+
+    It has the task, its records and sessions, and what these touch; never records or sessions of another task.
+    """
+    own = set(stored.task_keys(graph, task))
+    itself = stored.key_of(graph, entity_id(NodeType.TASK, task))
+    own |= {itself} if itself is not None else set()
+    touching = stored.edges_at(graph, sorted(own))
+    near = stored.nodes(graph, own | {end for row in touching for end in (row.source, row.target)})
+    part = {key: node for key, node in near.items() if key in own or not node.task or node.type is NodeType.TASK}
+    edges = [
+        stored.edge_of(row, part)
+        for row in stored.edges_at(graph, sorted(part))
+        if row.source in part and row.target in part
+    ]
+    texts = records(connection, [node.id for node in part.values() if entity_type(node.id) is None])
+    nodes = sort_nodes(node._replace(text=texts[node.id].text) if node.id in texts else node for node in part.values())
+    return nodes, edges, [digest_of(texts[node.id]) if node.id in texts else "" for node in nodes]
+
+
+def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> Embeddings | None:
+    """Return the normalised mean vector of each node from the cache, zeros where it has none; None without a model."""
+    path = paths.cache_folder(root) / "vectors.db"
+    try:
+        embedder = meaning.embedder_of(embedding)
+    except RalphError:  # one that is not installed: an export needs none
+        return None
+    if embedder is None or not path.exists():
+        return None
+    with VectorCache(path) as cache:
+        cached = {name: rows for name, rows in cache.get(embedder.name, filter(None, digests)).items() if rows}
+    if not cached:
+        return None
+    import numpy as np
+
+    dimensions = embedder.dimensions or min(map(len, cached.values())) - row_bytes(0)
+    layout = np.dtype([("scale", "<f4"), ("values", "i1", (dimensions,))])
+    rows = []
+    for digest in digests:
+        content = cached.get(digest, b"")
+        if not content or len(content) % row_bytes(dimensions):
+            rows.append(bytes(4 * dimensions))
+            continue
+        chunks = np.frombuffer(content, dtype=layout)
+        mean = (chunks["values"].astype(np.float64) * chunks["scale"][:, None].astype(np.float64)).sum(axis=0)
+        length = float(np.sqrt((mean * mean).sum()))
+        rows.append((mean / length if length else mean).astype("<f4").tobytes())
+    return Embeddings(embedder.name, dimensions, b"".join(rows))

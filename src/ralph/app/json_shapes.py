@@ -80,22 +80,17 @@ def hit_json(shown: "ShownHit") -> dict[str, object]:
 
 def task_json(listed: "ListedTask") -> dict[str, object]:
     """Return a task, with whether it can begin and what it waits for."""
-    shape = asdict(listed.task)
-    extra = shape.pop("extra")
-    return {
-        **shape,
-        "blocked_by": list(listed.task.blocked_by),
-        "ready": listed.is_ready,
-        "waits_for": list(listed.waits_for),
-        "extra": extra,
-    }
+    members = asdict(listed.task)
+    extra = members.pop("extra")
+    members |= {"blocked_by": list(listed.task.blocked_by), "ready": listed.is_ready}
+    return {**members, "waits_for": list(listed.waits_for), "extra": extra}
 
 
 def feature_json(listed: "ListedFeature") -> dict[str, object]:
     """Return a feature, with how many of its tasks are done."""
-    shape = asdict(listed.feature)
-    extra = shape.pop("extra")
-    return {**shape, "tasks": listed.total, "done": listed.done, "extra": extra}
+    members = asdict(listed.feature)
+    extra = members.pop("extra")
+    return {**members, "tasks": listed.total, "done": listed.done, "extra": extra}
 
 
 def session_json(session: "Session") -> dict[str, object]:
@@ -113,30 +108,25 @@ def history_json(history: "ChatHistory") -> dict[str, object]:
     return {**about, "count": history.session.messages, "messages": turns}
 
 
+_RUN_MEMBERS = (
+    "id goal status reason words iterations task feature step agent model done failed seconds cost_usd started_at "
+    "ended_at pid"
+).split()
+
+
 def run_json(run: "Run", *, alive: bool, heartbeat: str) -> dict[str, object]:
     """Return a run of the loop; `alive` and `heartbeat` are what its process says."""
-    return {
-        "id": run.id,
-        "goal": run.goal,
+    other = {
         "status": run.status.value,
-        "reason": run.reason,
-        "words": run.words,
-        "iterations": run.iterations,
         "task": run.task or (run.only[0] if run.only else ""),
-        "feature": run.feature,
-        "step": run.step,
-        "agent": run.agent,
-        "model": run.model,
         "done": list(run.done),
         "failed": list(run.failed),
         "seconds": round(run.seconds, 3),
         "cost_usd": run.cost,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
         "pid": run.pid if run.status is RunStatus.RUNNING else None,
-        "alive": alive,
-        "heartbeat": heartbeat,
     }
+    members = {name: other[name] if name in other else getattr(run, name) for name in _RUN_MEMBERS}
+    return {**members, "alive": alive, "heartbeat": heartbeat}
 
 
 def journal_json(entry: JournalEntry) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """`ralph search` and `ralph search --around`: everything that Ralph knows, at three levels of detail.
 
 Layer 1 is a line for each hit, layer 2 what happened around it and what it is linked to, layer 3 the complete record.
-Each says what it costs in tokens, by estimate. What a session did several times in the same words is one hit with a
-count. Inside a task, records of unfinished tasks of others are hidden, and a note says how many would have matched.
+What a session did several times in the same words is one hit with a count. Inside a task, records of unfinished tasks
+of others are hidden, and a note says how many would have matched.
 """
 
 import os
@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING
 
 from ralph.app import filters, graph, index, meaning, outdated
 from ralph.context import render, tokens
-from ralph.context.render import (
-    HIT_TOKENS,
-    NEIGHBOUR_TOKENS,
-    cut_details,
-    record_details,
-    record_line,
-    record_moment,
-    titled_text,
-)
+from ralph.context.render import HIT_TOKENS, NEIGHBOUR_TOKENS, record_moment
 from ralph.errors import NotFound
 from ralph.model import ids
 from ralph.model.query import Detail, Hit, Query, SearchResult
@@ -40,19 +32,18 @@ LINES = 100
 """Tokens for five lines of layer 1; fewer hits have more of them each."""
 PART, FULL = 290, 1000
 """Tokens of a hit at most, with the line's end: in layer 2 and in layer 3."""
-
 _REACH = 2
 _RELATED = 2
-_REPEATS = 4  # times the wanted hits that are searched for repeats
+_REPEATS = 4
+"""Times the limit that is searched, so that repeats leave enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A rendered hit, its cost, the ids of repeats, and a note."""
+    """A rendered hit, the ids of repeats, and why its record no longer holds."""
 
     hit: Hit
     text: str
-    tokens: int
     repeats: tuple[str, ...] = ()
     note: str = ""
 
@@ -60,6 +51,11 @@ class ShownHit:
     def count(self) -> int:
         """The number of records with this text."""
         return 1 + len(self.repeats)
+
+    @property
+    def tokens(self) -> int:
+        """The estimated cost."""
+        return tokens.estimate(self.text + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ class SearchAnswer:
 
     @property
     def tokens(self) -> int:
-        """The estimated cost of all that is shown."""
+        """The estimated cost of all hits."""
         return sum(hit.tokens for hit in self.shown)
 
 
@@ -85,23 +81,26 @@ def search(
     embedding: "Embedding | None" = None,
     connected: bool = False,
 ) -> SearchAnswer:
-    """The best records for a query, in its detail; by meaning, too, with the settings for it.
+    """Return the best records for a query, in its detail; by meaning, too, with the settings for it.
 
-    `connected` also finds what the best of them are near to in the graph.
+    `connected` also finds what the best of them are near to in the graph. Memories belong to the project, so a query
+    for a folder finds them only where the folder contains it.
     """
-    limited = _limit_to_project(root, query)
-    if limited is None:
-        return SearchAnswer(SearchResult((), 0), ())
-    limit = limited.limit
+    limited = query
+    if query.project:
+        project = os.path.abspath(query.project)  # noqa: PTH100 - links are not followed, as hosts record it
+        limited = replace(query, project=project)
+        if not root.is_relative_to(project):
+            if query.families and Family.OBSERVATION not in query.families:
+                return SearchAnswer(SearchResult((), 0), ())
+            limited = replace(limited, families=(Family.OBSERVATION,))
+    limit = query.limit
     wider = limited if limit is None else replace(limited, limit=max(limit, min(_REPEATS * limit, 60)))
 
     def question(connection: sqlite3.Connection) -> SearchAnswer:
         words = query.text.split()
-        if (
-            query.layer > Detail.INDEX
-            and words
-            and all(queries.key_of(connection, word) is not None or ids.date_of(word) for word in words)
-        ):
+        are_ids = words and all(queries.key_of(connection, word) is not None or ids.date_of(word) for word in words)
+        if query.layer > Detail.INDEX and are_ids:
             return _show_records(connection, words, query.layer, query.task)
         warnings: list[str] = []
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, limited, warnings.append)
@@ -111,15 +110,16 @@ def search(
         found = replace(found, hits=outdated.demote_outdated(outdated.demote_stale(root, found.hits), past))
         single = merge_repeats(found.hits)[:limit]
         room = max(HIT_TOKENS, LINES // max(len(single), 1))
-        shown = tuple(
-            _render_hit(connection, hit, query.layer, repeats, room=room, task=query.task, past=past)
-            for hit, repeats in single
-        )
+        shown = []
+        for hit, repeats in single:
+            text = _render_hit(connection, hit, query, past, 1 + len(repeats), room)
+            if query.layer is Detail.FULL:
+                text = render.cut_details(text, FULL, hit.record.id)
+            shown.append(ShownHit(hit, text, repeats, past.get(hit.record.id, "")))
         notes = tuple(filters.hidden_notes(connection, wider))
         instead = found.instead if found.hits or not notes else ()  # they may be words of another task
-        return SearchAnswer(
-            replace(found, hits=tuple(hit for hit, _ in single), instead=instead), shown, tuple(warnings), notes
-        )
+        found = replace(found, hits=tuple(hit for hit, _ in single), instead=instead)
+        return SearchAnswer(found, tuple(shown), tuple(warnings), notes)
 
     return index.ask(root, question, progress)
 
@@ -134,7 +134,7 @@ def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
         record = hit.record
         content = (record.title, record.text)
         if record.id.startswith(_KNOWLEDGE_IDS):
-            same: object = titled_text(record)
+            same: object = render.titled_text(record)
         elif record.title in _SPEECH_TITLES:
             same = content
         else:
@@ -143,93 +143,65 @@ def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
     return [(hit, tuple(names[1:])) for hit, names in found.values()]
 
 
-def _limit_to_project(root: Path, query: Query) -> Query | None:
-    """Limit a query to the sessions of a folder; None when nothing of its kind can be there.
-
-    Memories belong to the project, so they count only where the folder contains it.
-    """
-    if not query.project:
-        return query
-    project = os.path.abspath(query.project)  # noqa: PTH100 - links are not followed, as hosts record it
-    if root.is_relative_to(project):
-        return replace(query, project=project)
-    if query.families and Family.OBSERVATION not in query.families:
-        return None
-    return replace(query, project=project, families=(Family.OBSERVATION,))
-
-
 def show(root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL, *, task: str = "") -> SearchAnswer:
-    """Records by their ids, never cut in full detail."""
+    """Return records by their ids, never truncated in full detail."""
     return index.ask(root, lambda connection: _show_records(connection, record_ids, layer, task))
 
 
 def timeline(
-    root: Path,
-    record_id: str = "",
-    *,
-    since: str = "",
-    until: str = "",
-    limit: int = 20,
-    task: str = "",
+    root: Path, record_id: str = "", *, since: str = "", until: str = "", limit: int = 20, task: str = ""
 ) -> SearchAnswer:
-    """What happened around one record, or in a stretch of time, in order; as far as a task may see it."""
+    """Return what happened around one record, or in a stretch of time, in order; as far as a task may see it."""
 
     def question(connection: sqlite3.Connection) -> SearchAnswer:
         if record_id:
-            around = _around(connection, _by_id(connection, record_id, task), limit // 2, task)
+            around = _around(connection, _find_record(connection, record_id, task), limit // 2, task)
         else:
             keys = queries.newest_keys(connection, Query(since=since, until=until, task=task), limit)
-            found = queries.records(connection, keys)
-            around = [found[key] for key in reversed(keys) if key in found]
-        shown = tuple(_with_cost(Hit(record, 0.0), record_moment(record)) for record in around)
+            records = queries.records(connection, keys)
+            around = [records[key] for key in reversed(keys) if key in records]
+        shown = tuple(ShownHit(Hit(record, 0.0), record_moment(record)) for record in around)
         return SearchAnswer(SearchResult(tuple(entry.hit for entry in shown), len(shown)), shown)
 
     return index.ask(root, question)
 
 
 def _show_records(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str) -> SearchAnswer:
-    hits = tuple(Hit(_by_id(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
+    hits = tuple(Hit(_find_record(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
     past = outdated.describe_outdated(connection, [hit.record for hit in hits])
-    shown = tuple(_render_hit(connection, hit, layer, complete=True, task=task, past=past) for hit in hits)
+    query = Query(layer=layer, task=task)
+    shown = tuple(
+        ShownHit(hit, _render_hit(connection, hit, query, past), note=past.get(hit.record.id, "")) for hit in hits
+    )
     return SearchAnswer(SearchResult(hits, len(hits)), shown)
 
 
 def _render_hit(
     connection: sqlite3.Connection,
     hit: Hit,
-    layer: Detail,
-    repeats: tuple[str, ...] = (),
-    *,
-    complete: bool = False,
-    room: int = 0,
-    task: str = "",
+    query: Query,
     past: Mapping[str, str],
-) -> ShownHit:
-    count, note = 1 + len(repeats), past.get(hit.record.id, "")
-    if layer is Detail.FULL:
-        text = record_details(hit.record, count)
-        text = f"({note})\n{text}" if note else text
-        text = text if complete else cut_details(text, FULL, hit.record.id)
-    elif layer is Detail.TIMELINE:
-        around = _around(connection, hit.record, _REACH, task)
-        lines = ["" if record is hit.record else record_moment(record) for record in around]
-        lines += _related(connection, hit.record, task)
-        rest = PART - sum(tokens.estimate(line + "\n") for line in lines)
-        lines[lines.index("")] = record_moment(
-            hit.record, hit.score, count, budget=max(rest, NEIGHBOUR_TOKENS), note=note
-        )
-        text = "\n".join(lines)
-    else:
-        text = record_line(hit.record, hit.score, count, room or HIT_TOKENS, note)
-    return _with_cost(hit, text, repeats, note)
-
-
-def _with_cost(hit: Hit, text: str, repeats: tuple[str, ...] = (), note: str = "") -> ShownHit:
-    return ShownHit(hit, text, tokens.estimate(text + "\n"), repeats, note)
+    count: int = 1,
+    room: int = HIT_TOKENS,
+) -> str:
+    """Return the text of a hit in the query's detail; `past` has the notes on records that no longer hold."""
+    note = past.get(hit.record.id, "")
+    if query.layer is Detail.FULL:
+        text = render.record_details(hit.record, count)
+        return f"({note})\n{text}" if note else text
+    if query.layer is Detail.INDEX:
+        return render.record_line(hit.record, hit.score, count, room, note)
+    around = _around(connection, hit.record, _REACH, query.task)
+    lines = ["" if record is hit.record else record_moment(record) for record in around]
+    lines += _related(connection, hit.record, query.task)
+    rest = PART - sum(tokens.estimate(line + "\n") for line in lines)
+    budget = max(rest, NEIGHBOUR_TOKENS)
+    lines[lines.index("")] = record_moment(hit.record, hit.score, count, budget=budget, note=note)
+    return "\n".join(lines)
 
 
 def _around(connection: sqlite3.Connection, record: Record, reach: int, task: str) -> list[Record]:
-    """A record between its neighbours that a task may see: those of its session, else those nearest in time."""
+    """Return a record between its neighbours that a task may see: those of its session, else the nearest in time."""
     key = queries.key_of(connection, record.id)
     near = [other for _, other, _ in lookup.neighbours(connection, [key], reach)] if key is not None else []
     near = filters.visible_keys(connection, near, task)
@@ -242,19 +214,15 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
 def _related(connection: sqlite3.Connection, record: Record, task: str) -> Iterator[str]:
     """Yield a line for each of the first records that a record links to; only the id when the task may not see it."""
     for link in record.links[:_RELATED]:
-        target = queries.key_of(connection, link.target)
-        key = next(iter(filters.visible_keys(connection, [target] if target is not None else [], task)), None)
-        other = queries.records(connection, [key]).get(key) if key is not None else None
+        keys = filters.visible_keys(connection, queries.keys_of(connection, link.target)[:1], task)
+        other = next(iter(queries.records(connection, keys).values()), None)
         head = f"{link.relation.replace('_', ' ')}:"
-        yield (
-            render.linked_line(head, link.target) if other is None else render.linked_line(f"{head} {other.id}", other)
-        )
+        yield render.linked_line(f"{head} {other.id}", other) if other else render.linked_line(head, link.target)
 
 
-def _by_id(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
-    """The record with an id that a task may see."""
+def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
     key = filters.find_visible(connection, record_id, task)
-    found = queries.records(connection, [key]) if key is not None else {}
-    if key is None or key not in found:
+    records = queries.records(connection, [key]) if key is not None else {}
+    if key is None or key not in records:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
-    return found[key]
+    return records[key]

@@ -176,7 +176,7 @@ def show(
         else:
             text = render.record_line(record, None, count)
         same = tuple(repeat.id for repeat in group[1:])
-        shown.append(ShownHit(Hit(record, 0.0), text, estimate(text + "\n"), same))
+        shown.append(ShownHit(Hit(record, 0.0), text, same))
     found = SearchResult(tuple(entry.hit for entry in shown), len(records))
     return session, SearchAnswer(found, tuple(shown))
 

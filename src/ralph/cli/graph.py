@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from ralph.app import graph as verbs
-from ralph.app import graph_export
 from ralph.app.filters import full_id, node_types, relations, short_ids, when
 from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, remove_link
 from ralph.app.json_shapes import edge_json, node_json, record_json
@@ -175,14 +174,14 @@ def export(call: Invocation, task: str, form: str) -> None:
     """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin)."""
     names = ("task", "nodes", "edges", "vectors", "changed")
 
-    def to_json(part: graph_export.GraphExport) -> dict[str, object]:
+    def to_json(part: verbs.GraphExport) -> dict[str, object]:
         return {**{name: getattr(part, name) for name in names}, "folder": call.show_path(part.folder)}
 
-    def row(part: graph_export.GraphExport) -> Sequence[object]:
+    def row(part: verbs.GraphExport) -> Sequence[object]:
         folder = call.show_path(part.folder) + ("" if part.changed else " (unchanged)")
         return part.task, part.nodes, part.edges, part.vectors, folder
 
-    parts = graph_export.export(call.root, task=task, embedding=call.config.embedding)
+    parts = verbs.export(call.root, task=task, embedding=call.config.embedding)
     nothing = "There is no task, so there is nothing to export."
     print_rows(parts, form, to_json, "TASK,NODES,EDGES,VECTORS,FOLDER", row, nothing)
 

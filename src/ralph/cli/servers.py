@@ -71,7 +71,7 @@ def serve(call: Invocation, http: bool, port: int, token_file: Path | None, read
     What a client writes is marked with the client's name. With --http it is served at 127.0.0.1 alone; the address and
     a new token are printed on standard error.
     """
-    from ralph.mcp import serve as serving
+    from ralph.mcp import server as serving
 
     for name, value in (("--port", port), ("--token-file", token_file)):
         if value and not http:

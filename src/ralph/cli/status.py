@@ -12,8 +12,8 @@ from ralph.app import outdated, runs
 from ralph.app import usage as usage_verbs
 from ralph.app.doctor import Finding, ProjectStatus
 from ralph.app.filters import full_id, short_ids
+from ralph.app.lists import Watcher
 from ralph.app.outdated import CitationReport
-from ralph.app.pages.watch import Watcher
 from ralph.app.usage import HookUsage, UsageStats
 from ralph.cli.options import Command, Invocation, exclude, format_option, pass_call
 from ralph.cli.output import one_line, print_json, table, visible

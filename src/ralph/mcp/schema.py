@@ -1,98 +1,106 @@
-"""The types of the tools' arguments and results, and how a function becomes a tool.
+"""How a function becomes a tool: the types of its arguments, its schemas, and the forms of its answer.
 
-Models send numbers as text and lists with commas, as people do: both are accepted. A client may load the list of tools
-into every conversation, so the schemas that the SDK derives are shortened.
+Models send numbers as text and lists with commas: both are accepted. A client may load the list of tools into every
+conversation, so the schemas that the SDK derives are shortened. A client may show a model the object or the text of an
+answer, so both hold the same, and both say that remembered text is data.
 """
 
 import json
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NotRequired
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver.tools import Tool as SdkTool
-from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter
-from typing_extensions import TypedDict
+from pydantic import AliasChoices, BeforeValidator, Field
+
+from ralph import paths
+from ralph.app import filters
+from ralph.app.json_shapes import record_json
+from ralph.config import load
+from ralph.context import render
+from ralph.model.marks import NOTE
+from ralph.model.record import Record
+from ralph.settings import Config
+from ralph.store.library import Stored
 
 Schema = dict[str, Any]
-_LONGEST, _LONGEST_WORD, _MOST_WORDS, _HIGHEST = 100_000, 500, 100, 1_000_000
+_MAX_TEXT, _MAX_WORD, _MAX_WORDS, _MAX_NUMBER = 100_000, 500, 100, 1_000_000
+_ABOUT = render.INTRO.removeprefix(NOTE)
+_NOT_IN_A_NAME = re.compile(r"[^\w .@/+-]+")
+_MAX_NAME = 40
 
 # --- arguments -----------------------------------------------------------------------------------
 
 
 def _to_text(value: object) -> object:
-    if isinstance(value, str) and len(value) > _LONGEST:
-        raise ValueError(f"has {len(value)} characters; at most {_LONGEST} can be sent")
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
+        raise ValueError(f"has {len(value)} characters; at most {_MAX_TEXT} can be sent")
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _to_number(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("is not a whole number")
-    if isinstance(value, str) and len(value) < len(str(_HIGHEST)) + 1 and value.strip().isdecimal():
+    if isinstance(value, str) and len(value) < len(str(_MAX_NUMBER)) + 1 and value.strip().isdecimal():
         value = int(value)
-    if isinstance(value, int | float) and not 0 <= value <= _HIGHEST:
-        raise ValueError(f"must be from 0 to {_HIGHEST}")
+    if isinstance(value, int | float) and not 0 <= value <= _MAX_NUMBER:
+        raise ValueError(f"must be from 0 to {_MAX_NUMBER}")
     return value
 
 
 def _to_words(value: object) -> object:
     """Accept a list, a JSON list in a text, or words with commas."""
     if isinstance(value, str):
-        _to_text(value)
-        parsed: object = value.split(",")
-        if value.lstrip().startswith("["):
+        text = str(_to_text(value))
+        value = text.split(",")
+        if text.lstrip().startswith("["):
             with suppress(ValueError, RecursionError):
-                parsed = json.loads(value)
-        value = parsed
+                value = json.loads(text)
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
         raise ValueError('must be a list of texts such as ["a", "b"]')
     words = [word.strip() for word in value if word.strip()]
-    if len(words) > _MOST_WORDS or any(len(word) > _LONGEST_WORD for word in words):
-        raise ValueError(f"can have at most {_MOST_WORDS} words of at most {_LONGEST_WORD} characters")
+    if len(words) > _MAX_WORDS or any(len(word) > _MAX_WORD for word in words):
+        raise ValueError(f"can have at most {_MAX_WORDS} words of at most {_MAX_WORD} characters")
     return words
 
 
-Text = Annotated[str, BeforeValidator(_to_text)]
-Number = Annotated[int, Field(ge=1), BeforeValidator(_to_number)]
-Words = Annotated[list[str], BeforeValidator(_to_words)]
+_AS_TEXT, _AS_NUMBER, _AS_WORDS = map(BeforeValidator, (_to_text, _to_number, _to_words))
+Text = Annotated[str, _AS_TEXT]
+Number = Annotated[int, Field(ge=1), _AS_NUMBER]
+Words = Annotated[list[str], _AS_WORDS]
 KindName = Literal["pattern", "decision", "fix", "context"]
-KindNames = Annotated[list[KindName], BeforeValidator(_to_words)]
-When = Annotated[str, BeforeValidator(_to_text), Field(description="date or 7d, 24h")]
-Layer = Annotated[int, Field(ge=1, le=3, description="1 line, 2 what is around, 3 whole"), BeforeValidator(_to_number)]
-Hops = Annotated[int, Field(ge=1, le=6), BeforeValidator(_to_number)]
-Families = Annotated[list[Literal["memory", "observation", "journal"]], BeforeValidator(_to_words)]
+KindNames = Annotated[list[KindName], _AS_WORDS]
+When = Annotated[str, _AS_TEXT, Field(description="date or 7d, 24h")]
+Layer = Annotated[int, Field(ge=1, le=3, description="1 line, 2 what is around, 3 whole"), _AS_NUMBER]
+Hops = Annotated[int, Field(ge=1, le=6), _AS_NUMBER]
+Families = Annotated[list[Literal["memory", "observation", "journal"]], _AS_WORDS]
 OutcomeName = Literal["", "done", "failed", "retried", "blocked", "interrupted"]
 StateName = Literal["", "pending", "in_progress", "blocked", "done", "failed"]
-RecordTypes = Annotated[list[str], BeforeValidator(_to_words), Field(description="such as fix, decision, error")]
-NodeTypes = Annotated[list[str], BeforeValidator(_to_words), Field(description="such as file, task, decision")]
-Relations = Annotated[list[str], BeforeValidator(_to_words), Field(description="such as fixes, mentions")]
-LastNumber = Annotated[Number, Field(validation_alias=AliasChoices("limit", "last"))]
-Topic = Annotated[Text, Field(validation_alias=AliasChoices("query", "words"))]
 
-# --- results -------------------------------------------------------------------------------------
+# --- tools ---------------------------------------------------------------------------------------
+
+_ROWS: Schema = {"items": {"type": "object"}, "type": "array"}
+_TEXT: Schema = {"type": "string"}
+_MEMBERS: dict[str, Schema] = {
+    **{name: {"type": "boolean"} for name in ("added", "changed", "deleted")},
+    **{name: {"type": "integer"} for name in ("total", "memories")},
+    **dict.fromkeys(("tasks", "sessions", "nodes", "records", "entries"), _ROWS),
+    "tags": {"items": _TEXT, "type": "array"},
+}
+"""The members of answers that are not texts."""
 
 
-Rows = list[dict[str, Any]]
-Hit = TypedDict("Hit", {"id": str, "type": str, "text": str})
-Hits = TypedDict("Hits", {"hits": list[Hit], "total": int})
-Added = TypedDict("Added", {"id": str, "added": bool})
-Memory = TypedDict(
-    "Memory", {"id": str, "type": str, "text": str, "tags": NotRequired[list[str]], "source": NotRequired[str]}
-)
-Changed = TypedDict("Changed", {"id": str, "changed": bool})
-Deleted = TypedDict("Deleted", {"id": str, "deleted": bool, "text": NotRequired[str]})
-Injected = TypedDict("Injected", {"text": str, "records": Rows})
-Written = TypedDict("Written", {"id": str, "change": str})
-Matches = TypedDict("Matches", {"text": str, "entries": Rows})
-Tasks = TypedDict("Tasks", {"tasks": Rows, "total": int})
-OneTask = TypedDict("OneTask", {"id": str, "title": str, "status": str, "description": NotRequired[str]})
-Sessions = TypedDict("Sessions", {"sessions": Rows, "total": int})
-OneSession = TypedDict("OneSession", {"id": str, "summary": str, "hits": list[Hit]})
-Nodes = TypedDict("Nodes", {"nodes": Rows, "total": int})
-Numbers = TypedDict("Numbers", {"project": str, "memories": int})
+def _object_schema(names: Sequence[str], optional: Sequence[str] = ()) -> Schema:
+    properties = {name: _MEMBERS.get(name, _TEXT) for name in (*names, *optional)}
+    return {"properties": properties, "required": list(names), "type": "object"}
 
-# --- the table -----------------------------------------------------------------------------------
+
+_MEMBERS["hits"] = {"items": _object_schema(("id", "type", "text")), "type": "array"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,54 +121,127 @@ class Tool:
         return schema
 
     @property
-    def names(self) -> set[str]:
+    def argument_names(self) -> set[str]:
         """Every name that an argument may have."""
         fields = self.sdk.fn_metadata.arg_model.model_fields
-        aliases = {name: field.validation_alias for name, field in fields.items()}
-        also = {str(each) for alias in aliases.values() if isinstance(alias, AliasChoices) for each in alias.choices}
-        return {*fields, *also}
+        aliases = [field.validation_alias for field in fields.values()]
+        return {*fields, *(str(each) for alias in aliases if isinstance(alias, AliasChoices) for each in alias.choices)}
 
 
 TOOLS: dict[str, Tool] = {}
 
 
-def tool(output: type, *, writes: bool = False, asks: bool = False) -> Callable[[Any], Any]:
-    """Register a function as a tool; its name and docstring are what clients see."""
+def tool(
+    *members: str, optional: Sequence[str] = (), writes: bool = False, asks: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as a tool that answers with these members; clients see its name and docstring."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        name = function.__name__.rstrip("_")
+        name = function.__name__
         about = " ".join((function.__doc__ or "").split())
         sdk = SdkTool.from_function(function, name, description=about, context_kwarg="call", structured_output=False)
-        schema = _shorten(TypeAdapter(output).json_schema())
-        TOOLS[name] = Tool(name, function, sdk, schema, writes, asks)
+        TOOLS[name] = Tool(name, function, sdk, _object_schema(members, optional), writes, asks)
         return function
 
     return register
 
 
 def _shorten(schema: Any) -> Any:
-    """Drop what costs tokens and tells a model nothing: titles, docstrings of results, empty defaults, null."""
+    """Drop what costs tokens and tells a model nothing: titles, empty defaults, null."""
     if isinstance(schema, list):
         return [_shorten(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    if "$defs" in schema:
-        definitions = schema["$defs"]
-        text = json.dumps({key: value for key, value in schema.items() if key != "$defs"})
-        for name, definition in definitions.items():
-            text = text.replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(definition))
-        schema = json.loads(text)
     options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if len(options) == 1:
         schema = {**options[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
-    dropped = {"title", "default"} | (
-        {"description", "additionalProperties"} if schema.get("type") == "object" else set()
-    )
-    kept = {
+    short = {
         key: ({name: _shorten(each) for name, each in value.items()} if key == "properties" else _shorten(value))
         for key, value in schema.items()
-        if key not in dropped
+        if key not in ("title", "default", "additionalProperties")
     }
-    if "" in kept.get("enum", ()):
-        kept["enum"] = [each for each in kept["enum"] if each]
-    return kept
+    if "" in short.get("enum", ()):
+        short["enum"] = [each for each in short["enum"] if each]
+    return short
+
+
+# --- calls and answers -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """Where a tool is called, by which client, and the text that a person agreed to delete."""
+
+    root: Path
+    env: Mapping[str, str]
+    client: str = ""
+    agreed: str | None = None
+
+    @cached_property
+    def config(self) -> Config:
+        """The effective settings; each warning is printed once, on stderr."""
+        loaded = load(self.root, env=self.env)
+        for warning in loaded.warnings:
+            _warn(warning)
+        return loaded.config
+
+    @property
+    def task(self) -> str:
+        """The task that the agent works on, which bounds what it sees."""
+        return filters.current_task(self.root, self.env)
+
+    @property
+    def author(self) -> dict[str, Any]:
+        """Who writes, by which way, and the secret patterns of the project, as verbs take them."""
+        name = " ".join(_NOT_IN_A_NAME.sub(" ", self.client).split())[:_MAX_NAME].strip()
+        via = f"mcp ({name})" if name else "mcp"
+        return {"by": "agent", "via": via, "patterns": self.config.privacy.patterns}
+
+    def source(self, stored: Stored) -> str:
+        """Return `file:line`, relative to the project."""
+        return f"{paths.shown(stored.path, self.root)}:{stored.line}"
+
+
+@lru_cache(maxsize=256)
+def _warn(warning: str) -> None:
+    """Print a warning; the cache remembers which were printed."""
+    sys.stderr.write(f"warning: {warning}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """An answer: an object for programs, and a text to be read."""
+
+    members: Mapping[str, object]
+    text: str
+
+
+def report(sentence: str, members: Mapping[str, object], notes: Sequence[str] = ()) -> ToolAnswer:
+    """Return what a tool did, in a sentence."""
+    remarks = [note for note in notes if note]
+    return ToolAnswer({**members, **({"notes": remarks} if remarks else {})}, "\n".join([sentence, *remarks]))
+
+
+def frame(content: str, members: Mapping[str, object], notes: Sequence[str] = (), nothing: str = "") -> ToolAnswer:
+    """Return remembered text, marked as data; `nothing` is the note when there is none."""
+    remarks = [render.one_line(note) for note in notes if note]
+    if not content and nothing:
+        remarks.insert(0, nothing)
+    text = render.framed(render.INTRO, render.clean(content)) if content else ""
+    about = {"about": _ABOUT} if content else {}
+    members = {**about, **members, **({"notes": remarks} if remarks else {})}
+    return ToolAnswer(members, (text + render.notes(remarks)).rstrip("\n"))
+
+
+def one_line(text: str, limit: int = 0) -> str:
+    """Return a cleaned text on one line, truncated where it is too long."""
+    line = render.one_line(text)
+    return f"{line[: limit - 1].rstrip()}…" if limit and len(line) > limit else line
+
+
+def memory_members(record: Record, source: str) -> dict[str, object]:
+    """Return a memory in full, without empty members and with nothing that a host would obey."""
+    members = record_json(record, source) | {"text": render.clean(record.text), "title": one_line(record.title)}
+    required = ("id", "type", "text", "tags")
+    names = (*required, "title", "created_at", "updated_at", "source", "by", "via")
+    return {name: members[name] for name in names if members[name] or name in required}

@@ -281,16 +281,6 @@ def counts(graph: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int]]:
     return kinds, {row[0]: int(row[1]) for row in graph.execute(sql)}
 
 
-def busiest(graph: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
-    """Return the nodes with the most edges, and how many each has."""
-    sql = (
-        "SELECT n.key, (SELECT count(*) FROM edges WHERE source = n.key AND target IS NOT NULL) + "
-        "(SELECT count(*) FROM edges WHERE target = n.key AND source IS NOT NULL) AS degree "
-        "FROM nodes n ORDER BY degree DESC, n.id LIMIT ?"
-    )
-    return [(row[0], row[1]) for row in graph.execute(sql, (limit,)) if row[1]]
-
-
 def task_keys(graph: sqlite3.Connection, task: str) -> list[int]:
     """Return the keys of what is a task's own."""
     return [row[0] for row in graph.execute("SELECT key FROM nodes WHERE task = ? ORDER BY id", (task,))]

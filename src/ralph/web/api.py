@@ -1,15 +1,21 @@
 """The routes of the API: each handler calls one function of the application and returns JSON.
 
 Memory health reads every record and doctor every file, so they are requests of their own, and the dashboard loads at
-once. Only this module turns markdown into HTML.
+once. Markdown becomes HTML here, and can run nothing: records are written by agents, tools and web pages. Raw HTML
+becomes text; links lead to http, https, mailto or relative addresses only; images become links, so that a page requests
+nothing from other hosts. Headings begin below those of the page and skip no level.
 """
 
 import os
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache
+from html import escape
 from typing import Any
 
+from markdown_it import MarkdownIt
 from starlette.routing import Route
 
 from ralph import __version__
@@ -17,44 +23,37 @@ from ralph.app import hook_state, insights, lists
 from ralph.app.chat_log import ToolUse
 from ralph.app.context import PreviewEvent, preview
 from ralph.app.json_shapes import record_json
-from ralph.app.pages import changes, detail, graph_view, health
-from ralph.app.pages import dashboard as dashboard_page
+from ralph.app.pages import changes, dashboard, detail, graph_view
 from ralph.app.pages import runs as run_pages
-from ralph.app.pages.changes import ChangeHistory, ChangeRequest, PlannedFile
+from ralph.app.pages.changes import ChangeHistory, ChangeRequest
 from ralph.app.pages.explore import FACETS, Explorer, ListRequest
-from ralph.app.pages.graph_view import LIMIT, MAX_LIMIT, GraphRequest
 from ralph.capture.insights import COUNT, evidence
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Family, MemoryKind, ObservationKind, Outcome
-from ralph.web.markdown import render_html
-from ralph.web.requests import MAX_PAGE_SIZE, ApiRequest, route
+from ralph.web.requests import MAX_PAGE_SIZE, RELOAD, ApiRequest, route
 
 Json = Mapping[str, object]
 
+TAGS = frozenset("p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a hr br table thead tbody tr th td".split())
+ATTRIBUTES = frozenset("href title rel target class start".split())
+SCHEMES = frozenset({"http", "https", "mailto"})
+MAX_LENGTH = 200_000
+"""Characters; a longer text is shown unformatted."""
+_HEADING_OFFSET = 2
+"""The heading levels of the page itself."""
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_INVISIBLE = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
+"""Characters that a browser may ignore in an address before it reads the scheme, and more."""
 _MAX_TAGS = 40
 _MAX_HOPS = 3
 _MAX_DIGITS = 6
-_RELOAD = "reload the page and try again"
-
-
-def _explorer(request: ApiRequest) -> Explorer:
-    state = request.state
-    if not hasattr(state, "explorer"):
-        state.explorer = Explorer(request.root)
-    explorer: Explorer = state.explorer
-    return explorer
-
-
-def _html(text: str, *, lines: bool = False) -> str:
-    return render_html(text, lines=lines) if text.strip() else ""
-
 
 # --- records ---------------------------------------------------------------------------------------
 
 
-def get_state(request: ApiRequest) -> Json:
-    """Return what every page needs."""
-    record_count, task_count = _explorer(request).sizes()
+def _get_state(request: ApiRequest) -> Json:
+    explorer: Explorer = request.state.explorer
+    record_count, task_count = explorer.sizes()
     context, memories = request.config.context, request.config.memories
     return {
         "project": request.root.name,
@@ -68,10 +67,10 @@ def get_state(request: ApiRequest) -> Json:
     }
 
 
-def get_records(request: ApiRequest) -> Json:
-    """Return one page of records, with the counts of the facets."""
+def _get_records(request: ApiRequest) -> Json:
     began = time.perf_counter()
-    wanted = ListRequest(
+    explorer: Explorer = request.state.explorer
+    listing = ListRequest(
         text=request.word("q"),
         chosen={facet: request.words(facet) for facet in FACETS if request.words(facet)},
         task=request.word("task"),
@@ -79,43 +78,24 @@ def get_records(request: ApiRequest) -> Json:
         limit=request.limit,
         offset=request.offset,
     )
-    page = _explorer(request).page(wanted, embedding=request.config.embedding)
-    return {
-        "items": [row.to_json() for row in page.rows],
-        "total": page.total,
-        "facets": page.facets,
-        "took_ms": round((time.perf_counter() - began) * 1000, 1),
-        "notes": page.notes,
-    }
+    page = explorer.page(listing, embedding=request.config.embedding)
+    return {**page, "took_ms": round((time.perf_counter() - began) * 1000, 1)}
 
 
-def get_record(request: ApiRequest) -> Json:
-    """Return one record in full."""
-    page: dict[str, Any] = detail.record_page(request.root, request.path["id"])
+def _get_record(request: ApiRequest) -> Json:
+    page = detail.record_page(request.root, request.path["id"])
     page["record"]["html"] = render_html(page["record"]["text"])
     return page
 
 
-def get_history(request: ApiRequest) -> Json:
-    """Return the commits that changed a record's lines."""
-    return detail.record_history(request.root, request.path["id"])
-
-
-def get_tags(request: ApiRequest) -> Json:
-    """Return tags for completion."""
-    return {"items": _explorer(request).tags(request.word("q"), _MAX_TAGS)}
-
-
-def get_insights(request: ApiRequest) -> Json:
-    """Return one page of insights, the newest first."""
+def _get_insights(request: ApiRequest) -> Json:
     items = _insights(request, request.word("task"), request.word("status"))
     return {"items": items[request.offset : request.offset + request.limit], "total": len(items)}
 
 
 def _insights(request: ApiRequest, task: str, status: str = "") -> list[Json]:
-    wanted = insights.status_named(status) if status else None
-    listed = insights.list_(request.root, task_id=task, status=wanted)
-    listed.sort(key=lambda each: (each.record.updated_at or each.record.created_at, each.record.id), reverse=True)
+    entries = insights.list_(request.root, task_id=task, status=insights.status_named(status) if status else None)
+    entries.sort(key=lambda each: (each.record.updated_at or each.record.created_at, each.record.id), reverse=True)
     return [
         {
             **record_json(each.record),
@@ -127,137 +107,87 @@ def _insights(request: ApiRequest, task: str, status: str = "") -> list[Json]:
             "due": insights.is_due(each.record),
             "promoted_to": list(insights.promotions(each.record)),
         }
-        for each in listed
+        for each in entries
     ]
 
 
 # --- dashboard and tasks ---------------------------------------------------------------------------
 
 
-def get_dashboard(request: ApiRequest) -> Json:
-    """Return the dashboard; health and doctor are separate requests."""
-    return dashboard_page.dashboard(request.root, os.environ)
-
-
-def get_health(request: ApiRequest) -> Json:
-    """Return what needs attention in the memory."""
-    return health.memory_health(request.root, patterns=request.config.privacy.patterns)
-
-
-def get_doctor(request: ApiRequest) -> Json:
-    """Return the problems of the files."""
-    items = [notice._asdict() for notice in health.doctor_notices(request.root, os.environ)]
+def _get_doctor(request: ApiRequest) -> Json:
+    items = dashboard.doctor_notices(request.root, os.environ)
     return {"items": items, "total": len(items)}
 
 
-def get_tasks(request: ApiRequest) -> Json:
-    """Return one page of tasks."""
+def _get_tasks(request: ApiRequest) -> Json:
     sort = request.word("sort") or "priority"
     tasks = lists.list_tasks(request.root, states=request.words("state"), words=request.word("q"), sort=sort)
     return {
-        "items": [asdict(row) for row in tasks.rows[request.offset : request.offset + request.limit]],
+        "items": tasks.rows[request.offset : request.offset + request.limit],
         "total": len(tasks.rows),
         "by_state": dict(tasks.by_state),
         "notes": list(tasks.notes),
     }
 
 
-def get_task(request: ApiRequest) -> Json:
-    """Return one task in full."""
-    page: dict[str, Any] = detail.task_page(request.root, request.path["id"])
+def _get_task(request: ApiRequest) -> Json:
+    page = detail.task_page(request.root, request.path["id"])
     page["task"]["html"] = render_html(page["task"]["description"])
-    page["progress_html"] = _html(page.pop("progress"))
+    page["progress_html"] = render_html(page.pop("progress"))
     return {**page, "insights": _insights(request, page["task"]["id"])}
 
 
 # --- changes ---------------------------------------------------------------------------------------
 
 
-def _change_history(request: ApiRequest) -> ChangeHistory:
-    state = request.state
-    if not hasattr(state, "changes"):
-        state.changes = ChangeHistory(request.root)
-    history: ChangeHistory = state.changes
-    return history
+def _post_plan(request: ApiRequest) -> Json:
+    return changes.plan_change(request.root, _change_request(request), request.config.privacy.patterns)
 
 
-def post_plan(request: ApiRequest) -> Json:
-    """Return what an action would change."""
-    return asdict(changes.plan_change(request.root, _change_request(request), request.config.privacy.patterns))
-
-
-def post_change(request: ApiRequest) -> Json:
-    """Apply an action."""
+def _post_change(request: ApiRequest) -> Json:
     stamps = request.body.get("stamps", {})
     if not isinstance(stamps, Mapping) or not all(isinstance(each, str) for each in (*stamps, *stamps.values())):
-        raise UsageError("stamps must name each file of the plan", hint=_RELOAD)
-    wanted = _change_request(request)
-    result, change = _change_history(request).apply(wanted, stamps, request.config.privacy.patterns)
+        raise UsageError("stamps must name each file of the plan", hint=RELOAD)
+    history: ChangeHistory = request.state.changes
+    change = history.apply(_change_request(request), stamps, request.config.privacy.patterns)
+    result = change.result
     return {"summary": result.summary, "id": result.record, "undo": change.undo, "warnings": result.warnings}
 
 
-def get_changes(request: ApiRequest) -> Json:
-    """Return the changes since the server started, the newest first."""
-    items = [
-        {"undo": each.undo, "at": each.at, "summary": each.summary, "undone": each.undone, "possible": possible}
-        for each, possible in _change_history(request).list_()
-    ]
+def _get_changes(request: ApiRequest) -> Json:
+    history: ChangeHistory = request.state.changes
+    items = history.list_()
     return {"items": items, "total": len(items)}
-
-
-def post_undo(request: ApiRequest) -> Json:
-    """Undo a change."""
-    summary, restored = _change_history(request).undo(request.text("undo"))
-    return {"summary": summary, "files": [_diff_json(file) for file in restored]}
-
-
-def _diff_json(file: PlannedFile) -> Json:
-    return {"name": file.name, "diff": file.diff}
 
 
 def _change_request(request: ApiRequest) -> ChangeRequest:
     body = request.body
-    flags = {}
     for name in ("force", "allow_secret"):
-        flags[name] = body.get(name, False)
-        if not isinstance(flags[name], bool):
-            raise UsageError(f"{name} must be true or false", hint=_RELOAD)
+        if not isinstance(body.get(name, False), bool):
+            raise UsageError(f"{name} must be true or false", hint=RELOAD)
     tags = body.get("tags")
-    if "tags" in body and not (
-        isinstance(tags, Sequence) and not isinstance(tags, str) and all(isinstance(tag, str) for tag in tags)
-    ):
-        raise UsageError("tags must be a list of texts", hint=_RELOAD)
+    if "tags" in body and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
+        raise UsageError("tags must be a list of texts", hint=RELOAD)
     return ChangeRequest(
-        action=request.text("action"),
-        id=request.text("id"),
-        noun=request.text("family", "memory"),
+        **{name: request.text(name) for name in ("action", "id", "type", "to", "page")},
         text=request.text("text") if "text" in body else None,
         title=request.text("title") if "title" in body else None,
-        tags=tuple(tags) if isinstance(tags, Sequence) else None,
-        type=request.text("type"),
-        to=request.text("to"),
-        page=request.text("page"),
-        force=flags["force"] is True,
-        allow_secret=flags["allow_secret"] is True,
+        noun=request.text("family", "memory"),
+        tags=tuple(tags) if isinstance(tags, list) else None,
+        force=body.get("force") is True,
+        allow_secret=body.get("allow_secret") is True,
     )
 
 
 # --- context and graph -----------------------------------------------------------------------------
 
 
-def post_context(request: ApiRequest) -> Json:
-    """Return what would be injected at an event; nothing is recorded."""
+def _post_context(request: ApiRequest) -> Json:
     event = request.text("event", PreviewEvent.PROMPT.value)
     if event not in set(PreviewEvent):
         raise UsageError(f"{event[:40]!r} is no event", hint=f"one of {', '.join(PreviewEvent)}")
-    result = preview(
-        request.root,
-        request.config,
-        PreviewEvent(event),
-        request.text("prompt"),
-        task=request.text("task"),
-        session=request.text("session"),
-    )
+    prompt, task, session = (request.text(name) for name in ("prompt", "task", "session"))
+    result = preview(request.root, request.config, PreviewEvent(event), prompt, task=task, session=session)
     return {
         "budget": result.budget,
         "cap": result.cap,
@@ -272,31 +202,28 @@ def post_context(request: ApiRequest) -> Json:
     }
 
 
-def get_graph(request: ApiRequest) -> Json:
-    """Return the filtered part of the graph."""
-    wanted = GraphRequest(
-        request.word("task"),
-        request.word("tag"),
-        request.words("type"),
-        request.word("q"),
-        request.word("as_of"),
-        request.number("limit", LIMIT, most=MAX_LIMIT),
+def _get_graph(request: ApiRequest) -> Json:
+    return graph_view.graph_part(
+        request.root,
+        task=request.word("task"),
+        tag=request.word("tag"),
+        types=request.words("type"),
+        text=request.word("q"),
+        at=request.word("as_of"),
+        limit=request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT),
     )
-    return graph_view.graph_part(request.root, wanted)
 
 
-def get_neighbors(request: ApiRequest) -> Json:
-    """Return a node with its neighbours."""
+def _get_neighbors(request: ApiRequest) -> Json:
     hops = request.number("hops", 1)
     if not 1 <= hops <= _MAX_HOPS:
         raise UsageError(f"{hops} is no number of hops", hint=f"1 to {_MAX_HOPS}")
-    limit = request.number("limit", LIMIT, most=MAX_LIMIT)
+    limit = request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
     name = _node_name(request, "id")
     return graph_view.neighbors(request.root, name, hops=hops, at=request.word("as_of"), limit=limit)
 
 
-def get_path(request: ApiRequest) -> Json:
-    """Return a shortest path between two nodes."""
+def _get_path(request: ApiRequest) -> Json:
     ends = _node_name(request, "a"), _node_name(request, "b")
     return graph_view.path(request.root, *ends, at=request.word("as_of"))
 
@@ -311,58 +238,49 @@ def _node_name(request: ApiRequest, name: str) -> str:
 # --- runs and sessions -----------------------------------------------------------------------------
 
 
-def get_runs(request: ApiRequest) -> Json:
-    """Return one page of runs: those that are alive, then the newest."""
+def _get_runs(request: ApiRequest) -> Json:
     task = request.word("task")
     rows, total = lists.run_rows(request.root, limit=request.limit, offset=request.offset, task_id=task)
-    return {"items": [asdict(row) for row in rows], "total": total}
+    return {"items": rows, "total": total}
 
 
-def get_run(request: ApiRequest) -> Json:
-    """Return one run with its iterations."""
+def _get_run(request: ApiRequest) -> Json:
     row, iterations = run_pages.run_page(request.root, request.path["id"])
-    return {"run": asdict(row), "iterations": [_iteration_json(each.to_json()) for each in iterations]}
+    return {"run": row, "iterations": [_iteration_json(each) for each in iterations]}
 
 
 def _iteration_json(iteration: dict[str, Any]) -> Json:
     notes = iteration.pop("notes")
-    return {**iteration, "journal_html": _html(notes)}
+    return {**iteration, "journal_html": render_html(notes)}
 
 
-def get_prompt(request: ApiRequest) -> Json:
-    """Return the prompt of an iteration, with the diff to the one before."""
+def _get_prompt(request: ApiRequest) -> Json:
     number = request.path["number"]
     if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
         raise NotFound(f"{number[:40]!r} is no iteration", hint="iterations are counted from 1")
     return run_pages.prompt_page(request.root, request.path["id"], int(number))
 
 
-def get_comparison(request: ApiRequest) -> Json:
-    """Compare two runs or two sessions."""
-    page: dict[str, Any] = run_pages.compare(request.root, request.word("a"), request.word("b"))
+def _get_comparison(request: ApiRequest) -> Json:
+    page = run_pages.compare(request.root, request.word("a"), request.word("b"))
     pairs = [[each and _iteration_json(each) for each in pair] for pair in page["iterations"]]
     return {**page, "iterations": pairs}
 
 
-def get_sessions(request: ApiRequest) -> Json:
-    """Return one page of sessions, the newest first."""
+def _get_sessions(request: ApiRequest) -> Json:
+    task, words = request.word("task"), request.word("q")
     rows, total = lists.session_rows(
-        request.root,
-        limit=request.limit,
-        offset=request.offset,
-        task_id=request.word("task"),
-        words=request.word("q"),
+        request.root, limit=request.limit, offset=request.offset, task_id=task, words=words
     )
-    return {"items": [asdict(row) for row in rows], "total": total}
+    return {"items": rows, "total": total}
 
 
-def get_session(request: ApiRequest) -> Json:
-    """Return one session in full."""
+def _get_session(request: ApiRequest) -> Json:
     limit = request.number("limit", detail.PAGE_SIZE, most=MAX_PAGE_SIZE)
-    page: dict[str, Any] = detail.session_page(request.root, request.path["id"], offset=request.offset, limit=limit)
-    page["summary_html"] = _html(page.pop("summary"), lines=True)
+    page = detail.session_page(request.root, request.path["id"], offset=request.offset, limit=limit)
+    page["summary_html"] = render_html(page.pop("summary"), lines=True)
     for turn in page["turns"]:
-        turn["html"] = _html(turn.pop("text"))
+        turn["html"] = render_html(turn.pop("text"))
         turn["tools"] = [_tool_json(tool) for tool in turn["tools"]]
     return page
 
@@ -375,29 +293,72 @@ def _tool_json(tool: ToolUse) -> Json:
 
 
 ROUTES: list[Route] = [
-    route("/api/state", get_state),
-    route("/api/records", get_records),
-    route("/api/records/{id:path}/history", get_history),
-    route("/api/records/{id:path}", get_record),
-    route("/api/tags", get_tags),
-    route("/api/insights", get_insights),
-    route("/api/dashboard", get_dashboard),
-    route("/api/health", get_health),
-    route("/api/doctor", get_doctor),
-    route("/api/tasks", get_tasks),
-    route("/api/tasks/{id}", get_task),
-    route("/api/changes/plan", post_plan, method="POST"),
-    route("/api/changes/apply", post_change, method="POST"),
-    route("/api/changes/undo", post_undo, method="POST"),
-    route("/api/changes", get_changes),
-    route("/api/context", post_context, method="POST"),
-    route("/api/graph", get_graph),
-    route("/api/graph/neighbors", get_neighbors),
-    route("/api/graph/path", get_path),
-    route("/api/runs", get_runs),
-    route("/api/runs/{id}", get_run),
-    route("/api/runs/{id}/prompts/{number}", get_prompt),
-    route("/api/compare", get_comparison),
-    route("/api/sessions", get_sessions),
-    route("/api/sessions/{id:path}", get_session),
+    route("/api/state", _get_state),
+    route("/api/records", _get_records),
+    route("/api/records/{id:path}/history", lambda call: detail.record_history(call.root, call.path["id"])),
+    route("/api/records/{id:path}", _get_record),
+    route("/api/tags", lambda call: {"items": call.state.explorer.tags(call.word("q"), _MAX_TAGS)}),
+    route("/api/insights", _get_insights),
+    route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
+    route("/api/health", lambda call: dashboard.memory_health(call.root, call.config.privacy.patterns)),
+    route("/api/doctor", _get_doctor),
+    route("/api/tasks", _get_tasks),
+    route("/api/tasks/{id}", _get_task),
+    route("/api/changes/plan", _post_plan, method="POST"),
+    route("/api/changes/apply", _post_change, method="POST"),
+    route("/api/changes/undo", lambda call: call.state.changes.undo(call.text("undo")), method="POST"),
+    route("/api/changes", _get_changes),
+    route("/api/context", _post_context, method="POST"),
+    route("/api/graph", _get_graph),
+    route("/api/graph/neighbors", _get_neighbors),
+    route("/api/graph/path", _get_path),
+    route("/api/runs", _get_runs),
+    route("/api/runs/{id}", _get_run),
+    route("/api/runs/{id}/prompts/{number}", _get_prompt),
+    route("/api/compare", _get_comparison),
+    route("/api/sessions", _get_sessions),
+    route("/api/sessions/{id:path}", _get_session),
 ]
+
+
+# --- markdown --------------------------------------------------------------------------------------
+
+
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802  (the name in markdown-it)
+        """Return whether a link is allowed; whatever a browser could read as another scheme is not."""
+        address = _INVISIBLE.sub("", url)
+        scheme = _SCHEME.match(address)
+        if scheme is not None:
+            return scheme[1].lower() in SCHEMES
+        return ":" not in re.split(r"[/?#]", address, maxsplit=1)[0]
+
+
+@lru_cache(maxsize=2)
+def _parser(breaks: bool) -> MarkdownIt:
+    parser = _Parser("commonmark", {"html": False, "linkify": False, "typographer": False, "breaks": breaks})
+    return parser.enable(["table", "strikethrough"]).disable("image")
+
+
+def render_html(text: str, *, lines: bool = False) -> str:
+    """Return the HTML of a markdown text; with `lines` every line break is kept."""
+    if len(text) > MAX_LENGTH:
+        return f"<pre><code>{escape(text)}</code></pre>\n"
+    parser = _parser(lines)
+    tokens = parser.parse(text)
+    levels: list[int] = []
+    for token in tokens:
+        if token.type == "heading_open":
+            level = int(token.tag[1:])
+            levels = [*(above for above in levels if above < level), level]
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(len(levels) + _HEADING_OFFSET, 6)}"
+        if token.type in ("th_open", "td_open"):
+            side = str(token.attrs.pop("style", "")).removeprefix("text-align:")
+            if side in ("left", "center", "right"):
+                token.attrSet("class", f"align-{side}")
+        for link in (child for child in token.children or () if child.type == "link_open"):
+            link.attrSet("rel", "noopener noreferrer nofollow")
+            if _SCHEME.match(str(link.attrs.get("href", ""))):
+                link.attrSet("target", "_blank")
+    return str(parser.renderer.render(tokens, parser.options, {}))

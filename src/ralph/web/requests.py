@@ -1,20 +1,20 @@
 """Turns a request into one call of a handler, and its result or error into JSON.
 
 A handler is a plain function, which `route` runs in a thread. Only this module catches errors and knows status codes;
-hints that name a command line option are rewritten for a page. The config is read again when one of its files changes.
-A request waits for the index, so that the answer includes every change made before it.
+hints that name a command line option are rewritten for a page. A request waits for the index, so that the answer
+includes every change made before it.
 """
 
 import errno
 import json
 import os
 import re
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams, State
@@ -24,34 +24,32 @@ from starlette.routing import Route
 
 from ralph import __version__
 from ralph.app import index
-from ralph.config import load, sources, trust_file
+from ralph.config import load
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
 from ralph.settings import Config
 from ralph.store.db import Busy
 
-PAGE_SIZE = 100
-MAX_PAGE_SIZE = 500
-
+PAGE_SIZE, MAX_PAGE_SIZE = 100, 500
+MAX_BODY = 1024 * 1024
+"""The longest body of a request, in bytes."""
+RELOAD = "reload the page and try again"
 _OVERRIDES = {"--allow-secret": "allow_secret", "--force": "force"}
 """The options that override a refusal, and the members of a request that mean the same."""
-_CLAUSES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), text)
-    for pattern, text in (
-        (r"--allow-secret", "or tick the box to store it anyway"),
-        (r"--force", "or tick the box to do it anyway, or change the text"),
-        (r"--text", "write it in one or two sentences in the field for the text"),
-        (r"--to design|--file", "choose a design page and name it in its field"),
-        (r"--all-tasks", "search in Memory, which shows everything"),
-        (r"`ralph search --layer", "read it on its page"),
-        (r"`ralph (search|memory list|guardrails list|knowledge list|memory show)\b", "search in Memory"),
-        (r"`ralph task (list|show)\b", "search in Tasks"),
-        (r"`ralph session (list|show)\b", "search in Sessions"),
-        (r"`ralph loop (list|show|status|journal)\b", "search in Runs"),
-        (r"`ralph review( --status all| show)\b", "search in Insights"),
-        (r"`ralph graph show\b", "search in the graph"),
-    )
+_CLAUSES = (
+    (r"--allow-secret", "or tick the box to store it anyway"),
+    (r"--force", "or tick the box to do it anyway, or change the text"),
+    (r"--text", "write it in one or two sentences in the field for the text"),
+    (r"--to design|--file", "choose a design page and name it in its field"),
+    (r"--all-tasks", "search in Memory, which shows everything"),
+    (r"`ralph search --layer", "read it on its page"),
+    (r"`ralph (search|memory list|guardrails list|knowledge list|memory show)\b", "search in Memory"),
+    (r"`ralph task (list|show)\b", "search in Tasks"),
+    (r"`ralph session (list|show)\b", "search in Sessions"),
+    (r"`ralph loop (list|show|status|journal)\b", "search in Runs"),
+    (r"`ralph review( --status all| show)\b", "search in Insights"),
+    (r"`ralph graph show\b", "search in the graph"),
 )
-_RUN_AGAIN = re.compile(r"\brun (?:the command |it )?again\b")
+"""What a page says instead of a clause of a hint."""
 _STATUS: tuple[tuple[type[RalphError], int], ...] = (
     (UsageError, 400),
     (NotFound, 404),
@@ -61,31 +59,6 @@ _STATUS: tuple[tuple[type[RalphError], int], ...] = (
     (Busy, 423),
     (RalphError, 500),
 )
-
-
-class Settings:
-    """The effective config of a project, read again when one of its files changes."""
-
-    def __init__(self, root: Path, env: Mapping[str, str] = os.environ) -> None:
-        self._root = root
-        self._env = env
-        self._cached: tuple[object, Config] | None = None
-
-    def config(self) -> Config:
-        """Return the present config; its warnings are for the command line."""
-        watched = [path for _, path in sources(self._root, self._env)]
-        stamp = [_stamp(path) for path in (*watched, trust_file(self._env)) if path is not None]
-        if self._cached is None or self._cached[0] != stamp:
-            self._cached = (stamp, load(self._root, env=self._env).config)
-        return self._cached[1]
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +103,26 @@ class ApiRequest:
         """Return a text of the body; UsageError when it is something else."""
         value = self.body.get(name, default)
         if not isinstance(value, str):
-            raise UsageError(f"{name} must be a text", hint="reload the page and try again")
+            raise UsageError(f"{name} must be a text", hint=RELOAD)
         return value
 
 
-class Handler(Protocol):
-    """Answers a request."""
-
-    def __call__(self, request: ApiRequest, /) -> object:
-        """Return a value for JSON."""
+Handler = Callable[[ApiRequest], object]
 
 
 def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
-    """Return a route whose handler is a plain function that runs in a thread."""
+    """Return a route whose handler is a plain function that runs in a thread; a POST must be JSON."""
 
     async def endpoint(request: Request) -> Response:
+        body = b""
         try:
-            body = await request.body() if method != "GET" else b""
+            if method == "POST":
+                if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+                    return message_response(415, "A request that changes something must be JSON.", RELOAD)
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > MAX_BODY:
+                        return message_response(413, "This is more than 1 MiB.", "Make it shorter.")
             return await run_in_threadpool(partial(_respond, request, handler, body))
         except Exception as error:  # noqa: BLE001  (unknown errors end here)
             return error_response(error)
@@ -155,33 +131,30 @@ def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
 
 
 def _respond(request: Request, handler: Handler, body: bytes) -> Response:
-    state = request.app.state
-    root: Path = state.root
+    root: Path = request.app.state.root
     if not root.is_dir():
-        raise NotFound(
-            f"{root.name}: the project folder is gone", hint="stop `ralph web` and start it in the new folder"
-        )
-    hint = "reload the page and try again"
+        hint = "stop `ralph web` and start it in the new folder"
+        raise NotFound(f"{root.name}: the project folder is gone", hint=hint)
     try:
         value = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
-        raise UsageError("the body of the request is not JSON", hint=hint) from error
+        raise UsageError("the body of the request is not JSON", hint=RELOAD) from error
     if not isinstance(value, dict):
-        raise UsageError("the body of the request is no JSON object", hint=hint)
-    config = state.settings.config()
+        raise UsageError("the body of the request is no JSON object", hint=RELOAD)
+    config = load(root, env=os.environ).config
     with suppress(RalphError, OSError):
         index.wait_until_current(root)
-    return json_response(handler(ApiRequest(root, config, request.query_params, request.path_params, value, state)))
+    params, path = request.query_params, request.path_params
+    return json_response(handler(ApiRequest(root, config, params, path, value, request.app.state)))
 
 
 def json_response(value: object, status: int = 200) -> Response:
     """Return a value as JSON; a member of a user's file that JSON cannot hold becomes text."""
-    layout = {"ensure_ascii": False, "separators": (",", ":"), "default": str}
     try:
-        text = json.dumps(value, allow_nan=False, **layout)  # type: ignore[arg-type]
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
     except ValueError:
         finite = json.loads(json.dumps(value, default=str), parse_constant=str)
-        text = json.dumps(finite, **layout)  # type: ignore[arg-type]
+        text = json.dumps(finite, ensure_ascii=False)
     return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
 
@@ -200,8 +173,6 @@ def error_response(error: Exception) -> Response:
         name = error.filename or "input or output failed"
         return message_response(status, f"{name}: {error.strerror or error}", advice)
     if os.environ.get("RALPH_DEBUG"):
-        import traceback
-
         traceback.print_exception(error)
     hint = "please report it; `ralph web` with RALPH_DEBUG=1 prints where"
     return message_response(500, f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}", hint)
@@ -210,11 +181,11 @@ def error_response(error: Exception) -> Response:
 def web_hint(hint: str) -> str:
     """Return a hint of the command line for a page."""
     clauses = dict.fromkeys(filter(None, map(_web_clause, hint.split("; "))))
-    return _RUN_AGAIN.sub("try again", "; ".join(clauses).removeprefix("or "))
+    return re.sub(r"\brun (?:the command |it )?again\b", "try again", "; ".join(clauses).removeprefix("or "))
 
 
 def _web_clause(clause: str) -> str:
-    return next((text for pattern, text in _CLAUSES if pattern.search(clause)), clause)
+    return next((text for pattern, text in _CLAUSES if re.search(pattern, clause)), clause)
 
 
 def _describe_disk_error(cause: BaseException | None) -> tuple[int, str]:

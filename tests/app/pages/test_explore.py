@@ -76,8 +76,8 @@ def test_facets_count_what_a_slow_look_counts(
     everything = slow(shop)
     page = explorer.page(ListRequest(chosen=chosen, limit=500))
     wanted = [record.id for record, source in everything if passes(record, source, chosen)]
-    assert page.total == len(wanted)
-    assert Counter(row.record.id for row in page.rows) == Counter(wanted)
+    assert page["total"] == len(wanted)
+    assert Counter(row["id"] for row in page["items"]) == Counter(wanted)
     for facet in FACETS:
         counts = Counter(
             value
@@ -85,7 +85,7 @@ def test_facets_count_what_a_slow_look_counts(
             if passes(record, source, chosen, but=facet)
             for value in values(record, source, facet)
         )
-        told = dict(page.facets[facet])
+        told = dict(page["facets"][facet])
         assert all(count == counts.get(value, 0) for value, count in told.items()), facet
         assert set(chosen.get(facet, ())) <= set(told)
 
@@ -95,8 +95,8 @@ def test_words_find_what_search_finds_first(shop: Path, explorer: Explorer, text
     page = explorer.page(ListRequest(text, limit=20))
     found = searching.search(shop, Query(text, limit=100))
     theirs = [hit.record.id for hit in found.found.hits if hit.why and not hit.why[0].startswith("recent")]
-    assert [row.record.id for row in page.rows][:5] == theirs[:5]
-    assert sum(dict(page.facets["family"]).values()) >= page.total
+    assert [row["id"] for row in page["items"]][:5] == theirs[:5]
+    assert sum(dict(page["facets"]["family"]).values()) >= page["total"]
 
 
 def test_the_list_continues_with_reasons_beyond_the_ranked_hits(tmp_path: Path) -> None:
@@ -110,45 +110,45 @@ def test_the_list_continues_with_reasons_beyond_the_ranked_hits(tmp_path: Path) 
     whole = [
         row
         for start in range(0, 3 * MAX_RANKED, 50)
-        for row in explorer.page(ListRequest("widget", limit=50, offset=start)).rows
+        for row in explorer.page(ListRequest("widget", limit=50, offset=start))["items"]
     ]
     assert (
-        len({row.record.id for row in whole})
+        len({row["id"] for row in whole})
         == len(whole)
         == 3 * MAX_RANKED
-        == explorer.page(ListRequest("widget")).total
+        == explorer.page(ListRequest("widget"))["total"]
     )
-    assert all(row.why == ("text: widget",) for row in whole)
-    assert [row.score is None for row in whole] == sorted(row.score is None for row in whole)
+    assert all(row["why"] == ["text: widget"] for row in whole)
+    assert [row["score"] is None for row in whole] == sorted(row["score"] is None for row in whole)
 
 
 def test_what_changes_is_seen_at_once(tmp_path: Path) -> None:
     project.init(tmp_path)
     explorer = Explorer(tmp_path)
-    assert explorer.page(ListRequest()).total == 0
+    assert explorer.page(ListRequest())["total"] == 0
     one = memory.add(tmp_path, "Redis must run", MemoryKind.FIX, ["Redis"]).stored.record.id
     memory.add(tmp_path, "Never push to main", tags=["git"], in_="guardrails")
     page = explorer.page(ListRequest())
-    assert page.total == 2
-    assert dict(page.facets["tag"]) == {"redis": 1, "git": 1}
+    assert page["total"] == 2
+    assert dict(page["facets"]["tag"]) == {"redis": 1, "git": 1}
     assert explorer.tags("#R", 5) == [("redis", 1)]
     memory.edit(tmp_path, one, tags=["cache"])
     assert explorer.tags("", 5) == [("cache", 1), ("git", 1)]
     memory.archive(tmp_path, one)
     page = explorer.page(ListRequest())
-    assert (page.total, dict(page.facets["status"])) == (1, {"active": 1, "archived": 1})
-    assert explorer.page(ListRequest("redis")).rows == ()
-    assert [row.record.id for row in explorer.page(ListRequest(chosen={"status": ("archived",)})).rows] == [one]
-    assert [row.record.id for row in explorer.page(ListRequest(one)).rows] == [one]
+    assert (page["total"], dict(page["facets"]["status"])) == (1, {"active": 1, "archived": 1})
+    assert explorer.page(ListRequest("redis"))["items"] == []
+    assert [row["id"] for row in explorer.page(ListRequest(chosen={"status": ("archived",)}))["items"]] == [one]
+    assert [row["id"] for row in explorer.page(ListRequest(one))["items"]] == [one]
     memory.delete(tmp_path, one)
-    assert explorer.page(ListRequest()).total == 1
+    assert explorer.page(ListRequest())["total"] == 1
     index.rebuild(tmp_path)
-    assert explorer.page(ListRequest()).total == 1
+    assert explorer.page(ListRequest())["total"] == 1
     assert explorer.sizes() == (1, 0)
 
 
 def test_repeated_records_are_one_row_with_a_count(explorer: Explorer, shop: Path) -> None:
-    counts = {row.record.id: row.count for row in explorer.page(ListRequest("npm test", limit=100)).rows}
+    counts = {row["id"]: row["count"] for row in explorer.page(ListRequest("npm test", limit=100))["items"]}
     found = searching.search(shop, Query("npm test", limit=100))
     for shown in found.shown:
         assert counts.get(shown.hit.record.id, shown.count) == shown.count
@@ -157,7 +157,7 @@ def test_repeated_records_are_one_row_with_a_count(explorer: Explorer, shop: Pat
 @given(st.text(max_size=30))
 def test_any_words_are_a_question(explorer: Explorer, text: str) -> None:
     page = explorer.page(ListRequest(text, limit=5))
-    assert len(page.rows) <= min(5, page.total)
+    assert len(page["items"]) <= min(5, page["total"])
 
 
 def test_the_first_letters_of_a_word_find_it(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_first_letters_of_a_word_find_it(tmp_path: Path) -> None:
     memory.add(tmp_path, "The JWT signing key rotates")
     explorer = Explorer(tmp_path)
     page = explorer.page(ListRequest(text="jw"))
-    assert [row.record.text for row in page.rows] == ["The JWT signing key rotates"]
-    assert page.notes == ("Words that begin with 'jw', newest first.",)
-    assert explorer.page(ListRequest(text="jw ")).total == 0
-    assert explorer.page(ListRequest(text='"*')).total == 0
+    assert [row["text"] for row in page["items"]] == ["The JWT signing key rotates"]
+    assert page["notes"] == ["Words that begin with 'jw', newest first."]
+    assert explorer.page(ListRequest(text="jw "))["total"] == 0
+    assert explorer.page(ListRequest(text='"*'))["total"] == 0

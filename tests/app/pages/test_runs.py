@@ -10,7 +10,6 @@ from ralph import paths
 from ralph.app import runs
 from ralph.app.loop import LoopRequest
 from ralph.app.pages import runs as compare
-from ralph.app.pages.runs import Check
 from ralph.formats.log import parse_log
 from ralph.loop.state import Run
 from ralph.testing import Step
@@ -35,9 +34,9 @@ class TestIterations:
         right = says_done("", {"missing.txt": "here\n"})
         ended = shop.start(wrong, right, PASSES, request=request)
         first, second = compare.run_page(shop.root, ended.id)[1]
-        assert [check.passed for check in first.checks] == [False]
-        assert "missing.txt" in first.checks[0].output
-        assert [(check.name, check.passed) for check in second.checks] == [
+        assert [check["passed"] for check in first["checks"]] == [False]
+        assert "missing.txt" in first["checks"][0]["output"]
+        assert [(check["name"], check["passed"]) for check in second["checks"]] == [
             ("custom: cat missing.txt", True), ("verification", True),
         ]  # fmt: skip
 
@@ -46,15 +45,15 @@ class TestIterations:
         ended = shop.start(
             says_done(), doubt, goal="do it", request=LoopRequest(goal="do it", criteria=("none",), max_iterations=1)
         )
-        checks = compare.run_page(shop.root, ended.id)[1][0].checks
-        assert checks == (Check("verification", False, "the tests were weakened"),)
+        checks = compare.run_page(shop.root, ended.id)[1][0]["checks"]
+        assert checks == [{"name": "verification", "passed": False, "output": "the tests were weakened"}]
 
     def test_no_secret_of_a_check_is_kept(self, shop: Workshop) -> None:
         token = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
         shop.put("leak.sh", f"echo GITHUB_TOKEN={token}; exit 1\n")
         request = LoopRequest(goal="leak", criteria=("custom: sh leak.sh",), max_iterations=1)
         ended = shop.start(says_done(), request=request)
-        assert compare.run_page(shop.root, ended.id)[1][0].checks[0].passed is False
+        assert compare.run_page(shop.root, ended.id)[1][0]["checks"][0]["passed"] is False
         assert token not in shop.log(ended)
 
     def test_checks_of_another_shape_are_passed_over(self, shop: Workshop) -> None:
@@ -62,7 +61,7 @@ class TestIterations:
         path = paths.log_folder(shop.root) / "runs" / f"{ended.id}.jsonl"
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace('"checks":[', '"checks":[7,{"passed":true},'), encoding="utf-8", newline="")
-        assert [check.name for check in compare.run_page(shop.root, ended.id)[1][0].checks] == ["verification"]
+        assert [check["name"] for check in compare.run_page(shop.root, ended.id)[1][0]["checks"]] == ["verification"]
         assert parse_log(text).lines
 
 

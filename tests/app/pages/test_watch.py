@@ -9,7 +9,7 @@ from tests.web.sample_live import Live
 
 from ralph import paths
 from ralph.app import insights, knowledge, memory, project, review, runs
-from ralph.app.pages.watch import ChangedParts, Watcher
+from ralph.app.lists import ChangedParts, Watcher
 from ralph.app.tasks import task
 
 
@@ -74,12 +74,12 @@ def test_a_live_run_is_reported_until_it_ends(tmp_path: Path) -> None:
         live = Live(shop.root).start()
         try:
             watcher = Watcher(shop.root)
-            assert [(row.id, row.alive) for row in watcher.look().runs] == [(live.id, True)]
+            assert [(row["id"], row["alive"]) for row in watcher.look().runs] == [(live.id, True)]
             live.advance()
             told = watcher.look()
             assert "runs" in told.changed
-            assert [(row.id, row.iterations) for row in told.runs] == [(live.id, live.run.iterations)]
+            assert [(row["id"], row["iterations"]) for row in told.runs] == [(live.id, live.run.iterations)]
         finally:
             live.stop()
-        assert [(row.id, row.alive) for row in watcher.look().runs] == [(live.id, False)]
+        assert [(row["id"], row["alive"]) for row in watcher.look().runs] == [(live.id, False)]
         assert watcher.look() == ChangedParts()

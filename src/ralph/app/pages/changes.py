@@ -1,27 +1,25 @@
 """Plans, applies and undoes the changes that people make in the pages.
 
 Each action is one call of the verb of the command with the same name. `plan_change` calls it in a dry run, so that the
-diff is exactly what that call would write. `apply` calls it for real and stops when a file is not the one in the plan.
-The previous contents are kept in memory until the server ends; `undo` restores them unless the same lines were changed
-since. A change that fails half-way is undone at once.
+diff is exactly what that call would write. `apply` calls it for real; a file that is not the one in the plan is a
+conflict, and a change that fails half-way is undone at once. The previous texts are kept in memory until the server
+ends; `undo` restores them unless the same lines were changed since.
 """
 
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ralph import paths
 from ralph.app import memory, review
 from ralph.app.memory import SavedMemory, kinds_named
-from ralph.app.pages import detail
-from ralph.app.pages.detail import Action
+from ralph.app.pages.detail import ACTIONS, locate_record, possible_actions
 from ralph.app.review import Target, unified_diff
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.model import ids
-from ralph.model.record import MemoryKind
 from ralph.store import files
 from ralph.store.files import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
 from ralph.store.library import Stored
@@ -29,12 +27,9 @@ from ralph.store.sources import Format, source_name
 
 MAX_UNDO = 50
 """The newest changes that can be undone."""
-_AUTHOR = "human"
 _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
 _CONTEXT_LINES = 2
 """Lines around a change that must be unchanged for an undo in a file that was changed elsewhere."""
-_LOG = ".jsonl"
-"""Logs only grow: a line appended by another program is no conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,58 +59,13 @@ class ChangeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedFile:
-    """A file that would change, its diff, and the digest of its present text."""
-
-    name: str
-    diff: str
-    before: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChangePlan:
-    """The files that an action would change, what it would do in a sentence, and warnings."""
-
-    files: tuple[PlannedFile, ...]
-    summary: str
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FileBackup:
-    """The compressed texts of a file before and after a change, and the digest of the latter."""
-
-    path: Path
-    compressed_before: bytes | None
-    compressed_after: bytes | None
-    digest: str
-    appended: bool
-
-    def revert(self, now: str | None) -> tuple[bool, str | None]:
-        """Return whether the change can be taken out of the present text, and the text without it.
-
-        In a file that was changed elsewhere only the lines of the change are put back, and only while they occur once,
-        unchanged, with their neighbours.
-        """
-        before = _decompress(self.compressed_before)
-        if text_digest(now) == self.digest:
-            return True, before
-        after = _decompress(self.compressed_after)
-        if now is None or after is None or before is None:
-            return False, None
-        text = revert_lines(before, after, now)
-        return text is not None, text
-
-
-@dataclass(frozen=True, slots=True)
 class AppliedChange:
-    """A change, with the backups of its files."""
+    """A change, with the old and new texts of its files."""
 
     undo: str
     at: str
-    summary: str
-    record: str
-    backups: tuple[FileBackup, ...]
+    result: ChangeResult
+    files: tuple[FileChange, ...]
     undone: bool = False
 
 
@@ -126,96 +76,67 @@ def apply_action(
     root: Path, request: ChangeRequest, patterns: Sequence[str] = (), observer: WriteObserver | None = None
 ) -> ChangeResult:
     """Carry out an action with one call of its verb; Refused when the record does not allow it."""
+    options: dict[str, Any] = {
+        "kind": kinds_named([request.type])[0] if request.type else None,
+        "patterns": patterns,
+        "observer": observer,
+    }
     if request.action == "add":
-        return _add(root, request, patterns, observer)
-    if request.action not in set(Action):
-        raise UsageError(f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(Action)}")
-    action = Action(request.action)
-    record, _, form = detail.locate_record(root, request.id)
-    possible = detail.possible_actions(record, form)
-    if action not in possible:
+        return _add(root, request, options)
+    if request.action not in ACTIONS:
+        raise UsageError(f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(ACTIONS)}")
+    name = request.id
+    record, _, form = locate_record(root, name)
+    possible = possible_actions(record, form)
+    if request.action not in possible:
         hint = f"possible actions: {', '.join(possible)}" if possible else "it can only be read"
-        raise Refused(f"{action} is not possible for {record.id}", hint=hint)
-    match action:
-        case Action.EDIT:
-            return _edit(root, request, form, patterns, observer)
-        case Action.RETAG:
-            only_tags = ChangeRequest("edit", request.id, tags=request.tags or (), allow_secret=request.allow_secret)
-            return _edit(root, only_tags, form, patterns, observer)
-        case Action.ARCHIVE:
-            return _saved_result(root, "Archived", memory.archive(root, request.id, observer))
-        case Action.UNARCHIVE:
-            return _saved_result(root, "Unarchived", memory.unarchive(root, request.id, observer))
-        case Action.DELETE:
-            return _stored_result(root, "Deleted", memory.delete(root, request.id, observer=observer))
-        case Action.ACCEPT:
-            return _stored_result(root, "Accepted", review.accept(root, request.id, observer).stored)
-        case Action.REJECT:
-            rejected = review.reject(root, request.id, observer)
+        raise Refused(f"{request.action} is not possible for {record.id}", hint=hint)
+    secret = request.allow_secret
+    match request.action:
+        case "edit":
+            title = request.title if form is Format.KNOWLEDGE else None
+            edited = memory.edit(
+                root, name, text=request.text, title=title, tags=request.tags, allow_secret=secret, **options
+            )
+            return _saved_result(root, "Changed", edited)
+        case "retag":
+            edited = memory.edit(root, name, tags=request.tags or (), allow_secret=secret, **options | {"kind": None})
+            return _saved_result(root, "Changed", edited)
+        case "archive":
+            return _saved_result(root, "Archived", memory.archive(root, name, observer))
+        case "unarchive":
+            return _saved_result(root, "Unarchived", memory.unarchive(root, name, observer))
+        case "delete":
+            return _stored_result(root, "Deleted", memory.delete(root, name, observer=observer))
+        case "accept":
+            return _stored_result(root, "Accepted", review.accept(root, name, observer).stored)
+        case "reject":
+            rejected = review.reject(root, name, observer)
             copies = tuple(review.describe_copies(root, rejected.record))
             return replace(_stored_result(root, "Rejected", rejected.stored), warnings=copies)
-        case Action.PROMOTE:
-            return _promote(root, request, patterns, observer)
+    if request.to not in set(Target):
+        raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
+    to, text = Target(request.to), request.text or ""
+    promoted = review.promote(root, name, to, text=text, page=request.page, force=request.force, **options)
+    page = paths.shown(promoted.path, root)
+    return ChangeResult(name, f"Promoted {name} to {page}" if promoted.changed else f"Already in {page}")
 
 
-def _add(root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None) -> ChangeResult:
+def _add(root: Path, request: ChangeRequest, options: dict[str, Any]) -> ChangeResult:
     if request.noun not in _COLLECTIONS:
         raise UsageError(f"{request.noun[:40]!r} cannot be added", hint=f"one of {', '.join(_COLLECTIONS)}")
     added = memory.add(
         root,
         request.text or "",
-        _parse_type(request),
-        request.tags or (),
+        tags=request.tags or (),
         in_=_COLLECTIONS[request.noun],
         title=request.title or "",
-        by=_AUTHOR,
+        by="human",
         force=request.force,
         allow_secret=request.allow_secret,
-        patterns=patterns,
-        observer=observer,
+        **options,
     )
     return _saved_result(root, "Added" if added.is_new else "Changed", added, "Already there:")
-
-
-def _edit(
-    root: Path, request: ChangeRequest, form: Format, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    edited = memory.edit(
-        root,
-        request.id,
-        text=request.text,
-        title=request.title if form is Format.KNOWLEDGE else None,
-        kind=_parse_type(request),
-        tags=request.tags,
-        allow_secret=request.allow_secret,
-        patterns=patterns,
-        observer=observer,
-    )
-    return _saved_result(root, "Changed", edited)
-
-
-def _promote(
-    root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    if request.to not in set(Target):
-        raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
-    promoted = review.promote(
-        root,
-        request.id,
-        Target(request.to),
-        text=request.text or "",
-        kind=_parse_type(request),
-        page=request.page,
-        force=request.force,
-        patterns=patterns,
-        observer=observer,
-    )
-    name = paths.shown(promoted.path, root)
-    return ChangeResult(request.id, f"Promoted {request.id} to {name}" if promoted.changed else f"Already in {name}")
-
-
-def _parse_type(request: ChangeRequest) -> MemoryKind | None:
-    return kinds_named([request.type])[0] if request.type else None
 
 
 def _saved_result(root: Path, verb: str, saved: SavedMemory, unchanged: str = "Nothing changed in") -> ChangeResult:
@@ -235,23 +156,23 @@ def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
 # --- plan, apply, undo -----------------------------------------------------------------------------
 
 
-def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> ChangePlan:
-    """Return what an action would do, without writing anything."""
+def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what an action would do, without writing: a diff and a digest for each file, a summary, warnings."""
     rehearsal = DryRun()
     result = apply_action(root, request, patterns, rehearsal)
-    planned = tuple(_planned_file(root, change) for change in rehearsal.changes)
+    planned = [{**_describe_file(root, each), "before": text_digest(each.before)} for each in rehearsal.changes]
+    summary, warnings = result.summary, list(result.warnings)
     if not planned:
-        return ChangePlan((), f"Nothing would change. {result.summary}", result.warnings)
-    if request.action == "add":
-        names = ", ".join(file.name for file in planned)
-        note = "its id is assigned when it is saved, and differs from the one shown here"
-        return ChangePlan(planned, f"Added to {names}", (*result.warnings, note))
-    return ChangePlan(planned, result.summary, result.warnings)
+        summary = f"Nothing would change. {summary}"
+    elif request.action == "add":
+        summary = f"Added to {', '.join(each['name'] for each in planned)}"
+        warnings.append("its id is assigned when it is saved, and differs from the one shown here")
+    return {"files": planned, "summary": summary, "warnings": warnings}
 
 
-def _planned_file(root: Path, change: FileChange) -> PlannedFile:
+def _describe_file(root: Path, change: FileChange) -> dict[str, str]:
     name = source_name(change.path, root)
-    return PlannedFile(name, unified_diff(name, change.before or "", change.after or ""), text_digest(change.before))
+    return {"name": name, "diff": unified_diff(name, change.before or "", change.after or "")}
 
 
 class ChangeHistory:
@@ -262,38 +183,37 @@ class ChangeHistory:
         self._changes: dict[str, AppliedChange] = {}
         self._lock = threading.Lock()
 
-    def apply(
-        self, request: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()
-    ) -> tuple[ChangeResult, AppliedChange]:
+    def apply(self, request: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()) -> AppliedChange:
         """Apply a change; Conflict, and no change at all, when a file is not the one in the plan."""
         with self._lock:
-            for file in plan_change(self.root, request, patterns).files:
-                if stamps.get(file.name) != file.before and not file.name.endswith(_LOG):
-                    raise changed_meanwhile(Path(file.name))
             witness = GuardedWrite(lambda path: stamps.get(source_name(path, self.root)))
             try:
                 result = apply_action(self.root, request, patterns, witness)
             except BaseException:
                 with suppress(RalphError):
-                    _restore_files(self.root, _backups(witness.changes))
+                    _revert_files(self.root, _merge_changes(witness.changes))
                 raise
-            change = AppliedChange(
-                ids.short("u"), ids.timestamp(), result.summary, result.record, _backups(witness.changes)
-            )
+            change = AppliedChange(ids.short("u"), ids.timestamp(), result, _merge_changes(witness.changes))
             self._changes[change.undo] = change
             while len(self._changes) > MAX_UNDO:
                 del self._changes[next(iter(self._changes))]
-            return result, change
+            return change
 
-    def list_(self) -> list[tuple[AppliedChange, bool]]:
+    def list_(self) -> list[dict[str, Any]]:
         """Return the changes, the newest first, and whether each can be undone."""
         with self._lock:
             return [
-                (change, not change.undone and all(map(_can_revert, change.backups)))
-                for change in reversed(self._changes.values())
+                {
+                    "undo": each.undo,
+                    "at": each.at,
+                    "summary": each.result.summary,
+                    "undone": each.undone,
+                    "possible": not each.undone and all(map(_can_revert, each.files)),
+                }
+                for each in reversed(self._changes.values())
             ]
 
-    def undo(self, name: str) -> tuple[str, tuple[PlannedFile, ...]]:
+    def undo(self, name: str) -> dict[str, Any]:
         """Undo a change; Conflict, and no change at all, when its lines were changed since."""
         with self._lock:
             change = self._changes.get(name)
@@ -301,43 +221,26 @@ class ChangeHistory:
                 raise NotFound("that change is no longer known", hint="undo it with git or in the file")
             if change.undone:
                 raise Conflict("that change was already undone", hint="reload the list of changes")
-            restored = _restore_files(self.root, change.backups)
+            restored = _revert_files(self.root, change.files)
             self._changes[name] = replace(change, undone=True)
-            return f"Undone: {change.summary}", tuple(_planned_file(self.root, each) for each in restored)
+            diffs = [_describe_file(self.root, each) for each in restored]
+            return {"summary": f"Undone: {change.result.summary}", "files": diffs}
 
 
-# --- backups ---------------------------------------------------------------------------------------
-
-
-def _backups(changes: Sequence[FileChange]) -> tuple[FileBackup, ...]:
-    """Return the backups of changed files; several changes of one file count as one."""
+def _merge_changes(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
+    """Merge several changes of one file into one."""
     merged: dict[Path, FileChange] = {}
     for change in changes:
         first = merged.get(change.path, change)
         merged[change.path] = FileChange(change.path, first.before, change.after, first.appended and change.appended)
-    return tuple(
-        FileBackup(
-            change.path,
-            _compress(change.before),
-            _compress(change.after),
-            text_digest(change.after),
-            change.appended,
-        )
-        for change in merged.values()
-        if change.before != change.after
-    )
-
-
-def _compress(text: str | None) -> bytes | None:
-    return None if text is None else zlib.compress(text.encode("utf-8", "surrogateescape"), 1)
-
-
-def _decompress(compressed: bytes | None) -> str | None:
-    return None if compressed is None else zlib.decompress(compressed).decode("utf-8", "surrogateescape")
+    return tuple(change for change in merged.values() if change.before != change.after)
 
 
 def revert_lines(before: str, after: str, now: str) -> str | None:
-    """Return a text without a change that was made to an earlier version of it; None where that is ambiguous."""
+    """Return a text without a change that was made to an earlier version of it; None where that is ambiguous.
+
+    Only the lines of the change are put back, and only while they occur once, unchanged, with their neighbours.
+    """
     old, new, present = (text.splitlines(keepends=True) for text in (before, after, now))
     common = min(len(old), len(new))
     first = next((n for n in range(common) if old[n] != new[n]), common)
@@ -351,39 +254,49 @@ def revert_lines(before: str, after: str, now: str) -> str | None:
     return "".join([*present[:start], *head, *old[first : len(old) - last], *tail, *present[start + len(block) :]])
 
 
-def _can_revert(backup: FileBackup) -> bool:
+def _revert(change: FileChange) -> FileChange | None:
+    """Return the change that takes another one out of the present file; None when its lines were changed since."""
+    now = files.read(change.path)
+    if now == change.after:
+        return FileChange(change.path, now, change.before)
+    if now is None or change.before is None or change.after is None:
+        return None
+    text = revert_lines(change.before, change.after, now)
+    return None if text is None else FileChange(change.path, now, text)
+
+
+def _can_revert(change: FileChange) -> bool:
     with suppress(RalphError):
-        return backup.appended or backup.revert(files.read(backup.path))[0]
+        return change.appended or _revert(change) is not None
     return False
 
 
-def _restore_files(root: Path, backups: Sequence[FileBackup]) -> list[FileChange]:
+def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]:
     """Take a change out of its files; Conflict when its lines were changed since.
 
     All files are checked before the first is written. When a write fails, the files that were already restored get the
-    change back.
+    change back. A line in a log that others appended to stays.
     """
-    wanted: list[FileChange] = []
-    for backup in backups:
-        now = files.read(backup.path)
-        possible, text = backup.revert(now)
-        if possible:
-            wanted.append(FileChange(backup.path, now, text))
-        elif not backup.appended:
+    reverts: list[FileChange] = []
+    for change in changes:
+        revert = _revert(change)
+        if revert is not None:
+            reverts.append(revert)
+        elif not change.appended:
             raise Conflict(
-                f"{source_name(backup.path, root)}: the same lines were changed since, so this cannot be undone",
+                f"{source_name(change.path, root)}: the same lines were changed since, so this cannot be undone",
                 hint="edit the file by hand",
             )
     restored: list[FileChange] = []
-    for change in reversed(wanted):
+    for revert in reversed(reverts):
         try:
-            _replace(root, change)
+            _replace(root, revert)
         except (RalphError, OSError):
             for back in reversed(restored):
                 with suppress(RalphError):
                     _replace(root, FileChange(back.path, back.after, back.before))
             raise
-        restored.append(change)
+        restored.append(revert)
     return restored
 
 

@@ -1,67 +1,101 @@
-"""The dashboard: running work, token usage by day, and the response times of hooks.
+"""The dashboard: running work, token usage and hook times at once; memory health and doctor as requests of their own.
 
-Everything here is quick: tasks from their small files, runs and sessions from the index, the rest from the ledger. What
-must read every record is in `health.py` and requested separately. Response times are the time between a recorded event
-and its answer, which only two kinds of events leave behind.
+Health is bounded: citations are checked for the newest records only, duplicates are searched among texts that share a
+rare word, and of the logs only so much is scanned for secrets at a time. `note` reports what was not checked. Response
+times of hooks are the time between a recorded event and its answer, which only two kinds of events leave behind.
 """
 
+import json
+import re
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import date, timedelta
+from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph import paths
-from ralph.app import hook_state, index, lists
+from ralph.app import doctor, hook_state, index, lists, outdated, usage
+from ralph.app.lists import one_line
 from ralph.app.usage import Ledger
+from ralph.capture import privacy
+from ralph.capture.similarity import similarity, term_weights
+from ralph.errors import RalphError
+from ralph.formats.text import Problem, normalise_text
 from ralph.model import ids
 from ralph.model.ids import parse_time
+from ralph.model.record import Record
+from ralph.store import lookup, queries
 from ralph.store import sessions as stored_sessions
+from ralph.store.sources import Format
 
 DAYS = 30
 """The days that are shown, from the first one that has data."""
-RUNS, SESSIONS = 10, 10
-_MAX_TASKS = 40
-"""Tasks of each state that are listed; all of them are counted."""
+MAX_TASKS, MAX_RUNS, MAX_SESSIONS = 40, 10, 10
+"""Tasks of each state, runs and sessions that are listed."""
 _MAX_SECONDS = 60.0
 """An answer that came later than this belongs to another event."""
 _MAX_EVENTS = 2_000
 _ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")
 """Events that are recorded before they are answered."""
+MAX_LISTED = 50
+"""The entries of each list of health; the counts are complete."""
+MAX_CHECKED, _CHECK_SECONDS = 500, 1.0
+"""The newest records whose citations are checked anew, and how long."""
+MAX_PAIRS = 60_000
+"""The pairs of texts that are compared."""
+MAX_SCANNED = 2_000_000
+"""Bytes of logs that are scanned at a time."""
+_RARE_TERMS = 12
+"""A word in more texts than this is not rare."""
+_WORD = re.compile(r"\w{3,}")
+_TITLE_LENGTH = 120
+_CURATED = (Format.MEMORIES.value, Format.GUARDRAILS.value, Format.KNOWLEDGE.value)
 
-
-class Notice(NamedTuple):
-    """A problem, and what to do about it."""
-
-    level: str
-    message: str
-    hint: str
+Items = list[dict[str, Any]]
 
 
 def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     """Return everything that is quick to compute; an empty project has empty lists."""
     tasks = lists.list_tasks(root, sort="state")
+    counts, first = Counter[str](), []
+    for row in tasks.rows:
+        counts[row["status"]] += 1
+        if counts[row["status"]] <= MAX_TASKS:
+            first.append(row)
     return {
-        "tasks": {
-            "by_state": dict(tasks.by_state),
-            "notes": list(tasks.notes),
-            "items": [asdict(row) for row in tasks.first(_MAX_TASKS)],
-        },
-        "runs": [asdict(row) for row in lists.run_rows(root, limit=RUNS)[0]],
-        "sessions": [asdict(row) for row in lists.session_rows(root, limit=SESSIONS)[0]],
+        "tasks": {"by_state": dict(tasks.by_state), "notes": list(tasks.notes), "items": first},
+        "runs": lists.run_rows(root, limit=MAX_RUNS)[0],
+        "sessions": lists.session_rows(root, limit=MAX_SESSIONS)[0],
         "tokens": token_usage(root),
         "hooks": hook_times(root),
-        "doctor": [notice._asdict() for notice in hook_notices(root, env)],
+        "doctor": [_notice(paths.shown(path, root), problem) for path, problem in hook_state.find_problems(root, env)],
     }
 
 
-def hook_notices(root: Path, env: Mapping[str, str]) -> tuple[Notice, ...]:
-    """Return the problems of the hooks here."""
-    problems = hook_state.find_problems(root, env)
-    return tuple(Notice(each.level, f"{paths.shown(path, root)}: {each.what}", each.hint) for path, each in problems)
+def doctor_notices(root: Path, env: Mapping[str, str]) -> Items:
+    """Return what doctor reports, without notes, log contents and what the dashboard reports itself."""
+    on_dashboard = list(hook_state.find_problems(root, env))
+    notices = [
+        _notice(f"{paths.shown(finding.path, root)}:{finding.problem.line}", finding.problem)
+        for finding in doctor.examine(root, env=env, logs=False)
+        if finding.needs_a_person and (finding.path, finding.problem) not in on_dashboard
+    ]
+    if len(notices) > MAX_LISTED:
+        more = Problem(0, f"{len(notices) - MAX_LISTED:,} more problems", "`ralph doctor` names every one")
+        return [*notices[:MAX_LISTED], _notice("", more)]
+    return notices
+
+
+def _notice(location: str, problem: Problem) -> dict[str, Any]:
+    message = f"{location}: {problem.what}" if location else problem.what
+    return {"level": problem.level, "message": message, "hint": problem.hint}
+
+
+# --- usage by day ----------------------------------------------------------------------------------
 
 
 def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
@@ -74,26 +108,24 @@ def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
     by_day: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for each in ledger.injections:
         by_day[each.at[:10]][each.session, each.record] += each.tokens
-    usage: dict[str, list[Any]] = {"days": [], "injected": [], "used": [], "rate": []}
-    for day in date_range(by_day, days):
+    result: dict[str, list[Any]] = {"days": _date_range(by_day, days), "injected": [], "used": [], "rate": []}
+    for day in result["days"]:
         pairs = by_day.get(day, {})
         referred = [pair for pair in pairs if pair in used]
-        usage["days"].append(day)
-        usage["injected"].append(sum(pairs.values()))
-        usage["used"].append(sum(pairs[pair] for pair in referred))
-        usage["rate"].append(round(len(referred) / len(pairs), 4) if pairs else None)
-    return usage
+        result["injected"].append(sum(pairs.values()))
+        result["used"].append(sum(pairs[pair] for pair in referred))
+        result["rate"].append(round(len(referred) / len(pairs), 4) if pairs else None)
+    return result
 
 
-def date_range(texts: Iterable[str], days: int) -> list[str]:
+def _date_range(texts: Iterable[str], days: int) -> list[str]:
     """Return every day from the first of some dates until today, at most so many; none without a date."""
     today = ids.now().date()
-    first = today - timedelta(days=days - 1)
     dates = []
     for text in texts:
         with suppress(ValueError):
             dates.append(date.fromisoformat(text))
-    start = min((day for day in dates if first <= day <= today), default=None)
+    start = min((day for day in dates if 0 <= (today - day).days < days), default=None)
     if start is None:
         return []
     return [(start + timedelta(days=number)).isoformat() for number in range((today - start).days + 1)]
@@ -105,7 +137,7 @@ def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
     ledger = lists.read_ledger(root)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, int], list[tuple[str, str, float]]]:
-        return stored_sessions.count_events(connection, since), response_times(connection, ledger, since)
+        return stored_sessions.count_events(connection, since), _response_times(connection, ledger, since)
 
     counts, times = index.ask(root, question)
     failures = hook_state.read_failures(root)
@@ -113,7 +145,7 @@ def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
     for event, day, milliseconds in times:
         by_event[event].append(milliseconds)
         by_day[day].append(milliseconds)
-    shown = date_range(by_day, days)
+    dates = _date_range(by_day, days)
     note = "only the answers to prompts and to failed commands leave a time" if counts else ""
     return {
         "events": [
@@ -126,14 +158,14 @@ def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
             }
             for event, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         ],
-        "days": shown,
-        "p50": [_quantile(by_day[day], 0.5) for day in shown],
+        "days": dates,
+        "p50": [_quantile(by_day[day], 0.5) for day in dates],
         "failures": failures.count if failures is not None else 0,
         "note": "; ".join(filter(None, (note, str(failures) if failures is not None else ""))),
     }
 
 
-def response_times(connection: sqlite3.Connection, ledger: Ledger, since: str) -> list[tuple[str, str, float]]:
+def _response_times(connection: sqlite3.Connection, ledger: Ledger, since: str) -> list[tuple[str, str, float]]:
     """Return the event, the day and the milliseconds of the newest answers."""
     answers = {
         (each.at, each.session, each.event)
@@ -142,8 +174,7 @@ def response_times(connection: sqlite3.Connection, ledger: Ledger, since: str) -
     }
     times: list[tuple[str, str, float]] = []
     for at, session, event in sorted(answers, reverse=True)[:_MAX_EVENTS]:
-        recorded = parse_time(stored_sessions.last_observation_at(connection, session, at))
-        answered = parse_time(at)
+        recorded, answered = parse_time(stored_sessions.last_observation_at(connection, session, at)), parse_time(at)
         if recorded is not None and answered is not None:
             seconds = (answered - recorded).total_seconds()
             if 0 <= seconds <= _MAX_SECONDS:
@@ -154,3 +185,193 @@ def response_times(connection: sqlite3.Connection, ledger: Ledger, since: str) -
 def _quantile(values: Sequence[float], part: float) -> float | None:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else None
+
+
+# --- health ----------------------------------------------------------------------------------------
+
+
+def memory_health(root: Path, patterns: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what needs attention; `more` when another call would continue where this one stopped."""
+    notes: list[str] = []
+    secrets, unfinished = find_secrets(root, tuple(patterns))
+    digests = index.ask(root, lambda connection: queries.source_digests(connection, _CURATED))
+    stale = _stale_records(root, notes)
+    duplicates, complete = _find_duplicates(root, ids.today(), digests)
+    if not complete:
+        notes.append(f"near duplicates: compared the {MAX_PAIRS:,} pairs of texts that share the rarest words")
+    if unfinished:
+        notes.append(f"{unfinished} log(s) are not completely scanned for secrets yet")
+    aspects: dict[str, Items] = {
+        "stale": stale,
+        "unused": _unused_records(root),
+        "duplicates": duplicates,
+        "secrets": secrets,
+    }
+    return {
+        **{name: items[:MAX_LISTED] for name, items in aspects.items()},
+        "counts": {name: len(items) for name, items in aspects.items()},
+        "note": "; ".join(notes),
+        "more": bool(unfinished),
+    }
+
+
+def _stale_records(root: Path, notes: list[str]) -> Items:
+    """Return records that cite something missing or moved; only records with checked citations are read."""
+    try:
+        outdated.refresh_results(root, most=MAX_CHECKED, patience=_CHECK_SECONDS)
+    except RalphError as error:
+        notes.append(f"citations were not checked: {error.message}")
+    lines: list[bytes] = []
+    with suppress(OSError):
+        lines = outdated.cache_file(root).read_bytes().split(b"\n")[1:]
+    checked = {line.partition(b"\t")[0].decode("utf-8", "surrogateescape") for line in lines if line}
+    records, count = _curated_records(root, checked, _CURATED)
+    if count > MAX_CHECKED:
+        notes.append(
+            f"citations of all but the newest {MAX_CHECKED} records are from an earlier check: "
+            "`ralph doctor --citations` checks all"
+        )
+    return [
+        {"id": name, "title": one_line(records[name].title or records[name].text, _TITLE_LENGTH), "what": what}
+        for name, what in outdated.citation_notes(root, list(records.values())).items()
+    ]
+
+
+def _curated_records(root: Path, names: Iterable[str], formats: Sequence[str]) -> tuple[dict[str, Record], int]:
+    """Return the records of these names in files of some formats, without archived ones, and how many there are."""
+
+    def question(connection: sqlite3.Connection) -> tuple[dict[str, Record], int]:
+        keys = queries.curated_keys(connection, formats, sorted(names))
+        records = {record.id: record for record in queries.records(connection, keys).values()}
+        return records, queries.count_curated(connection, formats)
+
+    return index.ask(root, question)
+
+
+def _unused_records(root: Path) -> Items:
+    """Return memories and guardrails that were injected and never used, those of most sessions first."""
+    ledger = lists.read_ledger(root)
+    injected = {name: sessions for name, (sessions, used) in usage.count_uses(ledger).items() if not used}
+    tokens = Counter[str]()
+    for each in ledger.injections:
+        tokens[each.record] += each.tokens
+    records, _ = _curated_records(root, injected, _CURATED[:2])
+    return [
+        {
+            "id": name,
+            "title": one_line(records[name].text, _TITLE_LENGTH),
+            "injected": injected[name],
+            "tokens": tokens[name],
+        }
+        for name in sorted(records, key=lambda name: (-injected[name], -tokens[name], name))
+    ]
+
+
+class RecordText(NamedTuple):
+    """What is compared of a record; only records of the same file format are compared."""
+
+    format: str
+    id: str
+    title: str
+    text: str
+
+
+@lru_cache(maxsize=1)
+def _find_duplicates(root: Path, today: str, digests: tuple[tuple[str, str], ...]) -> tuple[Items, bool]:
+    """Compare all memories, guardrails and knowledge that hold today; the digests say when to do it again."""
+
+    def question(connection: sqlite3.Connection) -> list[RecordText]:
+        replaced = lookup.superseded(connection)
+        texts: list[RecordText] = []
+        for form, name, metadata, title, text in queries.curated_texts(connection, _CURATED):
+            until = json.loads(metadata).get("valid_until", "") if '"valid_until"' in metadata else ""
+            if name not in replaced and not (isinstance(until, str) and "" < until < today):
+                texts.append(RecordText(form, name, title, text))
+        return texts
+
+    return find_duplicates(index.ask(root, question))
+
+
+def find_duplicates(texts: Sequence[RecordText]) -> tuple[Items, bool]:
+    """Return groups of equal or similar texts of one format, and whether all pairs were compared.
+
+    Texts that share a rare word are compared, the rarest words first.
+    """
+    equal: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, each in enumerate(texts):
+        equal[each.format, normalise_text(f"{each.title}\n{each.text}")].append(number)
+    sharing: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number in (numbers[0] for numbers in equal.values()):
+        for word in set(_WORD.findall(texts[number].text.lower())):
+            sharing[texts[number].format, word].append(number)
+    pairs: dict[tuple[int, int], None] = {}
+    for numbers in sorted((each for each in sharing.values() if 1 < len(each) <= _RARE_TERMS), key=len):
+        pairs.update(dict.fromkeys(combinations(numbers, 2)))
+        if len(pairs) > MAX_PAIRS:
+            break
+    weights = {number: term_weights(texts[number].text) for number in {n for pair in pairs for n in pair}}
+    similar: dict[int, set[int]] = {}
+    for one, other in pairs:
+        if similarity(weights[one], weights[other]):
+            both = similar.get(one, {one}) | similar.get(other, {other})
+            similar.update(dict.fromkeys(both, both))
+    groups = [(numbers, True) for numbers in equal.values() if len(numbers) > 1]
+    groups += [(list(numbers), False) for numbers in sorted({tuple(sorted(each)) for each in similar.values()})]
+    duplicates = [
+        {
+            "ids": [texts[number].id for number in numbers],
+            "title": one_line(texts[numbers[0]].title or texts[numbers[0]].text, _TITLE_LENGTH),
+            "exactly": exactly,
+        }
+        for numbers, exactly in groups
+    ]
+    return duplicates, len(pairs) <= MAX_PAIRS
+
+
+class _Scan(NamedTuple):
+    """How far a file was scanned, and the line and rule of each possible secret."""
+
+    file: tuple[int, int]
+    end: int = 0
+    line: int = 1
+    secrets: tuple[tuple[int, str], ...] = ()
+
+
+_SCANS: dict[tuple[Path, tuple[str, ...]], _Scan] = {}
+
+
+def find_secrets(root: Path, patterns: tuple[str, ...] = ()) -> tuple[Items, int]:
+    """Return the locations of possible secrets, and how many logs are not completely scanned yet.
+
+    A log only grows as long as it is the same file, so its new lines are scanned; other files are scanned completely.
+    """
+    secrets: Items = []
+    logs, budget, unfinished = paths.log_folder(root), MAX_SCANNED, 0
+    for path in doctor.files_to_scan(root):
+        try:
+            status = path.stat()
+            is_log = path.suffix == ".jsonl" and path.is_relative_to(logs)
+            file = (status.st_ino, 0 if is_log else status.st_mtime_ns)
+            scan = _SCANS.get((path, patterns))
+            if scan is None or scan.file != file or scan.end > status.st_size:
+                scan = _Scan(file)
+            if scan.end < status.st_size and (budget > 0 or not is_log) and path.is_file():
+                start = scan.end
+                scan = _SCANS[path, patterns] = _scan_file(path, scan, patterns, budget if is_log else -1)
+                budget -= scan.end - start if is_log else 0
+        except OSError:  # deleted meanwhile; doctor reports unreadable files
+            continue
+        unfinished += is_log and scan.end < status.st_size
+        name = paths.shown(path, root)
+        secrets += ({"file": name, "line": line, "rule": rule} for line, rule in scan.secrets)
+    return secrets, unfinished
+
+
+def _scan_file(path: Path, scan: _Scan, patterns: tuple[str, ...], limit: int) -> _Scan:
+    """Continue a scan by so many bytes, up to the end of a line; -1 is no limit."""
+    with path.open("rb") as file:
+        file.seek(scan.end)
+        content = file.read(limit) + file.readline()
+    text = content.decode("utf-8", "replace")
+    secrets = ((scan.line + secret.line - 1, secret.kind) for secret in privacy.find_secrets(text, patterns))
+    return _Scan(scan.file, scan.end + len(content), scan.line + text.count("\n"), (*scan.secrets, *secrets))

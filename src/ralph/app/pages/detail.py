@@ -6,89 +6,79 @@ part empty and never fails the page.
 """
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from ralph.app import chat_log, graph, index, insights, lists, outdated, sessions, usage
+from ralph.app import search as searching
 from ralph.app.json_shapes import node_json
-from ralph.app.pages.explore import RecordRow
+from ralph.app.lists import one_line
+from ralph.app.pages.explore import record_row
 from ralph.app.repository import Repository, first_line
 from ralph.app.tasks import progress as task_memory
 from ralph.app.tasks import task
+from ralph.app.usage import Injection
 from ralph.context import render, tokens
 from ralph.errors import NotFound, RalphError
 from ralph.model.record import Family, Record, Status
-from ralph.store import files, lookup, queries
+from ralph.store import files, queries
 from ralph.store import sessions as stored_sessions
-from ralph.store.sources import Format, Source, contents
+from ralph.store.sources import Format, Source, contents, sources
 
 PAGE_SIZE = 200
 """Entries of a session's timeline on one page."""
 MAX_COMMITS = 20
 MAX_DIFF_CHARACTERS = 20_000
-_NEIGHBOUR_HOPS = 2
+_MOMENTS = 4
+"""Records around one in its text layer 2."""
 _INJECTIONS = 200
 _NEIGHBOURS = 200
 _TITLE_LENGTH = 100
 _LINE_LENGTH = 120
-_FORMAT_OF = {
-    "insights.json": Format.INSIGHTS,
-    "memories.md": Format.MEMORIES,
-    "guardrails.md": Format.GUARDRAILS,
-    "global-patterns.md": Format.PATTERNS,
-    "progress.txt": Format.PROGRESS,
-}
-"""The format by file name, for an index in memory, which does not store it."""
+ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject")
+"""What can be done with a record."""
 
 
-class Action(StrEnum):
-    """What can be done with a record."""
-
-    EDIT = "edit"
-    RETAG = "retag"
-    ARCHIVE = "archive"
-    UNARCHIVE = "unarchive"
-    DELETE = "delete"
-    PROMOTE = "promote"
-    ACCEPT = "accept"
-    REJECT = "reject"
-
-
-def possible_actions(record: Record, form: Format) -> tuple[Action, ...]:
+def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
     """Return what can be done with a record that is stored in a file of this format."""
     if form is Format.INSIGHTS:
-        judged = {Status.ACCEPTED: (Action.REJECT,), insights.REJECTED: (Action.ACCEPT,)}
-        return (*judged.get(record.status, (Action.ACCEPT, Action.REJECT)), Action.PROMOTE)
+        judged = {Status.ACCEPTED: ("reject",), insights.REJECTED: ("accept",)}
+        return (*judged.get(record.status, ("accept", "reject")), "promote")
     if form in (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE):
         if record.status is Status.RETIRED:
-            return (Action.UNARCHIVE, Action.DELETE)
-        return (Action.EDIT, Action.RETAG, Action.ARCHIVE, Action.DELETE, Action.PROMOTE)
-    return () if record.status is Status.RETIRED else (Action.PROMOTE,)
+            return ("unarchive", "delete")
+        return ("edit", "retag", "archive", "delete", "promote")
+    return () if record.status is Status.RETIRED else ("promote",)
 
 
 # --- a record --------------------------------------------------------------------------------------
 
 
-def _find(connection: sqlite3.Connection, record_id: str) -> tuple[int, Record, str, int, Format]:
+def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> tuple[int, Record, tuple[str, int], Format]:
     key = queries.key_of(connection, record_id)
     record = queries.records(connection, [key]).get(key) if key is not None else None
     if key is None or record is None:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
-    name, line = queries.locations(connection, [key])[key]
-    stored = queries.source_format(connection, name)
-    if stored:
-        return key, record, name, line, Format(stored)
-    usual = Format.LOG if name.endswith(".jsonl") else Format.KNOWLEDGE if "/knowledge/" in name else Format.PROGRESS
-    return key, record, name, line, _FORMAT_OF.get(name.rpartition("/")[2], usual)
+    location = queries.locations(connection, [key])[key]
+    form = queries.source_format(connection, location[0])
+    if not form:  # an index in memory does not store it
+        form = next((each.format for each in sources(root) if each.name == location[0]), Format.LOG)
+    return key, record, location, Format(form)
+
+
+def _find_records(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, Record]:
+    keys = {name: key for name in names if (key := queries.key_of(connection, name)) is not None}
+    records = queries.records(connection, list(keys.values()))
+    return {name: records[key] for name, key in keys.items() if key in records}
 
 
 def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
     """Return a record, the name of its file and that file's format; NotFound when there is none."""
-    _, record, name, _, form = index.ask(root, lambda connection: _find(connection, record_id))
-    return record, name, form
+    _, record, location, form = index.ask(root, lambda connection: _find(root, connection, record_id))
+    return record, location[0], form
 
 
 def record_title(record: Record) -> str:
@@ -102,62 +92,50 @@ def record_title(record: Record) -> str:
 def record_page(root: Path, record_id: str) -> dict[str, Any]:
     """Return everything about one record; NotFound when there is none."""
 
-    def question(connection: sqlite3.Connection) -> tuple[Record, Format, dict[str, Any]]:
-        key, record, name, line, form = _find(connection, record_id)
-        row = RecordRow(
-            record,
-            name,
-            line,
-            record.origin.task or queries.tasks_of(connection, [key]).get(key, ""),
-            tokens.estimate(record.text),
-            stale=outdated.citation_notes(root, [record]).get(record.id, ""),
-            outdated=outdated.describe_outdated(connection, [record]).get(record.id, ""),
-        )
-        near = [neighbour for _, neighbour, _ in lookup.neighbours(connection, [key], _NEIGHBOUR_HOPS)]
-        near = near or queries.adjacent_keys(connection, key, record, _NEIGHBOUR_HOPS)
-        around = {**queries.records(connection, near), key: record}
-        ordered = sorted(around.items(), key=lambda pair: (pair[1].created_at, pair[0]))
-        layers = {
-            "line": render.record_line(record, None),
-            "moment": "\n".join(render.record_moment(each) for _, each in ordered),
-            "full": render.record_details(record),
-        }
-        linked = {link.target for link in record.links} | {row.superseded_by} - {""}
-        keys = {name: other for name in linked if (other := queries.key_of(connection, name)) is not None}
-        records = queries.records(connection, list(keys.values()))
-        titles = {name: record_title(records[other]) for name, other in keys.items() if other in records}
-        newer = row.superseded_by
-        origin = {"agent": record.origin.agent, "files": record.origin.files, "commit": record.origin.commit}
-        return (
-            record,
-            form,
-            {
-                "record": {
-                    **row.to_json(full=True),
-                    "origin": {name: value for name, value in origin.items() if value},
-                    "links": [
-                        {"relation": link.relation, "target": link.target, "title": titles.get(link.target, "")}
-                        for link in record.links
-                    ],
-                },
-                "layers": {
-                    name: {"text": text, "tokens": tokens.estimate(text + "\n")} for name, text in layers.items()
-                },
-                "superseded_by": {"id": newer, "title": titles.get(newer, "")} if newer else None,
-            },
-        )
+    def question(connection: sqlite3.Connection) -> tuple[Record, Format, dict[str, Any], dict[str, str]]:
+        key, record, location, form = _find(root, connection, record_id)
+        stale = outdated.citation_notes(root, [record]).get(record.id, "")
+        past = outdated.describe_outdated(connection, [record]).get(record.id, "")
+        owner = queries.tasks_of(connection, [key]).get(key, "")
+        row = record_row(record, location, owner, stale=stale, past=past, full=True)
+        linked = {link.target for link in record.links} | {row["superseded_by"]} - {""}
+        titles = {name: record_title(other) for name, other in _find_records(connection, linked).items()}
+        return record, form, row, titles
 
-    record, form, page = index.ask(root, question)
+    record, form, row, titles = index.ask(root, question)
+    around = searching.timeline(root, record.id, limit=_MOMENTS).shown
+    layers = {
+        "line": render.record_line(record, None),
+        "moment": "\n".join(each.text for each in around),
+        "full": render.record_details(record),
+    }
+    origin = {"agent": record.origin.agent, "files": record.origin.files, "commit": record.origin.commit}
+    row["origin"] = {name: value for name, value in origin.items() if value}
+    row["links"] = [
+        {"relation": link.relation, "target": link.target, "title": titles.get(link.target, "")}
+        for link in record.links
+    ]
+    newer = row["superseded_by"]
     ledger = usage.read_ledger(root)
     injected, used = usage.count_uses(ledger).get(record_id, (0, 0))
+    using = {use.session for use in ledger.uses if use.record == record_id}
+    injections = [each for each in ledger.injections if each.record == record_id][-_INJECTIONS:]
     return {
-        **page,
+        "record": row,
+        "layers": {name: {"text": text, "tokens": tokens.estimate(text + "\n")} for name, text in layers.items()},
+        "superseded_by": {"id": newer, "title": titles.get(newer, "")} if newer else None,
         "citations": _citations(root, record),
-        "injections": _injections(ledger, record_id),
+        "injections": [
+            {**_injection_json(each, each.session in using), "session": each.session} for each in reversed(injections)
+        ],
         "used": {"injected": injected, "used": used},
         "neighbours": _neighbours(root, record_id),
-        "actions": [action.value for action in possible_actions(record, form)],
+        "actions": possible_actions(record, form),
     }
+
+
+def _injection_json(injection: Injection, used: bool) -> dict[str, Any]:
+    return {"at": injection.at, "event": injection.event, "tokens": injection.tokens, "used": used}
 
 
 def _citations(root: Path, record: Record) -> list[dict[str, Any]]:
@@ -175,22 +153,6 @@ def _citations(root: Path, record: Record) -> list[dict[str, Any]]:
             for checked in outdated.check_record(root, record)
         ]
     return []
-
-
-def _injections(ledger: usage.Ledger, record_id: str) -> list[dict[str, Any]]:
-    """Return the sessions into which a record was injected, the newest first."""
-    used = {use.session for use in ledger.uses if use.record == record_id}
-    own = [each for each in ledger.injections if each.record == record_id]
-    return [
-        {
-            "session": each.session,
-            "at": each.at,
-            "event": each.event,
-            "tokens": each.tokens,
-            "used": each.session in used,
-        }
-        for each in reversed(own[-_INJECTIONS:])
-    ]
 
 
 def _neighbours(root: Path, record_id: str) -> list[dict[str, Any]]:
@@ -269,14 +231,14 @@ def task_page(root: Path, task_id: str) -> dict[str, Any]:
         states = {"from": before, "to": after} if arrow else {"from": "", "to": event.what}
         log.append({"at": event.at, **states, "by": event.by, "note": event.note})
     return {
-        "task": {**asdict(lists.task_row(view.listed)), "description": own.description},
+        "task": {**lists.task_row(view.listed), "description": own.description},
         "stories": [
             {name: value for name, value in asdict(story).items() if name != "extra"} for story in view.stories
         ],
         "progress": readable_progress(files.read(task_memory.folder(root, own.id) / "progress.txt") or ""),
         "log": log,
-        "sessions": [asdict(row) for row in lists.session_rows(root, limit=None, task_id=own.id)[0]],
-        "runs": [asdict(row) for row in lists.run_rows(root, limit=100, task_id=own.id)[0]],
+        "sessions": lists.session_rows(root, limit=None, task_id=own.id)[0],
+        "runs": lists.run_rows(root, limit=100, task_id=own.id)[0],
         "children": [{"id": each.id, "title": each.title, "status": each.status} for each in view.children],
     }
 
@@ -295,28 +257,25 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
     if not session_id:
         raise NotFound("no session is named", hint="`ralph session list` shows the ids")
     session = sessions.find(root, session_id)
-    injected = _session_injections(root, session.id)
-    spent = sum(each["tokens"] for each in injected)
-    row = lists.session_row(session, spent, is_over=lists.is_over(root, session.id))
-    history = chat_log.read_history(root, session.id).turns if row.mode else ()
+    row = lists.describe_sessions(root, [session])[0]
+    history = chat_log.read_history(root, session.id).turns if row["mode"] else ()
 
     def question(connection: sqlite3.Connection) -> dict[str, Any]:
         keys = queries.observation_keys(connection, session.id, limit, offset)
         records, locations = queries.records(connection, keys), queries.locations(connection, keys)
-        timeline = [
-            RecordRow(record, *locations[key], record.origin.task, tokens.estimate(record.text))
+        items = [
+            {**record_row(records[key], locations[key], ""), "at": records[key].created_at}
             for key in keys
-            if (record := records.get(key)) is not None
+            if key in records
         ]
-        total = stored_sessions.count_observations(connection, session.id)
-        return {"items": [{**row.to_json(), "at": row.record.created_at} for row in timeline], "total": total}
+        return {"items": items, "total": stored_sessions.count_observations(connection, session.id)}
 
     return {
-        "session": asdict(row),
+        "session": row,
         "summary": session.summary or sessions.summary(root, session.id).text,
         "turns": [{"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": turn.tools} for turn in history],
         "timeline": index.ask(root, question),
-        "injected": injected,
+        "injected": _session_injections(root, session.id),
     }
 
 
@@ -328,28 +287,13 @@ def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:
     names = {each.record for each in own}
 
     def question(connection: sqlite3.Connection) -> dict[str, str]:
-        keys = {name: key for name in names if (key := queries.key_of(connection, name)) is not None}
-        records = queries.records(connection, list(keys.values()))
-        texts = {name: records[key].title or records[key].text for name, key in keys.items() if key in records}
+        texts = {name: record.title or record.text for name, record in _find_records(connection, names).items()}
         for name in names - texts.keys():
             texts[name] = stored_sessions.stored_summary(connection, name)
         return {name: one_line(text, _LINE_LENGTH) for name, text in texts.items()}
 
     titles = index.ask(root, question) if own else {}
     return [
-        {
-            "at": each.at,
-            "event": each.event,
-            "id": each.record,
-            "title": titles.get(each.record, ""),
-            "tokens": each.tokens,
-            "used": each.record in used,
-        }
+        {**_injection_json(each, each.record in used), "id": each.record, "title": titles.get(each.record, "")}
         for each in own
     ]
-
-
-def one_line(text: str, length: int) -> str:
-    """Return a text on one line, truncated with an ellipsis."""
-    line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[: length - 1]}…"

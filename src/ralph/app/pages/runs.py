@@ -7,96 +7,70 @@ that ended differently only the status is compared.
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ralph.app import lists, runs, sessions
-from ralph.app.lists import RunRow, SessionRow
+from ralph.app.lists import Row, one_line
 from ralph.app.loop_parts import CHECKS
-from ralph.app.pages.detail import one_line
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import ObservationKind, Outcome
 from ralph.model.work import JournalEntry, RunStatus
 
-RUNNING = "running"
-"""The outcome of an iteration that has not ended."""
 MAX_DIFF_LINES = 4_000
-_SUMMARY = 200
-_RANKS = (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING, RunStatus.SUCCESS)
+_SUMMARY_LENGTH = 200
+_RANKS = [status.value for status in (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING, RunStatus.SUCCESS)]
 """How a run ended, from worst to best."""
+_COSTS = ("iterations", "seconds", "cost in dollars", "tokens of all prompts")
+"""What is better when it is less, between two runs with the same end."""
 
-Value = str | int | float | None
-Difference = dict[str, Value]
-
-
-class Check(NamedTuple):
-    """The result of one acceptance check."""
-
-    name: str
-    passed: bool
-    output: str = ""
+Stats = dict[str, Any]
+Iteration = dict[str, Any]
+"""One iteration of a run; `summary` is the first line of its notes."""
 
 
-class IterationView(NamedTuple):
-    """One iteration of a run; `summary` is the first line of its notes."""
-
-    number: int
-    at: str
-    outcome: str
-    task: str = ""
-    seconds: float = 0.0
-    cost_usd: float = 0.0
-    tokens: int = 0
-    summary: str = ""
-    notes: str = ""
-    files: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
-    model: str = ""
-    has_prompt: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the iteration with its checks as objects."""
-        return {**self._asdict(), "checks": [check._asdict() for check in self.checks]}
-
-
-def run_page(root: Path, run_id: str) -> tuple[RunRow, list[IterationView]]:
+def run_page(root: Path, run_id: str) -> tuple[Row, list[Iteration]]:
     """Return a run with all its iterations, including the current one; NotFound when there is none."""
     run = runs.read(root, run_id)
     prompts = lists.prompt_tokens(root, run.id)
-    iterations = [_iteration(entry, prompts) for entry in runs.iterations(root, run.id)]
+    entries = runs.iterations(root, run.id)
+    iterations = [_iteration(entry, prompts) for entry in entries]
     row = lists.run_row(root, run)
-    following = max((each.number for each in iterations), default=0) + 1
-    if row.alive and run.step and following in prompts:
-        current = IterationView(following, "", RUNNING, run.task, tokens=prompts[following], summary=row.why)
-        iterations.append(current._replace(model=run.next_model or run.model, has_prompt=True))
+    following = max((entry.iteration for entry in entries), default=0) + 1
+    if row["alive"] and run.step and following in prompts:
+        current = JournalEntry(run.id, following, Outcome.DONE, run.task, model=run.next_model or run.model)
+        iterations.append(_iteration(current, prompts) | {"outcome": "running", "summary": row["why"]})
     return row, iterations
 
 
-def _iteration(entry: JournalEntry, prompts: Mapping[int, int]) -> IterationView:
+def _iteration(entry: JournalEntry, prompts: Mapping[int, int]) -> Iteration:
     checks = entry.extra.get(CHECKS)
-    return IterationView(
-        entry.iteration,
-        entry.created_at,
-        entry.outcome.value,
-        entry.task,
-        round(entry.duration, 3),
-        entry.cost,
-        prompts.get(entry.iteration, 0),
-        one_line(entry.notes.strip().split("\n", 1)[0], _SUMMARY),
-        entry.notes,
-        entry.files,
-        tuple(
-            Check(str(check["name"]), check.get("passed") is True, str(check.get("output", "")))
+    return {
+        "number": entry.iteration,
+        "at": entry.created_at,
+        "outcome": entry.outcome.value,
+        "task": entry.task,
+        "seconds": round(entry.duration, 3),
+        "cost_usd": entry.cost,
+        "tokens": prompts.get(entry.iteration, 0),
+        "summary": one_line(entry.notes.strip().split("\n", 1)[0], _SUMMARY_LENGTH),
+        "notes": entry.notes,
+        "files": entry.files,
+        "checks": [
+            {
+                "name": str(check["name"]),
+                "passed": check.get("passed") is True,
+                "output": str(check.get("output", "")),
+            }
             for check in (checks if isinstance(checks, list) else ())
             if isinstance(check, Mapping) and check.get("name")
-        ),
-        entry.model,
-        entry.iteration in prompts,
-    )
+        ],
+        "model": entry.model,
+        "has_prompt": entry.iteration in prompts,
+    }
 
 
 def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
@@ -139,8 +113,8 @@ def _is_run(root: Path, name: str) -> bool:
     return True
 
 
-def _difference(what: str, a: Value, b: Value, better: str = "") -> Difference:
-    return {"what": what, "a": a, "b": b, "better": better}
+def _differences(a: Stats, b: Stats, better: Mapping[str, str]) -> list[Stats]:
+    return [{"what": what, "a": a[what], "b": b[what], "better": better.get(what, "")} for what in a]
 
 
 def _higher(a: float, b: float) -> str:
@@ -149,106 +123,82 @@ def _higher(a: float, b: float) -> str:
 
 def _compare_runs(root: Path, a: str, b: str) -> dict[str, Any]:
     pages = run_page(root, a), run_page(root, b)
-    rows, iterations = [page[0] for page in pages], [page[1] for page in pages]
-    ranks = [next((n for n, rank in enumerate(_RANKS) if rank.value == row.status), 0) for row in rows]
-    outcomes = [Counter(each.outcome for each in side) for side in iterations]
-    changed = [{file for each in side for file in each.files} for side in iterations]
-    differences: list[Difference] = []
-
-    def add(what: str, value: Callable[[int], Value], better: str = "") -> None:
-        differences.append(_difference(what, value(0), value(1), better))
-
-    def add_cost(what: str, value: Callable[[int], float]) -> None:
-        add(what, value, _higher(-value(0), -value(1)) if ranks[0] == ranks[1] else "")
-
-    def models(side: int) -> str:
-        return rows[side].model or ", ".join(dict.fromkeys(each.model for each in iterations[side] if each.model))
-
-    def checks(side: int) -> str:
-        passed = [check.passed for each in iterations[side] for check in each.checks]
-        return f"{sum(passed)} of {len(passed)}" if passed else ""
-
-    add("goal", lambda side: rows[side].goal)
-    add("status", lambda side: rows[side].status, _higher(*ranks))
-    add("why it ended", lambda side: rows[side].why)
-    add("agent", lambda side: rows[side].agent)
-    add("model", models)
-    add_cost("iterations", lambda side: rows[side].iterations)
-    add_cost("seconds", lambda side: rows[side].seconds)
-    add_cost("cost in dollars", lambda side: round(rows[side].cost_usd, 4))
-    add_cost("tokens of all prompts", lambda side: rows[side].tokens)
-    add("tokens of the longest prompt", lambda side: max((each.tokens for each in iterations[side]), default=0))
-    for outcome in (outcome.value for outcome in Outcome):
-        if outcomes[0][outcome] or outcomes[1][outcome]:
-            differences.append(
-                _difference(f"iterations that were {outcome}", outcomes[0][outcome], outcomes[1][outcome])
-            )
-    add("files changed", lambda side: len(changed[side]))
-    add("checks passed", checks)
-    add("files changed by both", lambda _: len(changed[0] & changed[1]))
-    pairs = zip_longest(*iterations)
+    one, other = (_run_stats(*page) for page in pages)
+    files = [{file for each in iterations for file in each["files"]} for _, iterations in pages]
+    for stats in (one, other):
+        stats["files changed by both"] = len(files[0] & files[1])
+    for outcome in Outcome:
+        what = f"iterations that were {outcome.value}"
+        if not one[what] and not other[what]:
+            del one[what]
+    ranks = [_RANKS.index(row["status"]) if row["status"] in _RANKS else 0 for row, _ in pages]
+    better = {"status": _higher(*ranks)}
+    if ranks[0] == ranks[1]:
+        better |= {what: _higher(-one[what], -other[what]) for what in _COSTS}
     return {
-        "a": asdict(rows[0]),
-        "b": asdict(rows[1]),
-        "rows": differences,
-        "iterations": [[None if each is None else each.to_json() for each in pair] for pair in pairs],
+        "a": pages[0][0],
+        "b": pages[1][0],
+        "rows": _differences(one, other, better),
+        "iterations": [list(pair) for pair in zip_longest(pages[0][1], pages[1][1])],
     }
 
 
-class _SessionStats(NamedTuple):
-    row: SessionRow
-    seconds: int | None
-    types: Counter[str]
-    files: frozenset[str]
-    injected: int
-    used: int
-
-    @property
-    def rate(self) -> float | None:
-        return round(self.used / self.injected, 4) if self.injected else None
-
-
-def _session_stats(root: Path, name: str) -> _SessionStats:
-    session, records = sessions.session_records(root, name)
-    ledger = lists.read_ledger(root)
-    own = [each for each in ledger.injections if each.session == session.id]
-    injected = {each.record for each in own}
-    used = {each.record for each in ledger.uses if each.session == session.id}
-    row = lists.session_row(session, sum(each.tokens for each in own), is_over=lists.is_over(root, session.id))
-    return _SessionStats(
-        row,
-        session.seconds,
-        Counter(record.kind.value for record in records),
-        frozenset(file for record in records for file in record.origin.files),
-        len(injected),
-        len(injected & used),
-    )
+def _run_stats(row: Row, iterations: Sequence[Iteration]) -> Stats:
+    outcomes = Counter(each["outcome"] for each in iterations)
+    checks = [check["passed"] for each in iterations for check in each["checks"]]
+    return {
+        "goal": row["goal"],
+        "status": row["status"],
+        "why it ended": row["why"],
+        "agent": row["agent"],
+        "model": row["model"] or ", ".join(dict.fromkeys(each["model"] for each in iterations if each["model"])),
+        "iterations": row["iterations"],
+        "seconds": row["seconds"],
+        "cost in dollars": round(row["cost_usd"], 4),
+        "tokens of all prompts": row["tokens"],
+        "tokens of the longest prompt": max((each["tokens"] for each in iterations), default=0),
+        **{f"iterations that were {outcome.value}": outcomes[outcome.value] for outcome in Outcome},
+        "files changed": len({file for each in iterations for file in each["files"]}),
+        "checks passed": f"{sum(checks)} of {len(checks)}" if checks else "",
+    }
 
 
 def _compare_sessions(root: Path, a: str, b: str) -> dict[str, Any]:
-    one, other = _session_stats(root, a), _session_stats(root, b)
-    better = "" if one.rate is None or other.rate is None else _higher(one.rate, other.rate)
-    shared = len(one.files & other.files)
+    rows, stats, files = zip(*(_session_stats(root, name) for name in (a, b)), strict=True)
+    one, other = stats
+    for each in stats:
+        each["files touched by both"] = len(files[0] & files[1])
+    rates = one["reference rate"], other["reference rate"]
+    better = {"reference rate": "" if None in rates else _higher(*rates)}
     return {
-        "a": asdict(one.row),
-        "b": asdict(other.row),
-        "rows": [
-            _difference("host", one.row.host, other.row.host),
-            _difference("mode", one.row.mode, other.row.mode),
-            _difference("task", one.row.task, other.row.task),
-            _difference("seconds", one.seconds, other.seconds),
-            _difference("messages", one.row.messages, other.row.messages),
-            _difference("observations", one.row.observations, other.row.observations),
-            *(
-                _difference(f"of type {kind.value}", one.types[kind.value], other.types[kind.value])
-                for kind in ObservationKind
-            ),
-            _difference("files touched", len(one.files), len(other.files)),
-            _difference("files touched by both", shared, shared),
-            _difference("tokens injected", one.row.tokens_injected, other.row.tokens_injected),
-            _difference("records injected", one.injected, other.injected),
-            _difference("of these used", one.used, other.used),
-            _difference("reference rate", one.rate, other.rate, better),
-        ],
+        "a": rows[0],
+        "b": rows[1],
+        "rows": _differences(one, other, better),
         "iterations": [],
     }
+
+
+def _session_stats(root: Path, name: str) -> tuple[Row, Stats, set[str]]:
+    session, records = sessions.session_records(root, name)
+    row = lists.describe_sessions(root, [session])[0]
+    ledger = lists.read_ledger(root)
+    injected = {each.record for each in ledger.injections if each.session == session.id}
+    used = injected & {each.record for each in ledger.uses if each.session == session.id}
+    types = Counter(record.kind.value for record in records)
+    files = {file for record in records for file in record.origin.files}
+    stats: Stats = {
+        "host": row["host"],
+        "mode": row["mode"],
+        "task": row["task"],
+        "seconds": session.seconds,
+        "messages": row["messages"],
+        "observations": row["observations"],
+        **{f"of type {kind.value}": types[kind.value] for kind in ObservationKind},
+        "files touched": len(files),
+        "files touched by both": 0,
+        "tokens injected": row["tokens_injected"],
+        "records injected": len(injected),
+        "of these used": len(used),
+        "reference rate": round(len(used) / len(injected), 4) if injected else None,
+    }
+    return row, stats, files

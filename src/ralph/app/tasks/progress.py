@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import graph_export, insights, review, worktree
+from ralph.app import graph, insights, review, worktree
 from ralph.app.review import Promotion
 from ralph.app.tasks import board
 from ralph.capture import privacy
@@ -321,7 +321,7 @@ def promote_insights(root: Path, task: Task, *, patterns: Sequence[str] = ()) ->
     try:
         insights.extract(at if at is not None and at.is_dir() else root, task.id, patterns=patterns)
         promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
-        graph_export.export(root, task=task.id)
+        graph.export(root, task=task.id)
         problems = insights.find_problems(root, task.id)
         return promotion, f"not everything that {task.id} taught can be read: {problems[0]}" if problems else ""
     except RalphError as error:

@@ -1,4 +1,4 @@
-// The only place that puts HTML into the page: the `html` fields of the API, rendered by web/markdown.py without raw
+// The only place that puts HTML into the page: the `html` fields of the API, rendered by web/api.py without raw
 // HTML. The content security policy blocks scripts in any case.
 import { html } from "../lib.js";
 
