@@ -224,11 +224,10 @@ def _fit(
 ) -> PrimedMemories:
     """Append as many entries of a collection to what was chosen before as the budget allows."""
     from ralph.context import budget as budgets
-    from ralph.context import knowledge, tokens
+    from ralph.context import knowledge
 
     is_knowledge = collection.name == "knowledge"
     ordered = list(records) if is_knowledge else list(sort_by_section(records, collection.layout.kinds))
-    costs = [tokens.estimate(json_array([record])) for record in ordered] if budget and form == "json" else None
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
         chosen = [ordered[row] for row in rows]
@@ -240,7 +239,7 @@ def _fit(
         parts = [before.text, text, f"{_TRUNCATED}\n<!-- {note} -->\n" if omitted else ""]
         return "\n".join(part for part in parts if part)
 
-    text, selection = budgets.fit(ordered, budget, render, costs)
+    text, selection = budgets.fit(ordered, budget, render)
     chosen = before.records + tuple(ordered[row] for row in selection.kept)
     return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
 

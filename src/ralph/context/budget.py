@@ -1,12 +1,10 @@
 """Fit records into a budget of tokens, and trim items by one of four strategies.
 
 Complete entries only. The kinds take turns (fix, decision, pattern, context) so that none starves, the newest first
-within a kind; an entry that is too large does not end the list. `fit` measures headings and notice through the
-renderer and checks the rendered text: its result never estimates above the budget. A strategy decides what goes first:
-`recency`, `relevance`, `compression` or `selective`; a larger budget never keeps fewer tokens. 0 is unlimited.
+within a kind; an entry that is too large does not end the list. A strategy decides what goes first; a larger budget
+never keeps fewer tokens. A budget of 0 is unlimited.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from itertools import zip_longest
 from types import MappingProxyType
 
 from ralph.context.tokens import estimate
+from ralph.formats.text import parse_heading, scan_lines
 from ralph.model.record import MemoryKind, ObservationKind, Outcome, Record
 
 Render = Callable[[tuple[int, ...], int], str]
@@ -22,21 +21,11 @@ Render = Callable[[tuple[int, ...], int], str]
 
 TURNS = (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT)
 """The kinds in the order in which they take turns; kinds of other families follow by name."""
-
-_TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}
-_LINE_START = re.compile(r"(?<=\n)")
-_HEADING = re.compile(r" {0,3}#{1,6}(?=\s|$)")
-_FENCE = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>.*)")
-_MANY = 1000  # more records than that are not priced one by one
-_LONG_TOKEN = 8  # characters; no text has fewer tokens than its length divided by this
-_TIMES_OVER = 4
-_ROUNDS = 4  # how often `fit` corrects its costs by what the renderer made of them
-
 RELATED = 0.25
 """An item with less than this part of the best score is dropped."""
 KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS, MemoryKind.FIX))
 """The kinds that say how something ended."""
-_KEY_POINT_LAYER = 2
+_TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,98 +37,72 @@ class Selection:
 
 
 def useful_order(records: Sequence[Record]) -> list[int]:
-    """The indices of the records, the most useful first: kinds take turns, the newest first within a kind."""
-    dates = [record.created_at for record in records]
+    """Return the indices of the records, the most useful first: kinds take turns, the newest first within a kind."""
     groups: dict[str, list[int]] = {}
-    for index in sorted(range(len(records) - 1, -1, -1), key=dates.__getitem__, reverse=True):
+    for index in sorted(range(len(records)), key=lambda index: (records[index].created_at, index), reverse=True):
         groups.setdefault(records[index].kind, []).append(index)
-    turns = sorted(groups, key=lambda kind: (_TURN_OF.get(kind, len(TURNS)), kind))
-    rounds = zip_longest(*(groups[kind] for kind in turns))
+    rounds = zip_longest(*(groups[kind] for kind in sorted(groups, key=_turn)))
     return [index for row in rounds for index in row if index is not None]
 
 
+def _turn(kind: str) -> tuple[int, str]:
+    return _TURN_OF.get(kind, len(TURNS)), kind
+
+
 def fill(
-    records: Sequence[Record],
-    costs: Sequence[int],
-    budget: int | None,
-    order: Sequence[int] | None = None,
-    *,
-    title: int = 0,
-    heading: int = 0,
+    records: Sequence[Record], costs: Sequence[int], budget: int | None, order: Sequence[int] | None = None
 ) -> Selection:
-    """The most useful records whose costs, title and a heading for each kind stay within the budget."""
-    kinds = [record.kind.value for record in records]
-    total = title + heading * len(set(kinds)) + sum(costs)
-    if not budget or total <= budget:
-        return _selection(len(records), range(len(records)))
-    room = budget - title
-    reserved = _reserve(kinds, costs, heading, room)
-    room -= sum(reserved.values())
-    present: set[str] = set()
-    kept: list[int] = []
-    for index in useful_order(records) if order is None else order:
-        kind = kinds[index]
-        price = costs[index] + (0 if kind in present else heading)
-        if price <= room + reserved.get(kind, 0):
-            room += reserved.pop(kind, 0) - price
-            present.add(kind)
-            kept.append(index)
-    return _selection(len(records), kept)
-
-
-def fit(
-    records: Sequence[Record],
-    budget: int | None,
-    render: Render,
-    costs: Sequence[int] | None = None,
-) -> tuple[str, Selection]:
-    """The rendered text that stays within the budget, and what it shows; "" when not even the notice fits.
-
-    `costs` are the estimates of each rendered entry; without them they are guessed from the records.
-    """
+    """Return the most useful records whose costs stay within the budget; room for the smallest of each kind is kept."""
     count = len(records)
-    everything = _selection(count, range(count))
-    if not budget:
-        return render(everything.kept, 0), everything
-    if costs is None and count > _MANY:
-        return _fit_among_many(records, budget, render)
-    prices = [_likely_cost(record) for record in records] if costs is None else costs
-    if sum(prices) <= 4 * budget + 10_000:  # far above that it cannot fit, and rendering all would be slow
+    if not budget or sum(costs) <= budget:
+        return Selection(tuple(range(count)), ())
+    kinds = [record.kind.value for record in records]
+    smallest: dict[str, int] = {}
+    for kind, cost in zip(kinds, costs, strict=True):
+        smallest[kind] = min(cost, smallest.get(kind, cost))
+    room = budget
+    reserved: dict[str, int] = {}
+    for kind in sorted(smallest, key=_turn):
+        if smallest[kind] <= room:
+            reserved[kind] = smallest[kind]
+            room -= smallest[kind]
+    kept: set[int] = set()
+    for index in useful_order(records) if order is None else order:
+        if costs[index] <= room + reserved.get(kinds[index], 0):
+            room += reserved.pop(kinds[index], 0) - costs[index]
+            kept.add(index)
+    return Selection(tuple(sorted(kept)), tuple(index for index in range(count) if index not in kept))
+
+
+def fit(records: Sequence[Record], budget: int | None, render: Render) -> tuple[str, Selection]:
+    """Return the rendered text that stays within the budget, and what it shows; "" when not even the notice fits.
+
+    Costs are guessed by length; a search for the best guess corrects them by what the text really costs.
+    """
+    everything = Selection(tuple(range(len(records))), ())
+    costs = [len(record.text) // 4 + 20 for record in records]
+    if not budget or sum(costs) <= 4 * budget + 10_000:  # far above that it cannot fit, and rendering would be slow
         text = render(everything.kept, 0)
-        if estimate(text) <= budget:
+        if not budget or estimate(text) <= budget:
             return text, everything
-    empty = render((), count)
-    if estimate(empty) > budget:
-        return "", _selection(count, ())
-    return _closest(records, prices, budget, render, empty)
-
-
-def _fit_among_many(records: Sequence[Record], budget: int, render: Render) -> tuple[str, Selection]:
-    """Fit without pricing every record: only the most useful, several times the budget, and the shortest others."""
+    best = render((), len(records)), Selection((), everything.kept)
+    if estimate(best[0]) > budget:
+        return "", best[1]
     order = useful_order(records)
-    sizes = [len(record.text) for record in records]
-    taken = 0
-    for number, index in enumerate(order):
-        taken += sizes[index] // _LONG_TOKEN + 1
-        if taken > _TIMES_OVER * budget and number >= _MANY // 4:
-            break
-    chosen, others = order[: number + 1], order[number + 1 :]
-    chosen += sorted(others, key=lambda index: sizes[index])[: _MANY // 4]
-    rows = sorted(chosen)
-
-    def render_rows(kept: tuple[int, ...], left_out: int) -> str:
-        return render(tuple(rows[row] for row in kept), len(records) - len(kept))
-
-    few = [records[index] for index in rows]
-    text, selection = fit(few, budget, render_rows, [_likely_cost(record) for record in few])
-    return text, _selection(len(records), (rows[row] for row in selection.kept))
+    fits, too_much = 0, 2 * budget
+    while too_much - fits > max(1, budget // 100):
+        aim = (fits + too_much) // 2
+        selection = fill(records, costs, aim, order)
+        text = render(selection.kept, len(selection.left_out)) if selection != best[1] else best[0]
+        if estimate(text) <= budget:
+            fits, best = aim, (text, selection)
+        else:
+            too_much = aim
+    return best
 
 
 def split_budget(budget: int, guardrails_cost: int) -> tuple[int, int]:
-    """The budgets of guardrails and memories: the first at most half, the second all that is left.
-
-    0 is unlimited for both; otherwise neither is ever 0, because 0 would lift its limit.
-    """
+    """Return the budgets of guardrails (at most half) and memories; never 0, which would lift the limit."""
     if not budget:
         return 0, 0
     first = min(guardrails_cost, budget // 2)
@@ -147,137 +110,32 @@ def split_budget(budget: int, guardrails_cost: int) -> tuple[int, int]:
 
 
 def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
-    """The end of a markdown text within the budget, and the titles of the headings that are left out.
+    """Return the end of a markdown text within the budget, and the titles of the headings that are left out.
 
-    It begins at a heading or after a blank line where that costs at most half of what would fit, never
-    within a line unless the last line alone is too long; a fence that must be cut is opened again.
+    It begins at a heading or after a blank line where that costs at most half of what would fit, never within a line
+    unless the last line alone is too long, and outside of a fence if possible.
     """
     if not budget or estimate(text) <= budget:
         return text, ()
-    lines = _LINE_START.split(text)
-    fences = _fences(lines)
-    start = _first_that_fits(lines, budget)
-    half = (estimate("".join(lines[start:])) + 1) // 2
-    outside = [index for index in range(start, _first_that_fits(lines, half - 1)) if not fences[index]]
-    headings = (index for index in outside if _HEADING.match(lines[index]))
-    paragraphs = (index for index in outside if index and not lines[index - 1].strip() and lines[index].strip())
+    lines = list(scan_lines(text))
+
+    def first_within(most: int) -> int:
+        return bisect_left(range(len(lines)), -most, key=lambda number: -estimate(text[lines[number].start :]))
+
+    start = first_within(budget)
+    half = estimate(text[lines[start].start :]) // 2 if start < len(lines) else 0
+    outside = [number for number in range(start, first_within(half)) if lines[number].is_markdown]
+    headings = (number for number in outside if parse_heading(lines[number]))
+    paragraphs = (number for number in outside if number and lines[number - 1].blank and not lines[number].blank)
     start = next(headings, next(paragraphs, next(iter(outside), start)))
-    while start < len(lines) and estimate(fences[start] + "".join(lines[start:])) > budget:
-        start += 1  # a fence that is opened again costs a line
-    kept = (fences[start] if start < len(lines) else "") + "".join(lines[start:])
-    if not kept.strip():  # the last words of the last line, which does not fit alone
+    tail = text[lines[start].start :] if start < len(lines) else ""
+    if not tail.strip():  # the last words of the last line, which does not fit alone
         line = text.rstrip().rpartition("\n")[2]
         first = bisect_left(range(len(line)), -budget, key=lambda at: -estimate(line[at:]))
         space = line.find(" ", first) if first else -1
-        kept, start = line[space + 1 if 0 <= space < len(line) - 1 else first :], len(lines)
-    titles = (_title(lines[index]) for index in range(start) if not fences[index])
-    return kept, tuple(title for title in titles if title)
-
-
-def _title(line: str) -> str:
-    """The words of a heading, or "" for any other line."""
-    mark = _HEADING.match(line)
-    words = line[mark.end() :].strip() if mark else ""
-    title = words.rstrip("#")
-    return title.rstrip() if title.endswith((" ", "\t")) or not title else words
-
-
-def _fences(lines: Sequence[str]) -> list[str]:
-    """For each line the fence that is open before it, as its opening line, or ""."""
-    opened, mark = "", ""
-    before: list[str] = []
-    for line in lines:
-        before.append(opened)
-        match = _FENCE.match(line)
-        if match is None:
-            continue
-        if not opened:
-            if "`" not in match["rest"] or match["mark"][0] == "~":
-                opened, mark = line, match["mark"]
-        elif match["mark"].startswith(mark) and not match["rest"].strip():
-            opened, mark = "", ""
-    return before
-
-
-def _first_that_fits(lines: Sequence[str], budget: int) -> int:
-    """The first line from which on the rest is within the budget: a later start never costs more."""
-    return bisect_left(range(len(lines)), -budget, key=lambda start: -estimate("".join(lines[start:])))
-
-
-def _closest(
-    records: Sequence[Record], prices: Sequence[int], budget: int, render: Render, empty: str
-) -> tuple[str, Selection]:
-    """Fill, render, and correct the aim by what the text really costs; drop entries if it never fits."""
-    order = useful_order(records)
-    base = estimate(empty)
-    first: dict[str, int] = {}
-    for index in order:
-        first.setdefault(records[index].kind.value, index)
-    alone = {index: estimate(render((index,), len(records) - 1)) for index in first.values()}
-    heading = max(0, *(cost - base - prices[index] for index, cost in alone.items()))
-    best: tuple[str, Selection] | None = None
-    aim = budget
-    for _ in range(_ROUNDS):
-        selection = fill(records, prices, aim, order, title=base, heading=heading)
-        if best is not None and selection == best[1]:
-            break
-        text = render(selection.kept, len(selection.left_out))
-        spare = budget - estimate(text)
-        if spare >= 0:
-            best = text, selection
-        if best is not None and (spare <= 0 or not selection.left_out):
-            break
-        aim += spare
-        if aim <= 0:
-            break
-    return best or _fewer(records, selection.kept, budget, render) or (empty, _selection(len(records), ()))
-
-
-def _fewer(
-    records: Sequence[Record], kept: tuple[int, ...], budget: int, render: Render
-) -> tuple[str, Selection] | None:
-    """As many of the kept entries as fit, without the least useful ones; None when none can stay.
-
-    Halving instead of dropping one by one: a few renderings are enough, however wrong the prices are.
-    """
-    ranked = [kept[i] for i in useful_order([records[i] for i in kept])]
-    best: tuple[str, Selection] | None = None
-    fits, too_many = 0, len(ranked)
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        selection = _selection(len(records), ranked[:middle])
-        text = render(selection.kept, len(selection.left_out))
-        if estimate(text) <= budget:
-            fits, best = middle, (text, selection)
-        else:
-            too_many = middle
-    return best
-
-
-def _reserve(kinds: Sequence[str], costs: Sequence[int], heading: int, room: int) -> dict[str, int]:
-    """The room reserved for each kind: its smallest entry and heading, as far as they fit."""
-    smallest: dict[str, int] = {}
-    for kind, cost in zip(kinds, costs, strict=True):
-        smallest[kind] = min(cost, smallest.get(kind, cost))
-    reserved: dict[str, int] = {}
-    for kind in sorted(smallest, key=lambda kind: (_TURN_OF.get(kind, len(TURNS)), kind)):
-        price = smallest[kind] + heading
-        if price <= room:
-            reserved[kind] = price
-            room -= price
-    return reserved
-
-
-def _likely_cost(record: Record) -> int:
-    """The likely cost of a record as a markdown block."""
-    quoted = record.text.replace("\n", "\n> ")
-    tags = ", ".join(record.tags)
-    return estimate(f"### {record.id}\n> {quoted}\n<!-- tags: {tags} | created: {record.created_at} -->\n\n")
-
-
-def _selection(count: int, kept: Iterable[int]) -> Selection:
-    inside = set(kept)
-    return Selection(kept=tuple(sorted(inside)), left_out=tuple(index for index in range(count) if index not in inside))
+        tail, start = line[space + 1 if 0 <= space < len(line) - 1 else first :], len(lines)
+    titles = (heading[1] for line in lines[:start] if (heading := parse_heading(line)))
+    return tail, tuple(filter(None, titles))
 
 
 # --- strategies ----------------------------------------------------------------------------------
@@ -317,49 +175,45 @@ def ascending_costs(costs: Sequence[int]) -> tuple[int, ...]:
 
 
 def recency(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """The newest items in full; older ones go first, though a short old one may fit where a long newer one does not."""
+    """Keep the newest in full; a short old one may fit where a long newer one does not."""
     return _take(items, ((index, len(items[index].costs)) for index in _newest(items)), budget)
 
 
 def relevance(items: Sequence[BudgetItem], budget: int, *, least: float = RELATED) -> tuple[ShownItem, ...]:
-    """What relates, the best first: each on its line, then in more detail, best first, as far as the budget goes."""
+    """Keep what relates, the best first: each on its line, then in more detail, as far as the budget goes."""
     best = max((item.score for item in items), default=0.0)
     ranked = [index for index in _newest(items) if items[index].score > 0 and items[index].score >= least * best]
     ranked.sort(key=lambda index: -items[index].score)
     lines = _take(items, ((index, 1) for index in ranked), budget)
-    room = budget - sum(line.tokens for line in lines) if budget > 0 else None
+    room = budget - sum(line.tokens for line in lines) if budget > 0 else float("inf")
     kept = []
     for line in lines:
         costs = items[line.index].costs
-        layers = range(len(costs), 1, -1)
-        layer = next((at for at in layers if room is None or costs[at - 1] - line.tokens <= room), 1)
-        room = None if room is None else room - (costs[layer - 1] - line.tokens)
+        layer = max(at for at in range(1, len(costs) + 1) if at == 1 or costs[at - 1] - line.tokens <= room)
+        room -= costs[layer - 1] - line.tokens
         kept.append(ShownItem(line.index, layer, costs[layer - 1]))
     return tuple(kept)
 
 
 def compression(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """All items, the oldest at less and less detail until everything fits; only then the oldest go."""
+    """Keep all, the oldest at less and less detail until everything fits; only then the oldest go."""
     order = _newest(items)
     layers = {index: len(items[index].costs) for index in order}
     total = sum(items[index].costs[-1] for index in order)
-    steps = (layer for layer in range(max(layers.values(), default=0), 0, -1))
-    for layer, index in ((layer, index) for layer in steps for index in reversed(order)):
-        if budget <= 0 or total <= budget:
-            break
-        if layers[index] == layer:
-            costs = items[index].costs
-            shorter = costs[layer - 2] if layer > 1 else 0
-            total += shorter - costs[layer - 1]
-            layers[index] = layer - 1
+    for layer in range(max(layers.values(), default=0), 0, -1):
+        for index in reversed(order):
+            if budget > 0 and total > budget and layers[index] == layer:
+                costs = items[index].costs
+                total += (costs[layer - 2] if layer > 1 else 0) - costs[layer - 1]
+                layers[index] = layer - 1
     shown = ((index, layers[index]) for index in order if layers[index])
     return tuple(ShownItem(index, layer, items[index].costs[layer - 1]) for index, layer in shown)
 
 
 def selective(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """How things ended, and nothing else: successes and failures in short, the newest first."""
+    """Keep how things ended, and nothing else: successes and failures in short, the newest first."""
     points = (index for index in _newest(items) if items[index].kind in KEY_POINTS)
-    return _take(items, ((index, min(_KEY_POINT_LAYER, len(items[index].costs))) for index in points), budget)
+    return _take(items, ((index, min(2, len(items[index].costs))) for index in points), budget)
 
 
 STRATEGIES: Mapping[Strategy, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = MappingProxyType(
@@ -373,12 +227,11 @@ STRATEGIES: Mapping[Strategy, Callable[[Sequence[BudgetItem], int], tuple[ShownI
 
 
 def _newest(items: Sequence[BudgetItem]) -> list[int]:
-    """The indices of the items, the newest first: the unknown date is oldest, of one date the last comes first."""
-    return sorted(range(len(items) - 1, -1, -1), key=lambda index: items[index].date, reverse=True)
+    """Return the indices, the newest first: the unknown date is oldest, of one date the last comes first."""
+    return sorted(range(len(items)), key=lambda index: (items[index].date, index), reverse=True)
 
 
 def _take(items: Sequence[BudgetItem], order: Iterable[tuple[int, int]], budget: int) -> tuple[ShownItem, ...]:
-    """The items that fit one after the other, each at its layer; one that does not fit ends nothing."""
     kept: list[ShownItem] = []
     room = budget
     for index, layer in order:
