@@ -65,21 +65,12 @@ def clean(text: str) -> str:
 
 
 def _without_escapes(text: str) -> str:
-    """The text without terminal sequences: colours, cursor movements, titles, links."""
-    first, *pieces = text.split("\x1b")
-    parts = [first]
-    for number, piece in enumerate(pieces):
-        size = 1
-        if piece[:1] == "[":
-            size = len(piece) - len(piece[1:].lstrip("0123456789;:<=>?!\"#$%&'()*+,-./ ")) + 1
-        elif piece[:1] in ("]", "P", "X", "^", "_"):
-            bell = piece.find("\x07")
-            ended = number + 1 < len(pieces) and pieces[number + 1].startswith("\\")
-            size = bell + 1 if bell >= 0 else len(piece) if ended else 1
-        elif piece[:1] in ("(", ")", "*", "+", "#", "%"):
-            size = 2
-        parts.append(piece[size:])
-    return "".join(parts)
+    """Remove terminal sequences: colours, cursor movements, titles, links."""
+    import re  # few texts need it
+
+    return re.sub(
+        r"\x1b(?:\[[0-?!]*[ -/]*.?|[\]PX^_](?:[^\x07\x1b]*(?:\x07|\x1b\\))?|[()*+#%].?|.?)", "", text, flags=re.DOTALL
+    )
 
 
 def entry(
@@ -92,25 +83,25 @@ def entry(
     tags: "str | Iterable[str]" = "",
     files: "str | Iterable[str]" = "",
 ) -> str:
-    """One record: on a line (layer 1), its beginning (2), or all of it (3); below its first line it is indented."""
+    """Render a record: on a line (layer 1), its beginning (2), or all of it (3), indented below its first line."""
     name, title, day = one_line(record_id), one_line(title), one_line(date[:10])
     head = f"- [{name}] {one_line(kind)}{' ' if day else ''}{day}"
     if layer <= _LINE:
         start = " ".join(clean(text[: LINE_TOKENS * 10]).split())
         words = f"{title}: {start}" if title and not start.startswith(title) else start
         more = "…" if len(text) > LINE_TOKENS * 10 else ""
-        return _cut(f"{head}: {words}", LINE_TOKENS, "…", more)
+        return cut(f"{head}: {words}{more}", LINE_TOKENS, "…")
     labels, paths = _join_list(tags), _join_list(files)
     body = clean(text).strip("\n").rstrip()
     if title and not body.startswith(title):
         body = f"{title}\n{body}"
     body = body.replace("\n", "\n  ").replace("\n  \n", "\n\n").strip()
     complete = f"{head}{f' ({labels})' if labels else ''}: {body}{f'{chr(10)}  files: {paths}' if paths else ''}"
-    return _cut(complete, PART_TOKENS, f"… (all of it: ralph search --layer 3 {name})") if layer <= _PART else complete
+    return cut(complete, PART_TOKENS, f"… (all of it: ralph search --layer 3 {name})") if layer <= _PART else complete
 
 
 def one_line(text: str) -> str:
-    """A cleaned text on one line."""
+    """Clean a text and put it on one line."""
     return " ".join(clean(text).split())
 
 
@@ -123,24 +114,27 @@ def _join_list(words: "str | Iterable[str]") -> str:
     return one_line(words)
 
 
-def _cut(text: str, most: int, ellipsis: str, always: str = "") -> str:
-    """The text within so many tokens, cut at a space when that does not cost much; the ellipsis counts."""
-    if estimate(text + always) <= most:
-        return text + always
+def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
+    """Cut a text to so many tokens, at a space when that does not cost much; `least` characters stay in any case."""
+    if estimate(text) <= most:
+        return text
     fits = 0
     for bit in range(_BITS, -1, -1):
         size = fits + (1 << bit)
         if size <= len(text) and estimate(text[:size] + ellipsis) <= most:
             fits = size
-    space = max(text.rfind(" ", 0, fits), text.rfind("\n", 0, fits))
-    return text[: space if space > fits // 2 else fits].rstrip() + ellipsis
+    space = max(text.rfind(" ", 0, fits + 1), text.rfind("\n", 0, fits + 1))
+    size = space if space > max(fits // 2, least) else fits
+    while size > least and estimate(text[:size].rstrip() + ellipsis) > most:  # an end costs more after a letter
+        size -= 1
+    return text[:least] if size <= least else text[:size].rstrip() + ellipsis
 
 
 # --- hits of a search --------------------------------------------------------------------------
 
 
 def record_line(record: "Record", score: float | None, count: int = 1, budget: int = HIT_TOKENS, note: str = "") -> str:
-    """A hit on one line: id, score, date, count, the first word of a note, and how the record begins.
+    """Render a hit on one line: id, score, date, count, the first word of a note, and how the record begins.
 
     The summary gives way first, then the date, then the score. The id is never cut.
     """
@@ -150,28 +144,24 @@ def record_line(record: "Record", score: float | None, count: int = 1, budget: i
     fields = [record.id, _short_score(score), date, f"{count}x" if count > 1 else ""]
     mark = note.partition(" ")[0]
     words = f"({mark}) {_beginning(record)}" if mark else _beginning(record)
-    for parts in (fields, [*fields[:2], *fields[3:]]):
-        head = " ".join(filter(None, parts))
+    heads = [" ".join(filter(None, parts)) for parts in (fields, [*fields[:2], fields[3]], fields[:2])]
+    for head in heads:
         if _line_fits(f"{head} {words}", budget) or _line_fits(head, budget - _SUMMARY_TOKENS):
             return _head_and_words(head, words, budget)
-    for parts in (fields, fields[:2]):
-        head = " ".join(filter(None, parts))
-        if _line_fits(head, budget):
-            return _head_and_words(head, words, budget)
-    return record.id
+    return next((head for head in heads if _line_fits(head, budget)), record.id)
 
 
 def record_moment(
     record: "Record", score: float | None = None, count: int = 1, *, budget: int = NEIGHBOUR_TOKENS, note: str = ""
 ) -> str:
-    """A record on one line of layer 2: id, score, time, count, a note, and how it begins."""
+    """Render a record on one line of layer 2: id, score, time, count, a note, and how it begins."""
     when = record.created_at[:16].replace("T", " ")
     fields = (record.id, _short_score(score), when, f"{count}x" if count > 1 else "", f"({note})" if note else "")
     return _head_and_words(" ".join(filter(None, fields)), _beginning(record, budget), budget, mark="…")
 
 
 def _beginning(record: "Record", budget: int = NEIGHBOUR_TOKENS) -> str:
-    """How a record begins, on one line, longer than a budget can hold."""
+    """Return how a record begins, on one line, longer than a budget can hold."""
     return " ".join(titled_text(record)[: budget * _LONG_TOKEN].split())
 
 
@@ -180,7 +170,7 @@ def _short_score(score: float | None) -> str:
 
 
 def titled_text(record: "Record") -> str:
-    """The title and the text of a record."""
+    """Join the title and the text of a record."""
     return f"{record.title}: {record.text}" if record.title else record.text
 
 
@@ -189,18 +179,8 @@ def _line_fits(text: str, budget: int) -> bool:
 
 
 def _head_and_words(head: str, words: str, budget: int, mark: str = "") -> str:
-    """A head and as many of the words as fit; the mark says that some are missing."""
-    from bisect import bisect_left
-
-    if _line_fits(f"{head} {words}", budget):
-        return f"{head} {words}".rstrip()
-    size = bisect_left(range(len(words)), True, key=lambda n: not _line_fits(f"{head} {words[: n + 1]}{mark}", budget))
-    while size and not _line_fits(f"{head} {words[:size]}{mark}", budget):  # a line's end costs more after a letter
-        size -= 1
-    begin = words[:size]
-    if size < len(words) and not words[size].isspace() and " " in begin.strip():
-        begin = begin.rpartition(" ")[0]
-    return f"{head} {begin.rstrip()}{mark}" if begin.strip() else head
+    """Join a head and as many of the words as fit; the mark says that some are missing."""
+    return cut(f"{head} {words}".rstrip() + "\n", budget, f"{mark}\n", len(head)).rstrip("\n")
 
 
 def record_details(record: "Record", count: int = 1) -> str:
@@ -236,13 +216,8 @@ def record_details(record: "Record", count: int = 1) -> str:
 
 def cut_details(text: str, budget: int, record_id: str) -> str:
     """Cut a text to a budget, with a note about how to get the rest."""
-    from bisect import bisect_left
-
-    if _line_fits(text, budget):
-        return text
     note = f"\n[cut; `ralph search --layer 3 {record_id}` has all of it]"
-    size = bisect_left(range(len(text)), True, key=lambda n: not _line_fits(text[:n] + note, budget))
-    return text[: max(size - 1, 0)].rstrip() + note
+    return text if _line_fits(text, budget) else cut(text, budget - 1, note)
 
 
 def linked_line(head: str, target: "Record | str") -> str:
@@ -298,15 +273,9 @@ def _fitting(blocks: "Sequence[str]", outside: int, most: int) -> list[int]:
 
 
 def _fence(text: str) -> int:
-    """The length of a fence that is longer than any in a text."""
-    longest = 0
-    step = 1
-    while "`" * step in text:
-        longest, step = step, step * 2
-    while step := step // 2:
-        if "`" * (longest + step) in text:
-            longest += step
-    return max(3, longest + 1)
+    """Return the length of a fence that is longer than any in a text."""
+    runs = "".join(char if char == "`" else " " for char in text).split() if "```" in text else ["``"]
+    return max(map(len, runs)) + 1
 
 
 # --- prompt injection ------------------------------------------------------------------------------
