@@ -1,12 +1,10 @@
 """The brief of a session, the journal section of a loop's prompt, the skill text, and where knowledge belongs.
 
-Guardrails come first and take at most half of the tokens, then the newest session summary, memories by usefulness
-(by what the ledger says about use), and older summaries, as far as characters and tokens go. Entries are complete; a
-line says how many are left out and how to get them. Prompt injection is withheld. A strategy of `budget` may decide
-which memories stay. Notices and the skill are outside of the fence. 0 tokens are unlimited, characters never are.
+Guardrails come first and take at most half of the tokens, then the newest session summary, memories by usefulness,
+and older summaries, as far as characters and tokens go. Entries are complete; a line says how many are left out.
+Notices and the skill are outside of the fence. 0 tokens are unlimited, characters never are.
 """
 
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -43,8 +41,7 @@ _SECTIONS = (_RULES, _LEARNED, _SESSIONS, _ACTIVE)
 _OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
 _FRAME = estimate(f"{render.INTRO}\n```\n{' '.join(_SECTIONS)}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
 _NO_END = 10**9
-_SKILLS = {"memories": "skill.md"}
-SKILL_NAMES = tuple(_SKILLS)
+SKILL_NAMES = ("memories",)
 """Texts that teach an agent to use Ralph; a closed list, so that a name never becomes a path."""
 JOURNAL_BUDGET = 3_000
 JOURNAL_HEADING = "## Run Journal"
@@ -102,28 +99,25 @@ def filter_memories(
     recent: int = 0,
     today: date,
 ) -> list[Record]:
-    """The memories of these types, with any of these tags, of the last `recent` days."""
+    """Return the memories of these types, with any of these tags, of the last `recent` days."""
     since = (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent > 0 else ""
     query = Query(kinds=tuple(types), tags=tuple(tags), since=since)
     return [record for record in memories if query.accepts(record)]
 
 
 def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()) -> list[int]:
-    """The indices of the records, the most useful first.
+    """Return the indices of the records, the most useful first: as `budget.useful_order`, and within a kind by use.
 
-    As `budget.useful_order`, but within a kind those that were used come first and those that were injected in vain
-    last; records with stale citations come behind all others.
+    Records with stale citations come behind all others.
     """
     order = budget.useful_order(records)
     if uses:
-        ranked: dict[str, list[int]] = {}
-        for index in order:
-            ranked.setdefault(records[index].kind, []).append(index)
-        for indices in ranked.values():
-            indices.sort(key=lambda index: -_usefulness(uses.get(records[index].id, (0, 0))))
-        turns = {kind: iter(indices) for kind, indices in ranked.items()}
+        by_kind: dict[str, list[int]] = {}
+        for index in sorted(order, key=lambda index: -_usefulness(uses.get(records[index].id, (0, 0)))):
+            by_kind.setdefault(records[index].kind, []).append(index)
+        turns = {kind: iter(indices) for kind, indices in by_kind.items()}
         order = [next(turns[records[index].kind]) for index in order]
-    return sorted(order, key=lambda index: records[index].id in stale) if stale else order
+    return sorted(order, key=lambda index: records[index].id in stale)
 
 
 def _usefulness(use: tuple[int, int]) -> int:
@@ -146,32 +140,25 @@ def session_brief(
     skill: str = "",
     strategy: budget.Strategy | None = None,
 ) -> Brief:
-    """The brief within its caps, empty when there is nothing to say; summaries come newest first."""
+    """Return the brief within its caps, empty when there is nothing to say; summaries come newest first."""
     rules, withheld_rules = _candidates(guardrails, uses, stale)
     learned, withheld_memories = _candidates(memories, uses, stale)
     withheld = withheld_rules + withheld_memories
     total = len(guardrails) + len(memories) - withheld + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
-    pieces = _lines(_ACTIVE, active)
-    guards = _pieces(_RULES, rules, budget.split_budget(room, _NO_END)[0])
-    pieces += guards
+    guards = _pieces(_RULES, rules, room and max(1, room // 2))
     recaps = _recaps(summaries, caps)
-    pieces += recaps[:1]
     rest = room and max(1, room - sum(piece.tokens for piece in guards))
-    pieces += _pieces(_LEARNED, learned, rest) if strategy is None else _trim(learned, rest, strategy, uses, stale)
-    pieces += recaps[1:]
+    chosen = _pieces(_LEARNED, learned, rest) if strategy is None else _trim(learned, rest, strategy, uses, stale)
+    pieces = [*_lines(_ACTIVE, active), *guards, *recaps[:1], *chosen, *recaps[1:]]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     size, cost = render.length(added), estimate(added)
     reserved = caps
     if 2 * size <= caps.characters and (not caps.tokens or 2 * cost <= caps.tokens):  # else the skill has to fit in
         reserved = replace(caps, characters=caps.characters - size, tokens=caps.tokens and caps.tokens - cost)
-    page = _BriefPage(reserved, _lines(_NOTICE, notices), total)
-    for piece in pieces:
-        page.take(piece)
-    text = page.settle()
-    page.caps = caps
-    has_skill = bool(added) and page.fits(text + added)
-    records = tuple(BriefRecord(piece.id, piece.tokens) for piece in page.pieces if piece.id)
+    text, shown = _fill_page(pieces, _lines(_NOTICE, notices), reserved, total)
+    has_skill = bool(added) and _is_within(text + added, shown, caps)
+    records = tuple(BriefRecord(piece.id, piece.tokens) for piece in shown if piece.id)
     return Brief(text + added if has_skill else text, records, total - len(records), withheld, has_skill)
 
 
@@ -185,81 +172,70 @@ class _BriefPiece:
     id: str = ""
 
 
-class _BriefPage:
-    """The brief as it fills, the most important first; `settle` enforces the caps on the final text."""
+def _fill_page(
+    pieces: Sequence[_BriefPiece], notices: list[_BriefPiece], caps: BriefCaps, total: int
+) -> tuple[str, list[_BriefPiece]]:
+    """Return the text of the pieces that fit, the most important first, and which they are.
 
-    def __init__(self, caps: BriefCaps, notices: Sequence[_BriefPiece], total: int) -> None:
-        self.caps = caps
-        self.notices = list(notices)
-        self.total = total
-        self.pieces: list[_BriefPiece] = []
-        self._room = caps.characters - _OUTSIDE - render.length(self._notes(0))
-        self._tokens = caps.tokens - _FRAME - sum(piece.tokens for piece in notices)
+    Costs are estimated piece by piece; where the text costs more than that, the least important pieces go.
+    """
 
-    def take(self, piece: _BriefPiece) -> None:
-        """Put a piece on the page if it fits, and its section's heading with it."""
-        is_first = all(piece.section != other.section for other in self.pieces)
-        heading = len(piece.section) + 1 if is_first else 0
-        size = render.length(piece.text) + 1 + heading
-        if size <= self._room and (not self.caps.tokens or piece.tokens + heading <= self._tokens):
-            self.pieces.append(piece)
-            self._room -= size
-            self._tokens -= piece.tokens + heading
+    def render_notes() -> str:
+        notice = render.shown_note(sum(bool(piece.id) for piece in shown), total, ALL_OF_IT)
+        return render.notes([notice, *(piece.text for piece in notices)])
 
-    def settle(self) -> str:
-        """The text; where it costs more than was estimated, the least important pieces go."""
-        while not self.fits(text := self._text()):
-            if not (self.pieces or self.notices):
-                return ""
-            (self.pieces or self.notices).pop()
-        return text
-
-    def fits(self, text: str) -> bool:
-        """Whether a text is within the caps."""
-        within = not self.caps.tokens or estimate(text) <= self.caps.tokens
-        learned = [piece.text for piece in self.pieces if piece.section in (_RULES, _LEARNED)]
-        spent = estimate("\n".join(learned)) if self.caps.memories else 0
-        return within and render.length(text) <= self.caps.characters and spent <= self.caps.memories
-
-    def _text(self) -> str:
+    def render_page() -> str:
         lines: list[str] = []
         for section in _SECTIONS:
-            texts = [piece.text for piece in self.pieces if piece.section == section]
+            texts = [piece.text for piece in shown if piece.section == section]
             lines += [section, *texts] if texts else []
-        frame = render.framed(render.INTRO, "\n".join(lines)) if lines else ""
-        return frame + self._notes(sum(bool(piece.id) for piece in self.pieces))
+        return (render.framed(render.INTRO, "\n".join(lines)) if lines else "") + render_notes()
 
-    def _notes(self, count: int) -> str:
-        notice = render.shown_note(count, self.total, ALL_OF_IT)
-        return render.notes([notice, *(piece.text for piece in self.notices)])
+    shown: list[_BriefPiece] = []
+    room = caps.characters - _OUTSIDE - render.length(render_notes())
+    tokens = caps.tokens - _FRAME - sum(piece.tokens for piece in notices)
+    for piece in pieces:
+        is_first = all(piece.section != other.section for other in shown)
+        heading = len(piece.section) + 1 if is_first else 0
+        size, cost = render.length(piece.text) + 1 + heading, piece.tokens + heading
+        if size <= room and (not caps.tokens or cost <= tokens):
+            shown.append(piece)
+            room, tokens = room - size, tokens - cost
+    while (shown or notices) and not _is_within(render_page(), shown, caps):
+        (shown or notices).pop()
+    return render_page() if shown or notices else "", shown
+
+
+def _is_within(text: str, shown: Sequence[_BriefPiece], caps: BriefCaps) -> bool:
+    within = not caps.tokens or estimate(text) <= caps.tokens
+    learned = "\n".join(piece.text for piece in shown if piece.section in (_RULES, _LEARNED))
+    return (
+        within and render.length(text) <= caps.characters and (not caps.memories or estimate(learned) <= caps.memories)
+    )
 
 
 def _candidates(records: Sequence[Record], uses: Uses, stale: Collection[str]) -> tuple[list[Record], int]:
-    """The records to choose from, the most useful first, as many as fit into any brief; and how many are withheld."""
+    """Return the records to choose from, the most useful first, and how many are withheld."""
     candidates: list[Record] = []
     withheld = 0
     for index in by_use(records, uses, stale):
         record = records[index]
-        if len(record.text) > render.MOST_CHARACTERS:
+        if len(record.text) > render.MOST_CHARACTERS or len(candidates) == _MANY:
             continue
         if render.withheld(record.origin.by, f"{record.title}\n{record.text}\n{' '.join(record.tags)}"):
             withheld += 1
-            continue
-        candidates.append(record)
-        if len(candidates) == _MANY:
-            break
+        else:
+            candidates.append(record)
     return candidates, withheld
 
 
 def _lines(section: str, lines: Sequence[str]) -> list[_BriefPiece]:
-    """Lines that show no record."""
-    texts = [" ".join(render.clean(line).split())[:_LONGEST_LINE] for line in lines[:_MOST_LINES]]
+    texts = [one_line(line)[:_LONGEST_LINE] for line in lines[:_MOST_LINES]]
     mark = "" if section == _NOTICE else "- "
     return [_BriefPiece(section, mark + text, estimate(mark + text)) for text in texts if text]
 
 
 def _pieces(section: str, records: Sequence[Record], most: int) -> list[_BriefPiece]:
-    """The records that the tokens allow, in their order."""
     texts = [_render_record(record) for record in records]
     costs = [estimate(text) + 1 for text in texts]
     kept = budget.fill(records, costs, most, order=range(len(records))).kept
@@ -269,7 +245,7 @@ def _pieces(section: str, records: Sequence[Record], most: int) -> list[_BriefPi
 def _trim(
     records: Sequence[Record], most: int, strategy: budget.Strategy, uses: Uses, stale: Collection[str]
 ) -> list[_BriefPiece]:
-    """The memories that a strategy keeps, at the detail that it leaves; the score is how much they were used."""
+    """Return the memories that a strategy keeps, at the detail that it leaves; the score is how much they were used."""
     last_first = list(reversed(records))  # of one date, strategies take the last first
     texts = [[_render_record(record, layer) for layer in (1, 2, 3)] for record in last_first]
     items = [
@@ -281,17 +257,16 @@ def _trim(
         )
         for record, layers in zip(last_first, texts, strict=True)
     ]
-    kept = budget.STRATEGIES[strategy](items, most)
     pieces = [
         _BriefPiece(_LEARNED, texts[item.index][item.layer - 1], item.tokens, last_first[item.index].id)
-        for item in kept
+        for item in budget.STRATEGIES[strategy](items, most)
     ]
     return sorted(pieces, key=lambda piece: piece.id in stale)
 
 
 def _recaps(summaries: Sequence[SessionRecap], caps: BriefCaps) -> list[_BriefPiece]:
-    """The summaries that fit; none takes more than its part of the characters."""
-    kept: list[_BriefPiece] = []
+    """Return the summaries that fit; none takes more than its part of the characters."""
+    pieces: list[_BriefPiece] = []
     room = caps.summaries
     for summary in summaries[:_MANY]:
         text = render.entry(3, summary.id, "session", "", summary.text, summary.date)
@@ -299,9 +274,9 @@ def _recaps(summaries: Sequence[SessionRecap], caps: BriefCaps) -> list[_BriefPi
             text = render.entry(2, summary.id, "session", "", summary.text, summary.date)
         cost = estimate(text) + 1
         if not caps.summaries or cost <= room:
-            kept.append(_BriefPiece(_SESSIONS, text, cost, summary.id))
+            pieces.append(_BriefPiece(_SESSIONS, text, cost, summary.id))
             room -= cost
-    return kept
+    return pieces
 
 
 def _render_record(record: Record, layer: int = 3) -> str:
@@ -315,28 +290,38 @@ def _render_record(record: Record, layer: int = 3) -> str:
 def render_journal(
     recent: Sequence[JournalEntry], others: Sequence[JournalEntry] = (), budget: int = JOURNAL_BUDGET
 ) -> str:
-    """The section Run Journal for a prompt: this run's entries in order, then those of other runs; 0 is unlimited.
+    """Render the section Run Journal: this run's entries in order, then those of other runs; 0 is unlimited.
 
     When not all fits, the newest entry goes in first; where the room ends, its notes are cut, and none takes more
     than half of the room. Notes are cleaned and indented, so that no heading in them ends the section.
     """
-    wanted = [*((entry, False) for entry in reversed(recent)), *((entry, True) for entry in others)]
-    text = _journal_section([journal_block(entry, of_run=other) for entry, other in wanted], len(recent))
+    entries = [*((entry, False) for entry in reversed(recent)), *((entry, True) for entry in others)]
+
+    def join(blocks: Sequence[str], omitted: int = 0) -> str:
+        note = [f"_{omitted} more left out; `ralph loop journal` shows them._\n"] if omitted else []
+        return "\n".join([f"{JOURNAL_HEADING}\n", *reversed(blocks[: len(recent)]), *blocks[len(recent) :], *note])
+
+    text = join([journal_block(entry, of_run=other) for entry, other in entries]) if entries else ""
     if budget <= 0 or estimate(text) <= budget:
         return text
-    share = budget // 2 if len(wanted) > 1 else budget
-    kept: list[str] = []
-    for entry, other in wanted:
-        room = budget - _SEPARATOR - estimate(_journal_section(kept, len(recent), len(wanted)))
-        text = _fit_entry(entry, other, min(share, room))
-        if not text:
-            break
-        kept.append(text)
-    return _journal_section(kept, len(recent), len(wanted) - len(kept)) if kept else ""
+    share = budget // 2 if len(entries) > 1 else budget
+    blocks: list[str] = []
+    for entry, other in entries:
+        room = min(share, budget - _SEPARATOR - estimate(join(blocks, len(entries))))
+        block = journal_block(entry, of_run=other)
+        if estimate(block) > room:  # cut the notes
+            mark = f"… (all of it: ralph loop journal {journal_id(entry.run, entry.iteration)})"
+            frame = estimate(journal_block(replace(entry, notes=mark), of_run=other))
+            notes = render.cut(clean(entry.notes).strip().replace("\n", "\n  "), room - frame, "")
+            block = journal_block(replace(entry, notes=notes.replace("\n  ", "\n") + mark), of_run=other)
+            if not notes or room < _LEAST or estimate(block) > room:
+                break
+        blocks.append(block)
+    return join(blocks, len(entries) - len(blocks)) if blocks else ""
 
 
 def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
-    """One entry as markdown."""
+    """Render one entry as markdown."""
     run = f" of {one_line(entry.run)}" if of_run else ""
     lines = [f"### Iteration {entry.iteration}{run} [{entry.outcome.value}]"]
     price = f" | **Cost**: ${entry.cost:.4f}" if round(entry.cost, 4) else ""
@@ -354,41 +339,14 @@ def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _journal_section(blocks: Sequence[str], mine: int, omitted: int = 0) -> str:
-    """The blocks, newest first, the first `mine` of this run; "" for none unless some were left out."""
-    if not blocks and not omitted:
-        return ""
-    note = [f"_{omitted} more left out; `ralph loop journal` shows them._\n"] if omitted else []
-    return "\n".join([f"{JOURNAL_HEADING}\n", *reversed(blocks[:mine]), *blocks[mine:], *note])
-
-
-def _fit_entry(entry: JournalEntry, other: bool, room: int) -> str:
-    """An entry within so many tokens, its notes cut if need be; "" when too little would be left."""
-    complete = journal_block(entry, of_run=other)
-    if estimate(complete) <= room:
-        return complete
-    notes = clean(entry.notes).strip()
-    mark = f"… (all of it: ralph loop journal {journal_id(entry.run, entry.iteration)})"
-
-    def cut(size: int) -> str:
-        return journal_block(replace(entry, notes=notes[:size].rstrip() + mark), of_run=other)
-
-    size = bisect_left(range(len(notes)), True, key=lambda size: estimate(cut(size)) > room) - 1
-    space = max(notes.rfind(" ", 0, size + 1), notes.rfind("\n", 0, size + 1))
-    size = space if space > size // 2 else size
-    while size > 0 and estimate(cut(size)) > room:  # a mark costs more after some letters than after others
-        size -= 1
-    return cut(size) if size > 0 and room >= _LEAST else ""
-
-
 # --- skill and decision tree ---------------------------------------------------------------------
 
 
 def skill_text(name: str = "memories") -> str:
     """Read a skill; NotFound names the known ones."""
-    if name not in _SKILLS:
+    if name not in SKILL_NAMES:
         raise NotFound(f"no skill {name!r}", hint=f"known skills: {', '.join(SKILL_NAMES)}")
-    with Path(__file__).with_name(_SKILLS[name]).open(encoding="utf-8", newline="") as file:
+    with Path(__file__).with_name("skill.md").open(encoding="utf-8", newline="") as file:
         return file.read()
 
 
@@ -415,42 +373,42 @@ class TopicAnswer:
 
 _ANSWERS = (
     TopicAnswer(
-        topic=KnowledgeTopic.ERROR,
-        question="Did something fail in a way that will come back?",
-        place=".ralph/guardrails.md, section Fixes",
-        command='ralph memory add --in guardrails "what happens: what to do" -t fix',
-        why="Guardrails come first in every brief, so the next iteration sees the fix before it trips. "
+        KnowledgeTopic.ERROR,
+        "Did something fail in a way that will come back?",
+        ".ralph/guardrails.md, section Fixes",
+        'ralph memory add --in guardrails "what happens: what to do" -t fix',
+        "Guardrails come first in every brief, so the next iteration sees the fix before it trips. "
         'Use `ralph memory add "..." -t fix` when it is good to know but no rule to watch.',
     ),
     TopicAnswer(
-        topic=KnowledgeTopic.DECISION,
-        question="Did you choose between real alternatives?",
-        place=".ralph/guardrails.md, section Decisions; specs/design/ when it is permanent",
-        command='ralph memory add --in guardrails "what, and why" -t decision',
-        why="A choice without its reason gets reopened. It stands in every brief until somebody removes it; "
+        KnowledgeTopic.DECISION,
+        "Did you choose between real alternatives?",
+        ".ralph/guardrails.md, section Decisions; specs/design/ when it is permanent",
+        'ralph memory add --in guardrails "what, and why" -t decision',
+        "A choice without its reason gets reopened. It stands in every brief until somebody removes it; "
         "write it up in specs/design/ once it shapes the architecture.",
     ),
     TopicAnswer(
-        topic=KnowledgeTopic.PATTERN,
-        question="Did you find out how this codebase does things?",
-        place=".ralph/guardrails.md, section Patterns; .agent/memories.md, section Patterns, as background",
-        command='ralph memory add --in guardrails "how it is done here" -t pattern',
-        why="Conventions keep new code like the old. One that is background rather than a rule is a memory: "
+        KnowledgeTopic.PATTERN,
+        "Did you find out how this codebase does things?",
+        ".ralph/guardrails.md, section Patterns; .agent/memories.md, section Patterns, as background",
+        'ralph memory add --in guardrails "how it is done here" -t pattern',
+        "Conventions keep new code like the old. One that is background rather than a rule is a memory: "
         '`ralph memory add "..." -t pattern`.',
     ),
     TopicAnswer(
-        topic=KnowledgeTopic.STATE,
-        question="Is it progress, a blocker or a next step?",
-        place=".ralph/scratchpad.md",
-        command='ralph scratchpad append "what is done, what is next"',
-        why="The next iteration starts with an empty context and reads the scratchpad; nobody needs it later.",
+        KnowledgeTopic.STATE,
+        "Is it progress, a blocker or a next step?",
+        ".ralph/scratchpad.md",
+        'ralph scratchpad append "what is done, what is next"',
+        "The next iteration starts with an empty context and reads the scratchpad; nobody needs it later.",
     ),
     TopicAnswer(
-        topic=KnowledgeTopic.PERMANENT,
-        question="Must everybody follow it, in every session?",
-        place="AGENTS.md",
-        command="propose the line to a person, who edits AGENTS.md",
-        why="It is read at every start by every agent, so each line there has a price, and people own that file.",
+        KnowledgeTopic.PERMANENT,
+        "Must everybody follow it, in every session?",
+        "AGENTS.md",
+        "propose the line to a person, who edits AGENTS.md",
+        "It is read at every start by every agent, so each line there has a price, and people own that file.",
     ),
 )
 
@@ -459,7 +417,7 @@ ANSWERS: Mapping[KnowledgeTopic, TopicAnswer] = MappingProxyType({answer.topic: 
 
 
 def answer_topic(topic: KnowledgeTopic | str) -> TopicAnswer:
-    """The answer for a topic or its name; UsageError names the topics."""
+    """Return the answer for a topic or its name; UsageError names the topics."""
     word = topic.strip().lower()
     if word not in tuple(KnowledgeTopic):
         raise UsageError(f"no topic {topic!r}", hint=f"one of: {', '.join(KnowledgeTopic)}")
