@@ -1,9 +1,8 @@
 """Which lessons belong to a file, a command or an error, for injection at the point of an action.
 
 There a wrong lesson costs more than none, so nothing is ranked by similarity. The full-text index gives candidates; a
-lesson must name that very file (a path that ends like it, a common name together with its folder), that very command
-(program and subcommand), or what is special about the error: a code or an error's name, something in quotes, or
-enough words that not every error has. Hooks load this module.
+lesson must name that very file, that very command (program and subcommand), or what is special about the error: a
+code or an error's name, something in quotes, or enough words that not every error has. Hooks load this module.
 """
 
 from ralph.search import terms
@@ -63,11 +62,10 @@ _SHORTEST, _SHORTEST_CODE = 3, 4
 
 
 def on_files(connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Filter") -> "list[RecordRow]":
-    """The lessons that name one of these files, the best first."""
-    paths = [parts for path in files[:_MOST_FILES] if (parts := _parts(path))]
-    matches = [match for parts in paths if (match := _match(parts))]
-    rows = _candidates(connection, " OR ".join(matches), keep)
-    return [row for row in rows if any(_names(f"{row.title}\n{row.text}\n{row.files}", parts) for parts in paths)]
+    """Return the records that name one of these files, the best first."""
+    files = files[:_MOST_FILES]
+    rows = _candidates(connection, " OR ".join(filter(None, map(_match, files))), keep)
+    return [row for row in rows if any(names_file(f"{row.title}\n{row.text}\n{row.files}", path) for path in files)]
 
 
 def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter", *, least: int = 1) -> "list[RecordRow]":
@@ -123,33 +121,38 @@ def is_common(name: str) -> bool:
     return name.strip("._").partition(".")[0].strip("_").lower() in COMMON_NAMES
 
 
-def _match(parts: "Sequence[str]") -> str:
-    """What brings the candidates for a file; nothing when its name says too little."""
-    name = parts[-1]
-    if is_common(name) and len(parts) < 2:
+def _match(path: str) -> str:
+    """Return the query for the candidates for a file; "" when its name says too little."""
+    parts = _parts(path)
+    common = bool(parts) and is_common(parts[-1])
+    if len(parts) < 1 + common:
         return ""
+    name = parts[-1]
     joined = terms.fold("".join(char for char in name if char.isalnum()))
     ending = terms.fold(name.rpartition(".")[2])  # `ts` is in every second record, and brings nothing
-    words = [word for part in parts[-2 if is_common(name) else -1 :] for word in terms.split_words(part)]
-    found = [term for word in words for term in terms.word_terms(word)]
-    if not found or (len(found) == 1 and "." not in name and name.islower()):
+    words = [word for part in parts[-1 - common :] for word in terms.split_words(part)]
+    all_terms = [term for word in words for term in terms.word_terms(word)]
+    if not all_terms or (len(all_terms) == 1 and "." not in name and name.islower()):
         return ""
-    kept = [term for term in dict.fromkeys(found) if term not in (joined, ending)] or found[:1]
-    return "(" + " AND ".join(f'"{term}"' for term in kept) + ")" if kept else ""
+    kept = [term for term in dict.fromkeys(all_terms) if term not in (joined, ending)] or all_terms[:1]
+    return "(" + " AND ".join(f'"{term}"' for term in kept) + ")"
 
 
-def _names(text: str, parts: "Sequence[str]") -> bool:
+def names_file(text: str, path: str) -> bool:
     """Whether a text names this file and not another one of its name."""
-    if "." not in parts[-1] and parts[-1] not in text:
+    parts = _parts(path)
+    if not parts or ("." not in parts[-1] and parts[-1] not in text):
         return False
-    text, path = terms.fold(text), [terms.fold(part) for part in parts]
-    name = path[-1]
-    common = is_common(name)
+    text, folders = terms.fold(text), [terms.fold(part) for part in parts]
+    name = folders[-1]
     at = text.find(name)
     while at >= 0:
         if _stands_alone(text, at, name):
-            named = [*_parts(_before(text, at)), name]
-            if _same(named, path) and not (common and len(named) < 2):
+            start = at
+            while start and (text[start - 1].isalnum() or text[start - 1] in "_-./\\@~:+"):
+                start -= 1
+            named = [*_parts(text[start:at]), name]
+            if _same(named, folders) and not (is_common(name) and len(named) < 2):
                 return True
         at = text.find(name, at + 1)
     return False
@@ -162,14 +165,6 @@ def _stands_alone(text: str, at: int, name: str) -> bool:
         return False
     ends = after[:1] in ("", "_", "-", "/", "\\") or (after[:1].isalnum() and after[:1].isascii())
     return not (after and (ends or (after[0] == "." and after[1:].isalnum() and after[1:].isascii())))
-
-
-def _before(text: str, at: int) -> str:
-    """The folders that are written before a name."""
-    start = at
-    while start and (text[start - 1].isalnum() or text[start - 1] in "_-./\\@~:+"):
-        start -= 1
-    return text[start:at]
 
 
 def _same(named: "Sequence[str]", path: "Sequence[str]") -> bool:

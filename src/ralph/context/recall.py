@@ -1,9 +1,8 @@
 """Recall: what an agent is given unasked, for a prompt, before an action, or after a failure.
 
-For a prompt the ranking's gate decides, and a file that the prompt names brings what was last done to it, at the
-detail that the budget allows. Before an action on a file or after a failed command, only a fix or a decision about
-that file or command is injected. Nothing is injected twice in a session, nothing of unfinished tasks of others, and
-nothing that is superseded; a record with stale citations ranks lower and says so. Hooks load this module.
+For a prompt the ranking's gate decides, and a file that the prompt names brings what was last done to it. Before an
+action or after a failed command, only a fix or a decision about that file or command is injected. Nothing is injected
+twice in a session; a record with stale citations ranks lower and says so. Hooks load this module.
 """
 
 import os
@@ -12,7 +11,6 @@ from ralph.context import lessons, render
 from ralph.context.tokens import estimate
 from ralph.model.marks import human_prompt
 from ralph.search import rank as ranking
-from ralph.search import terms
 from ralph.store import lookup
 
 TYPE_CHECKING = False
@@ -105,13 +103,13 @@ NOTHING = Recalled()
 
 
 def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:
-    """The tokens for memories: the smaller of their part of the window and the configured budget (0: no limit)."""
+    """Return the tokens for memories: the smaller of their part of the window and the budget (0: no limit)."""
     part = max(1, int(window * share)) if window > 0 else 0
     return min(part, budget) if part and budget else part or budget
 
 
 def human_question(prompt: str) -> str:
-    """What a person asks, without what a host put before it; "" for our own commands and machine-made prompts."""
+    """Return what a person asks, without what a host put before it; "" for commands and machine-made prompts."""
     prompt = human_prompt(prompt)
     command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
     return "" if command or prompt.startswith(_OWN_COMMANDS) else prompt
@@ -154,7 +152,7 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
 def before_action(
     connection: "sqlite3.Connection", files: "Sequence[str]", command: str, options: RecallOptions
 ) -> Recalled:
-    """Lessons about the files that are about to be touched, or a command that is about to run."""
+    """Return lessons about the files that are about to be touched, or a command that is about to run."""
     keep = _lesson_filter(connection, options)
     if files:
         return _for_action(lessons.on_files(connection, files, keep), options)
@@ -164,17 +162,18 @@ def before_action(
 def after_failure(
     connection: "sqlite3.Connection", files: "Sequence[str]", command: str, error: str, options: RecallOptions
 ) -> Recalled:
-    """Lessons about a failure: those that fit the error, then the file or the command."""
+    """Return lessons about a failure: those that fit the error, then the file or the command."""
     keep = _lesson_filter(connection, options)
-    rows = {row.key: row for row in lessons.on_error(connection, error[:_ERROR], keep)}
-    named = lessons.on_files(connection, files, keep)
-    for row in (*named, *lessons.on_command(connection, command[:_COMMAND], keep, least=2)):
-        rows.setdefault(row.key, row)
-    return _for_action(list(rows.values()), options)
+    rows = (
+        *lessons.on_error(connection, error[:_ERROR], keep),
+        *lessons.on_files(connection, files, keep),
+        *lessons.on_command(connection, command[:_COMMAND], keep, least=2),
+    )
+    return _for_action(list({row.key: row for row in reversed(rows)}.values())[::-1], options)
 
 
 def _lesson_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "Filter":
-    kinds = [kind for kind in _LESSONS if not options.types or kind in options.types]
+    kinds = [kind for kind in ("fix", "decision") if not options.types or kind in options.types]
     return (_memory_filter(connection, options, kinds),) if kinds else ()
 
 
@@ -192,59 +191,21 @@ def _memory_filter(
     )
 
 
-# --- files in a prompt ---------------------------------------------------------------------------
-
-
 def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[RankedRow]":
-    """Records about the files that a prompt names and a session has touched, the newest first."""
-    phrases = {name: phrase for name in _file_names(prompt) if (phrase := _phrase(name))}
-    if not phrases:
-        return []
-    match = " OR ".join(phrases.values())
-    keys = [key for key, _ in lookup.matching(connection, match, ranking.STANDARD.fields, _RANKED, keep)]
-    rows = list(lookup.fetch_rows(connection, keys).values())
-    touched = [name for name in phrases if any(_names(row.files, name) for row in rows)]
-    matching = [row for row in rows if any(_names(f"{row.files} {row.title} {row.text}", name) for name in touched)]
-    matching.sort(key=lambda row: (row.created_at, row.key), reverse=True)
-    judged = [ranking.RankedRow(row) for row in matching]
+    """Return records about the files that a prompt names and a session has touched, the newest first."""
+    words = dict.fromkeys(word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
+    endings = {word: word.rpartition(".")[2] for word in words if "." in word[1:]}
+    names = [word for word, ending in endings.items() if ending.isalnum() and len(ending) <= _ENDING][:_FILES]
+    rows = lessons.on_files(connection, names, keep)
+    touched = [name for name in names if any(lessons.names_file(row.files, name) for row in rows)]
+    rows = [
+        row for row in rows if any(lessons.names_file(f"{row.files} {row.title} {row.text}", name) for name in touched)
+    ]
+    rows.sort(key=lambda row: (row.created_at, row.key), reverse=True)
+    judged = [ranking.RankedRow(row) for row in rows]
     for ranked in judged:
         ranked.matched = dict.fromkeys(touched, 1.0)
     return judged
-
-
-def _file_names(prompt: str) -> list[str]:
-    """The words of a prompt that may be files: with a short ending."""
-    words = dict.fromkeys(word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
-    parts = [(word, *word.rpartition(".")[::2]) for word in words]
-    return [word for word, stem, ending in parts if stem and 0 < len(ending) <= _ENDING and word[-1].isalnum()][:_FILES]
-
-
-def _names(text: str, name: str) -> bool:
-    """Whether a text has this very name, not as a part of a longer one."""
-    text, name = text.lower(), name.lower().removeprefix("./")
-    at = text.find(name)
-    while at >= 0:
-        before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
-        if not (before.isalnum() or before in ("_", "-")) and not (after.isalnum() or after in ("_", "-")):
-            return True
-        at = text.find(name, at + 1)
-    return False
-
-
-def _phrase(path: str) -> str:
-    """A file name as a phrase of index terms; a common name together with its folder."""
-    parts = [part for part in path.replace("\\", "/").split("/") if part]
-    if not parts:
-        return ""
-    common = lessons.is_common(parts[-1])
-    if common and len(parts) < 2:
-        return ""
-    phrase: list[str] = []
-    for part in parts[-2:] if common else parts[-1:]:
-        words = terms.word_terms(part.strip("._-"))
-        joined = "".join(char for char in terms.fold(part) if char.isalnum())
-        phrase += [term for term in words if term != joined or len(words) == 1]
-    return f'"{" ".join(phrase)}"' if len(phrase) > 1 else ""
 
 
 # --- choosing and rendering ----------------------------------------------------------------------
@@ -341,32 +302,21 @@ def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, cha
 
 
 def citation_line(record_id: str, kind: str, verdict: str, what: str, place: str) -> str:
-    """A line of the cache; "" for what does not fit on one."""
+    """Return a line of the cache; "" for what does not fit on one."""
     parts = (record_id, kind, verdict, what, place)
-    text = "\t".join(parts) + "\n"
-    return "" if text.count("\t") >= len(parts) or text.count("\n") > 1 or not _encoded(text) else text
+    return "\t".join(parts) + "\n" if record_id and all(map(str.isprintable, parts)) else ""
 
 
 def citation_page(lines: "Iterable[str]") -> str:
-    """The cache with these lines, each once, sorted by record id."""
-    unique = sorted(filter(None, dict.fromkeys(lines)), key=lambda each: _encoded(each.partition("\t")[0]))
-    return CITATIONS_HEAD.decode() + "".join(unique)
-
-
-def _encoded(text: str) -> bytes:
-    """Encode a text; b"" for half a character."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return b""
+    """Return the cache with these lines, each once; those of one record are together."""
+    return CITATIONS_HEAD.decode() + "".join(sorted({*lines}))
 
 
 class CitationCache:
-    """The verified citations of a project's records, one line each, sorted by record id.
+    """The verified citations of a project's records, one line each.
 
     A line counts as long as the record still cites that, and the existence of a file is checked again, with one
-    `stat` for each file of the few records that are injected. Lines are found by binary search: a hook has no time
-    to decode those of thousands of other records.
+    `stat` for each file of the few records that are injected.
     """
 
     __slots__ = ("_content", "_root")
@@ -376,7 +326,7 @@ class CitationCache:
         self._content = content[: content.rfind(b"\n") + 1] if content.startswith(CITATIONS_HEAD) else CITATIONS_HEAD
 
     def note(self, record_id: str, text: str, files: "str | Iterable[str]" = ()) -> str:
-        """The worst stale citation of a record, in a few words; "" when there is none."""
+        """Return the worst stale citation of a record, in a few words; "" when there is none."""
         verdict, kind, what, place = self._worst(record_id, text, files)
         if verdict == "gone":
             return f"cited {kind} is gone: {what[:_LONGEST_CITATION]}"
@@ -385,7 +335,7 @@ class CitationCache:
         return ""
 
     def share(self, record_id: str, text: str, files: "str | Iterable[str]" = ()) -> float:
-        """The factor of a record's score."""
+        """Return the factor of a record's score."""
         verdict = self._worst(record_id, text, files)[0]
         return GONE_SHARE if verdict == "gone" else MOVED_SHARE if verdict == "moved" else 1.0
 
@@ -407,29 +357,17 @@ class CitationCache:
         return worst
 
     def _lines(self, record_id: str) -> "Iterator[list[str]]":
-        """Kind, verdict, what and place of each citation of a record."""
-        name, content = _encoded(record_id), self._content
-        at = self._first(name)
-        for _ in range(_CITATION_LINES if name else 0):
-            end = content.find(b"\n", at)
-            own, *parts = content[at:end].decode("utf-8", "surrogateescape").split("\t")
-            if end < 0 or own != record_id:
+        """Yield kind, verdict, what and place of each citation of a record."""
+        start = b"\n%s\t" % record_id.encode("utf-8", "replace")
+        at = self._content.find(start)
+        for _ in range(_CITATION_LINES):
+            end = self._content.find(b"\n", at + 1)
+            if at < 0 or end < 0 or not self._content.startswith(start, at):
                 return
+            parts = self._content[at + len(start) : end].decode("utf-8", "replace").split("\t")
             if len(parts) == 4:
                 yield parts
-            at = end + 1
-
-    def _first(self, name: bytes) -> int:
-        """The position of the first line whose id is not before this one."""
-        content = self._content
-        low, high = len(CITATIONS_HEAD), len(content)
-        while low < high:
-            start = content.rfind(b"\n", low - 1, (low + high) // 2) + 1  # of the line in the middle
-            if content[start : content.find(b"\t", start)] < name:
-                low = content.find(b"\n", start) + 1
-            else:
-                high = start
-        return low
+            at = end
 
     def _exists(self, path: str) -> bool:
         try:
