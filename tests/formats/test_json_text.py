@@ -11,9 +11,8 @@ from tests.formats.laws import messy
 from ralph.errors import Refused
 from ralph.formats.json_text import (
     MAX_DEPTH,
-    JsonFields,
     JsonNode,
-    LineNumbers,
+    JsonReader,
     check_json,
     read_json,
     same_json,
@@ -125,25 +124,11 @@ def test_values_that_json_cannot_hold_are_refused() -> None:
     assert check_json({"a": (1, 2.5, None)}) == {"a": [1, 2.5, None]}
 
 
-def test_the_line_of_a_place_counts_line_feeds_only() -> None:
-    text = "a\r\nb\x0b\u2028\n\nc"
-    lines = LineNumbers(text)
-    assert [lines(place) for place in range(len(text) + 1)] == [
-        text.count("\n", 0, place) + 1 for place in range(len(text) + 1)
-    ]
-
-
 def test_members_of_a_wrong_type_are_reported_and_count_as_absent() -> None:
     text = '{"t": 1,\n"n": "x",\n"f": "no",\n"l": [1, "a"],\n"o": [],\n"i": 2.0, "z": null}'
-    problems: list[Problem] = []
-    fields = JsonFields(tree(text), LineNumbers(text), problems)
-    assert (fields.text("t"), fields.number("n"), fields.flag("f")) == (None, None, False)
-    assert (fields.texts("l"), fields.inner("o"), fields.number("i"), fields.text("z")) == (
-        ("a",),
-        None,
-        2,
-        None,
-    )
-    assert [(problem.line, problem.code) for problem in problems] == [(n, "wrong-type") for n in range(1, 6)]
-    assert all(re.search("should be", problem.what) for problem in problems)
-    assert fields.unknown(["t", "n", "f", "l", "o"]) == {"i": 2.0, "z": None}
+    reader = JsonReader(text)
+    kinds = {"t": "text", "n": "number", "f": "flag", "l": "texts", "o": "object"}
+    assert reader.read_members(json.loads(text), kinds) == ({"l": ("a",)}, {"i": 2.0, "z": None})
+    assert [(problem.line, problem.code) for problem in reader.problems] == [(n, "wrong-type") for n in range(1, 6)]
+    assert all(re.search("should be", problem.what) for problem in reader.problems)
+    assert reader.read_members(json.loads(text), {"i": "number", "z": "text"})[0] == {"i": 2}

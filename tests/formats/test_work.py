@@ -24,7 +24,6 @@ from ralph.formats.work import (
     parse_prd,
     parse_task,
     parse_task_line,
-    read_task,
     render_feature,
     render_insights,
     render_task,
@@ -214,20 +213,6 @@ def test_lone_surrogates_are_written_as_valid_utf8() -> None:
     changed = document.with_task(replace(document.task, description="\ud800 \u2028")).text
     assert '"title": "caf\\udce9"' in changed
     assert '"description": "\\ud800 \\u2028"' in changed
-
-
-odd = st.one_of(words, st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.one_of(words, st.integers())))
-
-
-@given(st.one_of(pieces, tasks.map(render_task), st.dictionaries(st.sampled_from(TASK_KEYS), odd).map(json.dumps)))
-def test_read_task_returns_what_parse_task_returns(text: str) -> None:
-    assert read_task(text) == parse_task(text).task
-
-
-def test_read_task_and_parse_task_agree_on_the_depth_limit() -> None:
-    for depth in (150, 198, 199, 200, 250, 5000):
-        text = '{"id": "t-1", "title": "x", "deep": ' + "[" * depth + "]" * depth + "}"
-        assert read_task(text) == parse_task(text).task
 
 
 # --- feature.json ---

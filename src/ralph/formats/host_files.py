@@ -14,7 +14,6 @@ from ralph.errors import Conflict, Unreadable
 from ralph.formats.json_text import (
     JsonMember,
     JsonNode,
-    LineNumbers,
     check_json,
     dump_json,
     is_blank,
@@ -94,7 +93,7 @@ class HostFile:
         """Return the node; Unreadable when it has another type."""
         if not isinstance(node.value, kind):
             expected = "an object" if kind is dict else "a list"
-            line = LineNumbers(self.text)(node.start)
+            line = self.text.count("\n", 0, node.start) + 1
             raise Unreadable(f"line {line}: {name} should be {expected}", hint="mend it by hand; nothing was written")
         return node
 

@@ -1,25 +1,30 @@
-"""JSON with positions: read a text into nodes, edit one container, and serialise values.
+"""JSON with positions: read a text into nodes, read members by their types, and serialise values.
 
-`json` forgets indentation, key order and duplicate keys; an edit here copies everything that did
-not change, byte for byte.
+`json` forgets positions and duplicate keys, which edits and reports need. A text without problems is
+decoded by `json` alone, because a board reads thousands.
 """
 
 import json
-import math
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from ralph.errors import Refused, Unreadable
 from ralph.formats.text import BOM, Problem
 
-MAX_DEPTH = 200  # containers within containers that are read; people's files have five
+Members = dict[str, Any]
+Path = tuple[str | int, ...]
 
-_SPACE = re.compile(r"[ \t\n\r]*")
+MAX_DEPTH = 200  # containers within containers that are read; people's files have five
+_DEEPEST = MAX_DEPTH // 2  # what is written stays well below what is read, as values are parts of others
+_LARGEST = 10**4000  # Python itself reads no number that is much longer
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _AFTER = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # what follows a value; matches everywhere
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} |={7}\r?$)", re.MULTILINE)
+_ESCAPED = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class JsonNode(NamedTuple):
@@ -36,10 +41,6 @@ class JsonNode(NamedTuple):
         """The members of an object or the elements of an array."""
         return self.members or self.items
 
-    def get(self, key: str) -> "JsonNode | None":
-        """The value of a member, or None; of a duplicate key the last one, as `json` has it."""
-        return next((member.node for member in reversed(self.members) if member.key == key), None)
-
 
 class JsonMember(NamedTuple):
     """One member of an object: it starts at its key and ends with its value."""
@@ -55,38 +56,40 @@ class JsonMember(NamedTuple):
         return self.node.end
 
 
-class LineNumbers:
-    """The line number (from 1) of any position in a text."""
-
-    def __init__(self, text: str) -> None:
-        self._ends = [match.start() for match in re.finditer("\n", text)]
-
-    def __call__(self, position: int) -> int:
-        """The line of this position."""
-        return bisect_left(self._ends, position) + 1
-
-
 # --- reading -----------------------------------------------------------------------------------
+
+
+class _DuplicateKeys(dict[str, Any]):
+    """An object in which a key occurs more than once; the last one counts."""
 
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not a JSON number")
 
 
-STRICT_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
-"""For what a host wrote into a log: NaN and Infinity, which only Python accepts, are read as null."""
+def _object(pairs: list[tuple[str, Any]]) -> Members:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else _DuplicateKeys(members)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_object)
 
 
 def skip_blanks(text: str, position: int) -> int:
     """The next position that is not white space."""
-    match = _SPACE.match(text, position)
-    return match.end() if match else position
+    while text[position : position + 1] in (" ", "\t", "\n", "\r"):
+        position += 1
+    return position
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text holds nothing at all (a byte order mark does not count)."""
+    return not text.removeprefix(BOM).strip(" \t\n\r")
 
 
 def _read_scalar(text: str, start: int) -> tuple[object, int]:
     try:
-        return STRICT_DECODER.raw_decode(text, start)
+        return _DECODER.raw_decode(text, start)
     except json.JSONDecodeError:
         raise
     except ValueError as error:  # a constant such as NaN, or a number of thousands of digits
@@ -144,147 +147,128 @@ def read_json(text: str) -> JsonNode | Problem:
         return Problem(error.lineno, what, hint, "error", "not-json")
 
 
-def is_blank(text: str) -> bool:
-    """Whether a text holds nothing at all (a byte order mark does not count)."""
-    return skip_blanks(text, 1 if text.startswith(BOM) else 0) == len(text)
-
-
-def unreadable_error(problems: Sequence[Problem]) -> Unreadable:
-    """The error for an edit of a text that could not be read: its first serious Problem."""
-    serious = [problem for problem in problems if problem.level == "error"] or problems
-    if not serious:
-        return Unreadable("this file does not have the expected form")
-    return Unreadable(f"line {serious[0].line}: {serious[0].what}", hint=serious[0].hint)
-
-
-# --- members by type ---------------------------------------------------------------------------
-
-_TYPE_NAMES = {
-    str: "text",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
+_EXPECTED: dict[str, tuple[type, str]] = {
+    "text": (str, "text"),
+    "number": (int, "a whole number"),
+    "flag": (bool, "true or false"),
+    "texts": (list, "a list of texts"),
+    "list": (list, "a list"),
+    "object": (dict, "an object"),
 }
+_TYPE_NAMES = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
 
 
-class JsonFields:
-    """Typed reading of one object's members; a member of the wrong type is reported and counts as absent."""
+class JsonReader:
+    """Typed reading of a text's members; a wrong type is reported with its line and counts as absent."""
 
-    def __init__(self, node: JsonNode, line_of: Callable[[int], int], problems: list[Problem]) -> None:
-        self.node = node
-        self._line_of = line_of
-        self._problems = problems
-        self.nodes: dict[str, JsonNode] = {}
-        for member in node.members:
-            if member.key in self.nodes:
-                what = f"the key `{member.key}` occurs twice in one object; the last one counts"
-                self.report(member.start, what, "delete the one that is wrong", code="duplicate-key")
-            self.nodes[member.key] = member.node
+    def __init__(self, text: str) -> None:
+        self.problems: list[Problem] = []
+        self._text = text
+        try:
+            self.value = _DECODER.decode(text.removeprefix(BOM))
+        except (ValueError, RecursionError):
+            self.value = None if isinstance(self._root, Problem) else self._root.value
 
-    @property
-    def values(self) -> dict[str, object]:
-        """All members, in file order."""
-        return {key: node.value for key, node in self.nodes.items()}
+    @cached_property
+    def _root(self) -> JsonNode | Problem:
+        return read_json(self._text)
 
-    def unknown(self, keys: Collection[str]) -> dict[str, object]:
-        """The members that the format does not name, in file order."""
-        return {key: value for key, value in self.values.items() if key not in keys}
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        return [match.start() for match in re.finditer("\n", self._text)]
 
-    def report(self, position: int, what: str, hint: str, level: str = "warning", code: str = "") -> None:
-        """Add a Problem at a position of the text."""
-        self._problems.append(Problem(self._line_of(position), what, hint, level, code))
+    def node(self, path: Path) -> JsonNode:
+        """The node at a path of keys and numbers, for its position; of a duplicate key the last one."""
+        node = JsonNode(0, 0, None) if isinstance(self._root, Problem) else self._root
+        for key in path if node.children else ():
+            nodes = {member.key: member.node for member in node.members}
+            node = nodes[key] if isinstance(key, str) else node.items[key]
+        return node
 
-    def _report_type(self, key: str, node: JsonNode, expected: str) -> None:
-        what = f"`{key}` should be {expected}, but is {_TYPE_NAMES.get(type(node.value), 'null')}"
-        self.report(node.start, what, f"write {expected}; the value is kept but not used", code="wrong-type")
+    def line_of(self, node: JsonNode | JsonMember) -> int:
+        """The line at which a node starts."""
+        return bisect_left(self._line_ends, node.start) + 1
 
-    def _member(self, key: str, kind: type, expected: str) -> JsonNode | None:
-        node = self.nodes.get(key)
-        if node is None or node.value is None:
-            return None
-        if type(node.value) is kind:
-            return node
-        self._report_type(key, node, expected)
-        return None
+    def report(self, path: Path, what: str, hint: str, level: str = "warning", code: str = "") -> None:
+        """Add a Problem at the value of a path."""
+        self.problems.append(Problem(self.line_of(self.node(path)), what, hint, level, code))
 
-    def text(self, key: str) -> str | None:
-        """A text member."""
-        node = self._member(key, str, "text")
-        return None if node is None else str(node.value)
+    def root_members(self) -> Members | None:
+        """The members of the object that the text holds; None, with a Problem, when it holds none."""
+        if is_blank(self._text):
+            self.problems.append(Problem(1, "the file is empty", "delete it, or fill it in", "note", "empty-file"))
+        elif self.value is None and isinstance(self._root, Problem):
+            self.problems.append(self._root)
+        elif not isinstance(self.value, dict):
+            self.report_no_object((), "the file should hold one object", "not-an-object")
+        return self.value if isinstance(self.value, dict) else None
 
-    def flag(self, key: str) -> bool:
-        """A member that is true or false; an absent one is false."""
-        node = self._member(key, bool, "true or false")
-        return node is not None and bool(node.value)
+    def report_no_object(self, path: Path, what: str, code: str = "wrong-type") -> None:
+        """Report a value that should be an object."""
+        self.report(path, what, "write it as { } with its members; the value is kept but not used", "error", code)
 
-    def number(self, key: str) -> int | None:
-        """A whole number in any notation (3, 3.0, 3e0)."""
-        node = self.nodes.get(key)
-        if node is not None and isinstance(node.value, float) and node.value.is_integer():
-            return int(node.value)
-        node = self._member(key, int, "a whole number")
-        return node.value if node is not None and isinstance(node.value, int) else None
+    def read_members(self, members: Members, kinds: Mapping[str, str], path: Path = ()) -> tuple[Members, Members]:
+        """The members that the format names and that have the right type, and the others."""
+        if isinstance(members, _DuplicateKeys):
+            keys: set[str] = set()
+            for member in self.node(path).members:
+                if member.key in keys:
+                    what = f"the key `{member.key}` occurs twice in one object; the last one counts"
+                    hint = "delete the one that is wrong"
+                    self.problems.append(Problem(self.line_of(member), what, hint, "warning", "duplicate-key"))
+                keys.add(member.key)
+        values: Members = {}
+        for key, kind in kinds.items():
+            expected, words = _EXPECTED[kind]
+            value: Any = members.get(key)
+            if expected is int and isinstance(value, float) and value.is_integer():
+                value = int(value)
+            if value is None:
+                continue
+            if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+                self._report_type((*path, key), key, words, value)
+                continue
+            if kind == "texts":
+                for number, item in enumerate(value):
+                    if not isinstance(item, str):
+                        self._report_type((*path, key, number), f"{key}[]", "text", item)
+                value = tuple(item for item in value if isinstance(item, str))
+            values[key] = value
+        return values, {key: value for key, value in members.items() if key not in kinds}
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; elements of another type are reported and left out."""
-        items = self.items(key, "a list of texts")
-        for item in items:
-            if not isinstance(item.value, str):
-                self._report_type(f"{key}[]", item, "text")
-        return tuple(item.value for item in items if isinstance(item.value, str))
+    def _report_type(self, path: Path, name: str, expected: str, value: object) -> None:
+        actual = "null" if value is None else _TYPE_NAMES.get(type(value), "an object")
+        hint = f"write {expected}; the value is kept but not used"
+        self.report(path, f"`{name}` should be {expected}, but is {actual}", hint, code="wrong-type")
 
-    def inner(self, key: str) -> "JsonFields | None":
-        """The members of a member that is an object."""
-        node = self._member(key, dict, "an object")
-        return None if node is None else JsonFields(node, self._line_of, self._problems)
-
-    def items(self, key: str, expected: str) -> tuple[JsonNode, ...]:
-        """The elements of a list; none when it is missing or no list."""
-        node = self._member(key, list, expected)
-        return () if node is None else node.items
+    def unreadable_error(self) -> Unreadable:
+        """The error for an edit of a text that could not be read: its first serious Problem."""
+        serious = [problem for problem in self.problems if problem.level == "error"] or self.problems
+        return Unreadable(f"line {serious[0].line}: {serious[0].what}", hint=serious[0].hint)
 
 
 # --- serialising -------------------------------------------------------------------------------
-
-_DEEPEST = MAX_DEPTH // 2  # what is written stays well below what is read, as values are parts of others
-
-_DIGITS = 4000  # Python itself reads no number that is much longer
-_ESCAPED = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
     """A value as JSON can hold it (tuples become lists), or Refused; `nul` allows NUL characters."""
     if depth > _DEEPEST:
-        raise Refused(f"a value is nested deeper than {_DEEPEST} levels", hint="store it as text instead")
-    if isinstance(value, str):
-        if not nul and "\x00" in value:
-            raise Refused("the text holds a NUL character", hint="take the NUL characters out and try again")
-        if _PAIR.search(value):
-            raise Refused(
-                "the text holds two halves of a character that JSON would join into one",
-                hint="decode the text as UTF-16 or UTF-8 before storing it",
-            )
-        return str(value)
-    if value is None or (isinstance(value, int) and value.bit_length() < 3 * _DIGITS):
+        what = f"a value is nested deeper than {_DEEPEST} levels"
+    elif isinstance(value, str):
+        if (nul or "\x00" not in value) and not _PAIR.search(value):
+            return str(value)
+        what = "the text holds a NUL character, or two halves of a character that JSON would join into one"
+    elif value is None or (isinstance(value, int | float) and abs(value) < _LARGEST):
         return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise Refused(f"the key {key!r:.60} is not text", hint="JSON objects have text keys only")
+    elif isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {
             str(check_json(key, nul=nul)): check_json(inner, nul=nul, depth=depth + 1) for key, inner in value.items()
         }
-    if isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple):
         return [check_json(inner, nul=nul, depth=depth + 1) for inner in value]
-    raise Refused(
-        f"JSON has no form for this value of the type {type(value).__name__}",
-        hint="use text, whole or finite numbers, true, false, null, lists and mappings with text keys",
-    )
+    else:
+        what = f"JSON has no form for this value of the type {type(value).__name__}"
+    raise Refused(what, hint="use text, whole or finite numbers, true, false, null, lists and mappings with text keys")
 
 
 def dump_json(
@@ -303,7 +287,7 @@ def dump_file(value: object, *, nul: bool = False) -> str:
 
 
 def dump_line(value: object, *, nul: bool = False, ordered: bool = False) -> str:
-    """This value as one line of a file, with the line end; `ordered` sorts the members of every object."""
+    """Serialise a value as one line with its line end; `ordered` sorts the members of every object."""
     return dump_json(check_json(value, nul=nul), separators=(",", ":"), ordered=ordered) + "\n"
 
 

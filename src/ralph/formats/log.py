@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from ralph.errors import Refused
-from ralph.formats.json_text import LENIENT_DECODER, dump_line, skip_blanks
+from ralph.formats.json_text import dump_line, skip_blanks
 from ralph.formats.text import BOM, Entry, Problem
 from ralph.model.record import (
     NOWHERE,
@@ -29,6 +29,8 @@ from ralph.model.record import (
 )
 from ralph.model.work import JournalEntry
 
+LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+"""For what a host wrote into a log: NaN and Infinity, which only Python accepts, are read as null."""
 LOG_VERSION = 1
 JOURNAL_PREFIX = "jrn"
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable
-from ralph.formats.work import parse_task, read_task, render_task
+from ralph.formats.work import parse_task, render_task
 from ralph.model import ids
 from ralph.model.work import Claim, Task, TaskStatus
 from ralph.store import files
@@ -230,7 +230,7 @@ def read(root: Path) -> Board:
         except RalphError as error:
             unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
             continue
-        task = read_task(text)
+        task = parse_task(text).task
         if task is None:
             problems = sorted(parse_task(text).problems, key=lambda problem: problem.level != "error")
             why = f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no task"
@@ -263,7 +263,7 @@ def find(root: Path, task_id: str) -> TaskLocation:
     if is_folder_name(task_id):
         path = paths.tasks_folder(root) / task_id / "task.json"
         text = files.read(path)
-        task = read_task(text) if text is not None else None
+        task = parse_task(text).task if text is not None else None
         if task is not None and task.id == task_id:
             return TaskLocation(task, path)
     everything = read(root)
