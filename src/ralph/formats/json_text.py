@@ -220,7 +220,7 @@ class JsonReader:
         values: Members = {}
         for key, kind in kinds.items():
             expected, words = _EXPECTED[kind]
-            value: Any = members.get(key)
+            value = members.get(key)
             if expected is int and isinstance(value, float) and value.is_integer():
                 value = int(value)
             if value is None:
@@ -229,10 +229,10 @@ class JsonReader:
                 self._report_type((*path, key), key, words, value)
                 continue
             if kind == "texts":
-                for number, item in enumerate(value):
+                for number, item in enumerate(members[key]):
                     if not isinstance(item, str):
                         self._report_type((*path, key, number), f"{key}[]", "text", item)
-                value = tuple(item for item in value if isinstance(item, str))
+                value = tuple(item for item in members[key] if isinstance(item, str))
             values[key] = value
         return values, {key: value for key, value in members.items() if key not in kinds}
 

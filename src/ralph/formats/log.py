@@ -7,10 +7,9 @@ that writing it again after a crash gives the same id.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TypeVar
+from typing import Any
 
 from ralph.errors import Refused
 from ralph.formats.json_text import dump_line, skip_blanks
@@ -39,15 +38,15 @@ _KINDS: dict[Family, dict[str, MemoryKind | ObservationKind | Outcome]] = {
     Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
 }
-_FAMILIES: dict[object, Family] = {family.value: family for family in Family}
+_FAMILIES: dict[str, Family] = {family.value: family for family in Family}
 _DEFAULTS = {  # status and scope of a line without them; Ralph always writes both
     Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT),
     Family.OBSERVATION: (Status.RAW, Scope.SESSION),
     Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
 }
-_ORIGIN_KEYS = sorted(Origin.__dataclass_fields__)
+_TEXTS = ("text", "label", "title", "created_at", "updated_at", "valid_until")
+_ORIGIN_TEXTS = ("by", "session", "run", "task", "agent", "commit")
 _KEYS = {"v", "type", *(Record.__dataclass_fields__)} - {"family"}
-_BLANK = " \t\r"
 _OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
 _READ_LIMIT = 32  # a broken line is searched for objects up to so many times its length
 _LARGEST = 1e300  # somebody's whole number may be larger than a float can be
@@ -56,7 +55,6 @@ _EXTRA_KEYS = ("feature", "model", "duration_secs", "cost_usd")
 Value = dict[str, object]
 Faults = list[tuple[str, str]]
 """What is wrong with a line: the code of the Problem, and its text."""
-Choice = TypeVar("Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,36 +71,27 @@ class LogLine:
 # --- one record --------------------------------------------------------------------------------
 
 
-def _text_member(value: Value, key: str, faults: Faults) -> str:
-    member = value.get(key, "")
-    if type(member) is str:
-        return member
-    if member is not None:
-        faults.append(("wrong-type", f"`{key}` should be text"))
-    return ""
+def _read_texts(value: Value, keys: Iterable[str], faults: Faults) -> dict[str, Any]:
+    texts = {}
+    for key in keys:
+        member = value.get(key)
+        if type(member) is str:
+            texts[key] = member
+        elif member is not None:
+            faults.append(("wrong-type", f"`{key}` should be text"))
+    return texts
 
 
-def _texts_member(value: Value, key: str, faults: Faults) -> tuple[str, ...]:
+def _read_list(value: Value, key: str, faults: Faults) -> tuple[str, ...]:
     member = value.get(key)
-    if member is None:
-        return ()
-    items = member if isinstance(member, list) else [None]
+    items = [] if member is None else member if isinstance(member, list) else [None]
     texts = tuple(item for item in items if isinstance(item, str))
     if len(texts) != len(items):
         faults.append(("wrong-type", f"`{key}` should be a list of texts"))
     return texts
 
 
-def _choice_member(value: Value, key: str, default: Choice, faults: Faults) -> Choice:
-    member, choices = value.get(key), type(default)
-    try:
-        return default if member is None else choices(str(member))
-    except ValueError:
-        faults.append(("wrong-type", f"`{key}` should be one of {', '.join(choices)}"))
-        return default
-
-
-def _build_origin(member: object, faults: Faults) -> Origin:
+def _read_origin(member: object, faults: Faults) -> Origin:
     if not isinstance(member, dict):
         faults.append(("wrong-type", "`origin` should be an object"))
         return NOWHERE
@@ -110,13 +99,11 @@ def _build_origin(member: object, faults: Faults) -> Origin:
     if iteration is not None and type(iteration) is not int:
         faults.append(("wrong-type", "`iteration` should be a whole number"))
         iteration = None
-    by, session, run, task, agent, commit = (
-        _text_member(member, key, faults) for key in ("by", "session", "run", "task", "agent", "commit")
-    )
-    return Origin(by, session, run, iteration, task, agent, _texts_member(member, "files", faults), commit)
+    texts = _read_texts(member, _ORIGIN_TEXTS, faults)
+    return Origin(**texts, iteration=iteration, files=_read_list(member, "files", faults))
 
 
-def _build_links(member: object, faults: Faults) -> tuple[Link, ...]:
+def _read_links(member: object, faults: Faults) -> tuple[Link, ...]:
     links = []
     for pair in member if isinstance(member, list) else [member]:
         relation, target = (pair.get("relation"), pair.get("target")) if isinstance(pair, dict) else (None, None)
@@ -129,8 +116,7 @@ def _build_links(member: object, faults: Faults) -> tuple[Link, ...]:
 
 def _build_record(value: Value, family: Family, faults: Faults) -> Record | None:
     """The record of a line, or None when `faults` has what makes it unreadable."""
-    name = value.get("id")
-    kinds = _KINDS[family]
+    name, kinds = value.get("id"), _KINDS[family]
     kind = kinds.get(str(value.get("kind")))
     if type(name) is not str or not name:
         faults.append(("no-id", f"a record of the type {family} needs an `id`"))
@@ -139,30 +125,25 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
         what = f"{value.get('kind')!r:.60} is no kind of {family}; the kinds are {', '.join(kinds)}"
         faults.append(("unknown-kind", what))
         return None
+    fields = _read_texts(value, _TEXTS, faults)
+    for key, default in zip(("status", "scope"), _DEFAULTS[family], strict=True):
+        member, choices = value.get(key), type(default)
+        if member is not None and member not in list(choices):
+            faults.append(("wrong-type", f"`{key}` should be one of {', '.join(choices)}"))
+            member = None
+        fields[key] = default if member is None else choices(str(member))
+    fields["tags"] = _read_list(value, "tags", faults)
+    if value.get("origin") is not None:
+        fields["origin"] = _read_origin(value["origin"], faults)
+    if value.get("links") is not None:
+        fields["links"] = _read_links(value["links"], faults)
     extra = {key: member for key, member in value.items() if key not in _KEYS}  # another writer's members
     inner = value.get("extra")
     if isinstance(inner, dict):
         extra |= inner
     elif inner is not None:
         faults.append(("wrong-type", "`extra` should be an object"))
-    status, scope = _DEFAULTS[family]
-    return Record(
-        name,
-        kind,
-        _text_member(value, "text", faults),
-        family,
-        _text_member(value, "label", faults),
-        _text_member(value, "title", faults),
-        _texts_member(value, "tags", faults),
-        _choice_member(value, "status", status, faults),
-        _choice_member(value, "scope", scope, faults),
-        _build_origin(value["origin"], faults) if value.get("origin") is not None else NOWHERE,
-        _text_member(value, "created_at", faults),
-        _text_member(value, "updated_at", faults),
-        _text_member(value, "valid_until", faults),
-        _build_links(value["links"], faults) if value.get("links") is not None else (),
-        extra,
-    )
+    return Record(name, kind, fields.pop("text", ""), family, **fields, extra=extra)
 
 
 def _join_line(first: Value, others: Mapping[str, object]) -> str:
@@ -180,21 +161,11 @@ def encode_record(record: Record) -> str:
             f"{', '.join(_KINDS[record.family])}",
             hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}",
         )
-    origin = {key: getattr(record.origin, key) for key in _ORIGIN_KEYS}
-    members: Value = {
-        "created_at": record.created_at,
-        "extra": record.extra,
-        "label": record.label,
-        "links": [{"relation": link.relation, "target": link.target} for link in record.links],
-        "origin": {key: member for key, member in origin.items() if member or member == 0},
-        "scope": record.scope.value,
-        "status": record.status.value,
-        "tags": record.tags,
-        "text": record.text,
-        "title": record.title,
-        "updated_at": record.updated_at,
-        "valid_until": record.valid_until,
-    }
+    members: Value = {key: getattr(record, key) for key in (*_TEXTS, "tags", "extra")}
+    origin = {key: getattr(record.origin, key) for key in (*_ORIGIN_TEXTS, "iteration", "files")}
+    members["origin"] = {key: member for key, member in origin.items() if member or member == 0}
+    members["links"] = [{"relation": link.relation, "target": link.target} for link in record.links]
+    members |= {"scope": record.scope.value, "status": record.status.value}
     first: Value = {"v": LOG_VERSION, "type": record.family.value, "id": record.id, "kind": record.kind.value}
     return _join_line(first, {key: value for key, value in members.items() if value})
 
@@ -224,16 +195,15 @@ def _object_at(line: str, place: int) -> tuple[Value | None, int]:
     if not line.startswith("{", place):
         return None, place
     try:
-        value, end = LENIENT_DECODER.raw_decode(line, place)
+        return LENIENT_DECODER.raw_decode(line, place)
     except json.JSONDecodeError as error:
         return None, error.pos
     except (ValueError, RecursionError):  # a number too long for Python, or nested too deeply
         return None, len(line)
-    return value, end
 
 
 def _pieces(line: str) -> Iterator[tuple[int, int, Value | None]]:
-    """The objects of a line that is not just one object, and the fragments (None) before and between them."""
+    """The objects of a line, and the fragments (None) before and between them."""
     place = 1 if line.startswith(BOM) else 0
     budget = _READ_LIMIT * len(line)
     while (place := skip_blanks(line, place)) < len(line):
@@ -260,73 +230,57 @@ class LogDocument:
     problems: list[Problem] = field(default_factory=list)
     lines: list[LogLine] = field(default_factory=list)
     torn: list[tuple[int, int]] = field(default_factory=list)
-    _ids: set[str] = field(default_factory=set)
 
     def __str__(self) -> str:
         return self.text
 
-    def _report(self, number: int, what: str, hint: str, level: str, code: str) -> None:
-        self.problems.append(Problem(number, what, hint, level, code))
-
-    def take_object(self, value: Value, start: int, end: int, number: int) -> None:
-        """Read one object of the log."""
-        faults: Faults = []
-        line_type, version = value.get("type"), value.get("v", 0)
-        family = _FAMILIES.get(line_type) if isinstance(line_type, str) else None
-        if type(version) is not int or not isinstance(line_type, str):
-            faults.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
-        elif version > LOG_VERSION:
-            what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph knows"
-            self._report(number, what, "update Ralph to read this line", "note", "newer-version")
-        elif family is not None:
-            record = _build_record(value, family, faults)
-            if record is not None:
-                self.entries.append(Entry(record, start, end, number))
-                for code, what in faults:
-                    self._report(number, what, "the value is kept but not used", "warning", code)
-                if record.id in self._ids:
-                    hint = "both are read; `forget` removes both"
-                    self._report(number, f"a second record has the id {record.id}", hint, "warning", "duplicate-id")
-                self._ids.add(record.id)
-                return
-        for code, what in faults:
-            self._report(number, what, "the line is kept but not read", "error", code)
-        self.lines.append(LogLine(line_type if isinstance(line_type, str) else "", value, start, end, number))
-
-    def take_pieces(self, line: str, at: int, number: int) -> None:
-        """Read what can be read of a line that is not just one object, and report the rest."""
-        objects = 0
-        for start, end, value in _pieces(line):
-            if value is not None:
-                objects += 1
-                self.take_object(value, at + start, at + end, number)
-                continue
-            self.torn.append((at + start, at + end))
-            what = f"half a line, or no JSON object: {line[start : min(end, start + 40)]!r}"
-            hint = "a crash or a full disk left it; it is kept, and the lines after it are read"
-            self._report(number, what, hint, "error", "torn-line")
-        if objects > 1:
-            hint = "both are read; a line end got lost between them"
-            self._report(number, f"{objects} objects on one line", hint, "warning", "torn-line")
-
 
 def parse_log(text: str) -> LogDocument:
-    """Parse a log."""
+    """Parse a log; what can be read of a torn line is read, and the rest reported."""
     document = LogDocument(text)
-    decode_at = LENIENT_DECODER.raw_decode
+    ids: set[str] = set()
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
-        if line:
-            try:
-                value, end = decode_at(line) if line[0] == "{" else (None, 0)
-            except (ValueError, RecursionError):
-                value, end = None, 0
-            if value is not None and (end == len(line) or not line[end:].strip(_BLANK)):
-                document.take_object(value, at, at + end, number)
-            else:
-                document.take_pieces(line, at, number)
+        objects = 0
+        for start, end, value in _pieces(line) if line else ():
+            if value is not None:
+                objects += 1
+                _take_object(document, value, (at + start, at + end, number), ids)
+                continue
+            document.torn.append((at + start, at + end))
+            what = f"half a line, or no JSON object: {line[start : min(end, start + 40)]!r}"
+            hint = "a crash or a full disk left it; it is kept, and the lines after it are read"
+            document.problems.append(Problem(number, what, hint, "error", "torn-line"))
+        if objects > 1:
+            hint = "both are read; a line end got lost between them"
+            document.problems.append(Problem(number, f"{objects} objects on one line", hint, "warning", "torn-line"))
         at += len(line) + 1
     return document
+
+
+def _take_object(document: LogDocument, value: Value, span: tuple[int, int, int], ids: set[str]) -> None:
+    """Read one object of the log; `span` is its start, end and line."""
+    faults: Faults = []
+    record = None
+    line_type, version = value.get("type"), value.get("v", 0)
+    if type(version) is not int or not isinstance(line_type, str):
+        faults.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
+    elif version > LOG_VERSION:
+        what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph knows"
+        document.problems.append(Problem(span[2], what, "update Ralph to read this line", "note", "newer-version"))
+    elif line_type in _FAMILIES:
+        record = _build_record(value, _FAMILIES[line_type], faults)
+    read, level = ("used", "warning") if record is not None else ("read", "error")
+    for code, what in faults:
+        document.problems.append(Problem(span[2], what, f"it is kept but not {read}", level, code))
+    if record is None:
+        document.lines.append(LogLine(line_type if isinstance(line_type, str) else "", value, *span))
+        return
+    document.entries.append(Entry(record, *span))
+    if record.id in ids:
+        what, hint = f"a second record has the id {record.id}", "both are read; `forget` removes both"
+        document.problems.append(Problem(span[2], what, hint, "warning", "duplicate-id"))
+    ids.add(record.id)
 
 
 # --- journal entries ---------------------------------------------------------------------------
@@ -370,21 +324,21 @@ def journal_entry(record: Record) -> JournalEntry:
         raise TypeError(f"{record.id} is no record of the journal")
     feature, model, duration, cost = (extra.get(name) for name in _EXTRA_KEYS)
     return JournalEntry(
-        run=origin.run,
-        iteration=origin.iteration or 0,
-        outcome=record.kind,
-        task=origin.task,
-        title=record.title,
-        feature=feature if isinstance(feature, str) else "",
-        agent=origin.agent,
-        model=model if isinstance(model, str) else "",
-        duration=_finite_number(duration),
-        cost=_finite_number(cost),
-        files=origin.files,
-        notes=record.text,
-        created_at=record.created_at,
-        session=origin.session,
-        extra={name: value for name, value in extra.items() if name not in _EXTRA_KEYS},
+        origin.run,
+        origin.iteration or 0,
+        record.kind,
+        origin.task,
+        record.title,
+        feature if isinstance(feature, str) else "",
+        origin.agent,
+        model if isinstance(model, str) else "",
+        _finite_number(duration),
+        _finite_number(cost),
+        origin.files,
+        record.text,
+        record.created_at,
+        origin.session,
+        {name: value for name, value in extra.items() if name not in _EXTRA_KEYS},
     )
 
 
