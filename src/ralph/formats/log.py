@@ -44,6 +44,10 @@ _DEFAULTS = {  # status and scope of a line without them; Ralph always writes bo
     Family.OBSERVATION: (Status.RAW, Scope.SESSION),
     Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
 }
+_CHOICES: dict[str, dict[str, Status | Scope]] = {
+    "status": {status.value: status for status in Status},
+    "scope": {scope.value: scope for scope in Scope},
+}
 _TEXTS = ("text", "label", "title", "created_at", "updated_at", "valid_until")
 _ORIGIN_TEXTS = ("by", "session", "run", "task", "agent", "commit")
 _KEYS = {"v", "type", *(Record.__dataclass_fields__)} - {"family"}
@@ -127,11 +131,10 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
         return None
     fields = _read_texts(value, _TEXTS, faults)
     for key, default in zip(("status", "scope"), _DEFAULTS[family], strict=True):
-        member, choices = value.get(key), type(default)
-        if member is not None and member not in list(choices):
+        member, choices = value.get(key), _CHOICES[key]
+        fields[key] = choices.get(str(member), default)
+        if member is not None and str(member) not in choices:
             faults.append(("wrong-type", f"`{key}` should be one of {', '.join(choices)}"))
-            member = None
-        fields[key] = default if member is None else choices(str(member))
     fields["tags"] = _read_list(value, "tags", faults)
     if value.get("origin") is not None:
         fields["origin"] = _read_origin(value["origin"], faults)
