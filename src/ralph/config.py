@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from ralph import paths
@@ -30,8 +30,6 @@ from ralph.formats.config_files import (
     parse_yaml,
 )
 from ralph.settings import Config, CriterionSetting, CriterionType
-
-NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
 
 class Layer(StrEnum):
@@ -133,27 +131,6 @@ class Trusted:
     at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The config, the value and source of each key, its warnings, and the values that need trust."""
-
-    config: Config
-    values: Mapping[str, object]
-    origins: Mapping[str, ConfigSource]
-    complaints: tuple[ConfigProblem, ...]
-    trusted_values: tuple[TrustedValue, ...] = ()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The messages of the complaints."""
-        return tuple(problem.message for problem in self.complaints)
-
-    @property
-    def json_values(self) -> dict[str, object]:
-        """Every key with the value that counts, as JSON has it."""
-        return {name: as_json(value) for name, value in self.values.items()}
-
-
 def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSource, Path], ...]:
     """The files that `load` reads, lowest layer first, and how messages name them."""
     user = paths.user_config_file(env)
@@ -162,29 +139,11 @@ def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSour
     return users + tuple((ConfigSource(layer, layer.value), file) for layer, file in files)
 
 
-def load(root: Path | None, *, flags: Mapping[str, object] = NO_FLAGS, env: Mapping[str, str]) -> Loaded:
-    """Merge all layers; ConfigError for a wrong value or a file that cannot be read.
-
-    What the main checkout calls private is so in its worktrees, too, whatever their branches say.
-    """
-    loading = _Loading(root, env)
-    for place, path in sources(root, env):
-        loading.read(place, path)
-    if root is not None and paths.settings_files(root) != (above := paths.config_files(paths.main_checkout(root))):
-        loading.keep_private(above)
-    loading.read_environment()
-    for name, value in flags.items():
-        if value is not None:
-            key = key_named(name)
-            node = from_text(key, value) if isinstance(value, str) else config_node(value)
-            loading.put(key, node, ConfigSource(Layer.FLAG))
-    shares = {name: loading.origins[name] for name in loading.values if name.startswith("context.shares.")}
-    total = sum(float(str(loading.values[name])) for name in shares)
-    places = [place for place in shares.values() if place.layer is not Layer.DEFAULT]
-    if total > 1 + 1e-9 and places:
-        loading.report(places[-1], f"context.shares add up to {total:g}: the window has no more than 1")
-    config: Config = _build(Config(), loading.values)
-    return Loaded(config, loading.values, loading.origins, tuple(loading.complaints), tuple(loading.trusted_values))
+def load(root: Path | None, *, env: Mapping[str, str]) -> "Loaded":
+    """Merge all layers; ConfigError for a wrong value or a file that cannot be read."""
+    loaded = Loaded(root, env)
+    loaded.merge_layers()
+    return loaded
 
 
 def trust_file(env: Mapping[str, str]) -> Path | None:
@@ -207,8 +166,8 @@ def real_root(root: Path) -> str:
     return os.path.realpath(root)
 
 
-class _Loading:
-    """The layers so far: later ones overwrite."""
+class Loaded:
+    """The value and source of each key, warnings, and the values that need trust; later layers overwrite."""
 
     def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
         self.root, self.env = root, env
@@ -217,25 +176,55 @@ class _Loading:
         self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
         self.complaints: list[ConfigProblem] = []
 
-    def report(self, place: ConfigSource, what: str, hint: str = "") -> None:
+    @cached_property
+    def config(self) -> Config:
+        """The values that count."""
+        config: Config = _build(Config(), self.values)
+        return config
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The messages of the complaints."""
+        return tuple(problem.message for problem in self.complaints)
+
+    @property
+    def json_values(self) -> dict[str, object]:
+        """Every key with the value that counts, as JSON has it."""
+        return {name: as_json(value) for name, value in self.values.items()}
+
+    def merge_layers(self) -> None:
+        """Read all layers; what the main checkout calls private is so in its worktrees, whatever their branches say."""
+        for place, path in sources(self.root, self.env):
+            self.read(place, path)
+        main = paths.config_files(paths.main_checkout(self.root)) if self.root is not None else ()
+        if self.root is not None and paths.settings_files(self.root) != main:
+            self._keep_private(main)
+        self._read_environment()
+        shares = {name: self.origins[name] for name in self.values if name.startswith("context.shares.")}
+        total = sum(float(str(self.values[name])) for name in shares)
+        places = [place for place in shares.values() if place.layer is not Layer.DEFAULT]
+        if total > 1 + 1e-9 and places:
+            self._report(places[-1], f"context.shares add up to {total:g}: the window has no more than 1")
+
+    def _report(self, place: ConfigSource, what: str, hint: str = "") -> None:
         self.complaints.append(ConfigProblem(place, what, hint=hint))
 
-    def put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
+    def _put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
         in_project, name = place.layer in _FILES, key.name
         if in_project and name in TRUSTED:
             value = check_setting(key, node, place)
-            if TRUSTED[name](value) and not self.is_trusted(TrustedValue(name, value, place, trusted=False)):
-                self.report(
+            if TRUSTED[name](value) and not self._is_trusted(TrustedValue(name, value, place, trusted=False)):
+                self._report(
                     place, f"{name} is ignored here: what a project names is not used until you trust it", TRUST
                 )
                 return
         elif in_project and key.personal:
-            self.report(place, f"{name} is ignored here: a project must not decide this for its users", PERSONAL)
+            self._report(place, f"{name} is ignored here: a project must not decide this for its users", PERSONAL)
             return
         if not key.ignored:
             self.values[name], self.origins[name] = check_setting(key, node, place), place
 
-    def is_trusted(self, value: TrustedValue) -> bool:
+    def _is_trusted(self, value: TrustedValue) -> bool:
         """Return whether the user trusts this value; the trust file is read only when a project names one."""
         path = trust_file(self.env)
         text = _read(path, ConfigSource(Layer.USER, str(path))) if path is not None else None
@@ -245,9 +234,9 @@ class _Loading:
         self.trusted_values.append(replace(value, trusted=trusted))
         return trusted
 
-    def keep_private(self, files: Iterable[Path]) -> None:
+    def _keep_private(self, files: Iterable[Path]) -> None:
         """Add what these files of the main checkout call private."""
-        above = _Loading(None, self.env)
+        above = Loaded(None, self.env)
         for layer, path in zip(_FILES, files, strict=True):
             above.read(ConfigSource(layer, str(path)), path)
         for name in ("privacy.patterns", "privacy.paths"):
@@ -256,11 +245,12 @@ class _Loading:
                 self.values[name], self.origins[name] = tuple(dict.fromkeys((*values, *more))), above.origins[name]
 
     def read(self, place: ConfigSource, path: Path) -> None:
+        """Read one file, if it exists."""
         text = _read(path, place)
         if text is None:
             return
         if place.layer is Layer.SHELL:
-            self.read_shell(place, text)
+            self._read_shell(place, text)
             return
         try:
             parsed = (parse_toml if place.layer is Layer.TOML else parse_yaml)(text, place.where)
@@ -269,46 +259,46 @@ class _Loading:
             raise ConfigProblem(replace(place, line=int(line)), what, hint=error.hint) from error
         for problem in parsed.problems:
             if problem.level == "warning":
-                self.report(replace(place, line=problem.line), _printable(problem.what))
-        self.read_table(place, parsed.entries, "")
+                self._report(replace(place, line=problem.line), _printable(problem.what))
+        self._read_table(place, parsed.entries, "")
 
-    def read_table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
+    def _read_table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
         for part, node in entries.items():
             name, place = prefix + part, replace(file, line=node.line)
             if name not in BY_NAME and name not in _SECTIONS:
-                self.report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
+                self._report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
             elif node.value is None:
                 continue
             elif name in BY_NAME:
-                self.put(BY_NAME[name], node, place)
+                self._put(BY_NAME[name], node, place)
             elif isinstance(node.value, Mapping):
-                self.read_table(file, node.value, name + ".")
+                self._read_table(file, node.value, name + ".")
             else:
                 raise _mismatch(name, ValueMismatch("a section of `key: value` lines", node), place)
 
-    def read_shell(self, file: ConfigSource, text: str) -> None:
+    def _read_shell(self, file: ConfigSource, text: str) -> None:
         names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
         for name, node in parse_shell(text):
             place = replace(file, line=node.line)
             if name in names and isinstance(node.value, str):
-                self.put_text(names[name], node.value, place)
+                self._put_text(names[name], node.value, place)
             elif name in names:
-                self.report(place, f"{name} is ignored: not a literal, and nothing is executed")
+                self._report(place, f"{name} is ignored: not a literal, and nothing is executed")
             elif name.startswith("MEMORIES_"):
-                self.report(place, _unknown(name, names))
+                self._report(place, _unknown(name, names))
 
-    def read_environment(self) -> None:
+    def _read_environment(self) -> None:
         names = {key.variable: key for key in KEYS}
         for name, value in self.env.items():
             if name in names:
-                self.put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
+                self._put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
             elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
-                self.report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names))
+                self._report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names))
 
-    def put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
+    def _put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
         """Put a value from text; an empty one sets nothing, except for a list."""
         if text.strip() or isinstance(key.default, tuple):
-            self.put(key, from_text(key, text), place)
+            self._put(key, from_text(key, text), place)
 
 
 def from_text(key: ConfigKey, text: str) -> ConfigNode:

@@ -120,7 +120,7 @@ def test_where_ralph_records_is_never_a_projects_word(project: Path) -> None:
     (project / "ralph.yml").write_text("capture:\n  everywhere: true\n", encoding="utf-8")
     found = loaded(project)
     assert found.config.capture.everywhere is False
-    assert found.trusted_values == ()
+    assert found.trusted_values == []
     assert found.warnings == (
         "ralph.yml:2: capture.everywhere is ignored here: a project must not decide this for its users",
     )
