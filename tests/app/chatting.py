@@ -1,13 +1,13 @@
 """A project with a task and chats in it: agents that are functions, so that a test sees what they were asked."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from ralph.app import chat_log, chats
 from ralph.app.chat_log import Mode
-from ralph.app.chats import ChatReply, ChatRequest, TurnListener
+from ralph.app.chats import ChatReply, ChatRequest
 from ralph.app.tasks import task
 from ralph.model.work import Ask, Reply, ToolCall
 from ralph.paths import session_log
@@ -45,16 +45,16 @@ class Place:
         message: str,
         *steps: Callable[[Ask], Reply],
         mode: Mode = Mode.AGENT,
-        ear: TurnListener = chats.NO_LISTENER,
+        silent: bool = False,
         name: str = "codex",
     ) -> ChatReply:
-        request = ChatRequest(task=self.task, mode=mode)
-        return chats.new(self.root, self.config, request, message, ear, agent=self.by(*steps, name=name))
+        request = ChatRequest(task=self.task, mode=mode, agent=self.by(*steps, name=name), silent=silent)
+        return chats.new(self.root, self.config, request, message)
 
     def resume(
         self, session: str, message: str, *steps: Callable[[Ask], Reply], request: ChatRequest = chats.NO_REQUEST
     ) -> ChatReply:
-        return chats.resume(self.root, self.config, session, message, request, agent=self.by(*steps))
+        return chats.resume(self.root, self.config, session, message, replace(request, agent=self.by(*steps)))
 
     def told(self, session: str) -> list[tuple[str, str]]:
         """Who said what."""

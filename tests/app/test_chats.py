@@ -17,7 +17,7 @@ from ralph.agents.claude import Claude
 from ralph.agents.codex import Codex
 from ralph.app import chat_log, chats, hook, sessions
 from ralph.app.chat_log import Chat, Mode, event_time
-from ralph.app.chats import ChatRequest, TurnListener
+from ralph.app.chats import ChatRequest
 from ralph.capture.events import Event, Happening
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
@@ -71,7 +71,7 @@ def test_an_unknown_mode_is_plan(here: Place) -> None:
 def test_an_agent_that_could_write_is_not_asked_to_plan(here: Place) -> None:
     agent = here.by(*answers("Yes."), name="command", reads_only=False)
     with pytest.raises(UsageError, match="'command' has no read-only mode"):
-        chats.new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN), "Plan.", agent=agent)
+        chats.new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN, agent=agent), "Plan.")
     assert agent.asks == []
     assert sessions.list_(here.root) == ((), 0)
 
@@ -81,7 +81,7 @@ def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Pla
     assert said.chat.id.startswith("chat-")
     agent = here.by(*answers("Hi."), name="command")
     with pytest.raises(Refused, match="keeps no sessions") as refused:
-        chats.resume(here.root, here.config, said.chat.id, "And?", agent=agent)
+        chats.resume(here.root, here.config, said.chat.id, "And?", ChatRequest(agent=agent))
     assert "--fork" in refused.value.hint
     assert agent.asks == []
 
@@ -89,7 +89,7 @@ def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Pla
 def test_a_fork_gets_the_history_and_records_only_new_messages(here: Place) -> None:
     here.new("The word is PELICAN.", *answers("I see ``` it."), mode=Mode.PLAN)
     agent = here.by(*answers("Done.", session="other-1"))
-    said = chats.fork(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT), agent=agent)
+    said = chats.fork(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT, agent=agent))
     [ask] = agent.asks
     assert "user:\nThe word is PELICAN." in ask.prompt
     assert "assistant:\nI see ``` it.\n````\n" in ask.prompt
@@ -102,7 +102,9 @@ def test_a_fork_gets_the_history_and_records_only_new_messages(here: Place) -> N
 def test_a_fork_outlives_its_task_and_its_folder(here: Place) -> None:
     here.new("The word is PELICAN.", *answers("I see."))
     shutil.rmtree(here.root / ".ralph/tasks" / here.task)
-    said = chats.fork(here.root, here.config, HOST, "Again.", agent=here.by(*answers("Yes.", session="other-1")))
+    said = chats.fork(
+        here.root, here.config, HOST, "Again.", ChatRequest(agent=here.by(*answers("Yes.", session="other-1")))
+    )
     assert said.chat.task == here.task
     assert "PELICAN" in here.agent.asks[0].prompt
 
@@ -197,12 +199,12 @@ def test_an_empty_message_or_an_unknown_task_starts_no_agent(here: Place) -> Non
     with pytest.raises(UsageError, match="there is no message"):
         here.new(" \n", *answers("Hi."))
     with pytest.raises(NotFound, match="there is no task t-nope"):
-        chats.new(here.root, here.config, ChatRequest(task="t-nope"), "Hello.", agent=here.by(*answers("Hi.")))
+        chats.new(here.root, here.config, ChatRequest(task="t-nope", agent=here.by(*answers("Hi."))), "Hello.")
     assert here.agent.asks == []
 
 
 def test_a_silent_chat_can_go_on_and_keeps_no_word(here: Place) -> None:
-    said = here.new("A quiet word.", *answers("A quiet answer."), ear=TurnListener(silent=True))
+    said = here.new("A quiet word.", *answers("A quiet answer."), silent=True)
     assert not said.recorded
     assert "quiet" not in here.log(HOST)
     assert here.told(HOST) == []
@@ -238,7 +240,7 @@ def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
 
 def test_a_new_plan_in_claude_code_has_an_id_and_reading_tools_alone(here: Place) -> None:
     request = ChatRequest(task=here.task, mode=Mode.PLAN, model="opus")
-    opening = chats.client_for_new(here.root, here.config, request, agent=Claude())
+    opening = chats.client_for_new(here.root, here.config, replace(request, agent=Claude()))
     assert opening.argv == (
         "claude",
         "--session-id",
@@ -260,13 +262,13 @@ def test_a_new_plan_in_claude_code_has_an_id_and_reading_tools_alone(here: Place
 
 def test_a_session_goes_on_in_its_mode_in_codex(here: Place) -> None:
     here.new("Plan.", *answers("Yes."), mode=Mode.PLAN)
-    opening = chats.client_for_resume(here.root, here.config, HOST, ChatRequest(), agent=Codex())
+    opening = chats.client_for_resume(here.root, here.config, HOST, ChatRequest(agent=Codex()))
     assert opening.argv == ("codex", "resume", HOST, "--sandbox", "read-only", "--ask-for-approval", "never")
 
 
 def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Place) -> None:
     request = ChatRequest(task=here.task, mode=Mode.PLAN)
-    opening = chats.client_for_new(here.root, here.config, request, agent=Codex())
+    opening = chats.client_for_new(here.root, here.config, replace(request, agent=Codex()))
     chats.log_client_start(here.root, here.config, opening)
     assert chats.log_client_end(here.root, here.config, opening) is None
     event = Event(Happening.USER_PROMPT_SUBMIT, "codex", "seen-1", event_time(), prompt="Hello.")
@@ -279,7 +281,7 @@ def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Plac
 def test_an_agent_without_a_client_is_an_error(here: Place) -> None:
     agent = here.by(*answers("Hi."), name="acp")
     with pytest.raises(UsageError, match="'acp' has no client to open"):
-        chats.client_for_new(here.root, here.config, ChatRequest(task=here.task), agent=agent)
+        chats.client_for_new(here.root, here.config, ChatRequest(task=here.task, agent=agent))
 
 
 HOLDER = """
@@ -369,8 +371,8 @@ def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_i
 def test_a_plan_that_was_killed_in_its_first_turn_is_resumed_as_a_plan(here: Place, name: str, host: str) -> None:
     killed(here, name=name, host=host)
     with pytest.raises(RalphError, match="is a session in mode plan"):
-        chats.resume(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT), agent=here.by(name=name))
-    said = chats.resume(here.root, here.config, HOST, "Do it.", agent=here.by(*answers("No."), name=name))
+        chats.resume(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT, agent=here.by(name=name)))
+    said = chats.resume(here.root, here.config, HOST, "Do it.", ChatRequest(agent=here.by(*answers("No."), name=name)))
     assert here.agent.asks[0].read_only
     assert here.agent.asks[0].session == HOST
     assert (said.chat.mode, said.chat.agent) == (Mode.PLAN, name)
@@ -404,7 +406,7 @@ def test_a_chat_without_messages_is_shown_and_can_be_forked(here: Place) -> None
     assert (left.mode, left.task, left.messages) == ("plan", here.task, 0)
     with pytest.raises(RalphError, match="cannot go on"):
         here.resume(left.id, "Well?", *answers("Never."))
-    forked = chats.fork(here.root, here.config, left.id, "Again.", agent=here.by(*answers("Yes.")))
+    forked = chats.fork(here.root, here.config, left.id, "Again.", ChatRequest(agent=here.by(*answers("Yes."))))
     assert (forked.chat.mode, forked.chat.source) == (Mode.PLAN, left.id)
 
 
@@ -423,10 +425,10 @@ def test_an_agent_without_a_session_id_leaves_nothing_unless_hooks_recorded_it(h
 
 
 def test_a_client_that_was_opened_to_plan_and_killed_is_opened_again_to_plan(here: Place) -> None:
-    opening = chats.client_for_new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN), agent=Codex())
+    opening = chats.client_for_new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN, agent=Codex()))
     chats.log_client_start(here.root, here.config, opening)
     hooked(here, HOST)
-    again = chats.client_for_resume(here.root, here.config, HOST, ChatRequest(), agent=Codex())
+    again = chats.client_for_resume(here.root, here.config, HOST, ChatRequest(agent=Codex()))
     assert again.argv == ("codex", "resume", HOST, "--sandbox", "read-only", "--ask-for-approval", "never")
 
 

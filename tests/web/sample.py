@@ -261,11 +261,11 @@ class Maker:
             self.clock.go(days, 15)
             loaded = settings.load(self.root, env=self.made.env).config
             agent = _Talker([reply for _, reply in turns])
-            request = chats.ChatRequest(task=self.made.tasks["checkout"], mode=Mode(mode))
-            said = chats.new(self.root, loaded, request, turns[0][0], agent=agent)
+            request = chats.ChatRequest(task=self.made.tasks["checkout"], mode=Mode(mode), agent=agent)
+            said = chats.new(self.root, loaded, request, turns[0][0])
             for words, _ in turns[1:]:
                 self.clock.wait(4)
-                said = chats.resume(self.root, loaded, said.chat.id, words, agent=agent)
+                said = chats.resume(self.root, loaded, said.chat.id, words, chats.ChatRequest(agent=agent))
             self.made.chats[name] = said.chat.id
 
     def judge(self) -> None:

@@ -44,20 +44,17 @@ _HISTORY_NOTE = f"{INJECTED}: an earlier conversation about it, which this one g
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """Options of a chat; an empty one is as the chat has it, else as the config has it."""
+    """Options of a chat; an empty one is as the chat has it, else as the config has it.
+
+    `show` receives the text of a turn, which `stopped` may end; `silent`: nothing is recorded.
+    """
 
     task: str = ""
     mode: Mode | None = None
-    agent: str = ""
+    agent: str | Agent = ""
     command: str = ""
     model: str = ""
     permission: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnListener:
-    """Receives the text of a turn and may stop it; `silent`: nothing is recorded."""
-
     show: Callable[[str], None] = ignore_text
     stopped: Callable[[], bool] = never_stop
     silent: bool = False
@@ -72,73 +69,54 @@ class ChatReply:
     recorded: bool = True
 
 
-NO_REQUEST, NO_LISTENER = ChatRequest(), TurnListener()
+NO_REQUEST = ChatRequest()
 
 
-def new(
-    root: Path,
-    config: Config,
-    request: ChatRequest,
-    message: str,
-    listener: TurnListener = NO_LISTENER,
-    *,
-    agent: Agent | None = None,
-) -> ChatReply:
+def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatReply:
     """Begin a chat about a task with a message, and wait for the answer."""
-    chat, worker, task = _prepare(root, config, request, agent)
-    return _run_first_turn(root, config, chat, worker, _render_task(task), message, listener)
+    chat, agent, task = _prepare(root, config, request)
+    return _run_first_turn(root, config, request, chat, agent, _render_task(task), message)
 
 
-def _prepare(root: Path, config: Config, request: ChatRequest, agent: Agent | None) -> tuple[Chat, Agent, Task]:
+def _prepare(root: Path, config: Config, request: ChatRequest) -> tuple[Chat, Agent, Task]:
     """Return a new chat with its agent and its task; nothing is written."""
     task = board.find(root, request.task).task
-    worker = agent or choose_agent(root, config, request)
+    agent = choose_agent(root, config, request)
     tree = Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
     folder = relative_folder(root, tree if tree.is_dir() else root)
     model = request.model or config.loop.model
-    chat = Chat("", task.id, request.mode or Mode.AGENT, worker.name, model, folder)
-    _check_mode(chat.mode, worker)
-    return chat, worker, task
+    chat = Chat("", task.id, request.mode or Mode.AGENT, agent.name, model, folder)
+    _check_mode(chat.mode, agent)
+    return chat, agent, task
 
 
-def resume(
-    root: Path,
-    config: Config,
-    session_id: str,
-    message: str,
-    request: ChatRequest = NO_REQUEST,
-    listener: TurnListener = NO_LISTENER,
-    *,
-    agent: Agent | None = None,
-) -> ChatReply:
+def resume(root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST) -> ChatReply:
     """Go on with a session, in the mode that it has; NotFound when its host has lost it."""
-    chat, worker = _prepare_resume(root, config, session_id, request, agent)
+    chat, agent = _prepare_resume(root, config, session_id, request)
     _check_message(message)
     with chat_lock(root, chat.id):
-        answer = _run_turn(root, config, chat, worker, message, message, listener)
+        answer = _run_turn(root, config, request, chat, agent, message, message)
     if _is_lost(answer.reply):
-        what = f"{worker.name} does not know the session {chat.host} any more: {answer.reply.error.strip()[:200]}"
+        what = f"{agent.name} does not know the session {chat.host} any more: {answer.reply.error.strip()[:200]}"
         raise NotFound(what, hint=_fork_hint(chat))
     return answer
 
 
-def _prepare_resume(
-    root: Path, config: Config, session_id: str, request: ChatRequest, agent: Agent | None
-) -> tuple[Chat, Agent]:
+def _prepare_resume(root: Path, config: Config, session_id: str, request: ChatRequest) -> tuple[Chat, Agent]:
     """Return a chat as it can continue, and its agent; an error says why it cannot, and what can be done."""
     chat = find_chat(root, session_id)
-    worker = agent or choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
+    agent = choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
     if request.mode not in (None, chat.mode):
         raise Refused(f"{chat.id} is a session in mode {chat.mode}, and stays one", hint=_fork_hint(chat, request.mode))
-    if worker.name != chat.agent:
+    if agent.name != chat.agent:
         who = chat.agent or "somebody else"
-        raise Refused(f"{chat.id} was held with {who}, not with {worker.name}", hint=_fork_hint(chat))
+        raise Refused(f"{chat.id} was held with {who}, not with {agent.name}", hint=_fork_hint(chat))
     if not _HOST_ID.fullmatch(chat.host):
-        raise Refused(f"{chat.id} cannot go on: {worker.name} keeps no sessions", hint=_fork_hint(chat))
+        raise Refused(f"{chat.id} cannot go on: {agent.name} keeps no sessions", hint=_fork_hint(chat))
     if not chat_folder(root, chat).is_dir():
         raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=_fork_hint(chat))
-    _check_mode(chat.mode, worker)
-    return replace(chat, model=request.model or chat.model), worker
+    _check_mode(chat.mode, agent)
+    return replace(chat, model=request.model or chat.model), agent
 
 
 def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
@@ -146,35 +124,26 @@ def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
     return f'`ralph session resume {chat.id} --fork{extra} "..."` begins a new one that gets its history'
 
 
-def fork(
-    root: Path,
-    config: Config,
-    session_id: str,
-    message: str,
-    request: ChatRequest = NO_REQUEST,
-    listener: TurnListener = NO_LISTENER,
-    *,
-    agent: Agent | None = None,
-) -> ChatReply:
+def fork(root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST) -> ChatReply:
     """Begin a new chat with the history of an earlier session; its mode may be another one."""
     old = find_chat(root, session_id)
-    worker = agent or choose_agent(root, config, replace(request, agent=request.agent or old.agent))
+    agent = choose_agent(root, config, replace(request, agent=request.agent or old.agent))
     chat = replace(
         old,
         id="",
         host="",
         source=old.id,
-        agent=worker.name,
+        agent=agent.name,
         mode=request.mode or old.mode,
         model=request.model or old.model,
         folder=old.folder if chat_folder(root, old).is_dir() else relative_folder(root, root),
     )
-    _check_mode(chat.mode, worker)
+    _check_mode(chat.mode, agent)
     about = ""
     with suppress(NotFound):  # the task was dropped; the conversation about it still exists
         about = _render_task(board.find(root, old.task).task) if old.task else ""
     about += _render_history(chat_log.read_history(root, old.id).turns)
-    return _run_first_turn(root, config, chat, worker, about, message, listener)
+    return _run_first_turn(root, config, request, chat, agent, about, message)
 
 
 def find_chat(root: Path, session_id: str) -> Chat:
@@ -211,6 +180,8 @@ def _sessions_since(root: Path, chat: Chat, began: str) -> list[sessions.Session
 def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     """Return the requested agent, else the config's; its program is the config's where that is for this agent."""
     loop = config.loop
+    if not isinstance(request.agent, str):
+        return request.agent
     name = request.agent or loop.agent
     mine = name == loop.agent or (loop.agent in ("", agents.AUTO) and name in ("claude", "codex", agents.AUTO))
     command = request.command or (loop.agent_command if mine else "")
@@ -263,7 +234,7 @@ def _is_lost(reply: Reply) -> bool:
 
 
 def _run_first_turn(
-    root: Path, config: Config, chat: Chat, agent: Agent, about: str, message: str, listener: TurnListener
+    root: Path, config: Config, request: ChatRequest, chat: Chat, agent: Agent, about: str, message: str
 ) -> ChatReply:
     """Run the first turn of a chat, which is logged before its agent starts."""
     _check_message(message)
@@ -271,7 +242,7 @@ def _run_first_turn(
     with chat_lock(root, chat.id):
         at = event_time()
         first_log = _log_start(root, chat, at, config) if chat.host or chat.is_unnamed else ""
-        answer = _run_turn(root, config, chat, agent, f"{about}\n{message}", message, listener, first_log)
+        answer = _run_turn(root, config, request, chat, agent, f"{about}\n{message}", message, first_log)
         has_begun = not answer.chat.is_unnamed
         if chat.is_unnamed and (has_begun or not _sessions_since(root, chat, at)):
             files.delete(paths.session_log(root, chat.id))
@@ -285,11 +256,11 @@ def _run_first_turn(
 def _run_turn(
     root: Path,
     config: Config,
+    request: ChatRequest,
     chat: Chat,
     agent: Agent,
     prompt: str,
     message: str,
-    listener: TurnListener,
     first_log: str = "",
 ) -> ChatReply:
     """Run a turn and record what hooks have not recorded; `first_log` is the log of a chat that has just begun."""
@@ -301,8 +272,8 @@ def _run_turn(
         session="" if first_log else chat.host,
         read_only=chat.mode is Mode.PLAN,
         environment=_environment(chat),
-        show=listener.show,
-        stopped=listener.stopped,
+        show=request.show,
+        stopped=request.stopped,
     )
     reply = agent.run(ask)
     host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
@@ -317,9 +288,9 @@ def _run_turn(
     if _is_empty(reply) and first_log and not chat.is_unnamed and files.read(path) == first_log:
         files.delete(path)  # the chat has only its start
         return ChatReply(after, reply, recorded=False)
-    turn = [] if listener.silent else chat_log.turn_events(after, message, reply, began)
+    turn = [] if request.silent else chat_log.turn_events(after, message, reply, began)
     chat_log.record_turn(root, config.privacy, after, began, turn)
-    return ChatReply(after, reply, recorded=not listener.silent)
+    return ChatReply(after, reply, recorded=not request.silent)
 
 
 def _environment(chat: Chat) -> Mapping[str, str]:
@@ -351,17 +322,15 @@ class ClientCommand:
     began: str
 
 
-def client_for_new(root: Path, config: Config, request: ChatRequest, *, agent: Agent | None = None) -> ClientCommand:
+def client_for_new(root: Path, config: Config, request: ChatRequest) -> ClientCommand:
     """Return the client in which a new chat begins."""
-    chat, worker, _ = _prepare(root, config, request, agent)
-    return _client_command(root, *_assign_id(chat, worker), is_new=True)
+    chat, agent, _ = _prepare(root, config, request)
+    return _client_command(root, *_assign_id(chat, agent), is_new=True)
 
 
-def client_for_resume(
-    root: Path, config: Config, session_id: str, request: ChatRequest, *, agent: Agent | None = None
-) -> ClientCommand:
+def client_for_resume(root: Path, config: Config, session_id: str, request: ChatRequest) -> ClientCommand:
     """Return the client in which a session continues."""
-    return _client_command(root, *_prepare_resume(root, config, session_id, request, agent), is_new=False)
+    return _client_command(root, *_prepare_resume(root, config, session_id, request), is_new=False)
 
 
 def _client_command(root: Path, chat: Chat, agent: Agent, *, is_new: bool) -> ClientCommand:

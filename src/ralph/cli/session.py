@@ -40,7 +40,7 @@ from ralph.model.query import Detail
 from ralph.model.work import StopReason
 
 if TYPE_CHECKING:
-    from ralph.app.chats import ChatReply, ClientCommand, TurnListener
+    from ralph.app.chats import ChatReply, ChatRequest, ClientCommand
     from ralph.app.sessions import ImprovedSummary
 
 _OLD = "30d"
@@ -294,7 +294,7 @@ def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, 
 @agent_options
 @format_option("text", "json")
 @pass_call
-def new(call: Invocation, message: str | None, task: str, mode: str, form: str, **agent: str) -> int:
+def new(call: Invocation, message: str | None, task: str, mode: str, form: str, **agent: Any) -> int:
     """Begin a conversation about a task with an agent, and print its answer.
 
     Without a message, on a terminal, the agent's own client is opened; "-" reads the message from standard input.
@@ -306,8 +306,8 @@ def new(call: Invocation, message: str | None, task: str, mode: str, form: str, 
         _check_terminal(form)
         return _open_client(call, chats.client_for_new(call.root, call.config, request))
     text = read_text(message)
-    with _listening(call, form) as listener:
-        reply = chats.new(call.root, call.config, request, text, listener)
+    with _listening(call, form, request) as request:
+        reply = chats.new(call.root, call.config, request, text)
     return _print_reply(reply, form)
 
 
@@ -323,7 +323,7 @@ def new(call: Invocation, message: str | None, task: str, mode: str, form: str, 
 @format_option("text", "json")
 @pass_call
 def resume(
-    call: Invocation, session_id: str, message: str | None, fork: bool, mode: str | None, form: str, **agent: str
+    call: Invocation, session_id: str, message: str | None, fork: bool, mode: str | None, form: str, **agent: Any
 ) -> int:
     """Go on with a session of Claude Code or Codex, in the mode that it was begun in, and print the answer."""
     from ralph.app import chats
@@ -336,16 +336,15 @@ def resume(
         return _open_client(call, chats.client_for_resume(call.root, call.config, session_id, request))
     text = read_text(message)
     verb = chats.fork if fork else chats.resume
-    with _listening(call, form) as listener:
-        reply = verb(call.root, call.config, session_id, text, request, listener)
+    with _listening(call, form, request) as request:
+        reply = verb(call.root, call.config, session_id, text, request)
     return _print_reply(reply, form)
 
 
 @contextmanager
-def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
-    """Yield a listener that prints the agent's text as it comes; Ctrl-C stops the turn, a second one ends at once."""
+def _listening(call: Invocation, form: str, request: "ChatRequest") -> "Iterator[ChatRequest]":
+    """Yield a request that prints the agent's text as it comes; Ctrl-C stops the turn, a second one ends at once."""
     from ralph.app import hook_state
-    from ralph.app.chats import TurnListener
 
     stops: list[int] = []
     last = "\n"
@@ -364,7 +363,7 @@ def _listening(call: Invocation, form: str) -> "Iterator[TurnListener]":
     silent = hook_state.paused_since(call.root) is not None or os.environ.get("RALPH_DISABLE") == "1"
     before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
-        yield TurnListener(show_text, lambda: bool(stops), silent)
+        yield replace(request, show=show_text, stopped=lambda: bool(stops), silent=silent)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
