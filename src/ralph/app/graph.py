@@ -1,9 +1,7 @@
 """`ralph graph ...`: how records, files, tasks, sessions and tags are linked, now or at another time.
 
-The graph is a cache beside the index, updated by each query, or built in memory where it cannot be written. A node is
-named by its id, by a record's title, or by a path, task or tag. Without a time, `show`, `neighbors` and `path` include
-what was true in the past and say so; `search` returns what holds now. Inside a task, records of other tasks are hidden
-(`app/filters.py`).
+The graph is a cache beside the index, updated by each query, or built in memory where it cannot be written. Without a
+time, `show`, `neighbors` and `path` include what was true in the past; `search` returns what holds now.
 """
 
 import difflib
@@ -104,7 +102,6 @@ class GraphHit:
     """The nodes that a search returned, best first, with warnings."""
 
     hits: tuple[ReachedNode, ...]
-    at: str
     warnings: tuple[str, ...] = ()
 
 
@@ -134,28 +131,17 @@ class GraphExport:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def query_graph(
-    root: Path,
-    question: Callable[[sqlite3.Connection, sqlite3.Connection], T],
-    progress: Progress | None = None,
-) -> T:
-    """Call `question` with connections to the graph and the index, both up to date."""
+Question = Callable[[sqlite3.Connection, sqlite3.Connection, GraphVisibility], T]
+
+
+def query_graph(root: Path, question: Question[T], *, task: str = "", progress: Progress | None = None) -> T:
+    """Call `question` with connections to the graph and the index, both up to date, and what a task may see."""
 
     def ask(connection: sqlite3.Connection) -> T:
         with closing(_open_graph(root, connection)) as graph:
-            return question(graph, connection)
+            return question(graph, connection, filters.graph_visibility(graph, connection, task))
 
     return index.ask(root, ask, progress)
-
-
-def _query_visible(
-    root: Path, task: str, question: Callable[[sqlite3.Connection, sqlite3.Connection, GraphVisibility], T]
-) -> T:
-    """Call `question` with the graph, the index and what a task may see."""
-    return query_graph(
-        root,
-        lambda graph, connection: question(graph, connection, filters.graph_visibility(graph, connection, task)),
-    )
 
 
 def _open_graph(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -208,7 +194,7 @@ def overview(root: Path, *, task: str = "") -> GraphOverview:
             tuple((nodes[key], degree) for key, degree in busiest),
         )
 
-    return _query_visible(root, task, question)
+    return query_graph(root, question, task=task)
 
 
 def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
@@ -227,7 +213,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
         node = nodes[key]
         return NodeView(node, records(connection, [node.id]).get(node.id), tuple(edges))
 
-    return _query_visible(root, task, question)
+    return query_graph(root, question, task=task)
 
 
 def neighbors(
@@ -248,7 +234,7 @@ def neighbors(
             graph, key, hops=hops, types=types, relations=relations, at=at, visibility=allowed, by=ids.today()
         )
 
-    return _query_visible(root, task, question)
+    return query_graph(root, question, task=task)
 
 
 def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> GraphPath:
@@ -260,7 +246,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> G
         way = walking.path(graph, *keys, at=at, visibility=allowed, by=ids.today())
         return GraphPath(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
-    return _query_visible(root, task, question)
+    return query_graph(root, question, task=task)
 
 
 def search(
@@ -279,7 +265,7 @@ def search(
     when = at or ids.today()
     warnings: list[str] = []
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> GraphHit:
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection, allowed: GraphVisibility) -> GraphHit:
         warnings.clear()
         query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, warnings.append)
@@ -297,15 +283,14 @@ def search(
         scores |= dict.fromkeys(entities | {name for name in names if entity_type(name) is not None}, _NAMED_SCORE)
         keys = stored.keys_of(graph, sorted(scores))
         nodes = stored.nodes(graph, keys.values())
-        allowed = filters.graph_visibility(graph, connection, task)
         seeds = {
             key: scores[name] for name, key in keys.items() if nodes[key].holds(when) and key not in allowed.hidden
         }
         hits = walking.walk(graph, seeds, hops=hops, at=when, visibility=allowed, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]
-        return GraphHit(tuple(fit[:limit]), when, tuple(warnings))
+        return GraphHit(tuple(fit[:limit]), tuple(warnings))
 
-    return query_graph(root, question, progress)
+    return query_graph(root, question, task=task, progress=progress)
 
 
 def find_node(graph: sqlite3.Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
@@ -419,19 +404,23 @@ def _parse_relation(word: str) -> Relation:
     return relation
 
 
+def _read_node(graph: sqlite3.Connection, name: str) -> Node:
+    key = find_node(graph, name)
+    return stored.nodes(graph, [key])[key]
+
+
 def _node_id(root: Path, name: str) -> str:
     """Return the id of a node; "" when there is none."""
     with suppress(NotFound):
-        return query_graph(root, lambda graph, _: next(iter(stored.nodes(graph, [find_node(graph, name)]).values())).id)
+        return query_graph(root, lambda graph, *_: _read_node(graph, name).id)
     return ""
 
 
 def _locate_source(root: Path, source: str) -> tuple[str, Source]:
     """Return the id of the record that is named, and its file."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection) -> tuple[Node, str, str]:
-        key = find_node(graph, source)
-        node = stored.nodes(graph, [key])[key]
+    def question(graph: sqlite3.Connection, connection: sqlite3.Connection, _: object) -> tuple[Node, str, str]:
+        node = _read_node(graph, source)
         if entity_type(node.id) is not None:
             hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
             raise Refused(f"{node.id} is no record", hint=hint)
@@ -523,7 +512,7 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
     if task and task not in folders:
         raise NotFound(f"there is no task {task}", hint="`ralph task list` names them")
     names = [task] if task else sorted(folders)
-    parts = query_graph(root, lambda graph, connection: [_task_graph(graph, connection, name) for name in names])
+    parts = query_graph(root, lambda graph, connection, _: [_task_graph(graph, connection, name) for name in names])
     exports = []
     for name, (nodes, edges, digests) in zip(names, parts, strict=True):
         vectors = _embeddings(root, digests, embedding) if embedding is not None else None

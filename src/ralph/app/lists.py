@@ -1,9 +1,7 @@
 """Rows of tasks, runs and sessions for lists, and a watcher that reports what changed in a project.
 
-A row has what a list shows and nothing that has to be read for one row alone. The tokens of a run are those of its
-prompts, counted once a file since a snapshot never changes; the ledger is read again only when it has changed. Open
-pages look about once a second: a look is a `stat` of the files that hold something, and sees the changes of editors,
-git, hooks and loops alike.
+A row has nothing that has to be read for one row alone. Open pages look about once a second: a look is a `stat` of the
+files that hold something, and sees the changes of editors, git, hooks and loops alike.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
 """`ralph search` and `ralph search --around`: everything that Ralph knows, at three levels of detail.
 
 Layer 1 is a line for each hit, layer 2 what happened around it and what it is linked to, layer 3 the complete record.
-What a session did several times in the same words is one hit with a count. Inside a task, records of unfinished tasks
-of others are hidden, and a note says how many would have matched.
+What a session did several times in the same words is one hit with a count.
 """
 
 import os

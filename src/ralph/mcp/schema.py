@@ -1,8 +1,7 @@
 """How a function becomes a tool: the types of its arguments, its schemas, and the forms of its answer.
 
-Models send numbers as text and lists with commas: both are accepted. A client may load the list of tools into every
-conversation, so the schemas that the SDK derives are shortened. A client may show a model the object or the text of an
-answer, so both hold the same, and both say that remembered text is data.
+Models send numbers as text and lists with commas: both are accepted. Schemas are short, since a client may load them
+into every conversation. The object and the text of an answer hold the same, and both say that it is data.
 """
 
 import json

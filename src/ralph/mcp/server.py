@@ -1,8 +1,7 @@
 """The MCP server: its handlers, and how it runs over pipes or at an address on this machine.
 
-Verbs run in threads, so that a slow search blocks nobody; an error is the tool's answer, in the words of the command.
-Before a memory is deleted the person is asked, where the client can. At an address the SDK checks Host and Origin, and
-we a token; a lasting one comes from a variable or a private file, never from the command line, which all users see.
+Verbs run in threads, so that a slow search blocks nobody. At an address the SDK checks Host and Origin, and we a token;
+a lasting one comes from a variable or a private file, never from the command line, which all users see.
 """
 
 import hmac
@@ -65,21 +64,24 @@ _CONFIRM = "confirm"
 _FORM: dict[str, object] = {"type": "object", "properties": {}}
 """A form without fields: the answer is yes or no."""
 _PROMPTS = {
-    "recall": ("Look up what is remembered about a topic", "topic", "what it is about"),
-    "remember": ("Keep something for later sessions", "what", "what to keep"),
+    "recall": (
+        "Look up what is remembered about a topic",
+        "topic",
+        "what it is about",
+        "What do we remember about this: {}\n\n{}\n\nSay in a few sentences what of it matters here, with the ids. "
+        "memory_show shows a memory whole, search with layer 3 any record, timeline what happened around it.",
+    ),
+    "remember": (
+        "Keep something for later sessions",
+        "what",
+        "what to keep",
+        "Keep this for later sessions with memory_add: {}\n\nWrite one to three sentences that somebody understands "
+        "who was not here: what holds, and why. The type is one of pattern, decision, fix, context; give two or three "
+        "tags. Leave out secrets and what the code says anyway. If memory_search finds one that says it already, use "
+        "memory_edit instead.",
+    ),
 }
-"""The prompts: description, the one argument, and its meaning."""
-_REMEMBER = (
-    "Keep this for later sessions with memory_add: {}\n\nWrite one to three sentences that somebody "
-    "understands who was not here: what holds, and why. The type is one of pattern, decision, fix, "
-    "context; give two or three tags. Leave out secrets and what the code says anyway. If memory_search "
-    "finds one that says it already, use memory_edit instead."
-)
-_RECALL = (
-    "What do we remember about this: {}\n\n{}\n\nSay in a few sentences what of it "
-    "matters here, with the ids. memory_show shows a memory whole, search with layer 3 any record, "
-    "timeline what happened around it."
-)
+"""The prompts: description, the one argument, its meaning, and the text."""
 
 HOST, PATH = "127.0.0.1", "/mcp"
 VARIABLE = "RALPH_MCP_TOKEN"
@@ -205,7 +207,7 @@ class RalphServer:
         """List the prompts with their arguments."""
         prompts = []
         for name in self._prompts:
-            about, argument, meaning = _PROMPTS[name]
+            about, argument, meaning, _ = _PROMPTS[name]
             arguments = [types.PromptArgument(name=argument, description=meaning, required=True)]
             prompts.append(types.Prompt(name=name, description=about, arguments=arguments))
         return types.ListPromptsResult(prompts=prompts)
@@ -214,17 +216,15 @@ class RalphServer:
         """Return a prompt, filled in."""
         if params.name not in self._prompts:
             raise MCPError(types.INVALID_PARAMS, _harmless(f"there is no prompt {params.name!r}"))
-        about, argument, meaning = _PROMPTS[params.name]
+        about, argument, meaning, template = _PROMPTS[params.name]
         value = (params.arguments or {}).get(argument, "").strip()
         if not value:
             raise MCPError(types.INVALID_PARAMS, f"{params.name} needs {argument}\n  {meaning}")
-        if params.name == "remember":
-            text = _REMEMBER.format(value)
-        else:
+        matches = ""
+        if params.name == "recall":
             call = await self._call(ctx)
-            answer = await _in_thread(partial(_run_tool, TOOLS["search"], call, {"query": value}))
-            text = _RECALL.format(value, answer.text)
-        message = types.PromptMessage(role="user", content=_text(text))
+            matches = (await _in_thread(partial(_run_tool, TOOLS["search"], call, {"query": value}))).text
+        message = types.PromptMessage(role="user", content=_text(template.format(value, matches)))
         return types.GetPromptResult(description=about, messages=[message])
 
 

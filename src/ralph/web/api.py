@@ -1,9 +1,7 @@
 """The routes of the API: each handler calls one function of the application and returns JSON.
 
-Memory health reads every record and doctor every file, so they are requests of their own, and the dashboard loads at
-once. Markdown becomes HTML here, and can run nothing: records are written by agents, tools and web pages. Raw HTML
-becomes text; links lead to http, https, mailto or relative addresses only; images become links, so that a page requests
-nothing from other hosts. Headings begin below those of the page and skip no level.
+Markdown becomes HTML here, and can run nothing, since tools and web pages wrote it: raw HTML and images become text,
+links lead to http, https, mailto or relative addresses only. Headings begin below those of the page.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Turns a request into one call of a handler, and its result or error into JSON.
 
-A handler is a plain function, which `route` runs in a thread. Only this module catches errors and knows status codes;
-hints that name a command line option are rewritten for a page. A request waits for the index, so that the answer
-includes every change made before it.
+Only this module catches errors and knows status codes; hints that name a command line option are rewritten for a page.
+A request waits for the index, so that the answer includes every change made before it.
 """
 
 import errno

@@ -1,8 +1,7 @@
 """The web application: access checks, events, static files, and the server on the loopback interface.
 
 Only the browser window that `ralph web` opened may send requests: the address carries a token that works once and is
-exchanged for a cookie; Host and Origin are checked. Every page is one shell (`static/index.html`). A static file is
-found by its name in a table, so no part of a request becomes part of a path.
+exchanged for a cookie. Every page is one shell (`static/index.html`).
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, page
+from tests.cli.runner import Block, numbered, page
 
 from ralph import paths
 from ralph.app import doctor, graph, memory, usage
@@ -33,17 +33,18 @@ class TestDoubles:
         graph.link(tmp_path, second, "supersedes", first)
         assert health.memory_health(tmp_path)["counts"]["duplicates"] == 0
 
-    def test_common_words_alone_bring_nothing_together(self) -> None:
+    def test_common_words_alone_bring_nothing_together(self, tmp_path: Path) -> None:
+        path = tmp_path / ".agent" / "memories.md"
+        path.parent.mkdir()
         texts = [f"The cache of part number{place} waits for the queue" for place in range(200)]
-        records = [health.RecordText("memories", f"mem-{place}", "", text) for place, text in enumerate(texts)]
-        assert health.find_duplicates(records) == ([], True)
+        path.write_text(page(*(Block(text, numbered(place)) for place, text in enumerate(texts))), encoding="utf-8")
+        assert health.memory_health(tmp_path)["duplicates"] == []
 
-    def test_similar_texts_of_one_format_are_one_group(self) -> None:
-        texts = [REDIS, "The printer needs paper.", f"{REDIS} Now.", f"{REDIS} Please."]
-        records = [health.RecordText("memories", f"mem-{place}", "", text) for place, text in enumerate(texts)]
-        others = [health.RecordText("guardrails", "guard-1", "", REDIS)]
-        (group,), complete = health.find_duplicates(records + others)
-        assert (group["ids"], group["exactly"], complete) == (["mem-0", "mem-2", "mem-3"], False, True)
+    def test_similar_texts_of_one_format_are_one_group(self, tmp_path: Path) -> None:
+        names = put(tmp_path, REDIS, "The printer needs paper.", f"{REDIS} Now.", f"{REDIS} Please.")
+        memory.add(tmp_path, REDIS, in_="guardrails")
+        (group,) = health.memory_health(tmp_path)["duplicates"]
+        assert (group["ids"], group["exactly"]) == ([names[0], *names[2:]], False)
 
     def test_equal_and_similar_texts_are_separate_groups(self, tmp_path: Path) -> None:
         other = "When Redis is down the tests hang, so run `make services up` before `npm test`!"

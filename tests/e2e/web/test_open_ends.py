@@ -52,30 +52,30 @@ class TestStanding:
     def test_an_opened_hit_and_the_records_page_say_what_took_its_place(self, reader: OpenReader) -> None:
         page = reader().go("/memory?q=JWT+signing+key")
         hit(page, "is read from JWT_KEY").get_by_role("button", name="More of").click()
-        told = page.locator(".hit-detail .standing")
+        told = page.locator(".hit-detail .past-notice")
         expect(told).to_contain_text("Superseded by")
         expect(told.get_by_role("link")).to_be_visible()
         expect(page.locator(".hit-detail .why")).not_to_contain_text("superseded")
         hit(page, "is read from JWT_KEY").locator(".hit-title").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("JWT_KEY")
-        notice = page.locator("main > .standing, main .standing").first
+        notice = page.locator("main > .past-notice, main .past-notice").first
         expect(notice).to_contain_text("Agents get that one instead.")
         notice.get_by_role("link").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("comes from keys.current()")
-        expect(page.locator(".standing")).to_have_count(0)
+        expect(page.locator(".past-notice")).to_have_count(0)
 
     def test_a_stale_record_says_what_is_gone(self, reader: OpenReader) -> None:
         page = reader().go("/memory?q=old+supplier+orders")
         expect(hit(page, "soap.ts").first.get_by_text("stale", exact=True)).to_be_visible()
         hit(page, "soap.ts").first.locator(".hit-title").click()
-        expect(page.locator(".standing")).to_have_text("Cited file is gone: src/legacy/soap.ts.")
+        expect(page.locator(".past-notice")).to_have_text("Cited file is gone: src/legacy/soap.ts.")
 
     def test_an_archived_record_says_so(self, reader: OpenReader) -> None:
         page = reader().go("/memory?status=archived")
         first = page.locator("article.hit").first
         expect(first.get_by_text("archived", exact=True)).to_be_visible()
         first.locator(".hit-title").click()
-        expect(page.locator(".standing")).to_contain_text("Archived: it stays in its file")
+        expect(page.locator(".past-notice")).to_contain_text("Archived: it stays in its file")
 
 
 class TestLeavingAField:

@@ -1,9 +1,7 @@
 """Plans, applies and undoes the changes that people make in the pages.
 
-Each action is one call of the verb of the command with the same name. `plan_change` calls it in a dry run, so that the
-diff is exactly what that call would write. `apply` calls it for real; a file that is not the one in the plan is a
-conflict, and a change that fails half-way is undone at once. The previous texts are kept in memory until the server
-ends; `undo` restores them unless the same lines were changed since.
+Each action is one call of the verb of the command with the same name: in a dry run for the plan, then for real. Old
+texts are kept in memory until the server ends, so that a change can be undone unless its lines were changed since.
 """
 
 import threading

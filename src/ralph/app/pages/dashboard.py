@@ -1,8 +1,7 @@
 """The dashboard: running work, token usage and hook times at once; memory health and doctor as requests of their own.
 
-Health is bounded: citations are checked for the newest records only, duplicates are searched among texts that share a
-rare word, and of the logs only so much is scanned for secrets at a time. `note` reports what was not checked. Response
-times of hooks are the time between a recorded event and its answer, which only two kinds of events leave behind.
+Health is bounded in time, and `note` reports what was not checked. The response time of a hook is the time between a
+recorded event and its answer, which only two kinds of events leave behind.
 """
 
 import json
@@ -267,49 +266,36 @@ def _unused_records(root: Path) -> Items:
     ]
 
 
-class RecordText(NamedTuple):
-    """What is compared of a record; only records of the same file format are compared."""
-
-    format: str
-    id: str
-    title: str
-    text: str
-
-
 @lru_cache(maxsize=1)
 def _find_duplicates(root: Path, today: str, digests: tuple[tuple[str, str], ...]) -> tuple[Items, bool]:
-    """Compare all memories, guardrails and knowledge that hold today; the digests say when to do it again."""
+    """Return groups of equal or similar texts of one format, and whether all pairs were compared.
 
-    def question(connection: sqlite3.Connection) -> list[RecordText]:
+    Texts that share a rare word are compared, the rarest words first; the digests say when to do it again.
+    """
+
+    def question(connection: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
         replaced = lookup.superseded(connection)
-        texts: list[RecordText] = []
+        texts = []
         for form, name, metadata, title, text in queries.curated_texts(connection, _CURATED):
             until = json.loads(metadata).get("valid_until", "") if '"valid_until"' in metadata else ""
             if name not in replaced and not (isinstance(until, str) and "" < until < today):
-                texts.append(RecordText(form, name, title, text))
+                texts.append((form, name, title, text))
         return texts
 
-    return find_duplicates(index.ask(root, question))
-
-
-def find_duplicates(texts: Sequence[RecordText]) -> tuple[Items, bool]:
-    """Return groups of equal or similar texts of one format, and whether all pairs were compared.
-
-    Texts that share a rare word are compared, the rarest words first.
-    """
+    records = index.ask(root, question)
     equal: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, each in enumerate(texts):
-        equal[each.format, normalise_text(f"{each.title}\n{each.text}")].append(number)
+    for number, (form, _, title, text) in enumerate(records):
+        equal[form, normalise_text(f"{title}\n{text}")].append(number)
     sharing: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number in (numbers[0] for numbers in equal.values()):
-        for word in set(_WORD.findall(texts[number].text.lower())):
-            sharing[texts[number].format, word].append(number)
+    for (form, _), (number, *_) in equal.items():
+        for word in set(_WORD.findall(records[number][3].lower())):
+            sharing[form, word].append(number)
     pairs: dict[tuple[int, int], None] = {}
     for numbers in sorted((each for each in sharing.values() if 1 < len(each) <= _RARE_TERMS), key=len):
         pairs.update(dict.fromkeys(combinations(numbers, 2)))
         if len(pairs) > MAX_PAIRS:
             break
-    weights = {number: term_weights(texts[number].text) for number in {n for pair in pairs for n in pair}}
+    weights = {number: term_weights(records[number][3]) for number in {n for pair in pairs for n in pair}}
     similar: dict[int, set[int]] = {}
     for one, other in pairs:
         if similarity(weights[one], weights[other]):
@@ -317,14 +303,11 @@ def find_duplicates(texts: Sequence[RecordText]) -> tuple[Items, bool]:
             similar.update(dict.fromkeys(both, both))
     groups = [(numbers, True) for numbers in equal.values() if len(numbers) > 1]
     groups += [(list(numbers), False) for numbers in sorted({tuple(sorted(each)) for each in similar.values()})]
-    duplicates = [
-        {
-            "ids": [texts[number].id for number in numbers],
-            "title": one_line(texts[numbers[0]].title or texts[numbers[0]].text, _TITLE_LENGTH),
-            "exactly": exactly,
-        }
-        for numbers, exactly in groups
-    ]
+    duplicates: Items = []
+    for numbers, exactly in groups:
+        _, _, title, text = records[numbers[0]]
+        names = [records[number][1] for number in numbers]
+        duplicates.append({"ids": names, "title": one_line(title or text, _TITLE_LENGTH), "exactly": exactly})
     return duplicates, len(pairs) <= MAX_PAIRS
 
 

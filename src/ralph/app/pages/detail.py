@@ -1,8 +1,7 @@
 """One record, task or session in full: what its page shows, as JSON.
 
-A record comes from the index, with its text layers, citations, injections, graph neighbours, possible actions and git
-history. Citations are checked now, as `ralph doctor --citations` does. A failure of git or of the graph leaves that
-part empty and never fails the page.
+Citations are checked now, as `ralph doctor --citations` does. A failure of git or of the graph leaves that part empty
+and never fails the page.
 """
 
 import sqlite3

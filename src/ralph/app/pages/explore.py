@@ -1,9 +1,7 @@
 """Lists records page by page for the Memory Explorer, with a count for every value of each facet.
 
-A search uses the ranking of `ralph search` for the best hits; everything else that has one of the terms follows by its
-full-text score, so that a list of thousands can be paged. Without a search it is everything, the newest first. Facets
-are counted over the complete list, each under the choices of the others, from a view that is cached until the index
-changes.
+A search uses the ranking of `ralph search` for the best hits; the rest follows by its full-text score. Each facet is
+counted under the choices of the others, from a view that is cached until the index changes.
 """
 
 import sqlite3

@@ -1,8 +1,7 @@
-"""A part of the graph for a picture: filtered by task, tag, type, text and time, at most so many nodes.
+"""A part of the graph for a picture: the nodes with the most edges, filtered by task, tag, type, text and time.
 
-The nodes with the most edges are taken, with all edges between them. A task or a tag brings its records and what these
-mention. A node's degree is that of the complete graph, so that it does not change with the filter. The graph is cached
-until its sources change, since the time slider asks again and again.
+A node's degree is that of the complete graph, so that it does not change with the filter. The graph is cached until
+its sources change, since the time slider asks again and again.
 """
 
 import heapq
@@ -148,7 +147,7 @@ _CACHE: dict[tuple[Path, tuple[tuple[str, str], ...]], GraphSnapshot] = {}
 def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
     """Return the graph, and its edges that are valid at a time."""
 
-    def question(connection: sqlite3.Connection, _: sqlite3.Connection) -> GraphSnapshot:
+    def question(connection: sqlite3.Connection, *_: object) -> GraphSnapshot:
         stamp = (root, stored.source_stamps(connection))
         snapshot = _CACHE.get(stamp)
         if snapshot is None:

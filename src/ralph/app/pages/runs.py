@@ -1,8 +1,7 @@
 """A run with its iterations and prompts, and the comparison of two runs or two sessions.
 
-An iteration is its journal entry with the tokens of its prompt; the current one has the outcome `running`. In a
-comparison `better` marks only what is certain: fewer tokens for the same end, or a higher reference rate. Of two runs
-that ended differently only the status is compared.
+In a comparison `better` marks only what is certain: fewer tokens for the same end, or a higher reference rate. Of two
+runs that ended differently only the status is compared.
 """
 
 import difflib

@@ -77,7 +77,7 @@ function DraftNotice({ onFresh }) {
 
 /** What a person may insist on, after the server has refused it once. */
 function Override({ name, values, set }) {
-  return html`<label class="choice-one anyway">
+  return html`<label class="choice-one override">
     <input type="checkbox" checked=${Boolean(values[name])} onChange=${(event) => set({ [name]: event.target.checked })} />
     <span>${OVERRIDES[name]}</span>
   </label>`;
@@ -110,7 +110,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
   const [step, setStep] = useState(Form ? "form" : "plan");
   const [plan, setPlan] = useState(null);
   const [error, setError] = useState(null);
-  const [anyway, setAnyway] = useState(null);
+  const [override, setOverride] = useState(null);
   const [busy, setBusy] = useState(false);
   const long = useSlow(busy);
   const abort = useRef(new AbortController()).current;
@@ -137,7 +137,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
     } catch (failed) {
       if (!isAbort(failed)) {
         setError(failed instanceof RequestError ? failed : new RequestError(String(failed.message ?? failed)));
-        setAnyway((before) => (OVERRIDES[failed.override] ? failed.override : before));
+        setOverride((before) => (OVERRIDES[failed.override] ? failed.override : before));
       }
     }
     setBusy(false);
@@ -194,7 +194,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
     ${step === "form"
       ? html`<form id="change-form" onSubmit=${(event) => (event.preventDefault(), look())}>
           ${kept && html`<${DraftNotice} onFresh=${fresh} />`} ${other && html`<p class="notice">${CHANGED_MEANWHILE}</p>`}
-          ${anyway && html`<${Override} name=${anyway} values=${values} set=${set} />`}
+          ${override && html`<${Override} name=${override} values=${values} set=${set} />`}
           <${Form} values=${values} set=${set} record=${record} />
         </form>`
       : html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>

@@ -45,7 +45,7 @@ export function RecordNotices({ row, newer }) {
     row.stale && `${sentence(row.stale)}.`,
     row.status === "archived" && "Archived: it stays in its file and is not injected.",
   ].filter(Boolean);
-  return notices.map((one, at) => html`<p class="notice standing" key=${at}><${Icon} name="alert" /><span>${one}</span></p>`);
+  return notices.map((one, at) => html`<p class="notice past-notice" key=${at}><${Icon} name="alert" /><span>${one}</span></p>`);
 }
 
 /** Whether a record no longer holds. */
