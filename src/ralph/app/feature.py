@@ -1,19 +1,18 @@
 """`ralph feature ...`: what several tasks build together, one folder each in `.ralph/features/` of the main checkout.
 
 `feature.json` is Ralph's, `spec.md` and `plan.md` are people's: they are made once, with headings to fill in, and
-never written again. Their text goes into the prompt of each task of the feature, private parts aside;
-headings alone are left out.
+never written again. Their text goes into the prompt of each task of the feature, private parts aside.
 """
 
 import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
 from ralph.app.tasks import board
-from ralph.app.tasks.board import UnreadableFile, parse_time
+from ralph.app.tasks.board import Board, UnreadableFile, parse_time
 from ralph.capture import privacy
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.work import is_unwritten, new_plan, new_spec, parse_feature, render_feature
@@ -22,47 +21,26 @@ from ralph.model.work import Feature, Task
 from ralph.store import files
 from ralph.store.files import hide_state
 
-
-@dataclass(frozen=True, slots=True)
-class FeatureLocation:
-    """A feature and the file that holds it."""
-
-    feature: Feature
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class AddedFeature:
-    """A new feature, its folder, and how many private parts were left out of its words."""
-
-    feature: Feature
-    folder: Path
-    private_parts: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureProgress:
-    """A feature, and how far its tasks are."""
-
-    feature: Feature
-    done: int = 0
-    total: int = 0
+_ID = re.compile(r"f-[0-9a-f]{6}")
+_MAX_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureView:
-    """One feature with its tasks, its spec and its plan."""
+    """A feature and its folder; its tasks, how many are done, and its pages are empty where nobody asked for them."""
 
-    listed: FeatureProgress
+    feature: Feature
     folder: Path
     tasks: tuple[Task, ...] = ()
+    done: int = 0
     spec: str = ""
     plan: str = ""
+    private_parts: int = 0
 
 
 def add(
     root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
-) -> AddedFeature:
+) -> FeatureView:
     """Add a feature, with a spec.md and a plan.md to fill in."""
     name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
     body = privacy.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
@@ -79,25 +57,23 @@ def add(
         for file, text in (("spec.md", new_spec(feature)), ("plan.md", new_plan(feature))):
             with contextlib.suppress(Conflict):  # somebody has written it already
                 files.write(folder / minted / file, text, root=state, expect="")
-    return AddedFeature(feature, folder / minted, name.private + body.private)
+    return FeatureView(feature, folder / minted, private_parts=name.private + body.private)
 
 
-def list_(root: Path) -> tuple[list[FeatureProgress], tuple[UnreadableFile, ...]]:
-    """Every feature, the oldest first, and the files that could not be read."""
-    found, unread = _read(root)
+def list_(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
+    """Return every feature with its tasks, the oldest first, and the files that could not be read."""
     everything = board.read(root)
-    done: dict[str, list[bool]] = {}
-    for task in everything.tasks:
-        done.setdefault(task.feature or "", []).append(task.id in everything.done)
-    listed = [
-        FeatureProgress(each.feature, sum(done.get(each.feature.id, ())), len(done.get(each.feature.id, ())))
-        for each in found
-    ]
-    return listed, unread
+    features, unread = _read(root)
+    return [_with_tasks(each, everything) for each in features], unread
 
 
-def find(root: Path, feature_id: str) -> FeatureLocation:
-    """The feature with this id; NotFound when there is none."""
+def _with_tasks(view: FeatureView, everything: Board) -> FeatureView:
+    tasks = tuple(task for task in everything.tasks if task.feature == view.feature.id)
+    return replace(view, tasks=tasks, done=sum(task.id in everything.done for task in tasks))
+
+
+def find(root: Path, feature_id: str) -> FeatureView:
+    """Return the feature with this id; NotFound when there is none."""
     for each in _read(root)[0]:
         if each.feature.id == feature_id:
             return each
@@ -105,66 +81,41 @@ def find(root: Path, feature_id: str) -> FeatureLocation:
 
 
 def names(root: Path, *given: str) -> tuple[str, ...]:
-    """What features are called, given by an id or a title: both of each, and what is no feature's as it is."""
+    """Return ids and titles of features, given by either; what is no feature's name stays as it is."""
     wanted = dict.fromkeys(name.strip() for name in given if name.strip())
-    found = [(each.feature.id, each.feature.title) for each in _read(root)[0]] if wanted else []
+    pairs = [(each.feature.id, each.feature.title) for each in _read(root)[0]] if wanted else []
     folded = {name.casefold() for name in wanted}
-    both = (name for pair in found if {each.casefold() for each in pair} & folded for name in pair)
+    both = (name for pair in pairs if {each.casefold() for each in pair} & folded for name in pair)
     return tuple(dict.fromkeys((*wanted, *both)))
 
 
 def resolve_name(root: Path, name: str) -> str:
-    """The id or title of a feature, as it is spelled; UsageError names those that there are when it is none.
+    """Return the id or title of a feature, as it is spelled; UsageError names those that there are when it is none.
 
     Where a project keeps no features, a name is a label of its own; what has the form of an id never is.
     """
-    there = [each.feature for each in _read(root)[0]] if name.strip() else []
+    features = [each.feature for each in _read(root)[0]] if name.strip() else []
     folded = name.strip().casefold()
-    spelled = {word.casefold(): word for each in there for word in (each.id, each.title)}
-    if folded in spelled or (not there and not _ID.fullmatch(folded)):
+    spelled = {word.casefold(): word for each in features for word in (each.id, each.title)}
+    if folded in spelled or (not features and not _ID.fullmatch(folded)):
         return spelled.get(folded, name)
-    listed = ", ".join(f"{each.id} ({each.title})" for each in there[:_MAX_NAMES])
-    more = f" and {len(there) - _MAX_NAMES} more" if len(there) > _MAX_NAMES else ""
-    hint = (
-        f"the features are {listed}{more}" if there else "this project has no features; `ralph feature add` makes one"
-    )
+    listed = ", ".join(f"{each.id} ({each.title})" for each in features[:_MAX_NAMES])
+    more = f" and {len(features) - _MAX_NAMES} more" if len(features) > _MAX_NAMES else ""
+    hint = f"the features are {listed}{more}" if features else "this project has no features; `ralph feature add`"
     raise UsageError(f"there is no feature {name.strip()}", hint=hint)
 
 
-_ID = re.compile(r"f-[0-9a-f]{6}")
-_MAX_NAMES = 10
-
-
 def show(root: Path, feature_id: str) -> FeatureView:
-    """One feature with its tasks, its spec and its plan."""
-    place = find(root, feature_id)
-    everything = board.read(root)
-    tasks = tuple(task for task in everything.tasks if task.feature == feature_id)
-    count = sum(task.id in everything.done for task in tasks)
-    folder = place.path.parent
-    listed = FeatureProgress(place.feature, count, len(tasks))
-    return FeatureView(listed, folder, tasks, _read_page(folder / "spec.md"), _read_page(folder / "plan.md"))
+    """Return one feature with its tasks, its spec and its plan; these are "" while nobody has written them."""
+    view = _with_tasks(find(root, feature_id), board.read(root))
+    texts = [privacy.strip_private(files.read(view.folder / name) or "")[0] for name in ("spec.md", "plan.md")]
+    spec, plan = ("" if is_unwritten(text) else text for text in texts)
+    return replace(view, spec=spec, plan=plan)
 
 
-def spec(root: Path, feature_id: str) -> str:
-    """Return what the feature should do, for a prompt; "" while nobody has written it."""
-    return _read_page(find(root, feature_id).path.with_name("spec.md"))
-
-
-def plan(root: Path, feature_id: str) -> str:
-    """Return how the feature is built, for a prompt; "" while nobody has written it."""
-    return _read_page(find(root, feature_id).path.with_name("plan.md"))
-
-
-def _read_page(path: Path) -> str:
-    text = files.read(path) or ""
-    bare, _ = privacy.strip_private(text)
-    return "" if is_unwritten(bare) else bare
-
-
-def _read(root: Path) -> tuple[list[FeatureLocation], tuple[UnreadableFile, ...]]:
-    """Every feature, the oldest first; of two with one id the first counts."""
-    placed: dict[str, FeatureLocation] = {}
+def _read(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
+    """Read every feature, the oldest first; of two with one id the first counts."""
+    views: dict[str, FeatureView] = {}
     unread: list[UnreadableFile] = []
     for path in sorted(paths.features_folder(root).glob("*/feature.json")):
         try:
@@ -173,11 +124,11 @@ def _read(root: Path) -> tuple[list[FeatureLocation], tuple[UnreadableFile, ...]
             unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
             continue
         if feature is None:
-            first = problems[0] if problems else None
-            unread.append(UnreadableFile(path, f"line {first.line}: {first.what}" if first else "it holds no feature"))
-        elif feature.id in placed:
+            why = f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no feature"
+            unread.append(UnreadableFile(path, why))
+        elif feature.id in views:
             unread.append(UnreadableFile(path, f"a second feature has the id {feature.id}"))
         else:
-            placed[feature.id] = FeatureLocation(feature, path)
-    ordered = sorted(placed.values(), key=lambda each: (parse_time(each.feature.created_at), each.feature.id))
+            views[feature.id] = FeatureView(feature, path.parent)
+    ordered = sorted(views.values(), key=lambda each: (parse_time(each.feature.created_at), each.feature.id))
     return ordered, tuple(unread)

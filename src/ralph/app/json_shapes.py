@@ -12,7 +12,7 @@ from ralph.model.work import JournalEntry, RunStatus
 
 if TYPE_CHECKING:
     from ralph.app.chat_log import ChatHistory
-    from ralph.app.feature import FeatureProgress as ListedFeature
+    from ralph.app.feature import FeatureView
     from ralph.app.search import ShownHit
     from ralph.app.sessions import Session
     from ralph.app.tasks.task import ListedTask
@@ -86,11 +86,11 @@ def task_json(listed: "ListedTask") -> dict[str, object]:
     return {**members, "waits_for": list(listed.waits_for), "extra": extra}
 
 
-def feature_json(listed: "ListedFeature") -> dict[str, object]:
+def feature_json(view: "FeatureView") -> dict[str, object]:
     """Return a feature, with how many of its tasks are done."""
-    members = asdict(listed.feature)
+    members = asdict(view.feature)
     extra = members.pop("extra")
-    return {**members, "tasks": listed.total, "done": listed.done, "extra": extra}
+    return {**members, "tasks": len(view.tasks), "done": view.done, "extra": extra}
 
 
 def session_json(session: "Session") -> dict[str, object]:

@@ -110,13 +110,14 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
     recent = journal.recent(root, run.id, task=work.id)
     last_files = recent[-1].files if recent else ()
     settings, about = config.memories, work.feature or ""
+    part_of = feature.show(root, about) if about else None
     has_skill = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
     texts = {
         "rules": render_rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
         "task": render_task(work, task.prerequisites(root, work)),
         "stories": _section("Stories", _or_empty(lambda: progress.stories_section(root, work.id))),
-        "spec": _section("Specification", feature.spec(root, about)) if about else "",
-        "plan": _section("Plan", feature.plan(root, about)) if about else "",
+        "spec": _section("Specification", part_of.spec) if part_of else "",
+        "plan": _section("Plan", part_of.plan) if part_of else "",
         "retry": render_retry(work.attempts, config.execution.max_retries, run.failure, run.feedback),
         "guardrails": _section("Guardrails", _guardrails(root)) if settings.enabled else "",
         "journal": journal.section(root, run.id, words, JOURNAL, task=work.id),

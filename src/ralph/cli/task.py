@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ralph.app import feature as features
-from ralph.app.feature import FeatureProgress
+from ralph.app.feature import FeatureView
 from ralph.app.json_shapes import feature_json, task_json
 from ralph.app.tasks import task as verbs
 from ralph.app.tasks.board import REASON, UnreadableFile
@@ -334,7 +334,7 @@ def feature_add(call: Invocation, title: str, description: str, allow_secret: bo
     if form == "quiet":
         click.echo(added.feature.id)
     elif form == "json":
-        print_json({**feature_json(FeatureProgress(added.feature)), "folder": str(added.folder)})
+        print_json({**feature_json(added), "folder": str(added.folder)})
     else:
         click.echo(f"Added {added.feature.id}; write into {call.show_path(added.folder)}/spec.md and plan.md")
 
@@ -345,8 +345,8 @@ def feature_add(call: Invocation, title: str, description: str, allow_secret: bo
 def feature_list(call: Invocation, form: str) -> None:
     """List the features, the oldest first, and how far their tasks are."""
 
-    def row(listed: FeatureProgress) -> Sequence[object]:
-        one, done = listed.feature, f"{listed.done} of {listed.total}"
+    def row(view: FeatureView) -> Sequence[object]:
+        one, done = view.feature, f"{view.done} of {len(view.tasks)}"
         return one.id, one.status, done, ago(one.created_at), one.title
 
     progress, unread = features.list_(call.root)
@@ -361,18 +361,18 @@ def feature_list(call: Invocation, form: str) -> None:
 def feature_show(call: Invocation, feature_id: str, form: str) -> None:
     """Show one feature with its tasks, its spec and its plan."""
     view = features.show(call.root, feature_id)
-    one = view.listed.feature
+    one = view.feature
     if form == "json":
         tasks = [{"id": task.id, "title": task.title, "status": task.status} for task in view.tasks]
         texts = {"folder": str(view.folder), "spec": view.spec, "plan": view.plan}
-        print_json({**feature_json(view.listed), "tasks": tasks, **texts})
+        print_json({**feature_json(view), "tasks": tasks, **texts})
         return
     click.echo(click.style(one_line(one.title) or one.id, bold=True))
     folder, created = call.show_path(view.folder), ago(one.created_at)
     print_fields({"id": one.id, "status": one.status, "created": created, "folder": folder})
     if one.description:
         click.echo(f"\n{visible(one.description)}")
-    click.echo(f"\nTasks ({view.listed.done} of {view.listed.total} done):" if view.tasks else "\nNo tasks.")
+    click.echo(f"\nTasks ({view.done} of {len(view.tasks)} done):" if view.tasks else "\nNo tasks.")
     for task in view.tasks:
         click.echo("  " + one_line(f"{task.id} {task.status}: {task.title}"))
     for name, text in (("spec.md", view.spec), ("plan.md", view.plan)):
