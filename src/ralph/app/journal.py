@@ -1,14 +1,12 @@
 """`ralph loop journal`: how every iteration of every run ended, and what the next iteration gets of it.
 
-An entry is one line of its run's log. A loop that is killed after writing it writes it again, which is recognised by
-the entry's id. A run's own entries are read from the end of its log, so that nothing recent is missing; similar
-entries of other runs come from the index, ranked like every search but without the clock, so that the same files give
-the same section. A task sees nothing of other unfinished tasks.
+An entry is one line of its run's log. A run's own entries are read from its log, so that nothing recent is missing;
+those of other runs come from the index, ranked without the clock, so that the same files give the same section.
 """
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from ralph.capture.invisible_characters import clean_text
 from ralph.capture.pipeline import trim
 from ralph.capture.privacy import map_texts, redact, redact_members
 from ralph.context import brief as rendering
-from ralph.errors import Conflict, NotFound, NothingYet, Refused, Unreadable
+from ralph.errors import Conflict, NotFound, NothingYet, Refused
 from ralph.formats.log import JOURNAL_PREFIX, encode_record, is_journal_entry, journal_entry, journal_record, parse_log
 from ralph.model import ids
 from ralph.model.record import Family, Outcome, Record
@@ -33,10 +31,9 @@ LIMIT = 20
 NOTES = 20_000  # characters of notes that are stored; of longer ones, both ends
 FILES = 500  # file names that are stored
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_PIECE = 1 << 14  # bytes of a log's end that are read at first
 _QUERY_LENGTH = 2_000  # characters of a task's text that matches are searched with
 _DUPLICATE_FACTOR = 4  # so many times the matches are read, since some have the same text
-_CANDIDATES = 5
+_MAX_NAMES = 5
 _UNGATED = ranking.Recipe(floor=0.0)  # which entries fit is judged here
 
 
@@ -90,11 +87,7 @@ def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> boo
     """Append an entry, redacted; False when it is in the log already."""
     path = run_file(root, entry.run)
     line = encode_record(journal_record(_clean(entry, patterns)))
-    exists = False
-    for entries in _read_from_end(path, entry.run):
-        exists = any(written.iteration == entry.iteration for written in entries)
-        if exists or any(written.iteration < entry.iteration for written in entries):  # iterations are in order
-            break
+    exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
     # An empty append completes the line that a killed writer left and syncs it.
     files.append(path, "" if exists else line, root=paths.state_boundary(root), durable=True)
     return not exists
@@ -123,23 +116,13 @@ def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     )
 
 
-def _read_from_end(path: Path, run: str) -> Iterator[list[JournalEntry]]:
-    """Yield the entries in longer and longer parts of a log's end, at last those of all of it, by iteration."""
-    size, start = _PIECE, 1
-    while start > 0:
-        try:
-            if not path.is_file():
-                return
-            start = path.stat().st_size - size
-            with path.open("rb") as file:
-                file.seek(max(0, start))
-                text = file.read().decode("utf-8", "surrogateescape")
-        except OSError as error:
-            raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
-        document = parse_log(text.partition("\n")[2] if start > 0 else text)
-        entries = _unique_entries(entry.record for entry in document.entries if entry.record.origin.run == run)
-        yield sorted(entries, key=lambda entry: entry.iteration)
-        size *= 4
+def _read_log(path: Path, run: str) -> list[JournalEntry]:
+    records = (entry.record for entry in parse_log(files.read(path) or "").entries)
+    return sorted(_unique_entries(record for record in records if record.origin.run == run), key=_iteration)
+
+
+def _iteration(entry: JournalEntry) -> int:
+    return entry.iteration
 
 
 def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
@@ -158,13 +141,10 @@ def section(root: Path, run: str, words: str, budget: int = rendering.JOURNAL_BU
 
 def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple[JournalEntry, ...]:
     """Return the newest entries of a run that a task may see, the oldest of them first."""
-    entries: list[JournalEntry] = []
-    for entries in _read_from_end(run_file(root, run), run):
-        if task and any(entry.task not in ("", task) for entry in entries):  # only then the index is read
-            hidden = index.ask(root, lambda connection: queries.unfinished_tasks(connection, task))
-            entries = [entry for entry in entries if entry.task not in hidden]
-        if len(entries) >= most:
-            break
+    entries = _read_log(run_file(root, run), run)
+    if task and any(entry.task not in ("", task) for entry in entries):  # only then the index is read
+        hidden = index.ask(root, lambda connection: queries.unfinished_tasks(connection, task))
+        entries = [entry for entry in entries if entry.task not in hidden]
     return tuple(entries[-most:])
 
 
@@ -241,7 +221,7 @@ def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, 
             what = f"what {run or 'every run'} did belongs to other tasks, which are not finished"
             raise NotFound(what, hint="--all-tasks shows everything")
         name = _choose_run(run, list(dict.fromkeys(entry.run for entry in entries)))
-        return tuple(sorted((entry for entry in entries if entry.run == name), key=lambda entry: entry.iteration))
+        return tuple(sorted((entry for entry in entries if entry.run == name), key=_iteration))
 
     return index.ask(root, question)
 
@@ -253,8 +233,8 @@ def _choose_run(run: str, runs: Sequence[str]) -> str:
         hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
         raise (NotFound if run else NothingYet)(what, hint=hint)
     if run and run not in runs and len(runs) > 1:
-        more = f" and {len(runs) - _CANDIDATES} more" if len(runs) > _CANDIDATES else ""
-        what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_CANDIDATES])}{more}"
+        more = f" and {len(runs) - _MAX_NAMES} more" if len(runs) > _MAX_NAMES else ""
+        what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}{more}"
         raise Conflict(what, hint="give more of the id")
     return run if run in runs else runs[0]
 
