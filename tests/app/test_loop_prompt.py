@@ -7,7 +7,8 @@ import pytest
 from tests.app.looping import Workshop, project
 
 from ralph import paths
-from ralph.app import feature, knowledge, loop_prompt, memory, scratchpad
+from ralph.app import feature, knowledge, loop_prompt, memory
+from ralph.app import project as projects
 from ralph.app.tasks import task
 from ralph.context.tokens import estimate
 from ralph.formats.sigils import read_sigils
@@ -58,7 +59,7 @@ def shop(tmp_path: Path) -> Workshop:
     task.add(root, "make the cart add up", "with tax", feature_id=about)
     memory.add(root, "never touch the payment keys", in_="guardrails")
     memory.add(root, "the cart keeps integer cents", MemoryKind.DECISION)
-    scratchpad.set_(root, "half way there")
+    projects.write_scratchpad(root, "half way there")
     said = '<knowledge tags="cart" title="Rounding of the cart">banker rounding</knowledge>'
     knowledge.learn(root, read_sigils(said).knowledge, run="run-00000002")
     paths.global_patterns(root).parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,7 @@ def test_memories_come_by_the_setting_and_memory_instructions_always(shop: Works
 
 
 def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> None:
-    scratchpad.set_(shop.root, "\n".join(f"line {number} of my notes" for number in range(3_000)))
+    projects.write_scratchpad(shop.root, "\n".join(f"line {number} of my notes" for number in range(3_000)))
     said = text(shop)
     assert "line 2999 of my notes" in said
     assert "line 10 of my notes" not in said

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import agents, feature, outdated, runs, scratchpad, worktree
+from ralph.app import agents, feature, outdated, project, runs, worktree
 from ralph.app.loop_parts import LoopPlan, LoopPrinter, Workbench, count_noun
 from ralph.app.repository import Repository, join_names
 from ralph.app.tasks import board, task
@@ -305,11 +305,11 @@ def _begin(bench: Workbench, run: Run, ready: Preparation, request: LoopRequest,
             _check_free(root, name)
             raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
         run = bench.save(replace(run, only=(name,)))
-    text = scratchpad.show(root).text if fresh else ""
+    text = project.show_scratchpad(root)[0] if fresh else ""
     if text.strip() and not any(other.id != run.id and runs.lives(root, other) for other in runs.running(root)):
         line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
         files.append(paths.run_log(root, run.id), line, root=paths.state_boundary(root), durable=True)
-        scratchpad.clear(root)
+        project.clear_scratchpad(root)
     return run
 
 

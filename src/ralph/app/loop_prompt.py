@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import feature, index, journal, knowledge, memory, outdated, scratchpad
+from ralph.app import feature, index, journal, knowledge, memory, outdated, project
 from ralph.app.tasks import progress, task
 from ralph.context import brief, render
 from ralph.context.budget import useful_order
@@ -124,7 +124,7 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "progress": _section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id))),
         "knowledge": knowledge.section(root, words, feature=about, files=last_files, budget=KNOWLEDGE),
         "memories": _section("Memories", _memories(root, config, words, work.id)),
-        "scratchpad": _section("Scratchpad", scratchpad.show(root, budget=SCRATCHPAD).text),
+        "scratchpad": _section("Scratchpad", project.show_scratchpad(root, budget=SCRATCHPAD)[0]),
         "patterns": _section("Global Patterns", _patterns(root)),
         "skill": brief.skill_text("memories") if has_skill else "",
         "memory": MEMORY,

@@ -1,4 +1,4 @@
-"""A project's files and folders (`ralph init`), what its user trusts (`ralph trust`), and moving older forms.
+"""A project's files and folders (`ralph init`), what its user trusts (`ralph trust`), its scratchpad, and moving older forms.
 
 `init` makes what is missing, touches nothing that is there and nothing outside of the project. What a project's config
 names to be run or sent to counts after its user has approved exactly that value in exactly that folder.
@@ -13,8 +13,11 @@ from ralph import config, paths
 from ralph.app.config import hide_from_git, template
 from ralph.app.memory import backup, new_id
 from ralph.app.repository import Repository
+from ralph.capture import invisible_characters, privacy
 from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.config import Trusted, TrustedValue
+from ralph.context import budget as budgets
+from ralph.context import tokens
 from ralph.errors import Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, is_sign, parse_memories
 from ralph.formats.pages import patterns_template
@@ -247,3 +250,52 @@ def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[
         if signs or kept:
             migrations.append(Migration(path, copy, tuple(new_ids), tuple(kept), private))
     return migrations
+
+
+# --- the scratchpad ------------------------------------------------------------------------------
+
+
+def show_scratchpad(root: Path, *, budget: int = 0) -> tuple[str, tuple[str, ...]]:
+    """Return the working memory of the current iteration, and the headings that a budget leaves out.
+
+    Within a budget it is the tail, since the newest notes stand last, below a note of what is left out.
+    """
+    text = files.read(paths.scratchpad(root)) or ""
+    if budget <= 0 or tokens.estimate(text) <= budget:
+        return text, ()
+    tail, titles = budgets.fit_tail(text, max(1, budget - budget // 4 - 1))
+    names = [title.replace("-->", "-- >") for title in titles]
+    for count in range(len(names), -1, -1):
+        shown = [*names[:count], f"{len(names) - count} more"] if count < len(names) else names
+        note = f"<!-- left out: {'; '.join(shown) if count else 'the beginning'} -->\n"
+        if tokens.estimate(note) <= budget // 4:
+            break
+    else:
+        note = ""
+    tail = note + tail
+    ended = tail.rstrip("\n") + "\n"
+    return (ended if tokens.estimate(ended) <= budget else tail), titles
+
+
+def write_scratchpad(root: Path, text: str, patterns: Sequence[str] = (), *, append: bool = False) -> privacy.Clean:
+    """Replace the text, or add to its end on a line of its own; a secret is masked, so that the note is not lost."""
+    cleaned = privacy.redact(text.replace("\r\n", "\n").replace("\r", "\n"), patterns)
+    if not cleaned.text.strip():
+        raise Refused("the text is empty", hint="`ralph scratchpad clear` empties the scratchpad")
+    invisible_characters.check_text(cleaned.text)
+    new = cleaned.text if cleaned.text.endswith("\n") else f"{cleaned.text}\n"
+
+    def edit(before: str) -> str:
+        return before + ("\n" if before and not before.endswith("\n") else "") + new if append else new
+
+    files.update(paths.scratchpad(root), edit, root=root, mode=files.PRIVATE)
+    return cleaned
+
+
+def clear_scratchpad(root: Path) -> bool:
+    """Empty it; False when there was nothing."""
+    path = paths.scratchpad(root)
+    if not files.read(path):
+        return False
+    files.write(path, "", root=root)
+    return True

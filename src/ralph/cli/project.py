@@ -371,14 +371,12 @@ def scratchpad() -> None:
 @pass_call
 def scratchpad_show(call: Invocation, budget: int, form: str) -> None:
     """Print the scratchpad; with a budget its tail, naming the headings left out."""
-    from ralph.app import scratchpad as pad
-
-    view = pad.show(call.root, budget=budget)
+    text, left_out = project.show_scratchpad(call.root, budget=budget)
     if form == "json":
-        print_json({"text": view.text, "left_out": list(view.left_out)})
+        print_json({"text": text, "left_out": list(left_out)})
         return
-    print_raw(view.text)
-    say("left out: " + visible("; ".join(view.left_out)) if view.left_out else "")
+    print_raw(text)
+    say("left out: " + visible("; ".join(left_out)) if left_out else "")
 
 
 @scratchpad.command("set", examples=["ralph scratchpad set - < plan.md"])
@@ -403,15 +401,11 @@ def scratchpad_append(call: Invocation, content: str | None, file: Path | None) 
 @pass_call
 def scratchpad_clear(call: Invocation) -> None:
     """Empty the scratchpad."""
-    from ralph.app import scratchpad as pad
-
-    click.echo("Cleared" if pad.clear(call.root) else "The scratchpad was empty")
+    click.echo("Cleared" if project.clear_scratchpad(call.root) else "The scratchpad was empty")
 
 
 def _write_scratchpad(call: Invocation, verb: str, text: str) -> None:
-    from ralph.app import scratchpad as pad
-
-    cleaned = (pad.set_ if verb == "Set" else pad.append)(call.root, text, call.patterns)
+    cleaned = project.write_scratchpad(call.root, text, call.patterns, append=verb == "Appended")
     notes = [f"{len(cleaned.findings)} secret(s) redacted"] if cleaned.findings else []
     notes += [f"{cleaned.private} private part(s) left out"] if cleaned.private else []
     click.echo(verb + (f" ({', '.join(notes)})" if notes else ""))
