@@ -1,4 +1,4 @@
-"""A project's files and folders (`ralph init`), what its user trusts (`ralph trust`), its scratchpad, and moving older forms.
+"""A project's files (`ralph init`), what its user trusts, its scratchpad, and older forms.
 
 `init` makes what is missing, touches nothing that is there and nothing outside of the project. What a project's config
 names to be run or sent to counts after its user has approved exactly that value in exactly that folder.
