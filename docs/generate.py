@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from ralph.app import json_shapes as shapes
-from ralph.app.feature import FeatureProgress as ListedFeature
+from ralph.app.feature import FeatureView
 from ralph.app.sessions import Session
 from ralph.app.tasks.task import ListedTask
 from ralph.cli.main import cli
@@ -121,7 +121,7 @@ def json_examples() -> Iterator[tuple[str, Callable[..., object], object]]:
     yield "Record", shapes.record_json, shapes.record_json(record, ".agent/memories.md:5")
     yield "Memory", shapes.memory_json, shapes.memory_json(record, ".agent/memories.md:5")
     yield "Task", shapes.task_json, shapes.task_json(task)
-    yield "Feature", shapes.feature_json, shapes.feature_json(ListedFeature(Feature("f-0c0ffe", "Refunds")))
+    yield "Feature", shapes.feature_json, shapes.feature_json(FeatureView(Feature("f-0c0ffe", "Refunds"), Path()))
     yield "Session", shapes.session_json, shapes.session_json(session)
     yield "Run", shapes.run_json, shapes.run_json(run, alive=True, heartbeat="2026-01-20T10:00:00Z")
     yield "Journal entry", shapes.journal_json, shapes.journal_json(entry)
