@@ -189,33 +189,6 @@ def test_a_folder_in_its_place_costs_nothing_but_time(root: Path) -> None:
         assert (said.returncode, b"bug" in said.stderr) == (1, False)
 
 
-def test_a_large_database_that_somebody_touched_is_checked_and_kept(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ralph.store.index._LARGE", 1)
-    before = answers(root)
-    path = paths.index_file(root)
-    inode = path.stat().st_ino
-    os.utime(path, (1, 1))
-    assert answers(root) == before
-    assert path.stat().st_ino == inode
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE records SET text = 'forged'")
-    assert answers(root) == before
-    assert index.verify(root) == []
-
-
-@pytest.mark.parametrize("number", range(12))
-def test_a_large_database_is_made_again_when_it_is_broken(
-    root: Path, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ralph.store.index._LARGE", 1)
-    before = answers(root)
-    DAMAGES[number](paths.index_file(root), random.Random(number))
-    after = answers(root)
-    assert [each for each in after if isinstance(each, tuple)] == [each for each in before if isinstance(each, tuple)]
-
-
 def test_the_answers_after_many_edits_are_those_of_an_index_made_anew(root: Path) -> None:
     blocks = [Block(f"alpha number {n}", numbered(n)) for n in range(30)]
     for number in range(8):

@@ -15,8 +15,7 @@ from ralph.formats.log import encode_line
 from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.search import terms
 from ralph.store import lookup, queries
-from ralph.store.index import Index, in_memory
-from ralph.store.index_writer import IndexWriter
+from ralph.store.index import Index, IndexWriter, in_memory
 from ralph.store.sources import contents, read_source, sources
 
 

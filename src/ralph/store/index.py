@@ -1,16 +1,16 @@
 """The index: SQLite over the sources, brought up to date before it is read.
 
 `sync` compares time and size of every source and reads only those that changed, of a log only the new lines. One
-process writes at a time; another one gives up, since the same is being written already. A database that is damaged,
-deleted or of another version is made again: nothing is stored only here. Where it cannot be written, an index in
-memory answers. Search terms and the meaning of raw lines are passed in, so that this layer knows no language.
+process writes at a time. A database that is damaged, deleted, touched by another program or of another version is made
+again: nothing is stored only here. Where it cannot be written, an index in memory answers.
 """
 
 import hashlib
+import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +18,51 @@ from typing import TypeVar
 
 from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
+from ralph.model.record import NOWHERE, Family, Record
 from ralph.store import db, files
-from ralph.store.files import hide_state
-from ralph.store.index_writer import IndexWriter
-from ralph.store.lookup import SCHEMA_VERSION
-from ralph.store.queries import FAMILIES, TABLES, Terms, digest_of, search_columns, select_records
-from ralph.store.sources import SHARED, Contents, Interpret, Source, read_source, sources
+from ralph.store.lookup import SCHEMA_VERSION, placeholders
+from ralph.store.queries import (
+    BEARER,
+    FAMILIES,
+    ORIGIN,
+    TABLES,
+    USUAL,
+    Terms,
+    digest_of,
+    safe,
+    search_columns,
+    select_records,
+)
+from ralph.store.sources import SHARED, Contents, Format, Interpret, Placed, Source, contents, read_source, sources
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "in_memory", "search_columns")
 
 PATIENCE = 5.0
 """Seconds to wait for another process that makes the index for the first time."""
-_LARGE = 50_000_000
-"""Bytes: a database up to that size is made again rather than checked when another program touched it."""
 _BATCH = 1_000_000
 """Bytes of files that are read in one transaction; the full-text index writes a segment for each."""
+_ALLOWED = {"mode": ("plan", "agent"), "status": ("running", "success", "failed", "stopped")}
+_SESSION = (
+    "id project_path task_id session_id mode started_at ended_at reason host summary tags messages created_at "
+    "updated_at"
+)
+_RUN = "id session_id goal iterations status reason context_snapshots started_at ended_at"
+_TASK = "id title description status priority blocked_by parent feature attempts worktree branch created_at updated_at"
+_EARLIEST = ("started_at", "created_at")
+_LATEST = ("updated_at",)
+_METADATA = {
+    Family.MEMORY: ORIGIN,
+    Family.OBSERVATION: ("run", "iteration", "task", "agent", "commit"),
+    Family.JOURNAL: ("session", "agent", "commit"),
+}
+"""The members of a record's origin that have no column."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
+"""SQLite reads this JSON, too: it knows no infinite numbers."""
+_LARGEST = 2**63
 
 Progress = Callable[[int, int], None]
+Columns = dict[str, str | int | float | None]
+Row = tuple[object, ...]
 T = TypeVar("T")
 
 
@@ -93,24 +121,19 @@ class Index:
     @contextmanager
     def open_current(self, progress: Progress | None = None) -> Iterator[sqlite3.Connection]:
         """Connect to the index in one state, brought up to date first; in memory where it cannot be written."""
-        with closing(self._open(progress)) as connection:
-            yield connection
-
-    def _open(self, progress: Progress | None) -> sqlite3.Connection:
-        if not self.is_needed():
-            return self._from_files()
         try:
-            if self.sync(progress=progress).busy and not self.built():
-                self.sync(progress=progress, patience=PATIENCE)
-            connection = self.connect()
+            if not self.is_needed():
+                connection = self._from_files()
+            else:
+                if self.sync(progress=progress).busy and not self.built():
+                    self.sync(progress=progress, patience=PATIENCE)
+                connection = self.connect()
         except (RalphError, OSError, sqlite3.DatabaseError):
-            if self.built() and not os.access(self.path.parent, os.W_OK):
-                with suppress(RalphError, OSError, sqlite3.DatabaseError):
-                    return self._snapshot()
-            return self._from_files()
-        with suppress(sqlite3.DatabaseError):
-            connection.execute("BEGIN")
-        return connection
+            connection = self._snapshot() or self._from_files()
+        with closing(connection):
+            with suppress(sqlite3.DatabaseError):
+                connection.execute("BEGIN")
+            yield connection
 
     def is_needed(self) -> bool:
         """Whether there is anything to index here, in a folder of the project: otherwise nothing is written."""
@@ -128,14 +151,16 @@ class Index:
         except Unreadable:
             return Contents()
 
-    def _snapshot(self) -> sqlite3.Connection:
-        """Copy the database into memory and bring the copy up to date, for a folder that cannot be written."""
-        copy = db.connect_memory()
-        with db.explained(self.path):
-            with closing(self.connect()) as connection:
-                connection.backup(copy)
-            self._update(copy, None, None)
-        return copy
+    def _snapshot(self) -> sqlite3.Connection | None:
+        """Copy the database of a folder that cannot be written into memory, and bring the copy up to date."""
+        if self.built() and not os.access(self.path.parent, os.W_OK):
+            copy = db.connect_memory()
+            with suppress(RalphError, OSError, sqlite3.DatabaseError), db.explained(self.path):
+                with closing(self.connect()) as connection:
+                    connection.backup(copy)
+                self._update(copy, None, None)
+                return copy
+        return None
 
     def sync(
         self,
@@ -150,13 +175,13 @@ class Index:
         With `trusting` a database that another program touched is not replaced, and stays unsealed, so that `verify`
         can compare it.
         """
-        hide_state(self.root)
+        files.hide_state(self.root)
         try:
             with db.sole_writer(self.path, patience=patience):
                 sealed = not self.path.exists() or db.seal(self.path) == self._read_seal()
                 if not self.path.exists():
                     files.delete(_seal_of(self.path))  # before there is a new one: `built` asks in the other order
-                elif not sealed and not trusting and not self._is_sound():
+                elif not sealed and not trusting:
                     _remove(self.path)
                 if not self.path.exists() and self._copy_main is not None and self._copy_main():
                     self._copy_from_main()
@@ -190,29 +215,6 @@ class Index:
         seal = _seal_of(self.path)
         return (files.read(seal) or "") if seal.is_file() else ""
 
-    def _is_sound(self) -> bool:
-        """Whether a database that another program touched can be used: a large one is checked, a small one made again.
-
-        SQLite, the full-text index and the digest of every row must agree.
-        """
-        if self.path.is_file() and self.path.stat().st_size <= _LARGE:
-            return False
-        try:
-            with db.explained(self.path), closing(db.connect(self.path)) as connection:
-                if db.version_of(connection) != SCHEMA_VERSION or not db.is_intact(connection):
-                    return False
-                connection.execute("INSERT INTO search(search) VALUES ('integrity-check')")
-                for family in FAMILIES:
-                    table, key = TABLES[family]
-                    sql = f"SELECT {key} AS key, lower(hex(digest)) AS digest FROM {table}"
-                    digests = {row["key"]: row["digest"] for row in connection.execute(sql)}
-                    records = select_records(connection, family, "1", ())
-                    if any(digests.get(number) != digest_of(record) for number, record in records):
-                        return False
-                return True
-        except (db.Damaged, Unreadable):
-            return False
-
     def _copy_from_main(self) -> None:
         """Begin a worktree's index as a copy of the main checkout's, if that is sealed.
 
@@ -245,7 +247,7 @@ class Index:
         with db.atomic(copy):
             for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
                 path = present.get(row["path"])
-                if path is None or (not row["path"].startswith(SHARED) and _digest(path) != row["digest"]):
+                if path is None or (not row["path"].startswith(SHARED) and _file_digest(path) != row["digest"]):
                     writer.clear(row["key"])
 
     def _link(self) -> None:
@@ -339,8 +341,238 @@ def _differs(source: Source, row: sqlite3.Row | None) -> bool:
     return row is None or (stat.st_mtime_ns, stat.st_size, stat.st_ino) != (row["mtime_ns"], row["size"], row["inode"])
 
 
-def _digest(path: Path) -> str:
+class IndexWriter:
+    """Adds and removes the rows of sources on one connection, and the full-text index with them.
+
+    Lines about a session or a run have only what changed; they are folded into one row, with the same result in any
+    portions. Keys only grow, as the full-text index wants them.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, terms: Terms, interpret: Interpret | None = None) -> None:
+        self.connection = connection
+        self._terms = terms
+        self._interpret = interpret
+        self._next: dict[Family, int] = {}
+        self._bearers: dict[tuple[Family, str], int] = {}
+
+    def load(self, source: Source, row: sqlite3.Row | None) -> None:
+        """Read a source: the new lines of a log that only grew, anything else completely."""
+        stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
+        payload = source.path.read_bytes()
+        is_log = source.format is Format.LOG
+        end = payload.rfind(b"\n") + 1 if is_log else len(payload)
+        start = 0
+        if row is not None:
+            offset = int(row["offset"])
+            if (is_log or len(payload) == offset) and _digest(payload[:offset]) == row["digest"]:
+                start = offset
+            if not start:
+                self.clear(row["key"])
+                row = None
+        values = (stat.st_mtime_ns, stat.st_size, stat.st_ino, _digest(payload[:end]), end)
+        if row is None:
+            key = self.add_source(source.name, source.format, values)
+        else:
+            key = row["key"]
+            sql = "UPDATE sources SET mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ? WHERE key = ?"
+            self.connection.execute(sql, (*values, key))
+        if start < end or row is None:
+            new = contents(source, payload[start:end].decode("utf-8", "surrogateescape"), self._interpret)
+            self.put(key, new, lines_before=payload.count(b"\n", 0, start))
+
+    def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int]) -> int:
+        """Add a row for a source and return its key."""
+        sql = "INSERT INTO sources(path, format, mtime_ns, size, inode, digest, offset) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        return int(self.connection.execute(sql, (name, form, *values)).lastrowid or 0)
+
+    def put(self, source: int, new: Contents, lines_before: int = 0) -> None:
+        """Add rows for the contents of a source."""
+        for family in FAMILIES:
+            if placed := [item for item in new.records if item.record.family is family]:
+                self._add_records(source, family, placed, lines_before)
+        for task in new.tasks:
+            values = [column_value(getattr(task, name)) for name in _TASK.split()]
+            sql = f"INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, {placeholders(values[1:])})"
+            self.connection.execute(sql, (values[0], source, *values[1:]))
+        self._merge("sessions", source, _folded(_SESSION.split(), new.lines, "session"), {})
+        self._merge("loop_runs", source, _folded(_RUN.split(), new.lines, "run"), {"goal": "", "status": "running"})
+
+    def clear(self, source: int) -> None:
+        """Remove every row of a source."""
+        sql = "INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)"
+        for family in FAMILIES:
+            rows = select_records(self.connection, family, "source = ?", (source,))
+            self.connection.executemany(sql, ((key, *search_columns(record, self._terms)) for key, record in rows))
+        for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
+            self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
+        self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
+
+    def _add_records(self, source: int, family: Family, placed: Sequence[Placed], lines_before: int) -> None:
+        keys = self._new_keys(family, len(placed))
+        names = self._unique_ids(family, [safe(item.record.id) for item in placed])
+        positions = self._positions(placed) if family is Family.OBSERVATION else iter([0] * len(placed))
+        rows: list[Row] = []
+        terms: list[Row] = []
+        for item, key, name, position in zip(placed, keys, names, positions, strict=True):
+            rows.append((key, name, source, item.line + lines_before, *_row_values(item.record, name, position)))
+            terms.append((key, *search_columns(item.record, self._terms)))
+        self.connection.executemany(f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})", rows)
+        sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
+        self.connection.executemany(sql, terms)
+
+    def _merge(self, table: str, source: int, folded: Mapping[str, Columns], defaults: Columns) -> None:
+        """Add a session or run, or fold what changed into its row."""
+        for name, new in folded.items():
+            sql = f"SELECT {', '.join(new)} FROM {table} WHERE id = ?"
+            row = self.connection.execute(sql, (name,)).fetchone()
+            if row is None:
+                values = {**defaults, **new, "source": source}
+                sql = f"INSERT INTO {table}({', '.join(values)}) VALUES ({placeholders([*values])})"
+                self.connection.execute(sql, tuple(values.values()))
+                continue
+            values = {column: row[column] for column in new if row[column] is not None}
+            _fold(values, new)
+            sets = ", ".join(f"{column} = ?" for column in values)
+            self.connection.execute(f"UPDATE {table} SET {sets} WHERE id = ?", (*values.values(), name))
+
+    def _new_keys(self, family: Family, count: int) -> range:
+        """Return the next free keys of a family, which count in steps of three."""
+        step = len(FAMILIES)
+        if family not in self._next:
+            table, column = TABLES[family]
+            highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
+            self._next[family] = FAMILIES.index(family) + step if highest is None else highest + step
+        first = self._next[family]
+        self._next[family] = first + count * step
+        return range(first, first + count * step, step)
+
+    def _unique_ids(self, family: Family, names: Sequence[str]) -> Iterator[str]:
+        """Yield ids for rows; a second record with the same id gets a number, since both are kept."""
+        taken = self._taken(family, names)
+        for original in names:
+            name, number = original, self._bearers.get((family, original), 1)
+            while name in taken or (number > 1 and self._taken(family, [name])):
+                number += 1
+                name = f"{original}{BEARER}{number}"
+            if number > 1:
+                self._bearers[family, original] = number
+            taken.add(name)
+            yield name
+
+    def _taken(self, family: Family, names: Sequence[str]) -> set[str]:
+        column = "record_id" if family is Family.JOURNAL else "id"
+        sql = f"SELECT {column} FROM {TABLES[family][0]} WHERE {column} IN (SELECT value FROM json_each(?))"
+        return {row[0] for row in self.connection.execute(sql, (json.dumps(names),))}
+
+    def _positions(self, placed: Sequence[Placed]) -> Iterator[int]:
+        """Return the position of each observation within its session."""
+        last: dict[str, int] = {}
+        sql = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
+        for item in placed:
+            session = safe(item.record.origin.session)
+            if session not in last:
+                last[session] = self.connection.execute(sql, (session,)).fetchone()[0]
+            last[session] += 1
+            yield last[session]
+
+
+def _row_values(record: Record, name: str, position: int) -> Row:
+    """Return the values of a record's row after key, id, source and line."""
+    origin, extra, original = record.origin, record.extra, safe(record.id)
+    metadata = safe(_metadata(record, "" if original == name else original))
+    is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]
+    scope = "" if is_usual else record.scope.value
+    tags, files = safe(_list_text(record.tags)), safe(_list_text(origin.files))
+    kind, title, text, created = record.kind.value, safe(record.title), safe(record.text), safe(record.created_at)
+    digest = bytes.fromhex(digest_of(record))
+    if record.family is Family.MEMORY:
+        return (kind, title, text, tags, files, record.status.value, scope, created, metadata, digest)
+    if record.family is Family.OBSERVATION:
+        return (safe(origin.session), position, kind, title, text, tags, files, scope, metadata, created, digest)
+    feature, model, seconds = (column_value(extra.get(key)) for key in ("feature", "model", "duration_secs"))
+    cost = column_value(extra.get("cost_usd")) or 0.0
+    run, iteration, task = safe(origin.run), column_value(origin.iteration), safe(origin.task) or None
+    work = (run, iteration, task, feature, kind, model, seconds, cost, files)
+    return (*work, title, text, tags, scope, created, metadata, digest)
+
+
+def _list_text(items: Sequence[str]) -> str:
+    return _ENCODER.encode(items) if items else ""
+
+
+def _metadata(record: Record, original_id: str) -> str:
+    """Return what no column has as a JSON object, or ""; `original_id` is the id when its column has another."""
+    family, origin = record.family, record.origin
+    status, _, author = USUAL[family]
+    rest: dict[str, object] = {"id": original_id} if original_id else {}
+    if family is not Family.MEMORY and record.status is not status:
+        rest["status"] = record.status.value
+    if origin.by != author:
+        rest["by"] = origin.by
+    if origin is not NOWHERE:
+        for name in _METADATA[family]:
+            if (value := getattr(origin, name)) or value == 0:
+                rest[name] = value
+        if origin.iteration is not None and abs(origin.iteration) >= _LARGEST:
+            rest["iteration"] = origin.iteration  # too large for its column
+    for name in ("label", "updated_at", "valid_until"):
+        if value := getattr(record, name):
+            rest[name] = value
+    if record.links:
+        rest["links"] = [[link.relation, link.target] for link in record.links]
+    if record.extra:
+        rest["extra"] = dict(record.extra)
     try:
-        return hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
+        return _ENCODER.encode(rest) if rest else ""
+    except (ValueError, RecursionError):  # nested too deeply, or no finite number; the file still has it
+        rest.pop("extra", None)
+        return _ENCODER.encode(rest) if rest else ""
+
+
+def column_value(value: object) -> str | int | float | None:
+    """Return what a column can store of a JSON value: lists and objects as text, too large a number not at all."""
+    if isinstance(value, str):
+        return safe(value)
+    if isinstance(value, int):
+        return int(value) if abs(value) < _LARGEST else None
+    return value if value is None or isinstance(value, float) else safe(json.dumps(value, ensure_ascii=False))
+
+
+def _folded(
+    columns: Sequence[str], lines: Iterable[tuple[str, Mapping[str, object]]], wanted: str
+) -> dict[str, Columns]:
+    """Fold all lines of a type, by id."""
+    folded: dict[str, Columns] = {}
+    for line_type, line in lines:
+        name = line.get("id")
+        if line_type != wanted or not isinstance(name, str):
+            continue
+        new: Columns = {}
+        for column in columns:
+            value = column_value(line.get(column))
+            if value is not None and (column not in _ALLOWED or value in _ALLOWED[column]):
+                new[column] = value
+        _fold(folded.setdefault(safe(name), {}), new)
+    return folded
+
+
+def _fold(values: Columns, new: Columns) -> None:
+    """Change values in place: the earliest start and the latest change count, of everything else the last value."""
+    for column, value in new.items():
+        current = values.get(column)
+        if isinstance(current, str) and current and column in (*_EARLIEST, *_LATEST):
+            if not isinstance(value, str) or not value:
+                continue
+            value = min(current, value) if column in _EARLIEST else max(current, value)
+        values[column] = value
+
+
+def _digest(payload: bytes) -> str:
+    return hashlib.sha1(payload, usedforsecurity=False).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        return _digest(path.read_bytes())
     except OSError:
         return ""
