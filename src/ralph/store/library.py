@@ -1,9 +1,7 @@
 """Library: the curated memory files of a project, read and changed through their codecs.
 
-A collection is one kind of file (memories, guardrails, patterns) or a folder of them (knowledge). Reading takes every
-file that exists; a new record goes to the first that exists, else to the default. Every change is parse, splice and
-write under the file's lock, applied again to the new text if another writer changed the file meanwhile. A worktree
-without such a file reads and writes the main checkout's (`paths.memory_root`).
+A collection is one kind of file (memories, guardrails, patterns) or a folder of them (knowledge). Every change is
+parse, splice and write under the file's lock. A worktree without such a file reads and writes the main checkout's.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +13,7 @@ from typing import NamedTuple
 from ralph import paths
 from ralph.errors import Conflict, NotFound, RalphError, Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, parse_memories
-from ralph.formats.text import Document, Problem
+from ralph.formats.text import Document, Entry, Problem
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.store import files
@@ -169,30 +167,25 @@ class Library:
     def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:
         """Find the one record that a full or short id means, in any collection unless some are given."""
         collections = collections or tuple(self.collection(each) for each in NAMES)
-        likely_first = sorted(collections, key=lambda each: not name.startswith(each.prefixes))
         entries: list[tuple[Collection, Stored]] = []
-        for collection in likely_first:
-            stored = self.read(collection)
-            same = [each for each in stored if each.record.id == name]
+        for collection in sorted(collections, key=lambda each: not name.startswith(each.prefixes)):
+            own = [(collection, stored) for stored in self.read(collection)]
+            same = [pair for pair in own if pair[1].record.id == name]
             if same:
-                return collection, self._only(name, same)
-            entries += ((collection, each) for each in stored)
+                return self._only(name, same)
+            entries += own
         known = [stored.record.id for _, stored in entries]
         full = ids.resolve(name, known, noun="memory", hint="`ralph memory list --in all` shows the ids")
-        collection = next(collection for collection, stored in entries if stored.record.id == full)
-        return collection, self._only(full, [stored for _, stored in entries if stored.record.id == full])
+        return self._only(full, [pair for pair in entries if pair[1].record.id == full])
 
-    def _only(self, record_id: str, same: Sequence[Stored]) -> Stored:
+    def _only(self, record_id: str, same: Sequence[tuple[Collection, Stored]]) -> tuple[Collection, Stored]:
         if len(same) == 1:
             return same[0]
-        sources = ", ".join(f"{paths.shown(stored.path, self.root)}:{stored.line}" for stored in same)
-        in_one_file = len({stored.path for stored in same}) == 1
-        raise Conflict(
-            f"{len(same)} entries have the id {record_id}: {sources}",
-            hint="run `ralph doctor --fix` to give each its own id"
-            if in_one_file
-            else "delete one of the two in its file, or give it another id there",
-        )
+        sources = ", ".join(f"{paths.shown(stored.path, self.root)}:{stored.line}" for _, stored in same)
+        hint = "delete one of the two in its file, or give it another id there"
+        if len({stored.path for _, stored in same}) == 1:
+            hint = "run `ralph doctor --fix` to give each its own id"
+        raise Conflict(f"{len(same)} entries have the id {record_id}: {sources}", hint=hint)
 
     def add(
         self,
@@ -228,15 +221,13 @@ class Library:
 
         def edit(text: str) -> tuple[str, Stored]:
             before = collection.parse(text, path)
-            current = next((entry.record for entry in before.entries if entry.record.id == record_id), None)
-            if current is None:
-                raise not_found(record_id)
-            changed = change(current)
-            after = before.replace(record_id, changed) if changed != current else before
-            entry = next((each for each in after.entries if each.record.id == record_id), None)
-            if entry is None:  # the id of a pattern depends on its text
-                known = {each.record.id for each in before.entries}
-                entry = next(each for each in after.entries if each.record.id not in known)
+            entry = _entry(before, record_id)
+            changed = change(entry.record)
+            if changed == entry.record:
+                return text, Stored(entry.record, path, entry.line)
+            after = before.replace(record_id, changed)
+            known = {each.record.id for each in before.entries} - {record_id}
+            entry = next(each for each in after.entries if each.record.id not in known)  # a pattern gets a new id
             return after.text, Stored(entry.record, path, entry.line)
 
         return files.update(path, edit, root=collection.root, observer=self._observer)
@@ -247,9 +238,7 @@ class Library:
 
         def edit(text: str) -> tuple[str, Stored]:
             document = collection.parse(text, path)
-            entry = next((each for each in document.entries if each.record.id == record_id), None)
-            if entry is None:  # another writer was faster
-                raise not_found(record_id)
+            entry = _entry(document, record_id)
             if expect is not None and entry.record.text != expect:
                 raise Conflict(f"{record_id}: changed in its file meanwhile", hint="nothing was deleted; look again")
             return document.remove(record_id).text, Stored(entry.record, path, entry.line)
@@ -263,6 +252,13 @@ class Library:
         return stored
 
 
+def _entry(document: Document, record_id: str) -> Entry:
+    entry = next((each for each in document.entries if each.record.id == record_id), None)
+    if entry is None:  # another writer was faster
+        raise NotFound(f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids")
+    return entry
+
+
 def check_folders(path: Path, root: Path) -> None:
     """Refuse a path below a file of the project that should be a folder."""
     for folder in path.parents:
@@ -273,8 +269,3 @@ def check_folders(path: Path, root: Path) -> None:
                 f"{folder}: is a file, but a folder is needed here for {path.name}",
                 hint="move it away and run the command again; nothing was written",
             )
-
-
-def not_found(name: str) -> NotFound:
-    """Return the error for a memory that does not exist."""
-    return NotFound(f"Memory not found: {name}", hint="`ralph memory list --in all` shows the ids")

@@ -1,22 +1,21 @@
 """Lists the files that have records, and reads them.
 
-A source is a file and its format; reading it gives records with their lines, and the other lines of logs and tasks. A
-hook appends what the host gave it as a raw line of the type `event`; a layer above passes the function `interpret` that
-makes records of it. That is a function of the line alone, so that a log reads the same at once or in portions.
+A hook appends what the host gave it as a raw line of the type `event`; a layer above passes the function `interpret`
+that makes records of it. That is a function of the line alone, so that a log reads the same at once or in portions.
 """
 
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph import paths
 from ralph.formats.log import parse_log
-from ralph.formats.memories import GUARDRAILS, parse_memories
+from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.formats.text import Entry
 from ralph.model.record import Record
 from ralph.store import files
@@ -56,9 +55,8 @@ class Source:
     format: Format
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A record and the line it stands on."""
+class Placed(NamedTuple):
+    """A record and its line."""
 
     record: Record
     line: int
@@ -66,15 +64,15 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one source says: records, tasks, and the other lines of a log by their type."""
+    """What one source has: records, tasks, and the other lines of a log by their type."""
 
     records: tuple[Placed, ...] = ()
     tasks: "tuple[Task, ...]" = ()
-    lines: tuple[tuple[str, Mapping[str, object]], ...] = field(default=())
+    lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
 
 
 def sources(root: Path) -> Iterator[Source]:
-    """Every source of a project that exists, in a fixed order; two names of one file count once."""
+    """Yield every source of a project that exists, in a fixed order; two names of one file count once."""
     seen: set[str] = set()
     folders: dict[str, str] = {}
     name = source_names(root)
@@ -86,7 +84,7 @@ def sources(root: Path) -> Iterator[Source]:
 
 
 def _file(path: str, folders: dict[str, str]) -> str:
-    """The file that a path leads to, "" for none; each folder is followed once, for a log has thousands of files."""
+    """Return the file that a path leads to, "" for none; each folder is followed once: a log has thousands of files."""
     folder, sep, name = path.rpartition(os.sep)
     try:
         mode = os.lstat(path).st_mode
@@ -129,13 +127,13 @@ def source_names(root: Path) -> Callable[[Path], str]:
 
 
 def read_source(source: Source, interpret: Interpret | None = None) -> Contents:
-    """What a source says now; of a log, without a last line that is still being written."""
+    """Read a source; of a log, without a last line that is still being written."""
     text = files.read(source.path) or ""
     return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text, interpret)
 
 
 def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
-    """The files that may hold what a project remembers; a worktree without such a file has the main checkout's."""
+    """Yield the files that may have memories; a worktree without such a file has the main checkout's."""
     for path in paths.memories_files(paths.memory_root(root, paths.memories_files(root))):
         yield path, Format.MEMORIES
     for path in paths.guardrails_files(paths.memory_root(root, paths.guardrails_files(root))):
@@ -165,48 +163,38 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
 
 def contents(source: Source, text: str, interpret: Interpret | None = None) -> Contents:
     """Read a source's text; of a log, a part that begins at a line's start will do."""
-    return _log(text, interpret) if source.format is Format.LOG else _READERS[source.format](source, text)
+    if source.format is Format.LOG:
+        return _log_contents(text, interpret)
+    if source.format is Format.TASK:
+        from ralph.formats.work import parse_task
+
+        task = parse_task(text).task
+        return Contents(tasks=(task,) if task is not None else ())
+    return Contents(tuple(Placed(entry.record, entry.line) for entry in _parse_entries(source, text)))
 
 
-def _placed(entries: tuple[Entry, ...]) -> Contents:
-    return Contents(tuple(Placed(entry.record, entry.line) for entry in entries))
+def _parse_entries(source: Source, text: str) -> Sequence[Entry]:
+    """Parse curated files; a codec is imported when it is needed: a hook that catches up reads logs alone."""
+    if source.format is Format.KNOWLEDGE:
+        from ralph.formats.knowledge import parse_knowledge
+
+        return parse_knowledge(text, source.path.stem).entries
+    if source.format is Format.PATTERNS:
+        from ralph.formats.pages import parse_patterns
+
+        return parse_patterns(text).entries
+    if source.format is Format.PROGRESS:
+        from ralph.formats.progress import parse_progress, searchable_entries
+
+        return searchable_entries(parse_progress(text))
+    if source.format is Format.INSIGHTS:
+        from ralph.formats.work import parse_insights
+
+        return parse_insights(text).entries
+    return parse_memories(text, GUARDRAILS if source.format is Format.GUARDRAILS else MEMORIES).entries
 
 
-# A codec is loaded when there is something to read with it: a hook that catches up reads logs alone.
-
-
-def _knowledge(source: Source, text: str) -> Contents:
-    from ralph.formats.knowledge import parse_knowledge
-
-    return _placed(tuple(parse_knowledge(text, source.path.stem).entries))
-
-
-def _task(source: Source, text: str) -> Contents:
-    from ralph.formats.work import parse_task
-
-    task = parse_task(text).task
-    return Contents(tasks=(task,) if task is not None else ())
-
-
-def _patterns(_source: Source, text: str) -> Contents:
-    from ralph.formats.pages import parse_patterns
-
-    return _placed(tuple(parse_patterns(text).entries))
-
-
-def _progress(_source: Source, text: str) -> Contents:
-    from ralph.formats.progress import parse_progress, searchable_entries
-
-    return _placed(searchable_entries(parse_progress(text)))
-
-
-def _insights(_source: Source, text: str) -> Contents:
-    from ralph.formats.work import parse_insights
-
-    return _placed(tuple(parse_insights(text).entries))
-
-
-def _log(text: str, interpret: Interpret | None) -> Contents:
+def _log_contents(text: str, interpret: Interpret | None) -> Contents:
     document = parse_log(text)
     placed = [(entry.start, Placed(entry.record, entry.line)) for entry in document.entries]
     lines: list[tuple[str, Mapping[str, object]]] = []
@@ -220,14 +208,3 @@ def _log(text: str, interpret: Interpret | None) -> Contents:
             lines.append(("session", session))
     placed.sort(key=itemgetter(0))  # as they happened, whoever wrote them
     return Contents(tuple(each for _, each in placed), lines=tuple(lines))
-
-
-_READERS: Mapping[Format, Callable[[Source, str], Contents]] = {
-    Format.MEMORIES: lambda source, text: _placed(parse_memories(text).entries),
-    Format.GUARDRAILS: lambda source, text: _placed(parse_memories(text, GUARDRAILS).entries),
-    Format.KNOWLEDGE: _knowledge,
-    Format.PATTERNS: _patterns,
-    Format.PROGRESS: _progress,
-    Format.INSIGHTS: _insights,
-    Format.TASK: _task,
-}
