@@ -14,8 +14,6 @@ from typing import Any
 
 from ralph import paths
 from ralph.app import hook_state, index, outdated, usage, worktree
-from ralph.app.hook_state import Installed
-from ralph.app.index import IndexSize
 from ralph.app.memory import backup
 from ralph.app.usage import HookUsage
 from ralph.capture import privacy
@@ -318,80 +316,61 @@ def config_finding(root: Path, complaint: ConfigProblem, level: str = "warning")
     return _finding(root / place.where, complaint.what, hint, level, "config", place.line)
 
 
-# --- status ------------------------------------------------------------------------------------------
+# --- status ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LastSession:
-    """The session that was recorded last, when that was, and in which host (empty when its log does not say)."""
+def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the project in numbers, as `ralph status --format json` prints it; nothing is changed.
 
-    id: str
-    at: str
-    host: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectStatus:
-    """The project in numbers."""
-
-    root: Path
-    state: Path
-    """The folder with logs, index and caches."""
-    foreign: tuple[Path, ...]
-    """State folders that came with a copy from another machine; nothing in them is used."""
-    memories: int
-    guardrails: int
-    size: IndexSize
-    memory_bytes: int
-    last: LastSession | None
-    hooks: HookUsage
-    installed: tuple[Installed, ...]
-    paused: str | None
-    """Since when, or None while capture goes on."""
-    outside: Path | None = None
-    """Where a link leads that takes logs and index out of the project: then nothing is recorded."""
-
-
-def project_status(root: Path, env: Mapping[str, str]) -> ProjectStatus:
-    """Count what is there; nothing is changed."""
-    library = Library(root)
-    away = index.outside(root)
-    return ProjectStatus(
-        root=root,
-        state=paths.state_folder(root),
-        foreign=tuple(paths.other_state_folders(root)),
-        memories=len(library.read(library.memories)),
-        guardrails=len(library.read(library.guardrails)),
-        size=index.status(root),
-        memory_bytes=sum(path.stat().st_size for path in _memory_files(root) if path.is_file()),
-        last=last_session(root) if away is None else None,
-        hooks=usage.hook_usage(root) if away is None else HookUsage(0),
-        installed=hook_state.find_installed(root, env),
-        paused=hook_state.paused_since(root),
-        outside=away,
-    )
+    Where a link takes the logs out of the project, `outside` names its target, and nothing is recorded.
+    """
+    library, size, outside = Library(root), index.status(root), index.outside(root)
+    paused = hook_state.paused_since(root)
+    curated = [*_curated_files(root), *paths.knowledge_folder(root).glob("*.md"), paths.global_patterns(root)]
+    hooks = usage.hook_usage(root) if outside is None else HookUsage(0)
+    installed = [
+        {"host": each.host, "scope": each.scope, "file": str(each.file)}
+        for each in hook_state.find_installed(root, env)
+    ]
+    return {
+        "root": str(root),
+        "state": str(paths.state_folder(root)),
+        "other_machines": len(paths.other_state_folders(root)),
+        "memories": len(library.read(library.memories)),
+        "guardrails": len(library.read(library.guardrails)),
+        "memory_bytes": sum(path.stat().st_size for path in curated if path.is_file()),
+        "indexed": size.counts,
+        "index_complete": size.complete,
+        "index_updated_at": size.updated_at,
+        "index_behind": size.behind,
+        "database_bytes": size.database,
+        "log_bytes": size.logs,
+        "last_session": last_session(root) if outside is None else None,
+        "hooks": {"installed": installed, **hooks_json(hooks)},
+        "outside": None if outside is None else str(outside),
+        "paused": paused is not None,
+        "paused_since": paused or None,
+    }
 
 
-def _memory_files(root: Path) -> tuple[Path, ...]:
-    """The files that git keeps: memories, guardrails, knowledge and patterns."""
-    knowledge = paths.knowledge_folder(root).glob("*.md")
-    return (*paths.memories_files(root), *paths.guardrails_files(root), *knowledge, paths.global_patterns(root))
+def hooks_json(hooks: HookUsage) -> dict[str, object]:
+    """Return what hooks recorded and how they failed."""
+    counts = {"recorded": hooks.recorded, "failures": hooks.failures, "success_rate": hooks.success_rate}
+    return {**counts, "last_failure_at": hooks.last_at, "last_failure": hooks.last}
 
 
-def last_session(root: Path) -> LastSession | None:
-    """Return the session with the last event; id and time come from its last lines, else from the file."""
-    found = [path for path in (paths.log_folder(root) / "sessions").glob("*.jsonl") if path.is_file()]
+def last_session(root: Path) -> dict[str, str] | None:
+    """Return id, time and host of the session with the last event, from the end of its log: the index may be behind."""
+    logs = [path for path in (paths.log_folder(root) / "sessions").glob("*.jsonl") if path.is_file()]
     newest: tuple[float, int, Path] | None = None
-    for log in sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True):
+    for log in sorted(logs, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True):
         changed = log.stat()
         if newest is not None and changed.st_mtime < newest[0]:
             break  # nothing happened in it after it was changed
         newest = max(newest or (0.0, 0, log), (index.last_time(log), changed.st_mtime_ns, log))
-    return None if newest is None else _last_of(newest[2])
-
-
-def _last_of(log: Path) -> LastSession:
-    session, at, host = "", "", ""
+    if newest is None:
+        return None
+    log, session, at, host = newest[2], "", "", ""
     for line in index.last_lines(log):
         at = at or index.line_time(line)
         origin, payload = (value if isinstance(value := line.get(key), dict) else {} for key in ("origin", "payload"))
@@ -400,5 +379,5 @@ def _last_of(log: Path) -> LastSession:
         host = host or str(line.get("host") or origin.get("agent") or "")[:200]
         if session and at and host:
             break
-    changed = datetime.fromtimestamp(int(log.stat().st_mtime), UTC).isoformat().replace("+00:00", "Z")
-    return LastSession(session or log.stem, at or changed, host)
+    changed_at = datetime.fromtimestamp(int(log.stat().st_mtime), UTC).isoformat().replace("+00:00", "Z")
+    return {"id": session or log.stem, "at": at or changed_at, "host": host}

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from ralph.agents import process
-from ralph.cli.options import Command
+from ralph.cli.options import Command, Invocation
 from ralph.errors import RalphError
 from ralph.store import files
 
@@ -61,7 +61,7 @@ _AGENT = [
 
 
 @click.command(name="demo", cls=Command, examples=["ralph demo"])
-def cli() -> None:
+def cli(call: Invocation) -> None:
     """Show Ralph's main job on sample projects: a loop, two sessions, search, and what stays private."""
     with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
         stage = _Stage(Path(folder).resolve())
@@ -93,29 +93,23 @@ class _Stage:
         self.env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1", "COLUMNS": "100"}
 
     def title(self, text: str) -> None:
-        """Print a heading."""
         self.show(f"\n=== {text}\n")
 
     def show(self, text: str) -> None:
-        """Print, with the temporary folder under its stage name."""
         click.echo(text.replace(str(self.home), _SHOWN_HOME), nl=False)
 
     def check(self, holds: bool, problem: str) -> None:
-        """End the demo when something is not as it should be."""
         if not holds:
             raise RalphError(f"the demo failed: {problem}", hint="please report this: it should work everywhere")
 
     def write(self, name: str, text: str) -> None:
-        """Write a file of the project."""
         files.write(self.project / name, text)
 
     def run(self, argv: list[str], stdin: str = "") -> tuple[int | None, str]:
-        """Run a program in the project with a clean environment; return its exit code and output."""
         result = process.run(argv, cwd=self.project, stdin=stdin, env=self.env, timeout=120)
         return result.code, result.out + result.err
 
     def ralph(self, line: str, *, stdin: str = "", code: int = 0) -> str:
-        """Run and print `ralph LINE`."""
         self.show(f"$ ralph {line}" + (f"   <<< {stdin!r}" if stdin else "") + "\n")
         actual, output = self.run([*_RALPH, *shlex.split(line)], stdin)
         self.show(output)
@@ -132,7 +126,6 @@ class _Session:
         self.brief = self._hook(f"a session starts ({session_id})", "SessionStart", source="startup", model="opus")
 
     def _hook(self, line: str, event: str, **members: object) -> str:
-        """Start the hook that the settings name for an event; print and return what it injects."""
         if line:
             self.stage.show(f"> {line}\n")
         settings = json.loads(self.stage.settings.read_text(encoding="utf-8"))
@@ -150,11 +143,9 @@ class _Session:
         return text
 
     def prompt(self, text: str) -> str:
-        """Submit a prompt."""
         return self._hook(f"prompt: {text}", "UserPromptSubmit", prompt=text)
 
     def edit(self, old: str, new: str) -> None:
-        """Replace text in src/auth.ts."""
         path = self.stage.project / "src" / "auth.ts"
         before = path.read_text(encoding="utf-8")
         tool = {"file_path": str(path), "old_string": old, "new_string": new, "replace_all": False}
@@ -164,7 +155,6 @@ class _Session:
         self._hook("", "PostToolUse", tool_name="Edit", tool_input=tool, tool_response=response)
 
     def shell(self, command: str, output: str, *, code: int = 0) -> str:
-        """Report a shell command and its output to the hooks."""
         tool = {"command": command, "description": "run it"}
         before = self._hook(f"Bash: {command}" + (f"   (exit code {code})" if code else ""), "PreToolUse",
                             tool_name="Bash", tool_input=tool)  # fmt: skip
@@ -175,7 +165,6 @@ class _Session:
         return before + self._hook("", "PostToolUse", tool_name="Bash", tool_input=tool, tool_response=response)
 
     def end(self, message: str) -> None:
-        """Finish with a last message."""
         self._hook(f"says: {message}", "Stop", stop_hook_active=False, last_assistant_message=message)
         self._hook("the session ends", "SessionEnd", reason="prompt_input_exit")
 

@@ -9,16 +9,8 @@ from ralph.app import graph as verbs
 from ralph.app.filters import full_id, node_types, relations, short_ids, when
 from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, remove_link
 from ralph.app.json_shapes import edge_json, node_json, record_json
-from ralph.cli.options import (
-    Group,
-    Invocation,
-    dry_run_option,
-    format_option,
-    limit_option,
-    pass_call,
-    read_words,
-    visibility_options,
-)
+from ralph.cli import options as opt
+from ralph.cli.options import Group, Invocation, read_words
 from ralph.cli.output import bar, one_line, print_fields, print_json, print_raw, print_rows, print_table, say, warn
 from ralph.errors import UsageError
 from ralph.model import ids
@@ -47,9 +39,8 @@ def cli() -> None:
 @cli.command("show", examples=["ralph graph show", "ralph graph show tag:db --as-of 2026-01-31 --format json"])
 @click.argument("name", metavar="[ID]", required=False, default="")
 @_as_of
-@visibility_options
-@format_option("table", "json")
-@pass_call
+@opt.visibility
+@opt.formats("table", "json")
 def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> None:
     """Show a node with its times and every edge at it; without ID, how large the graph is."""
     if not name.strip():
@@ -70,11 +61,10 @@ def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> Non
 @_hops
 @_types
 @click.option("--relation", "names", multiple=True, metavar="NAME", help="Only over these edges, comma-separated.")
-@limit_option(None)
+@opt.limit(None)
 @_as_of
-@visibility_options
-@format_option("table", "json", "quiet")
-@pass_call
+@opt.visibility
+@opt.formats("table", "json", "quiet")
 def neighbors(call: Invocation, name: str, limit: int | None, form: str, **options: Any) -> None:
     """List what is near a node, the nearest first, with the edge that leads there."""
     types, edges, at = node_types(options["types"]), relations(options["names"]), when(options["as_of"])
@@ -88,9 +78,8 @@ def neighbors(call: Invocation, name: str, limit: int | None, form: str, **optio
 @click.argument("start", metavar="A")
 @click.argument("end", metavar="B")
 @_as_of
-@visibility_options
-@format_option("table", "json")
-@pass_call
+@opt.visibility
+@opt.formats("table", "json")
 def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: str) -> int:
     """Show a shortest path from A to B; exit code 1 when there is none."""
     way = verbs.path(call.root, full_id(call.root, start), full_id(call.root, end), at=when(as_of), task=within)
@@ -112,12 +101,11 @@ def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: 
 @cli.command("search", examples=['ralph graph search "session storage" --as-of 2026-01-31 --type file,gotcha'])
 @click.argument("words", nargs=-1, required=True)
 @_as_of
-@visibility_options
+@opt.visibility
 @_hops
 @_types
-@limit_option(LIMIT)
-@format_option("table", "json", "quiet")
-@pass_call
+@opt.limit(LIMIT)
+@opt.formats("table", "json", "quiet")
 def search(
     call: Invocation, words: tuple[str, ...], as_of: str, types: tuple[str, ...], within: str, form: str, **options: Any
 ) -> None:
@@ -142,9 +130,8 @@ def search(
 @click.option("--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today).")
 @click.option("--until", default="", metavar="DATE", help="Holds up to this day.")
 @click.option("--remove", is_flag=True, help="Remove the edge; only edges that were stated can be removed.")
-@dry_run_option
-@format_option("table", "json")
-@pass_call
+@opt.dry_run
+@opt.formats("table", "json")
 def link(
     call: Invocation, source: str, relation: str, target: str, remove: bool, dry_run: bool, form: str, **days: str
 ) -> None:
@@ -168,8 +155,7 @@ def link(
 
 @cli.command("export", examples=["ralph graph export --task t-1a2b3c --format json"])
 @click.option("--task", default="", metavar="ID", help="Only this task's part (default: every task's).")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def export(call: Invocation, task: str, form: str) -> None:
     """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin)."""
     names = ("task", "nodes", "edges", "vectors", "changed")

@@ -6,7 +6,8 @@ from ralph.app import forget as forgetting
 from ralph.app import index, meaning
 from ralph.app.filters import full_id, when
 from ralph.app.forget import ForgetPlan, ForgetRequest
-from ralph.cli.options import Command, Group, Invocation, format_option, limit_option, pass_call, read_text, yes_option
+from ralph.cli import options as opt
+from ralph.cli.options import Command, Group, Invocation, read_text
 from ralph.cli.output import bar, cut, one_line, print_json, warn
 from ralph.errors import UsageError
 from ralph.store.index import Synced
@@ -21,9 +22,8 @@ def cli() -> None:
 
 @cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
 @click.option("--embed", is_flag=True, help="Also compute the vectors of every record that has none.")
-@limit_option(None, "With --embed: at most so many; a later call continues.")
-@format_option("table", "json")
-@pass_call
+@opt.limit(None, "With --embed: at most so many; a later call continues.")
+@opt.formats("table", "json")
 def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
     """Read the files that changed, as every search does by itself; with --embed, search also goes by meaning.
 
@@ -59,7 +59,6 @@ def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
 
 
 @cli.command("rebuild", examples=["ralph index rebuild"])
-@pass_call
 def rebuild(call: Invocation) -> None:
     """Make the index anew from the files."""
     with bar("reading the files") as progress:
@@ -67,8 +66,7 @@ def rebuild(call: Invocation) -> None:
 
 
 @cli.command("verify", examples=["ralph index verify"])
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def verify(call: Invocation, form: str) -> int:
     """Compare index and files record by record; exit 1 when they differ."""
     problems = index.verify(call.root)
@@ -84,9 +82,8 @@ def verify(call: Invocation, form: str) -> int:
 @cli.command("prune", examples=["ralph index prune --days 90", "ralph index prune --max-mb 500 --yes"])
 @click.option("--days", type=click.IntRange(min=1), help="Logs older than so many days (default: retention_days).")
 @click.option("--max-mb", type=click.FloatRange(0), help="The oldest over so many megabytes (default: retention_mb).")
-@yes_option
-@format_option("table", "json")
-@pass_call
+@opt.yes
+@opt.formats("table", "json")
 def prune(call: Invocation, days: int | None, max_mb: float | None, yes: bool, form: str) -> None:
     """Remove old session and run logs, and indexes of worktrees that are gone; memories are never touched."""
     limit = days if days is not None else call.config.retention_days
@@ -122,9 +119,8 @@ def _print_synced(synced: Synced) -> None:
 @click.option("--session", default="", metavar="ID", help="Everything recorded of this session.")
 @click.option("--before", default="", metavar="WHEN", help="Everything recorded before: a date, or 90d, 2w, 3m.")
 @click.option("--matching", metavar="TEXT", help="Everything that holds this very text, in any case (-: from stdin).")
-@yes_option
-@format_option("table", "json")
-@pass_call
+@opt.yes
+@opt.formats("table", "json")
 def forget(
     call: Invocation, names: tuple[str, ...], session: str, before: str, matching: str | None, yes: bool, form: str
 ) -> int:

@@ -15,20 +15,9 @@ import click
 from ralph import paths
 from ralph.app import json_shapes, runs
 from ralph.app.json_shapes import journal_json
+from ralph.cli import options as opt
 from ralph.cli.loop_terminal import LoopTerminal
-from ralph.cli.options import (
-    Fn,
-    Group,
-    Invocation,
-    agent_options,
-    all_tasks_option,
-    format_option,
-    limit_option,
-    pass_call,
-    read_text,
-    read_words,
-    since_option,
-)
+from ralph.cli.options import Fn, Group, Invocation, read_text, read_words
 from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible
 from ralph.errors import NothingYet, RalphError, Refused, UsageError
 from ralph.loop.state import Run, exit_code
@@ -70,7 +59,7 @@ def _run_options(function: Fn) -> Fn:
     about = "End after so many iterations (default: ralph.max_iterations)."
     for option in (
         click.option("--verify/--no-verify", default=None, help="Have a second, read-only session check the work."),
-        agent_options,
+        opt.agent,
         click.option("--criteria", "-c", multiple=True, metavar="WHAT", help=_CRITERIA),
         click.option("--max-cost", type=_POSITIVE, metavar="DOLLARS", help="End when it has cost so much."),
         click.option("--max-minutes", type=click.IntRange(min=1), help="End after so many minutes."),
@@ -94,7 +83,6 @@ def _run_options(function: Fn) -> Fn:
 @click.option("--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id.")
 @click.option("--as", "run_id", default="", hidden=True, help="The run's id, when it is detached.")
 @_run_options
-@pass_call
 def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
     """Work on a goal until it is met; without one, on the ready tasks until none is left.
 
@@ -119,7 +107,6 @@ def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
 @_run_id
 @click.option("--feedback", default="", metavar="TEXT", help="Something that the agent should know.")
 @_run_options
-@pass_call
 def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
     """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest."""
     from ralph.app import loop as verbs
@@ -134,7 +121,6 @@ def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
 @cli.command("stop", examples=["ralph loop stop", "ralph loop stop run-1a2b3c4d --now"])
 @_run_id
 @click.option("--now", is_flag=True, help="End the agent at once, not after its iteration.")
-@pass_call
 def stop(call: Invocation, run_id: str, now: bool) -> None:
     """Ask a run to stop after its iteration, or at once."""
     _mark_dead_runs(call)
@@ -212,8 +198,7 @@ def _arguments(request: "LoopRequest") -> list[str]:
 @cli.command("status", examples=["ralph loop status", "ralph loop status --watch"])
 @_run_id
 @click.option("--watch", is_flag=True, help="Show it again whenever it changes, until the run ends.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     """Show the state of a run; without RUN, the one that runs, else the newest."""
     _mark_dead_runs(call)
@@ -239,9 +224,8 @@ def _find_run(root: Path, run_id: str, form: str) -> Run | None:
 
 
 @cli.command("list", examples=["ralph loop list --format json"])
-@limit_option(20)
-@format_option("table", "json")
-@pass_call
+@opt.limit(20)
+@opt.formats("table", "json")
 def list_(call: Invocation, limit: int, form: str) -> None:
     """List the runs, newest first."""
 
@@ -260,8 +244,7 @@ def list_(call: Invocation, limit: int, form: str) -> None:
 @cli.command("show", examples=["ralph loop show", "ralph loop show run-1a2b3c4d --iteration 3"])
 @_run_id
 @click.option("--iteration", "-i", type=click.IntRange(min=1), help="Print the prompt of this iteration.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> None:
     """Show a run with its journal, or the exact prompt of one iteration."""
     root = call.root
@@ -283,7 +266,6 @@ def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> Non
 @cli.command("logs", examples=["ralph loop logs -f run-1a2b3c4d"])
 @_run_id
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
-@pass_call
 def logs(call: Invocation, run_id: str, follow: bool) -> None:
     """Print what a run has printed."""
     run = runs.current(call.root, run_id)
@@ -356,12 +338,11 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
 @click.option("--search", "words", default="", metavar="WORDS", help="Only entries with these words, best first.")
 @click.option("--task", default="", metavar="TASK", help="Only of this task.")
 @click.option("--outcome", type=click.Choice([outcome.value for outcome in Outcome]), help="Only with this outcome.")
-@since_option
-@limit_option(20)
+@opt.since
+@opt.limit(20)
 @click.option("--explain", is_flag=True, help="With --search: print why each entry was found.")
-@all_tasks_option
-@format_option("table", "json", "markdown")
-@pass_call
+@opt.all_tasks
+@opt.formats("table", "json", "markdown")
 def journal_(
     call: Invocation, name: str, iteration: int | None, words: str, limit: int, form: str, **options: Any
 ) -> None:
@@ -438,8 +419,7 @@ def _print_entries(entries: Sequence[JournalEntry], form: str, nothing: str) -> 
 @click.option("--shell", "in_shell", is_flag=True, help="With --check command: run it through a shell.")
 @click.option("--model", default="", help="With --check: the model to ask.")
 @click.option("--timeout", type=_POSITIVE, default=60.0, metavar="SECONDS", help="With --check: give up after so long.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def agents_(call: Invocation, name: str, ask: bool, model: str, timeout: float, form: str, **options: Any) -> int:
     """List the agents that the loop can use; with --check, ask one for a word (exit 1 when it does not answer)."""
     from ralph.app import agents
@@ -476,8 +456,7 @@ def agents_(call: Invocation, name: str, ask: bool, model: str, timeout: float, 
 @cli.command("config", hidden=True, examples=["ralph loop config max_iterations 20"])
 @click.argument("key", required=False, default="")
 @click.argument("value", required=False, default="")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def config(call: Invocation, key: str, value: str, form: str) -> None:
     """Show the loop's settings, or change one in ralph.yml."""
     from ralph.app import config as settings
@@ -501,9 +480,9 @@ def config(call: Invocation, key: str, value: str, form: str) -> None:
 
 @cli.command("slash", hidden=True)
 @click.argument("text", default="-")
-@click.pass_context
-def slash(ctx: click.Context, text: str) -> None:
+def slash(call: Invocation, text: str) -> None:
     """Do what `/ralph` in Claude Code asks: start a detached loop, stop it, show it, or change a setting."""
+    ctx = click.get_current_context()
     verb, _, rest = read_text(text).strip().partition(" ")
     words = rest.split()
     if verb == "start" and words:

@@ -11,25 +11,14 @@ import click
 from ralph.app import memory
 from ralph.app.json_shapes import VIA, memory_json, status_word
 from ralph.app.memory import Change, SavedMemory
-from ralph.cli.options import (
-    Fn,
-    Group,
-    Invocation,
-    allow_secret_option,
-    file_option,
-    format_option,
-    id_argument,
-    kind_option,
-    kinds_option,
-    pass_call,
-    read_text,
-    tags_option,
-)
+from ralph.cli import options as opt
+from ralph.cli.options import Fn, Group, Invocation, read_text
 from ralph.cli.output import (
     ago,
     cut,
     one_line,
     print_fields,
+    print_item,
     print_json,
     print_private,
     print_raw,
@@ -74,14 +63,13 @@ def _filters(function: Fn) -> Fn:
 
     names, text = "|".join((*NAMES, memory.ALL)), "The files, separated by commas."
     in_ = click.option("--in", "in_", default="memories", show_default=True, metavar=names, callback=split, help=text)
-    function = tags_option("Only entries with any of these tags.")(function)
-    return in_(kinds_option("Only these types, comma-separated.")(function))
+    function = opt.tags("Only entries with any of these tags.")(function)
+    return in_(opt.kinds("Only these types, comma-separated.")(function))
 
 
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
 @_one_file("memories", "guardrails", "patterns")
 @click.option("--force", is_flag=True, help="Start anew over an existing file; it is kept as a backup.")
-@pass_call
 def init(call: Invocation, in_: str, force: bool) -> None:
     """Make an empty memories.md with its four sections, or another memory file."""
     click.echo(memory.init(call.root, in_, force=force))
@@ -97,15 +85,14 @@ def init(call: Invocation, in_: str, force: bool) -> None:
 )
 @click.argument("content", nargs=-1)
 @_one_file(*NAMES)
-@file_option
-@kind_option("What it is.", show_default=_KIND_DEFAULTS)
-@tags_option("Comma-separated tags.")
+@opt.file
+@opt.kind("What it is.", show_default=_KIND_DEFAULTS)
+@opt.tags("Comma-separated tags.")
 @click.option("--title", default="", help="The title, for --in knowledge.")
 @click.option("--feature", default="", metavar="NAME", help="The feature it was learned in, for --in knowledge.")
-@format_option("table", "json", "quiet")
+@opt.formats("table", "json", "quiet")
 @click.option("--force", is_flag=True, help="Add it even if an entry already says the same.")
-@allow_secret_option
-@pass_call
+@opt.allow_secret
 def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str, **options: Any) -> None:
     """Add a memory. CONTENT is the text, with or without quotes; "-" reads it from standard input.
 
@@ -126,19 +113,16 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
     saved = memory.add(call.root, text, kind, tags, patterns=call.patterns, **options)
     stored, name, source = saved.stored, one_line(saved.stored.record.id), _source(saved.stored, call)
     _print_notes(saved)
-    if form == "quiet":
-        click.echo(stored.record.id)
-    elif form == "json":
-        more = {"added": saved.is_new, "change": saved.change.value, "replaced": saved.replaced}
-        print_json({**memory_json(stored.record, source), **more})
-    elif saved.change is Change.NEW:
-        click.echo(f"Added {stored.record.kind.value} {name} ({source})")
+    if saved.change is Change.NEW:
+        note = f"Added {stored.record.kind.value} {name} ({source})"
     elif saved.change is Change.UPDATED:
         old = f"; the text before is kept as {saved.replaced}" if saved.replaced else ""
-        click.echo(f"Updated {name} ({source}){old}")
+        note = f"Updated {name} ({source}){old}"
     else:
         anyway = ". --force adds it anyway" if options["in_"] in ("memories", "guardrails") else ""
-        click.echo(f"Already there: {name} ({source}); nothing was added{anyway}")
+        note = f"Already there: {name} ({source}); nothing was added{anyway}"
+    more = {"added": saved.is_new, "change": saved.change.value, "replaced": saved.replaced}
+    print_item(form, {**memory_json(stored.record, source), **more}, note)
 
 
 @cli.command(
@@ -151,8 +135,7 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
 @click.argument("query", nargs=-1)
 @_filters
 @click.option("--all", "everything", is_flag=True, help=f"Every match, not only the best {LIMIT}.")
-@format_option("table", "json", "markdown", "quiet")
-@pass_call
+@opt.formats("table", "json", "markdown", "quiet")
 def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form: str, **options: Any) -> None:
     """Find memories by words of their text, tags or id, in any order; typos and word forms are forgiven."""
     limit = None if options["everything"] else LIMIT
@@ -174,8 +157,7 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the N newest.")
 @_filters
 @click.option("--feature", default="", metavar="NAME", help="Only knowledge of this feature.")
-@format_option("table", "json", "markdown", "quiet")
-@pass_call
+@opt.formats("table", "json", "markdown", "quiet")
 def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> None:
     """List the memories, in the order of the file."""
     is_narrowed = any(filters.values()) or filters["last"] == 0
@@ -216,9 +198,8 @@ def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = No
 
 
 @cli.command("show", examples=["ralph memory show mem-a3f8", 'ralph memory show "Release steps" --format markdown'])
-@id_argument
-@format_option("table", "json", "markdown")
-@pass_call
+@opt.record_id
+@opt.formats("table", "json", "markdown")
 def show(call: Invocation, name: str, form: str) -> None:
     """Show one memory in full, with its links; knowledge is also found by its title."""
     stored = memory.show(call.root, name)
@@ -265,13 +246,12 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
 @cli.command(
     "edit", examples=["ralph memory edit mem-a3f8", "ralph memory edit mem-a3f8 --type decision --tags build,ci"]
 )
-@id_argument
+@opt.record_id
 @click.option("--text", help='The new text ("-": from standard input).')
 @click.option("--title", help="The new title of a knowledge entry; its file keeps its name.")
-@kind_option("The new type; moves it to that section.")
-@tags_option("The new tags, in place of the old ones (an empty string removes them).")
-@allow_secret_option
-@pass_call
+@opt.kind("The new type; moves it to that section.")
+@opt.tags("The new tags, in place of the old ones (an empty string removes them).")
+@opt.allow_secret
 def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
     """Correct a memory: in $EDITOR, or with options."""
     before = None
@@ -312,24 +292,21 @@ def _open_editor(text: str) -> str:
 
 
 @cli.command("archive", examples=["ralph memory archive mem-a3f8"])
-@id_argument
-@pass_call
+@opt.record_id
 def archive(call: Invocation, name: str) -> None:
     """Hide a memory from searches, listings and agents; it stays in its file."""
     _print_change("Archived", "{} is archived already", memory.archive(call.root, name), call)
 
 
 @cli.command("unarchive", examples=["ralph memory unarchive mem-a3f8"])
-@id_argument
-@pass_call
+@opt.record_id
 def unarchive(call: Invocation, name: str) -> None:
     """Take an archived memory into use again."""
     _print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
 
 
 @cli.command("delete", examples=["ralph memory delete mem-a3f8"])
-@id_argument
-@pass_call
+@opt.record_id
 def delete(call: Invocation, name: str) -> None:
     """Remove a memory from its file; `ralph forget` also removes earlier texts of knowledge from the log."""
     stored = memory.delete(call.root, name)
@@ -342,8 +319,7 @@ def delete(call: Invocation, name: str) -> None:
 )
 @_filters
 @click.option("--recent", type=click.IntRange(min=0), default=0, metavar="DAYS", help="Only the last so many days.")
-@format_option("markdown", "json")
-@pass_call
+@opt.formats("markdown", "json")
 def prime(call: Invocation, form: str, **options: Any) -> None:
     """Print memories for an agent's context: whole entries, the most useful that fit the budget."""
     primed = memory.prime(call.root, form=form, **{**options, "tags": options["tags"] or ()})
@@ -353,9 +329,8 @@ def prime(call: Invocation, form: str, **options: Any) -> None:
 
 
 @cli.command("migrate", examples=["ralph memory migrate"])
-@allow_secret_option
-@format_option("table", "json")
-@pass_call
+@opt.allow_secret
+@opt.formats("table", "json")
 def migrate(call: Invocation, allow_secret: bool, form: str) -> int:
     """Turn legacy Signs of guardrails.md into structured entries, and keep a backup of the file.
 

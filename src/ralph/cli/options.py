@@ -15,18 +15,15 @@ import click
 
 from ralph import paths
 from ralph.cli.output import one_line, say, warn
-from ralph.errors import RalphError, Unreadable, UsageError
+from ralph.errors import Unreadable, UsageError
 from ralph.model.record import MemoryKind
 
 if TYPE_CHECKING:
     from ralph.settings import Config
 
-    ParamType = click.ParamType[object]
-else:  # older click has no type argument here
-    ParamType = click.ParamType
-
 T = TypeVar("T")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
+_KINDS = "|".join(kind.value for kind in MemoryKind)
 _TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
 """A text that begins with a dash: an option is one word, or has `=` before its value, and is no number."""
 
@@ -131,10 +128,11 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
 
 
 class Command(click.Command):
-    """A command that takes --root anywhere, and a text that begins with a dash as a text."""
+    """A command that gets an Invocation, takes --root anywhere, and a text that begins with a dash as a text."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
+        self.callback = pass_call(self.callback) if self.callback is not None else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, but `- text`, `--no-verify is banned` and `-5` are no options."""
@@ -183,57 +181,34 @@ class Group(click.Group):
 
 # --- options that several commands share -----------------------------------------------------------
 
-allow_secret_option = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
-all_tasks_option = click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")
-since_option = click.option(
-    "--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m."
-)
-file_option = click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
-yes_option = click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
-id_argument = click.argument("name", metavar="ID")
+allow_secret = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
+all_tasks = click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")
+since = click.option("--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m.")
+file = click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
+dry_run = click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
+yes = click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
+record_id = click.argument("name", metavar="ID")
 
 
-class Kinds(ParamType):
-    """One or several types of memories, separated by commas, in any case."""
-
-    name = "type"
-
-    def __init__(self, *, several: bool = True) -> None:
-        self.several = several
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """Return the kinds; an unknown one is answered with the valid ones."""
-        if not isinstance(value, str):
-            return value
-        from ralph.app.memory import kinds_named
-
-        try:
-            kinds = kinds_named(split_commas([value]) if self.several else [value])
-        except RalphError as error:
-            self.fail(f"{error.message}; {error.hint}", param, ctx)
-        return kinds if self.several else kinds[0]
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return the valid names, for the help text."""
-        return "|".join(kind.value for kind in MemoryKind)
-
-
-def kinds_option(what: str) -> Callable[[Fn], Fn]:
+def kinds(what: str) -> Callable[[Fn], Fn]:
     """`--type a,b`, given once or several times."""
-
-    def join(ctx: click.Context, param: click.Parameter, value: tuple[tuple[MemoryKind, ...], ...]) -> object:
-        return tuple(dict.fromkeys(kind for kinds in value for kind in kinds))
-
-    return click.option("-t", "--type", "kinds", type=Kinds(), multiple=True, callback=join, help=what)
+    return click.option("-t", "--type", "kinds", multiple=True, metavar=_KINDS, callback=_parse_kinds, help=what)
 
 
-def kind_option(what: str, **settings: Any) -> Callable[[Fn], Fn]:
+def kind(what: str, **settings: Any) -> Callable[[Fn], Fn]:
     """`--type` with exactly one type."""
-    return click.option("-t", "--type", "kind", type=Kinds(several=False), help=what, **settings)
+    return click.option("-t", "--type", "kind", metavar=_KINDS, callback=_parse_kinds, help=what, **settings)
 
 
-def tags_option(what: str) -> Callable[[Fn], Fn]:
+def _parse_kinds(ctx: click.Context, param: click.Parameter, value: str | Sequence[str] | None) -> object:
+    from ralph.app.memory import kinds_named
+
+    if isinstance(value, str):
+        return kinds_named([value])[0]
+    return tuple(dict.fromkeys(kinds_named(split_commas(value)))) if value is not None else None
+
+
+def tags(what: str) -> Callable[[Fn], Fn]:
     """`--tags a,b`, given once or several times; None when it is not given."""
 
     def split(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> object:
@@ -242,26 +217,26 @@ def tags_option(what: str) -> Callable[[Fn], Fn]:
     return click.option("--tags", multiple=True, metavar="A,B", callback=split, help=what)
 
 
-def format_option(*choices: str) -> Callable[[Fn], Fn]:
+def formats(*choices: str) -> Callable[[Fn], Fn]:
     """`--format`, the first choice being the default."""
     return click.option(
         "--format", "form", type=click.Choice(choices), default=choices[0], show_default=True, help="How to print it."
     )
 
 
-def limit_option(default: int | None, what: str = "At most so many.") -> Callable[[Fn], Fn]:
+def limit(default: int | None, what: str = "At most so many.") -> Callable[[Fn], Fn]:
     """`--limit N`."""
     shown = default is not None
     return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=shown, help=what)
 
 
-def visibility_options(function: Fn) -> Fn:
+def visibility(function: Fn) -> Fn:
     """Add `--task` and `--all-tasks`, which a command gets as `within`."""
     text = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
-    return click.option("--task", "within", default="", metavar="ID", help=text)(all_tasks_option(function))
+    return click.option("--task", "within", default="", metavar="ID", help=text)(all_tasks(function))
 
 
-def agent_options(function: Fn) -> Fn:
+def agent(function: Fn) -> Fn:
     """Add the options that choose an agent."""
     for option in (
         click.option("--permission", default="", metavar="MODE", help="Claude Code's permission mode."),

@@ -49,6 +49,14 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2).translate(_C1))
 
 
+def print_item(form: str, shape: Mapping[str, object], text: str) -> None:
+    """Print one thing as JSON, as its id alone, or as the text for people."""
+    if form == "json":
+        print_json(shape)
+    else:
+        click.echo(shape["id"] if form == "quiet" else text)
+
+
 def print_rows(
     items: Sequence[T],
     form: str,

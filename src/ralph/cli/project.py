@@ -16,18 +16,8 @@ from ralph.app import config as settings
 from ralph.app import hook_state, project
 from ralph.app import hosts as installation
 from ralph.app.hosts import Host, InstallScope, host_folder
-from ralph.cli.options import (
-    Command,
-    Fn,
-    Group,
-    Invocation,
-    dry_run_option,
-    exclude,
-    file_option,
-    format_option,
-    pass_call,
-    read_text,
-)
+from ralph.cli import options as opt
+from ralph.cli.options import Command, Fn, Group, Invocation, exclude, read_text
 from ralph.cli.output import (
     ago,
     cut,
@@ -50,8 +40,7 @@ Planner = Callable[[Host, InstallScope], installation.InstallPlan]
 
 @click.command(name="init", cls=Command, examples=["ralph init", "ralph init ../other-project"])
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def init(call: Invocation, folder: Path | None, form: str) -> None:
     """Create the files and folders that Ralph uses; existing files stay as they are.
 
@@ -80,7 +69,6 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
 
 @click.command(name="capture", cls=Command, examples=["ralph capture off", "ralph capture on"])
 @click.argument("state", type=click.Choice(["on", "off"]), required=False)
-@pass_call
 def capture(call: Invocation, state: str | None) -> None:
     """Turn recording and injecting on or off in this project; without an argument, show which it is.
 
@@ -109,8 +97,7 @@ def config() -> None:
 @config.command("show", examples=["ralph config show --origin", "ralph config show --files"])
 @click.option("--origin", is_flag=True, help="Also print where each value comes from.")
 @click.option("--files", is_flag=True, help="Print the files that settings are read from instead; later ones win.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
     """Print every setting with its effective value."""
     if files:
@@ -140,7 +127,6 @@ def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
 
 @config.command("get", examples=["ralph config get memories.filter.tags"])
 @click.argument("key")
-@pass_call
 def config_get(call: Invocation, key: str) -> None:
     """Print the value that counts for one key; a list is printed as JSON."""
     click.echo(_format_value(_load_config(call).json_values[key_named(key).name]))
@@ -157,7 +143,6 @@ def config_get(call: Invocation, key: str) -> None:
 @click.argument("value")
 @click.option("--local", is_flag=True, help="Change ralph.local.yml, which is yours alone.")
 @click.option("--user", is_flag=True, help="Change your own config, for all projects.")
-@pass_call
 def config_set(call: Invocation, key: str, value: str, local: bool, user: bool) -> None:
     """Set one key in ralph.yml, keeping comments and everything else in the file."""
     exclude({"--local": local, "--user": user})
@@ -197,8 +182,8 @@ def _host_options(function: Fn) -> Fn:
     scopes = click.Choice([scope.value for scope in InstallScope], case_sensitive=False)
     about = "For the Claude Code plugin, which has its own hooks: only Ralph's path is stored."
     for option in (
-        format_option("table", "json"),
-        dry_run_option,
+        opt.formats("table", "json"),
+        opt.dry_run,
         click.option("--plugin", is_flag=True, help=about),
         click.option("--scope", type=scopes, default="user", show_default=True, help="For you, or this project only."),
         click.option("--all", "every", is_flag=True, help="Every agent (install: that has a settings folder)."),
@@ -212,7 +197,6 @@ def _host_options(function: Fn) -> Fn:
 @_host_options
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
-@pass_call
 def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: bool, **options: Any) -> None:
     """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay.
 
@@ -235,7 +219,6 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
 
 @click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])
 @_host_options
-@pass_call
 def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
     """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay."""
 
@@ -287,8 +270,7 @@ def _change_hosts(
 @click.option("--yes", is_flag=True, help="Trust what is named, without being asked.")
 @click.option("--list", "listing", is_flag=True, help="Show everything that you trust, in all projects.")
 @click.option("--revoke", is_flag=True, help="Trust nothing of this project any more.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -> int:
     """Show which commands and addresses this project's config names, and approve them.
 
@@ -367,8 +349,7 @@ def scratchpad() -> None:
 
 @scratchpad.command("show", examples=["ralph scratchpad show --budget 1000"])
 @click.option("--budget", type=click.IntRange(min=0), default=0, metavar="TOKENS", help="Only the tail that fits.")
-@format_option("markdown", "json")
-@pass_call
+@opt.formats("markdown", "json")
 def scratchpad_show(call: Invocation, budget: int, form: str) -> None:
     """Print the scratchpad; with a budget its tail, naming the headings left out."""
     text, left_out = project.show_scratchpad(call.root, budget=budget)
@@ -381,8 +362,7 @@ def scratchpad_show(call: Invocation, budget: int, form: str) -> None:
 
 @scratchpad.command("set", examples=["ralph scratchpad set - < plan.md"])
 @click.argument("content", required=False)
-@file_option
-@pass_call
+@opt.file
 def scratchpad_set(call: Invocation, content: str | None, file: Path | None) -> None:
     """Replace the whole scratchpad."""
     _write_scratchpad(call, "Set", read_text(content, file))
@@ -390,15 +370,13 @@ def scratchpad_set(call: Invocation, content: str | None, file: Path | None) -> 
 
 @scratchpad.command("append", examples=['ralph scratchpad append "- logout fixed; tests pass"'])
 @click.argument("content", required=False)
-@file_option
-@pass_call
+@opt.file
 def scratchpad_append(call: Invocation, content: str | None, file: Path | None) -> None:
     """Add to the end of the scratchpad."""
     _write_scratchpad(call, "Appended", read_text(content, file))
 
 
 @scratchpad.command("clear", examples=["ralph scratchpad clear"])
-@pass_call
 def scratchpad_clear(call: Invocation) -> None:
     """Empty the scratchpad."""
     click.echo("Cleared" if project.clear_scratchpad(call.root) else "The scratchpad was empty")

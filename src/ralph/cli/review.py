@@ -9,17 +9,8 @@ import click
 from ralph.app import insights, review
 from ralph.app.review import ReviewItem, Target
 from ralph.capture.insights import evidence, is_well_evidenced
-from ralph.cli.options import (
-    Group,
-    Invocation,
-    all_tasks_option,
-    dry_run_option,
-    format_option,
-    id_argument,
-    kind_option,
-    pass_call,
-    read_text,
-)
+from ralph.cli import options as opt
+from ralph.cli.options import Group, Invocation, pass_call, read_text
 from ralph.cli.output import one_line, print_json, print_raw, print_rows, say, warn
 from ralph.errors import UsageError
 from ralph.model import ids
@@ -36,8 +27,8 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
 )
 @click.option("--task", default="", metavar="TASK", help="Only insights of this task.")
 @click.option("--status", type=click.Choice(_STATES), default="proposed", show_default=True, help="Which insights.")
-@all_tasks_option
-@format_option("table", "json", "quiet")
+@opt.all_tasks
+@opt.formats("table", "json", "quiet")
 @pass_call
 def cli(call: Invocation, task: str, status: str, within: str, form: str) -> None:
     """List what waits for a decision: insights (proposed memories) and memories that cite what is gone.
@@ -66,10 +57,9 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str) -> Non
 
 
 @cli.command("show", examples=["ralph review show ins-a231"])
-@id_argument
-@all_tasks_option
-@format_option("table", "json")
-@pass_call
+@opt.record_id
+@opt.all_tasks
+@opt.formats("table", "json")
 def show(call: Invocation, name: str, within: str, form: str) -> None:
     """Show one insight with its evidence."""
     insight = insights.find(call.root, name, within=within)
@@ -93,7 +83,6 @@ def show(call: Invocation, name: str, within: str, form: str) -> None:
 
 @cli.command("accept", examples=["ralph review accept ins-a231"])
 @_ids
-@pass_call
 def accept(call: Invocation, names: tuple[str, ...]) -> None:
     """Accept insights: they go to the project's patterns when their task is done."""
     _decide(call, names, review.accept, "Accepted")
@@ -101,7 +90,6 @@ def accept(call: Invocation, names: tuple[str, ...]) -> None:
 
 @cli.command("reject", examples=["ralph review reject ins-a231"])
 @_ids
-@pass_call
 def reject(call: Invocation, names: tuple[str, ...]) -> None:
     """Reject insights: they are not proposed again; where one was promoted before is printed."""
     _decide(call, names, review.reject, "Rejected")
@@ -122,15 +110,14 @@ def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., insi
         'ralph review promote obs-12ab --to memory -t fix --text "npm test needs npm run build first"',
     ],
 )
-@id_argument
+@opt.record_id
 @click.option("--to", type=click.Choice([each.value for each in Target]), required=True, help="The file.")
 @click.option("--text", default=None, help='The text to write instead ("-": from standard input).')
-@kind_option("What it is, for memory and patterns.")
+@opt.kind("What it is, for memory and patterns.")
 @click.option("--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design.")
-@dry_run_option
+@opt.dry_run
 @click.option("--force", is_flag=True, help="Also when it is there in other words, or reads like a prompt injection.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bool, form: str, **options: Any) -> None:
     """Copy any record (insight, memory, observation, journal entry, knowledge) to a file that more agents read.
 
@@ -167,7 +154,6 @@ def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bo
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--task", default="", metavar="TASK", help="Every proposed insight of this task.")
 @click.option("--all", "everything", is_flag=True, help="Every proposed insight.")
-@pass_call
 def refine(call: Invocation, names: tuple[str, ...], task: str, everything: bool) -> int:
     """Let summarize.command reword proposed insights; the first words are kept, and exit code 1 says that it failed."""
     if sum(map(bool, (names, task, everything))) != 1:
@@ -193,8 +179,7 @@ def refine(call: Invocation, names: tuple[str, ...], task: str, everything: bool
 
 @cli.command("extract", examples=["ralph review extract --task t-1a2b3c"])
 @click.option("--task", default="", metavar="TASK", help="Only from the records of this task (default: of all).")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def extract(call: Invocation, task: str, form: str) -> None:
     """Look for insights in observations, journal, progress.txt and knowledge, as the loop does by itself."""
     from ralph.app.tasks import board

@@ -14,19 +14,8 @@ from ralph.app import search as verbs
 from ralph.app.filters import full_id, kinds, short_ids, when
 from ralph.app.json_shapes import hit_json, record_json
 from ralph.app.search import SearchAnswer
-from ralph.cli.options import (
-    Command,
-    Invocation,
-    exclude,
-    format_option,
-    limit_option,
-    pass_call,
-    read_words,
-    since_option,
-    split_commas,
-    tags_option,
-    visibility_options,
-)
+from ralph.cli import options as opt
+from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
 from ralph.cli.output import ago, bar, one_line, print_json, print_raw, say, table, visible, warn
 from ralph.context import brief as skills
 from ralph.context.brief import KnowledgeTopic, answer_topic
@@ -63,17 +52,16 @@ _WHERE = "Show instead where a learning of this kind belongs."
 @click.option("--full", is_flag=True, help="Whole records (layer 3).")
 @click.option("--layer", type=click.IntRange(1, 3), help="1 one line each, 2 what happened around, 3 whole records.")
 @click.option("-t", "--type", "types", multiple=True, metavar="TYPE", help="Only these types, comma-separated.")
-@tags_option("Only records with any of these tags.")
-@since_option
+@opt.tags("Only records with any of these tags.")
+@opt.since
 @click.option("--until", default="", metavar="WHEN", help="Up to this time.")
-@limit_option(None, f"At most so many [default: {LIMIT}, --around: {AROUND}].")
+@opt.limit(None, f"At most so many [default: {LIMIT}, --around: {AROUND}].")
 @click.option("--all", "everything", is_flag=True, help="Every match.")
 @click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
-@visibility_options
+@opt.visibility
 @click.option("--graph", "connected", is_flag=True, help="Also records that are linked to the best hits.")
 @click.option("--explain", is_flag=True, help="Print why each record was found.")
-@format_option("table", "json", "markdown")
-@pass_call
+@opt.formats("table", "json", "markdown")
 def search(
     call: Invocation, words: tuple[str, ...], only: Sequence[str], around: str, form: str, **options: Any
 ) -> None:
@@ -182,9 +170,8 @@ def print_answer(
 @click.option("--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task.")
 @click.option("--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task.")
 @click.option("--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last.")
-@visibility_options
-@format_option("markdown", "json")
-@pass_call
+@opt.visibility
+@opt.formats("markdown", "json")
 def context(
     call: Invocation, prompt: tuple[str, ...], topic: str | None, session: str, form: str, **options: Any
 ) -> None:
@@ -269,6 +256,6 @@ def _print_where(topic: str, form: str) -> None:
 
 @click.command(name="skill", cls=Command, examples=["ralph skill memories"])
 @click.argument("name", default="memories", type=click.Choice(skills.SKILL_NAMES))
-def skill(name: str) -> None:
+def skill(call: Invocation, name: str) -> None:
     """Print the text that teaches an agent how to use its memory."""
     click.echo(skills.skill_text(name).rstrip("\n"))

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from ralph.cli.options import Command, Group, Invocation, format_option, pass_call
+from ralph.cli import options as opt
+from ralph.cli.options import Command, Group, Invocation
 from ralph.cli.output import one_line, print_rows, say, warn
 from ralph.errors import UsageError
 from ralph.model.work import McpServer, ServerStatus, Transport
@@ -29,7 +30,6 @@ _FILE_HELP = "With --http: the token in this file, which is made when it is miss
 @click.command(name="web", cls=Command, examples=["ralph web", "ralph web --port 8123 --no-open"])
 @click.option("--port", type=_PORT, default=0, metavar="N", help="This port (0: a free one).")
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
-@pass_call
 def web(call: Invocation, port: int, no_open: bool) -> None:
     """See, search, judge and correct what is remembered, in a browser on this machine; Ctrl-C ends it."""
     try:
@@ -64,7 +64,6 @@ def mcp() -> None:
 @click.option("--port", type=_PORT, default=0, show_default=True, help="With --http: this port (0: any).")
 @click.option("--token-file", type=click.Path(path_type=Path), help=_FILE_HELP)
 @click.option("--read-only", is_flag=True, help="Without the tools that write: only look.")
-@pass_call
 def serve(call: Invocation, http: bool, port: int, token_file: Path | None, read_only: bool) -> None:
     """Serve the memory as MCP tools, named as the commands are, to the client that starts this command.
 
@@ -85,8 +84,7 @@ def serve(call: Invocation, http: bool, port: int, token_file: Path | None, read
 
 @mcp.command("status", examples=["ralph mcp status", "ralph mcp status --refresh --format json"])
 @click.option("--refresh", is_flag=True, help="Ask every server now, whatever is remembered.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def status(call: Invocation, refresh: bool, form: str) -> None:
     """Show whether each MCP server works; answers are remembered for five minutes.
 

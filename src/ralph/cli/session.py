@@ -19,20 +19,9 @@ from ralph.app.filters import when
 from ralph.app.json_shapes import history_json, session_json
 from ralph.app.sessions import Session
 from ralph.app.tasks import board
+from ralph.cli import options as opt
 from ralph.cli.loop_terminal import SIGNALS
-from ralph.cli.options import (
-    Group,
-    Invocation,
-    agent_options,
-    all_tasks_option,
-    exclude,
-    format_option,
-    limit_option,
-    pass_call,
-    read_text,
-    since_option,
-    yes_option,
-)
+from ralph.cli.options import Group, Invocation, exclude, read_text
 from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible, warn
 from ralph.cli.search import print_answer
 from ralph.errors import NothingYet, RalphError, Refused, UsageError
@@ -69,12 +58,11 @@ def cli() -> None:
 
 
 @cli.command("list", examples=["ralph session list --since 7d --format json"])
-@limit_option(20)
-@since_option
+@opt.limit(20)
+@opt.since
 @click.option("--task", default="", metavar="ID", help="Only those about this task, the loop's as well.")
-@all_tasks_option
-@format_option("table", "json", "markdown")
-@pass_call
+@opt.all_tasks
+@opt.formats("table", "json", "markdown")
 def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
     """List the sessions, newest first, with how each began."""
     sessions, total = verbs.list_(call.root, limit=limit, since=when(since), task=task, within=within)
@@ -102,11 +90,10 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
 @_newest_or_id
 @click.option("--layer", type=click.IntRange(1, 3), help="Each observation: 1 a line (as usual), 2 more of it, 3 all.")
 @click.option("--history", is_flag=True, help="As a conversation: what each side said, with the tools folded.")
-@limit_option(None, "Only the newest so many.")
-@since_option
-@all_tasks_option
-@format_option("table", "json", "markdown")
-@pass_call
+@opt.limit(None, "Only the newest so many.")
+@opt.since
+@opt.all_tasks
+@opt.formats("table", "json", "markdown")
 def show(
     call: Invocation, session_id: str, layer: int | None, history: bool, since: str, form: str, **options: Any
 ) -> None:
@@ -146,9 +133,8 @@ def _print_no_session(form: str, shape: object) -> None:
 
 @cli.command("export", examples=["ralph session export 3f2a > plan.md"])
 @_newest_or_id
-@all_tasks_option
-@format_option("markdown", "json")
-@pass_call
+@opt.all_tasks
+@opt.formats("markdown", "json")
 def export(call: Invocation, session_id: str, within: str, form: str) -> None:
     """Print a session as a conversation, for a file or a program; without an ID, the newest one."""
     _print_conversation(chat_log.read_history(call.root, session_id, within=within), form)
@@ -186,9 +172,8 @@ def _length(session: Session) -> str:
 )
 @click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that; exit 1: it failed.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="With --improve: the newest N sessions.")
-@all_tasks_option
-@format_option("table", "json", "markdown")
-@pass_call
+@opt.all_tasks
+@opt.formats("table", "json", "markdown")
 def summary(
     call: Invocation, session_id: str, budget: int, improve: bool, last: int | None, within: str, form: str
 ) -> int:
@@ -244,10 +229,9 @@ def _improver(call: Invocation) -> "Callable[[str], ImprovedSummary]":
 @click.option("--before", default="", metavar="WHEN", help="Sessions that ended before: a date, or 90d, 2w, 3m.")
 @click.option("--older-than", "age", default="", metavar="SPAN", help=f"The same in words of age [default: {_OLD}].")
 @_dry_run
-@yes_option
+@opt.yes
 @click.option("--improve", is_flag=True, help="Let summarize.command write each summary anew first.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, improve: bool, form: str) -> int:
     """Make old sessions small, for good: a summary, prompts, errors, what resolved them and decisions stay."""
     from ralph.app import compress as compressing
@@ -291,9 +275,8 @@ def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, 
 @click.argument("message", required=False)
 @click.option("--task", required=True, metavar="ID", help="The task that it is about.")
 @click.option("--mode", type=_MODES, default="agent", show_default=True, help="plan: only read and think; agent: work.")
-@agent_options
-@format_option("text", "json")
-@pass_call
+@opt.agent
+@opt.formats("text", "json")
 def new(call: Invocation, message: str | None, task: str, mode: str, form: str, **agent: Any) -> int:
     """Begin a conversation about a task with an agent, and print its answer.
 
@@ -319,9 +302,8 @@ def new(call: Invocation, message: str | None, task: str, mode: str, form: str, 
 @click.argument("message", required=False)
 @click.option("--fork", is_flag=True, help="Begin a new session instead, whose prompt has this conversation.")
 @click.option("--mode", type=_MODES, help="With --fork: the new session's mode.")
-@agent_options
-@format_option("text", "json")
-@pass_call
+@opt.agent
+@opt.formats("text", "json")
 def resume(
     call: Invocation, session_id: str, message: str | None, fork: bool, mode: str | None, form: str, **agent: Any
 ) -> int:

@@ -4,18 +4,20 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
 from ralph.app import doctor as verbs
 from ralph.app import outdated, runs
 from ralph.app import usage as usage_verbs
-from ralph.app.doctor import Finding, ProjectStatus
+from ralph.app.doctor import Finding
 from ralph.app.filters import full_id, short_ids
 from ralph.app.lists import Watcher
 from ralph.app.outdated import CitationReport
-from ralph.app.usage import HookUsage, UsageStats
-from ralph.cli.options import Command, Invocation, exclude, format_option, pass_call
+from ralph.app.usage import UsageStats
+from ralph.cli import options as opt
+from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, table, visible
 from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
@@ -34,8 +36,7 @@ _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", Ci
 @click.command(name="status", cls=Command, examples=["ralph status", "ralph status --usage --format markdown"])
 @click.option("--usage", is_flag=True, help="Show instead how much of what agents were given they used.")
 @click.option("--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C.")
-@format_option("table", "json", "markdown")
-@pass_call
+@opt.formats("table", "json", "markdown")
 def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """Show what is remembered here, how large it is, what runs now, and whether index and hooks work."""
     exclude({"--usage": usage, "--watch": watch})
@@ -60,71 +61,42 @@ def _print_status(call: Invocation, form: str) -> None:
     state = verbs.project_status(call.root, os.environ)
     running = runs.living(call.root)
     if form == "json":
-        print_json({**_status_json(state), "running": [run.id for run in running]})
+        print_json({**state, "running": [run.id for run in running]})
         return
-    size, hooks, last, indent = state.size, state.hooks, state.last, f"\n{'':14}"
+    hooks, last, counts, indent = state["hooks"], state["last_session"], state["indexed"], f"\n{'':14}"
     loops = [one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in running]
-    session = "none is recorded yet"
-    if last is not None:
-        session = one_line(f"{last.id}, {_since(last.at)}{f' ({last.host})' if last.host else ''}")
-    others = f"logs of {len(state.foreign)} other machine(s) do not count; see `ralph trust`" if state.foreign else ""
-    index = f"{_megabytes(size.database)} (none yet; the first search makes it)"
-    if size.complete:
-        behind = f"; {size.behind} file(s) changed since, the next search reads them" if size.behind else ""
-        index = f"{_megabytes(size.database)}, written {_since(size.updated_at)}{behind}"
-    hosts = ", ".join(f"{each.host} ({each.scope})" for each in state.installed)
-    failed = f"{hooks.failures} failure(s), the last {_since(hooks.last_at)}; `ralph doctor` says more"
-    events = f"{hooks.recorded} event(s) recorded, {failed if hooks.failures else 'no failures'}"
+    others = f"{indent}logs of {state['other_machines']} other machine(s) do not count; see `ralph trust`"
+    index, behind = "none yet; the first search makes it", state["index_behind"]
+    if state["index_complete"]:
+        index = f"written {_since(state['index_updated_at'])}"
+        index += f"; {behind} file(s) changed since, the next search reads them" if behind else ""
+    hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
+    failures = f"{hooks['failures']} failure(s), the last {_since(hooks['last_failure_at'])}; `ralph doctor` says more"
+    events = f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
     capture = "on"
-    if state.outside is not None:
-        where = f".ralph leads out of the project, to {state.outside.parent}"
+    if state["outside"] is not None:
+        where = f".ralph leads out of the project, to {Path(state['outside']).parent}"
         capture = f"off: {where}; nothing is recorded through such a link"
-    elif state.paused is not None:
-        capture = f"paused{f' since {state.paused}' if state.paused else ''}; `ralph capture on` resumes it"
-    for name, value in (
-        ("project", one_line(str(state.root))),
-        ("state", one_line(str(state.state)) + (indent + others if others else "")),
-        ("memories", state.memories),
-        ("guardrails", state.guardrails),
-        ("memory files", _megabytes(state.memory_bytes)),
-        ("observations", f"{size.counts.get('observations', 0)} in {size.counts.get('sessions', 0)} session(s)"),
-        ("running", indent.join(loops) or "no loop"),
-        ("last session", session),
-        ("index", index),
-        ("logs", _megabytes(size.logs)),
-        ("hooks", one_line(f"{hosts or 'not installed (`ralph install claude`)'}; {events}")),
-        ("capture", one_line(capture)),
-    ):
+    elif state["paused"]:
+        since = f" since {state['paused_since']}" if state["paused_since"] else ""
+        capture = f"paused{since}; `ralph capture on` resumes it"
+    host = f" ({last['host']})" if last and last["host"] else ""
+    session = f"{last['id']}, {_since(last['at'])}{host}" if last else ""
+    for name, value in {
+        "project": one_line(state["root"]),
+        "state": one_line(state["state"]) + (others if state["other_machines"] else ""),
+        "memories": state["memories"],
+        "guardrails": state["guardrails"],
+        "memory files": _megabytes(state["memory_bytes"]),
+        "observations": f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)",
+        "running": indent.join(loops) or "no loop",
+        "last session": one_line(session) or "none is recorded yet",
+        "index": f"{_megabytes(state['database_bytes'])}, {index}",
+        "logs": _megabytes(state["log_bytes"]),
+        "hooks": one_line(f"{hosts or 'not installed (`ralph install claude`)'}; {events}"),
+        "capture": one_line(capture),
+    }.items():
         click.echo(f"{name + ':':13} {value}")
-
-
-def _status_json(state: ProjectStatus) -> dict[str, object]:
-    size, last = state.size, state.last
-    installed = [{"host": each.host, "scope": each.scope, "file": str(each.file)} for each in state.installed]
-    return {
-        "root": str(state.root),
-        "state": str(state.state),
-        "other_machines": len(state.foreign),
-        "memories": state.memories,
-        "guardrails": state.guardrails,
-        "memory_bytes": state.memory_bytes,
-        "indexed": size.counts,
-        "index_complete": size.complete,
-        "index_updated_at": size.updated_at,
-        "index_behind": size.behind,
-        "database_bytes": size.database,
-        "log_bytes": size.logs,
-        "last_session": None if last is None else {"id": last.id, "at": last.at, "host": last.host},
-        "hooks": {"installed": installed, **_hooks_json(state.hooks)},
-        "outside": None if state.outside is None else str(state.outside),
-        "paused": state.paused is not None,
-        "paused_since": state.paused or None,
-    }
-
-
-def _hooks_json(hooks: HookUsage) -> dict[str, object]:
-    counts = {"recorded": hooks.recorded, "failures": hooks.failures, "success_rate": hooks.success_rate}
-    return {**counts, "last_failure_at": hooks.last_at, "last_failure": hooks.last}
 
 
 def _megabytes(size: int) -> str:
@@ -160,7 +132,7 @@ def _usage_json(stats: UsageStats) -> dict[str, object]:
         **pick(stats.total, "reference_rate referenced sessions injections tokens"),
         "injected": stats.total.handed,
         "events": [{**pick(event, events), "injected": event.handed} for event in stats.events],
-        "hooks": _hooks_json(stats.hooks),
+        "hooks": verbs.hooks_json(stats.hooks),
         "loop": pick(stats.loops, loop),
         "never_used": [
             {"id": each.id, "type": each.kind, "content": each.text, "sessions": each.sessions, "tokens": each.tokens}
@@ -238,8 +210,7 @@ def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> s
 @click.option("--secrets", is_flag=True, help="Also look for secrets in everything that is stored.")
 @click.option("--citations", is_flag=True, help="Check the files, symbols, commands and commits that records cite.")
 @click.option("--ci", is_flag=True, help="With --citations: exit 1 when something cited is gone or has moved.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def doctor(
     call: Invocation, names: tuple[str, ...], fix: bool, secrets: bool, citations: bool, ci: bool, form: str
 ) -> int:

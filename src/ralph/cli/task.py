@@ -13,20 +13,13 @@ from ralph.app.json_shapes import feature_json, task_json
 from ralph.app.tasks import task as verbs
 from ralph.app.tasks.board import REASON, UnreadableFile
 from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
-from ralph.cli.options import (
-    Group,
-    Invocation,
-    allow_secret_option,
-    dry_run_option,
-    format_option,
-    pass_call,
-    read_text,
-    split_commas,
-)
+from ralph.cli import options as opt
+from ralph.cli.options import Group, Invocation, read_text, split_commas
 from ralph.cli.output import (
     ago,
     one_line,
     print_fields,
+    print_item,
     print_json,
     print_private,
     print_raw,
@@ -68,31 +61,25 @@ def cli() -> None:
 @click.option("--feature", "feature_id", metavar="ID", help="The feature that this belongs to.")
 @click.option("--prd", type=click.Path(path_type=Path), help="A prd.json, which becomes the task's own.")
 @click.option("--worktree", "in_worktree", is_flag=True, help="Give it a git worktree of its own (.worktrees/ID).")
-@allow_secret_option
-@format_option("table", "json", "quiet")
-@pass_call
+@opt.allow_secret
+@opt.formats("table", "json", "quiet")
 def add(call: Invocation, title: str, description: str, prd: Path | None, form: str, **options: Any) -> None:
     """Make a new task."""
     options["blocked_by"] = split_commas(options["blocked_by"])
     options["prd"] = read_text(None, prd) if prd is not None else None
     added = verbs.add(call.root, title, read_text(description), **options, tell=say, patterns=call.patterns)
     print_private(added.private_parts)
-    if form == "quiet":
-        click.echo(added.task.id)
-    elif form == "json":
-        print_json({**task_json(ListedTask(added.task)), "file": str(added.path)})
-    else:
-        click.echo(f"Added {added.task.id} ({call.show_path(added.path)})")
-        if added.task.worktree:
-            click.echo(f"Its worktree is {added.task.worktree}, on the branch {added.task.branch}")
+    task, text = added.task, f"Added {added.task.id} ({call.show_path(added.path)})"
+    if task.worktree:
+        text += f"\nIts worktree is {task.worktree}, on the branch {task.branch}"
+    print_item(form, {**task_json(ListedTask(task)), "file": str(added.path)}, text)
 
 
 @cli.command("list", examples=["ralph task list --ready --format quiet", "ralph task list --feature f-0c0ffe"])
 @click.option("--status", type=_STATUS, help="Only those in this state.")
 @click.option("--feature", "feature_id", default="", metavar="ID", help="Only those of this feature.")
 @click.option("--ready", "only_ready", is_flag=True, help="Only tasks that can be begun now.")
-@format_option("table", "json", "quiet")
-@pass_call
+@opt.formats("table", "json", "quiet")
 def list_(call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str) -> None:
     """List the tasks in the order in which they should be done: by priority, then the oldest first."""
     state = TaskStatus(status) if status else None
@@ -105,8 +92,7 @@ def list_(call: Invocation, status: str | None, feature_id: str, only_ready: boo
 @cli.command("show", examples=["ralph task show t-1a2b3c", "ralph task show t-1a2b3c --log"])
 @_task_id
 @click.option("--log", is_flag=True, help="Show instead what happened to it: changes of state and iterations.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
     """Show one task in full, with what it waits for, its parts and its stories."""
     if log:
@@ -136,7 +122,6 @@ def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
 @cli.command("start", examples=["ralph task start t-1a2b3c", "ralph task start t-1a2b3c --worktree"])
 @_task_id
 @click.option("--worktree", "in_worktree", is_flag=True, help="Give it a worktree (or mend it), and leave its state.")
-@pass_call
 def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
     """Begin a task by hand; the loop leaves it to you then."""
     if not in_worktree:
@@ -151,7 +136,6 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
 
 @cli.command("done", examples=["ralph task done t-1a2b3c"])
 @_task_id
-@pass_call
 def finish(call: Invocation, task_id: str) -> None:
     """Mark a task as done; accepted or well-evidenced insights of it go to .ralph/global-patterns.md."""
     after, promotion, why = verbs.complete(call.root, task_id, patterns=call.patterns)
@@ -170,9 +154,8 @@ def finish(call: Invocation, task_id: str) -> None:
 @_task_id
 @click.option("--commit", is_flag=True, help="Commit what is uncommitted in its worktree first.")
 @click.option("--no-verify", is_flag=True, help="Do not ask the repository's hooks, as in git.")
-@dry_run_option
-@format_option("table", "json")
-@pass_call
+@opt.dry_run
+@opt.formats("table", "json")
 def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run: bool, form: str) -> int:
     """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
 
@@ -193,8 +176,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run
 @cli.command("drop", examples=["ralph task drop t-1a2b3c", "ralph task drop t-1a2b3c --yes --format json"])
 @_task_id
 @click.option("--yes", is_flag=True, help="Also what is not merged, not committed or ignored by git.")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
     """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
 
@@ -208,20 +190,17 @@ def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
         click.confirm("Drop it all the same?", err=True, abort=True)
         yes = True
     worktree.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
-    if form == "json":
-        print_json({"task": task_id, "dropped": True, "lost": lost.as_json})
-        return
-    click.echo(f"Dropped the worktree of {task_id}")
-    say(f"Gone with it: {visible(lost.description)}" if lost else "")
-    for tip in lost.tips:
-        say(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back")
+    shape = {"task": task_id, "dropped": True, "lost": lost.as_json}
+    print_item(form, shape, f"Dropped the worktree of {task_id}")
+    if form != "json":
+        say(f"Gone with it: {visible(lost.description)}" if lost else "")
+        say(*(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back" for tip in lost.tips))
 
 
 @cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
 @_task_id
 @click.option("--reason", default="", metavar="TEXT", help="Why; the next attempt gets it.")
-@allow_secret_option
-@pass_call
+@opt.allow_secret
 def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
     """Give a task up. What waits for it goes on waiting."""
     _print_change(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns))
@@ -230,7 +209,6 @@ def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> Non
 @cli.command("reset", examples=["ralph task reset t-1a2b3c"])
 @_task_id
 @click.option("--force", is_flag=True, help="Also from a run that is working on it.")
-@pass_call
 def reset(call: Invocation, task_id: str, force: bool) -> None:
     """Make a task pending again, whatever became of it; its attempts count from 0."""
     _print_change(verbs.reset(call.root, task_id, force=force))
@@ -240,8 +218,7 @@ def reset(call: Invocation, task_id: str, force: bool) -> None:
 @_task_id
 @click.option("--reason", default="", metavar="TEXT", help="What is in the way.")
 @click.option("--by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
-@allow_secret_option
-@pass_call
+@opt.allow_secret
 def block(call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool) -> None:
     """Hold a task back: until other tasks are done (--by), or until you start or reset it."""
     if reason and by:
@@ -258,9 +235,8 @@ def block(call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allo
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--partial", is_flag=True, help="Import what can be imported, and leave out the rest.")
 @click.option("--task", "task_id", default="", metavar="ID", help="Make the prd.json this task's own instead.")
-@allow_secret_option
-@format_option("table", "json")
-@pass_call
+@opt.allow_secret
+@opt.formats("table", "json")
 def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_secret: bool, form: str) -> int:
     """Import the user stories of a prd.json as tasks, or a tasks.jsonl ("-": from standard input).
 
@@ -284,12 +260,11 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
         warn(f"line {problem.line}: {visible(problem.what)}")
     for name in result.differing:
         say(f"{name} exists and differs from the file; it stays as it is")
-    if form == "json":
-        parts = {"added": result.added, "finished": result.finished, "there": result.there}
-        rejected = [{"line": bad.line, "what": bad.what} for bad in result.bad]
-        print_json({**{key: [task.id for task in tasks] for key, tasks in parts.items()}, "bad": rejected})
-    else:
-        click.echo(f"Added {len(result.added)}, finished {len(result.finished)}, already there {len(result.there)}")
+    parts = {"added": result.added, "finished": result.finished, "there": result.there}
+    shape: dict[str, object] = {key: [task.id for task in tasks] for key, tasks in parts.items()}
+    shape["bad"] = [{"line": bad.line, "what": bad.what} for bad in result.bad]
+    added, finished, there = map(len, parts.values())
+    print_item(form, shape, f"Added {added}, finished {finished}, already there {there}")
     return 1 if result.bad else 0
 
 
@@ -304,7 +279,6 @@ def _set_prd(call: Invocation, task_id: str, text: str, allow_secret: bool) -> N
 
 
 @cli.command("export", examples=["ralph task export > tasks.jsonl"])
-@pass_call
 def export(call: Invocation) -> None:
     """Print every task as a line of JSON, for another project or as a copy."""
     from ralph.app.tasks import transfer
@@ -323,25 +297,20 @@ def feature() -> None:
 @feature.command("add", examples=['ralph feature add "Refunds" --description "Customers get their money back"'])
 @click.argument("title")
 @_description
-@allow_secret_option
-@format_option("table", "json", "quiet")
-@pass_call
+@opt.allow_secret
+@opt.formats("table", "json", "quiet")
 def feature_add(call: Invocation, title: str, description: str, allow_secret: bool, form: str) -> None:
     """Make a new feature, with a spec.md and a plan.md for you to fill in; its tasks' prompts hold both."""
     text = read_text(description)
     added = features.add(call.root, title, text, allow_secret=allow_secret, patterns=call.patterns)
     print_private(added.private_parts)
-    if form == "quiet":
-        click.echo(added.feature.id)
-    elif form == "json":
-        print_json({**feature_json(added), "folder": str(added.folder)})
-    else:
-        click.echo(f"Added {added.feature.id}; write into {call.show_path(added.folder)}/spec.md and plan.md")
+    shape = {**feature_json(added), "folder": str(added.folder)}
+    folder = call.show_path(added.folder)
+    print_item(form, shape, f"Added {added.feature.id}; write into {folder}/spec.md and plan.md")
 
 
 @feature.command("list", examples=["ralph feature list --format json"])
-@format_option("table", "json", "quiet")
-@pass_call
+@opt.formats("table", "json", "quiet")
 def feature_list(call: Invocation, form: str) -> None:
     """List the features, the oldest first, and how far their tasks are."""
 
@@ -356,8 +325,7 @@ def feature_list(call: Invocation, form: str) -> None:
 
 @feature.command("show", examples=["ralph feature show f-0c0ffe"])
 @click.argument("feature_id", metavar="ID")
-@format_option("table", "json")
-@pass_call
+@opt.formats("table", "json")
 def feature_show(call: Invocation, feature_id: str, form: str) -> None:
     """Show one feature with its tasks, its spec and its plan."""
     view = features.show(call.root, feature_id)

@@ -426,20 +426,20 @@ def _node_members(reached: ReachedNode) -> dict[str, object]:
 @tool("project", "memories")
 def status(call: ToolCall) -> ToolAnswer:
     """What is remembered here, in numbers."""
-    result = doctor.project_status(call.root, call.env)
-    counts = result.size.counts
+    state = doctor.project_status(call.root, call.env)
+    counts, hooks, last = state["indexed"], state["hooks"], state["last_session"] or {"id": "", "at": ""}
     members: dict[str, object] = {
-        "project": str(result.root),
-        "memories": result.memories,
-        "guardrails": result.guardrails,
+        "project": state["root"],
+        "memories": state["memories"],
+        "guardrails": state["guardrails"],
         "observations": counts.get("observations", 0),
         "sessions": counts.get("sessions", 0),
-        "last_session": result.last.id if result.last is not None else "",
-        "last_session_at": result.last.at if result.last is not None else "",
-        "index_behind": result.size.behind,
-        "hooks": [f"{each.host} ({each.scope})" for each in result.installed],
-        "hook_failures": result.hooks.failures,
-        "capture": "off" if result.outside is not None else "on" if result.paused is None else "paused",
+        "last_session": last["id"],
+        "last_session_at": last["at"],
+        "index_behind": state["index_behind"],
+        "hooks": [f"{each['host']} ({each['scope']})" for each in hooks["installed"]],
+        "hook_failures": hooks["failures"],
+        "capture": "off" if state["outside"] is not None else "paused" if state["paused"] else "on",
     }
     values = {name: ", ".join(map(str, value)) if isinstance(value, list) else value for name, value in members.items()}
     lines = [f"{name.replace('_', ' ')}: {one_line(str(value))}" for name, value in values.items()]
