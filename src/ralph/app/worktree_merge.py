@@ -126,11 +126,9 @@ def merge(
             if dirty and not dry_run:
                 _commit(own, sides, dirty, verify)
             result = _summarise(root, sides)
-            if not result.commits:
-                _check_other_branch(root, sides)
-            elif not dry_run:
+            if result.commits and not dry_run:
                 _merge(sides, verify)
-            elif unresolved := _unresolved(sides):
+            elif result.commits and (unresolved := _unresolved(sides)):
                 stops.append(f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}")
         except (Refused, Conflict) as error:
             if not dry_run:
@@ -202,24 +200,7 @@ def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:
         )
 
 
-def _check_other_branch(root: Path, sides: _Branches) -> None:
-    """Refuse to say that there is nothing to merge while the worktree has commits on another branch."""
-    other = worktree.other_branch(root, sides.task)
-    if other is None:
-        return
-    ours = f"refs/heads/{sides.branch}"
-    commits = sides.main.answer("log", "--format=%h %s", other.head, "--not", "HEAD", ours).splitlines()
-    if commits:
-        raise Refused(
-            f"{sides.into} has all of {sides.branch}, but the worktree is on {other}, with commits that "
-            f"neither has: {join_names(commits)}",
-            hint=f"`git merge {other.branch or other.head[:12]}` in {FOLDER}/{sides.task.id}, on "
-            f"{sides.branch}; then run this again",
-        )
-
-
 def _commit(own: Repository, sides: _Branches, dirty: Sequence[str], verify: bool) -> None:
-    """Commit what is uncommitted in the worktree."""
     names = [f":(top,literal){path}" for path in dirty]
     flags = () if verify else (NO_VERIFY,)
     for command in (("add", "--", *names), ("commit", "--quiet", *flags, "-m", sides.task.title, "--", *names)):
@@ -260,17 +241,9 @@ def _merge(sides: _Branches, verify: bool) -> None:
 
 
 def _conflict(sides: _Branches, unresolved: Sequence[str]) -> Conflict:
-    """The conflict with the lines of both sides, read while the merge is still open."""
-    status = sides.main.names("status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames")
-    codes = {entry[3:]: entry[:2] for entry in status}
-    deleted_by = {"DU": (sides.into, sides.branch), "UD": (sides.branch, sides.into)}
-    quoted: list[str] = []
-    for name in unresolved:
-        if codes.get(name) in deleted_by:
-            first, second = deleted_by[codes[name]]
-            quoted.append(f"{name}: {first} has deleted it, {second} has changed it")
+    """Return the conflict with the lines of both sides, read while the merge is still open."""
     diff = sides.main.ask("diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved).out.splitlines()
-    quoted += [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
+    quoted = [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
     return Conflict(
         f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}; nothing was merged{_quote(quoted)}",
         hint=f"merge {sides.into} into the worktree ({FOLDER}/{sides.task.id}) and resolve it there, "
@@ -279,7 +252,6 @@ def _conflict(sides: _Branches, unresolved: Sequence[str]) -> Conflict:
 
 
 def _refused(ran: ProcessResult, what: str) -> Refused:
-    """A commit that git or a hook refused, with the end of its output."""
     output = [line.rstrip() for line in f"{ran.out}\n{ran.err}".splitlines() if line.strip()]
     more = _quote(output[-_LINES:]) if len(output) > 1 else ""
     return Refused(
@@ -290,12 +262,11 @@ def _refused(ran: ProcessResult, what: str) -> Refused:
 
 
 def _quote(lines: Sequence[str]) -> str:
-    """Lines of a file or a program, indented, as a terminal may show them."""
     return "".join(f"\n  {''.join(char if char.isprintable() else ' ' for char in line)[:_WIDTH]}" for line in lines)
 
 
 def merge_entries(name: str, base: str, ours: str, theirs: str) -> str | None:
-    """A memory file with what both sides added, each entry once; None when both sides changed more than that."""
+    """Return a memory file with what both sides added; None when both sides changed more than that."""
     parse = _PARSERS.get(name)
     if parse is None or "\ufffd" in f"{base}{ours}{theirs}":
         return None
@@ -313,7 +284,7 @@ def merge_entries(name: str, base: str, ours: str, theirs: str) -> str | None:
 
 
 def _without_new(parse: Parse, base: str, text: str) -> tuple[str, list[Record]]:
-    """A text without the entries that its merge base does not have, and those entries."""
+    """Return a text without the entries that its merge base does not have, and those entries."""
     known = {entry.record.id for entry in parse(base).entries}
     document = parse(text)
     new = [entry.record for entry in document.entries if entry.record.id not in known]
@@ -323,7 +294,7 @@ def _without_new(parse: Parse, base: str, text: str) -> tuple[str, list[Record]]
 
 
 def _with_entries(parse: Parse, text: str, new: Sequence[Record]) -> str | None:
-    """A text with more entries; None when an id is there with another text."""
+    """Return a text with more entries; None when an id is there with another text."""
     document = parse(text)
     known = {entry.record.id: normalise_text(entry.record.text) for entry in document.entries}
     for record in new:
