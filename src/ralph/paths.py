@@ -58,11 +58,6 @@ def _explain_broken_checkout() -> Iterator[None]:
         raise Unreadable(str(error), hint=hint) from error
 
 
-def main_checkout(root: Path) -> Path:
-    """Return the project's folder in the main checkout: the root itself unless it is in a linked worktree."""
-    return Path(location(root).main)
-
-
 def worktree_name(root: Path) -> str:
     """Return git's name for the linked worktree that a project is in; "" in a main checkout."""
     return location(root).worktree
@@ -93,16 +88,6 @@ def git_exclude(path: Path) -> tuple[Path, str] | None:
     return Path(here.common, "info", "exclude"), f"/{pattern}"
 
 
-def state_folder(root: Path) -> Path:
-    """Return the folder with logs, index, caches and ledger of this machine, shared by all worktrees."""
-    return Path(location(root).state)
-
-
-def state_boundary(root: Path) -> Path:
-    """Return the folder that no write to the state may leave, wherever links lead."""
-    return Path(location(root).boundary)
-
-
 def source_path(root: Path, name: str) -> Path:
     """Return the file of a source by its name in the index: below `log/` or `cache/` it is in the state folder."""
     return (state_folder(root) if name.startswith(("log/", "cache/")) else root) / name
@@ -114,8 +99,16 @@ def other_state_folders(root: Path) -> list[Path]:
     return [path for path in sorted(own.parent.glob("*")) if path.is_dir() and path != own]
 
 
+def _located(part: Callable[[discovery.Location], str]) -> PathOf:
+    return lambda root: Path(part(location(root)))
+
+
 def _in_project(name: str) -> PathOf:
     return lambda root: root / name
+
+
+def _several_in_project(*names: str) -> Callable[[Path], tuple[Path, ...]]:
+    return lambda root: tuple(root / name for name in names)
 
 
 def _in_main(name: str) -> PathOf:
@@ -130,6 +123,16 @@ def _of_run(folder: PathOf, pattern: str) -> Callable[[Path, str], Path]:
     return lambda root, run: folder(root) / pattern.format(run)
 
 
+main_checkout = _located(lambda here: here.main)  # the project's folder there; the root itself outside worktrees
+state_folder = _located(lambda here: here.state)  # logs, index, caches and ledger of this machine
+state_boundary = _located(lambda here: here.boundary)  # no write to the state may leave it, wherever links lead
+index_file = _located(lambda here: here.index)  # the SQLite index of a checkout; it can be deleted at any time
+
+memories_files = _several_in_project(".agent/memories.md", ".ralph/agent/memories.md")  # new ones: to the first
+guardrails_files = _several_in_project(".ralph/guardrails.md", "guardrails.md")
+progress_files = _several_in_project(  # outside of tasks, as other tools leave it
+    "progress.txt", "scripts/ralph/progress.txt", ".ralph/progress.txt", ".ralph/progress.md"
+)
 ralph_folder = _in_project(".ralph")  # what Ralph keeps besides memories.md
 knowledge_folder = _in_project(".ralph/knowledge")  # one file an entry
 global_patterns = _in_project(".ralph/global-patterns.md")  # what tasks promoted to the whole project
@@ -164,22 +167,6 @@ def session_log(root: Path, session_id: str) -> Path:
     return log_folder(root) / "sessions" / f"{name}.jsonl"
 
 
-def memories_files(root: Path) -> tuple[Path, ...]:
-    """Return where memories may be; new ones go to the first that exists, else to the first."""
-    return (root / ".agent" / "memories.md", root / ".ralph" / "agent" / "memories.md")
-
-
-def guardrails_files(root: Path) -> tuple[Path, ...]:
-    """Return where guardrails may be."""
-    return (root / ".ralph" / "guardrails.md", root / "guardrails.md")
-
-
-def progress_files(root: Path) -> tuple[Path, ...]:
-    """Return where progress.txt may be outside of tasks, as other tools leave it."""
-    names = ("progress.txt", "scripts/ralph/progress.txt", ".ralph/progress.txt", ".ralph/progress.md")
-    return tuple(root / name for name in names)
-
-
 def memory_root(root: Path, own_files: Iterable[Path]) -> Path:
     """Return the checkout whose memory files count: a worktree's own, else the main checkout's."""
     return root if any(map(os.path.lexists, own_files)) else main_checkout(root)
@@ -195,11 +182,6 @@ def patterns_file(root: Path) -> Path:
     return global_patterns(memory_root(root, [global_patterns(root)]))
 
 
-def index_file(root: Path) -> Path:
-    """Return the SQLite index of a checkout; it can be deleted at any time."""
-    return Path(location(root).index)
-
-
 def checkout_cache(root: Path) -> Path:
     """Return the folder with what was made of one checkout's files."""
     name = worktree_name(root)
@@ -211,10 +193,10 @@ def graph_file(root: Path) -> Path:
     return checkout_cache(root) / "graph.db"
 
 
-def old_state(root: Path) -> tuple[Path, ...]:
-    """Return where earlier versions kept state, in the work tree of the main checkout."""
+def old_state(root: Path) -> tuple[Path, Path, Path]:
+    """Return where earlier versions kept logs, caches and index, in the work tree of the main checkout."""
     folder = main_checkout(root) / ".ralph"
-    return (folder / "log", folder / "cache", folder / "ralph.db")
+    return folder / "log", folder / "cache", folder / "ralph.db"
 
 
 def has_old_state(root: Path) -> bool:
