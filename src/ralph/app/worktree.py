@@ -341,7 +341,14 @@ def losses(root: Path, task_id: str) -> Losses:
     git = Repository(folder)
     top = git.top if folder.exists() else None
     is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
-    lost = _lost_commits(main, task, git.commit("HEAD") if is_ours else "")
+    goes, head = _branch_to_delete(main, task), git.commit("HEAD") if is_ours else ""
+    heads = {head: "where the worktree is"} if head else {}  # one commit may be both: then the last name counts
+    heads |= {main.commit(f"refs/heads/{goes}"): f"the branch {goes}"} if goes else {}
+    others = (*([f"--exclude=refs/heads/{goes}"] if goes else []), "--glob=refs/heads", "--remotes", "--tags")
+    log = main.answer("log", "--format=%H %h %s", *heads, "--not", *others).splitlines() if heads else []
+    only_here = dict(line.split(" ", 1) for line in log)
+    tips = tuple(f"{commit[:12]} ({name})" for commit, name in heads.items() if commit in only_here)
+    lost = Losses(commits=tuple(only_here.values()), tips=tips)
     if not folder.exists():
         return lost
     if not is_ours:
@@ -352,24 +359,6 @@ def losses(root: Path, task_id: str) -> Losses:
         return replace(lost, uncommitted=tuple(uncommitted(git)), ignored=_ignored(git), switched=switched)
     except RalphError as error:
         return replace(lost, unknown=error.message)
-
-
-def _lost_commits(main: Repository, task: Task, head: str) -> Losses:
-    """Return the commits that nothing else has, and the tips that would be forgotten."""
-    goes = _branch_to_delete(main, task)
-    tips = {head: "where the worktree is"}  # one commit may be both: then the last name counts
-    tips |= {main.commit(f"refs/heads/{goes}"): f"the branch {goes}"} if goes else {}
-    lost: dict[str, str] = {}
-    for commit, name in tips.items():
-        kinds = ("refs/heads", "refs/remotes", "refs/tags")
-        refs = main.answer("for-each-ref", "--format=%(refname)", "--contains", commit, *kinds) if commit else ""
-        if commit and all(ref == f"refs/heads/{goes}" for ref in refs.splitlines()):
-            lost[commit] = name
-    if not lost:
-        return Losses()
-    ours = (f"--exclude=refs/heads/{goes}",) if goes else ()
-    commits = main.answer("log", "--format=%h %s", *lost, "--not", *ours, "--glob=refs/heads", "--remotes", "--tags")
-    return Losses(commits=tuple(commits.splitlines()), tips=tuple(f"{tip[:12]} ({name})" for tip, name in lost.items()))
 
 
 def _branch_to_delete(main: Repository, task: Task) -> str:
@@ -383,13 +372,13 @@ def _ignored(git: Repository) -> tuple[str, ...]:
     names = {line.removeprefix("!! ") for line in status if line.startswith("!! ")}
     names = {name for name in names if not name.startswith((".ralph/", ".agent/"))}
     names.update(git.names("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", ".ralph", ".agent"))
-    return tuple(sorted(name for name in names if not _is_cache(name)))
-
-
-def _is_cache(name: str) -> bool:
-    parts = name.rstrip("/").split("/")
-    is_ours = parts[-1].endswith(_OUR_FILES) or any(folder in f"{name}/" for folder in _OUR_FOLDERS)
-    return not _CACHES.isdisjoint(parts) or (".ralph" in parts and is_ours)
+    files_lost: list[str] = []
+    for name in sorted(names):
+        parts = name.rstrip("/").split("/")
+        is_ours = parts[-1].endswith(_OUR_FILES) or any(folder in f"{name}/" for folder in _OUR_FOLDERS)
+        if _CACHES.isdisjoint(parts) and not (".ralph" in parts and is_ours):
+            files_lost.append(name)
+    return tuple(files_lost)
 
 
 def uncommitted(git: Repository) -> list[str]:
@@ -429,25 +418,21 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
                 f"this would be lost with the worktree of {task_id}: {lost.description}",
                 hint=f"`ralph task merge {task_id}` first; --yes drops it all the same",
             )
-        _remove(root, task)
+        git, folder = Repository(main), checkout_folder(root, task.id)
+        name = paths.worktree_name(folder) if folder.exists() else ""
+        if folder.exists() or os.path.realpath(folder) in _registered(git):
+            if folder.exists():
+                git.tell("worktree", "repair", str(folder))
+            result = git.tell("worktree", "remove", "--force", str(folder))
+            if result.code != 0:
+                raise Refused(f"git did not remove the worktree: {first_line(result)}", hint=f"look at {folder}")
+        if branch := _branch_to_delete(git, task):
+            result = git.tell("branch", "--quiet", "-D", branch)
+            if result.code != 0:
+                raise Refused(f"git did not delete {branch}: {first_line(result)}", hint="look at `git worktree list`")
+        if name:
+            index.remove_worktree_index(root, name)
         return board.change(root, task_id, _without_worktree)
-
-
-def _remove(root: Path, task: Task) -> None:
-    git, folder = Repository(paths.main_checkout(root)), checkout_folder(root, task.id)
-    name = paths.worktree_name(folder) if folder.exists() else ""
-    if folder.exists() or os.path.realpath(folder) in _registered(git):
-        if folder.exists():
-            git.tell("worktree", "repair", str(folder))
-        result = git.tell("worktree", "remove", "--force", str(folder))
-        if result.code != 0:
-            raise Refused(f"git did not remove the worktree: {first_line(result)}", hint=f"look at {folder}")
-    if branch := _branch_to_delete(git, task):
-        result = git.tell("branch", "--quiet", "-D", branch)
-        if result.code != 0:
-            raise Refused(f"git did not delete {branch}: {first_line(result)}", hint="look at `git worktree list`")
-    if name:
-        index.remove_worktree_index(root, name)
 
 
 def _without_worktree(task: Task) -> Task:
