@@ -289,7 +289,7 @@ def meets(condition: str, value: str) -> bool:
     """Check a value by the condition that a rule names."""
     if condition == "basic login":
         return is_basic_login(value)
-    if condition == "login":
+    if condition in ("login", "piped"):
         return is_login_password("", value) and not value.isdigit()
     if condition == "any":
         return True

@@ -139,6 +139,14 @@ signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
 
 _QUOTE = r"[\"'\\]{0,2}"
 _SEED = r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"
+_RECEIVERS = (
+    "password-stdin", "token-stdin", "secret-stdin", "key-stdin", "passwd --stdin", "login --stdin", "with-token",
+    "sudo -s", "pass stdin", "vault login -", "passphrase-fd 0",
+)  # fmt: skip
+"""Options that make programs read a password from standard input."""
+_ECHO = r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"
+_ECHOED = r"(?P<s>[^\s\"'|;&\\]{1,256})[\"'\\]{0,3}"
+_OPTION = rf"(?:{'|'.join(_RECEIVERS[:7])}|(?-i:sudo -S)|{'|'.join(_RECEIVERS[8:])})"
 PHRASES = (
     ("bearer token", ("bearer",), "", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", "fair"),
     ("basic login", ("basic ",), "", rf"basic {_QUOTE}(?P<s>[A-Za-z0-9+/]{{8,}}={{0,2}})", "basic login"),
@@ -173,6 +181,16 @@ PHRASES = (
         "any",
     ),
     ("private key", ('"d":', '"d" '), "", r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", "strong"),
+    ("password", _RECEIVERS, "", rf"{_ECHO}{_ECHOED}[ \t]*\|[^|;\n]{{0,200}}{_OPTION}", "piped"),
+    ("password", _RECEIVERS, "", rf"{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?{_ECHOED}", "piped"),
+    ("password", ("chpasswd",), "", rf"{_ECHO}[\w.-]+:{_ECHOED}[ \t]*\|[^|;\n]{{0,200}}chpasswd", "piped"),
+    (
+        "password",
+        ("curl",),
+        "-u",
+        r"curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})",
+        "login",
+    ),
     ("azure signature", ("sig=",), "", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", "random"),
     (
         "session cookie",
@@ -183,7 +201,7 @@ PHRASES = (
         "strong",
     ),
 )
-"""Headers and command lines: kind, keywords, what must follow in the same text, regex, condition of the value `s`."""
+"""Headers and command lines: kind, keywords, what must follow, regex, condition of the value `s` (piped: before it)."""
 
 
 NAMES = (
@@ -249,11 +267,6 @@ CONSTANT_WORDS = (
 LABELS = "번호 비번 패스워드 암호 密 口令 パスワード 暗証 пароль contraseña 토큰 令牌 トークン 키 キー 金鑰"
 """Parts of labels for passwords, tokens and keys in other languages; each label contains one."""
 
-RECEIVERS = (
-    "password-stdin", "token-stdin", "secret-stdin", "key-stdin", "passwd --stdin", "login --stdin", "with-token",
-    "sudo -s", "chpasswd", "pass stdin", "vault login -", "passphrase-fd 0",
-)  # fmt: skip
-"""Options that make programs read a password from standard input."""
 KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
 TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
 """One of these is in every table that a database or Markdown draws."""
@@ -337,7 +350,7 @@ def needs_rules(text: str) -> bool:
     lowered = text.lower()
     return (
         _has_invisible(text)
-        or ("private" in lowered and _may_have_private_parts(text, lowered))
+        or _may_have_private_parts(text, lowered)
         or bool(token_prefixes(text))
         or _has_login(text)
         or _has_phrase(text, lowered)
@@ -357,10 +370,10 @@ def _has_invisible(text: str) -> bool:
 
 def _may_have_private_parts(text: str, lowered: str) -> bool:
     """Check for `<private`, in any spelling of `<`, and for a private key."""
-    if any(header in text for header in KEY_HEADERS):
-        return True
-    befores = (lowered[max(0, at - 40) : at] for at in positions(lowered, "private"))
-    return any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
+    if "private" not in lowered:
+        return False
+    befores = [lowered[max(0, at - 40) : at] for at in positions(lowered, "private")]
+    return KEY_HEADERS[0] in text or any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
 
 
 def positions(text: str, keyword: str) -> "Iterator[int]":
@@ -402,13 +415,9 @@ def _is_discord_token(run: bytes) -> bool:
 
 
 def _has_login(text: str) -> bool:
-    """Check for `scheme://user:password@host` and `curl -u user:password`."""
-    if "@" in text:
-        for at in positions(text, "://"):
-            user, colon, password = _first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>").partition(":")
-            if colon and "@" in password and not set("/?#@") & set(user):
-                return True
-    return "curl" in text and any(flag in text for flag in ("-u", "-U", "-user"))
+    """Check for `scheme://user:password@host`."""
+    chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
+    return "@" in text and any("@" in chunk.partition(":")[2] for chunk in chunks)
 
 
 def _first_chunk(text: str, ends: str) -> str:
@@ -419,26 +428,16 @@ def _first_chunk(text: str, ends: str) -> str:
 
 def _has_phrase(text: str, lowered: str) -> bool:
     """Check for a header, a command line or a table that can contain a secret."""
-    for _, keywords, other, _, _ in PHRASES:
+    for _, keywords, other, _, condition in PHRASES:
         for keyword in keywords:
-            if keyword in lowered and (not other or other in lowered):
-                for at in positions(lowered, keyword):
-                    if _phrase_has_value(text[at + len(keyword) : at + len(keyword) + 700], keyword, other):
-                        return True
-    if any(receiver in lowered for receiver in RECEIVERS):
-        return any(command in lowered for command in ("echo", "printf", "<<<"))
-    if any(mark in text for mark in TABLE_MARKS):
-        return any(name in lowered for name in (*NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw"))
-    return False
-
-
-def _phrase_has_value(rest: str, keyword: str, other: str) -> bool:
-    if other:
-        return other in rest.lower()
-    if keyword in ("basic ", "bearer"):
-        chunk = _first_chunk(rest.lstrip(" :\"'\\\t\n"), " \t\r\n\"'\\,;")
-        return len(chunk) >= 8 and (not chunk.isalpha() or not chunk.islower() or len(chunk) > 15)
-    return len(_first_chunk(rest.lstrip(" \t\r\n\"':="), " \t\r\n\"',;")) >= 3 or keyword[0] == '"'
+            for at in positions(lowered, keyword):
+                rest = text[at + len(keyword) : at + len(keyword) + 700]
+                chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
+                is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
+                if condition == "piped" or (other in rest.lower() if other else len(chunk) >= 3 and not is_word):
+                    return True
+    is_table = any(mark in text for mark in TABLE_MARKS)
+    return is_table and any(name in lowered for name in (*NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw"))
 
 
 def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
@@ -462,35 +461,33 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
 def _assigns(text: str, lowered: str, at: int, start: int, end: int) -> bool:
     """Check for an assignment and a value after a name, whose keyword is `text[at:start]`."""
     rest = text[end : end + 400]
+    pair, after = rest.lstrip(" \t\r\n,\"'\\"), rest.lstrip("*\"'`\\])")
     upper = text[at:start].isupper()
-    pair = rest.lstrip(" \t\r\n,\"'\\")
     if pair[:5].lower() == "value" and pair is not rest:
-        return _may_be_value(pair[5:].lstrip("\"'\\ :="), upper=upper)
-    closed = rest.lstrip("*\"'`\\])")
-    after = closed.lstrip(" \t")
-    if after[:1] == "[":
+        after = pair[5:]
+    elif after.lstrip(" \t")[:1] == "[":
         after = after.partition("]")[2]
-    if after[:1] in ("=", ":", "?", "!", ">", ",", "|"):
-        return _may_be_value(after.lstrip("=:?!>,|* \t"), upper=upper)
-    if after[:3] in ("is ", "was"):
-        return _may_be_value(after.partition(" ")[2].lstrip(), upper=False)
-    if after == closed:
-        return False
-    before = lowered[max(0, at - 100) : at].rpartition("\n")[2]
-    flag = before[len(before.rstrip(_NAME)) :].startswith("-")
-    if flag or not _SETTERS.isdisjoint(before.replace('"', " ").replace("'", " ").split()):
-        return _may_be_value(after, upper=True)
-    return after[:1] in ("'", '"', "`", "\\") or "=" in after[:48].partition("\n")[0]
+    else:
+        separated = after.lstrip(" \t")
+        if separated[:3] in ("is ", "was"):
+            after, upper = separated.partition(" ")[2], False
+        elif separated[:1] not in ("=", ":", "?", "!", ">", ",", "|"):
+            if separated == after:
+                return False
+            before = lowered[max(0, at - 100) : at].rpartition("\n")[2]
+            flag = before[len(before.rstrip(_NAME)) :].startswith("-")
+            upper = flag or not _SETTERS.isdisjoint(before.replace('"', " ").replace("'", " ").split())
+            if not upper and separated[:1] not in ("'", '"', "`", "\\"):
+                return "=" in separated[:48].partition("\n")[0]
+    return _may_be_value(after.lstrip("\"'\\=:?!>,|* \t"), upper=upper)
 
 
 def _is_name_tail(tail: str) -> bool:
     """Check whether a name ends here, but for neutral words such as `_prod`."""
     for _ in range(6):
         tail = tail.strip("_.-0123456789")
-        if tail in _NAME_TAILS:
-            return True
         neutral = next((word for word in _NEUTRAL if tail.endswith(word)), "")
-        if not neutral:
+        if tail in _NAME_TAILS or not neutral:
             break
         tail = tail[: -len(neutral)]
     return tail.replace("_", "").replace("-", "").replace(".", "") in _NAME_TAILS
@@ -498,27 +495,21 @@ def _is_name_tail(tail: str) -> bool:
 
 def _may_be_value(rest: str, *, upper: bool) -> bool:
     """Check whether a value of six characters follows that is no word in small letters, reference or call."""
-    if "=" in rest[:48].partition("\n")[0]:  # a type before the value: `password: str = "..."`
-        typed = rest[:48].partition("=")[2].lstrip()
-        if typed[:1] in ("'", '"', "`", "\\") and _may_be_value(rest.partition("=")[2].lstrip(), upper=upper):
-            return True
-    value = rest.lstrip("brfuBRFUL@$") if rest[:3].lstrip("brfuBRFUL@$")[:1] in ("'", '"', "`") else rest
-    value = value.lstrip("\"'`\\ \t*")
+    typed = rest[:48].partition("\n")[0].partition("=")[2].lstrip()
+    if typed[:1] in ("'", '"', "`", "\\") and _may_be_value(rest.partition("=")[2].lstrip(), upper=upper):
+        return True  # a type before the value: `password: str = "..."`
+    quote = next((at for at, character in enumerate(rest[:3]) if character in "\"'`"), -1)
+    value = rest[quote + 1 :].lstrip("\"'`\\ \t*")
     chunk = _first_chunk(value, " \t\r\n\"'`")
     if chunk.lower().rstrip(":") in SCHEMES:
         return _may_be_value(value[len(chunk) :].lstrip(), upper=upper)
-    if len(chunk) < 6 or chunk[0] in "<{([&":
-        return False
-    if chunk[0] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1:2].isdigit():
+    is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
+    if len(chunk) < 6 or chunk[0] in "<{([&" or is_variable:
         return False
     if upper or any(map(str.isdigit, chunk)) or any(symbol in chunk for symbol in _SYMBOLS):
         return True
     word = chunk.rstrip(",;.)}]")
-    return (
-        (word.lower() != word and word.upper() != word and not word.istitle())
-        or len(word) >= 16
-        or (word.istitle() and len(word) >= 8)
-    )
+    return len(word) >= (8 if word.istitle() else 16) or (word.lower() != word != word.upper() and not word.istitle())
 
 
 def _has_label(lowered: str) -> bool:

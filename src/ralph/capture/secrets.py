@@ -1,9 +1,8 @@
 r"""Find secrets in a text by the rules of `secret_rules`.
 
-Every rule names literals that its matches contain, so `str.find` does the search and a regex is compiled and run
-only at a keyword. A token counts only when no letter, digit, `-` or `_` precedes it; blocks, command lines and names
-are bounded, so hostile text cannot make the search quadratic. `assignments` judges values by the name of their key,
-`find_secrets` runs all rules until nothing more is found. Lengths are lower bounds: longer tokens stay covered.
+Every rule names literals that its matches contain, so `str.find` does the search and a regex runs only at a keyword. A
+token counts only when no letter, digit, `-` or `_` precedes it; blocks, command lines and names are bounded, so hostile
+text cannot make the search quadratic. `assignments` judges values by the name of their key.
 """
 
 import re
@@ -48,22 +47,10 @@ class FoundSecret:
         self.end = end
         self.line = line
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FoundSecret) and self._members() == other._members()
-
-    def __hash__(self) -> int:
-        return hash(self._members())
-
-    def __repr__(self) -> str:
-        return f"Finding{self._members()!r}"
-
-    def _members(self) -> tuple[str, int, int, int]:
-        return self.kind, self.start, self.end, self.line
-
 
 def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[FoundSecret, ...]:
     """Return every secret in the text, sorted and without overlaps; `patterns` are the user's own."""
-    compiled = _compile_patterns(patterns)
+    compiled = [_compile_pattern(pattern) for pattern in patterns]
     spans = _scan(text, compiled)
     # A token may begin where another one ended, a marker may read as a name, a user's pattern may match beside one.
     rests = (text[end : end + 32].lstrip(" \t\"'`*\\])")[:1] for _, end, _ in spans)
@@ -90,65 +77,58 @@ def replace_spans(text: str, spans: "Sequence[Span]") -> str:
     return "".join([*pieces, text[at:]])
 
 
-def _compile_patterns(patterns: "Sequence[str]") -> "tuple[re.Pattern[str], ...]":
-    compiled = []
-    for pattern in patterns:
-        try:
-            compiled.append(re.compile(pattern))
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ConfigError(
-                f"privacy.patterns: {pattern!r} is not a regular expression: {error}",
-                hint="write it as Python's re module reads it, and quote it with single quotes in YAML",
-            ) from error
-    return tuple(compiled)
+def _compile_pattern(pattern: str) -> "re.Pattern[str]":
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ConfigError(
+            f"privacy.patterns: {pattern!r} is not a regular expression: {error}",
+            hint="write it as Python's re module reads it, and quote it with single quotes in YAML",
+        ) from error
+
+
+_ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
+"""A copied colour (`[32m`) or an escaped character: a secret may follow directly."""
 
 
 def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
     """Search once, outside of earlier markers: the text, without its splitters, and with blanks in their place."""
-    markers = _find_markers(text)
-    spans = _apply_rules(text)
-    blank = _blank_escapes(text)
-    view = view_text(text)
+    spans, view = _apply_rules(text), view_text(text)
+    blank = re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text) if "[" in text or "\\" in text else text
     if view is not None:
         blank = blank_splitters(blank)
-        hidden = _apply_rules(view.text, frozenset(view.joints))
-        hidden += _custom_spans(view.text, custom, _find_markers(view.text))
+        hidden = _apply_rules(view.text, frozenset(view.joints)) + _custom_spans(view.text, custom)
         spans += [(*view.locate(start, end), kind) for start, end, kind in hidden]
     if blank != text:
         spans += _apply_rules(blank)
-    outside = [span for span in spans if not _touches(markers, span)] if markers else spans
-    return _merge([*outside, *_custom_spans(text, custom, markers)])
+    markers = _find_markers(text)
+    if markers:
+        from bisect import bisect_left  # few texts have markers
+
+        # Only the last marker that begins before a span's end can overlap it.
+        lasts = [bisect_left(markers, (end, 0)) - 1 for _, end, _ in spans]
+        spans = [span for span, last in zip(spans, lasts, strict=True) if last < 0 or span[0] >= markers[last][1]]
+    return _merge([*spans, *_custom_spans(text, custom)])
 
 
 def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
     lowered = lower(text)
     spans = list(_vendor_tokens(text, joints))
     if any(header in text for header in rules.KEY_HEADERS):
-        spans += [*_key_blocks(text), *_key_tails(text)]
-    spans += [*_url_passwords(text), *_phrases(text, lowered), *_piped_passwords(text, lowered)]
-    spans += assigned_secrets(text, lowered)
+        spans += _private_keys(text)
+    spans += [*_url_passwords(text), *_phrases(text, lowered), *assigned_secrets(text, lowered)]
     if any(mark in text for mark in rules.TABLE_MARKS):
-        spans += table_secrets(text)
+        spans += _table_secrets(text)
     return spans
-
-
-_ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
-
-
-def _blank_escapes(text: str) -> str:
-    """Replace a copied colour (`[32m`) or an escaped character by blanks: a secret may follow directly."""
-    if ("[" not in text or "m" not in text) and "\\u00" not in text and "\\x" not in text:
-        return text
-    return re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text)
 
 
 def _find_markers(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.compile(MARKER).finditer(text)] if "[redacted: " in text else []
 
 
-def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]", markers: list[tuple[int, int]]) -> list[Span]:
+def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
     """Return what the user's patterns match between the markers, so that nothing is redacted twice."""
-    edges = [0, *(edge for marker in markers for edge in marker), len(text)]
+    edges = [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)] if custom else []
     return [
         (match.start(), match.end(), "custom")
         for pattern in custom
@@ -158,25 +138,17 @@ def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]", markers: list[
     ]
 
 
-def _touches(markers: list[tuple[int, int]], span: Span) -> bool:
-    """Check whether a span overlaps a marker: only the last one that begins before the span's end can."""
-    from bisect import bisect_left  # few texts have markers
-
-    last = bisect_left(markers, (span[1], 0)) - 1
-    return last >= 0 and span[0] < markers[last][1]
-
-
 def _merge(spans: list[Span]) -> list[Span]:
     """Sort spans and join overlapping ones; the first rule names the result."""
-    merged: list[tuple[int, int, str, int]] = []
+    merged: list[tuple[int, int, int]] = []
     for number in sorted(range(len(spans)), key=lambda number: spans[number][0]):
-        start, end, kind = spans[number]
+        start, end, _ = spans[number]
         if merged and start < merged[-1][1]:
-            first, last, name, rank = merged.pop()
-            merged.append((first, max(last, end), *((name, rank) if rank < number else (kind, number))))
+            first, last, rank = merged.pop()
+            merged.append((first, max(last, end), min(rank, number)))
         else:
-            merged.append((start, end, kind, number))
-    return [(start, end, kind) for start, end, kind, _ in merged]
+            merged.append((start, end, number))
+    return [(start, end, spans[rank][2]) for start, end, rank in merged]
 
 
 def _original_spans(spans: "Sequence[Span]", later: "Sequence[Span]") -> "Iterator[Span]":
@@ -239,14 +211,11 @@ def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int
 def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
     """Yield tokens that contain their literal in the middle."""
     before_it, after_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"), re.compile(body)
-    at = text.find(prefix)
-    while at >= 0:
+    for at in rules.positions(text, prefix):
         first = max(0, at - 64)
-        before = before_it.search(text[first:at])
-        after = after_it.match(text, at + len(prefix)) if before else None
+        before, after = before_it.search(text[first:at]), after_it.match(text, at + len(prefix))
         if before and after and is_random(before[0] + after[0]):
             yield first + before.start(), after.end()
-        at = text.find(prefix, after.end() if after else at + 1)
 
 
 # --- private keys -------------------------------------------------------------------------------
@@ -261,59 +230,40 @@ _BODY = rf"""(?x){_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){
 """Headers, lines of base64, and a last line that was cut off; there is no end marker."""
 _PUTTY = r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9+/=]{16,})*)"
 _LONG_LINE = r"[A-Za-z0-9+/]{24,}"
+_KEY_PARTS = rf"(?xs)(?P<gap>{_GAP}++)|(?P<line>[A-Za-z0-9+/=]++)|."
 _LONGEST_KEY = 20_000
-_BASE64_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
 
-def _key_blocks(text: str) -> "Iterator[Span]":
+def _private_keys(text: str) -> "Iterator[Span]":
     """Yield PEM, OpenSSH, PGP and PuTTY private keys, complete or cut off, also flattened into one string."""
-    begins = list(re.compile(_BEGIN).finditer(text)) if "PRIVATE KEY" in text else []
+    begins = list(re.compile(_BEGIN).finditer(text))
     for number, begin in enumerate(begins):
         limit = begins[number + 1].start() if number + 1 < len(begins) else len(text)
         end = re.compile(_END).search(text, begin.end(), min(limit, begin.end() + _LONGEST_KEY))
-        if end:
-            inside = "".join(re.compile(_LONG_LINE).findall(text, begin.end(), end.start()))
-            if len(inside) >= 40 and is_random(inside[-400:]):
-                yield begin.start(), end.end(), "private key"
-        else:
-            body = re.compile(_BODY).match(text, begin.end(), limit)
-            if body and len(body["body"]) >= 40 and is_random(body["body"][-400:]):
-                yield begin.start(), body.end(), "private key"
-    for match in re.compile(_PUTTY).finditer(text) if "Private-Lines: " in text else ():
+        body = None if end else re.compile(_BODY).match(text, begin.end(), limit)
+        if end and _is_key("".join(re.compile(_LONG_LINE).findall(text, begin.end(), end.start()))):
+            yield begin.start(), end.end(), "private key"
+        elif body and _is_key(body["body"]):
+            yield begin.start(), body.end(), "private key"
+    floor = 0
+    for end in re.compile(_END).finditer(text):  # what precedes an END line, however much of the key was cut off
+        parts = re.compile(_KEY_PARTS).finditer(text, max(floor, end.start() - _LONGEST_KEY), end.start())
+        start, lines = end.start(), list[str]()
+        for part in reversed(list(parts)):
+            if part["line"] and (len(part["line"]) >= 16 or len(lines) < 2):  # only the last two lines may be short
+                lines.insert(0, part["line"])
+                start = part.start()
+            elif not part["gap"]:
+                break
+        if _is_key("".join(lines)):
+            yield start, end.end(), "private key"
+        floor = end.end()
+    for match in re.compile(_PUTTY).finditer(text):
         yield match.start("body"), match.end(), "private key"
 
 
-def _key_tails(text: str) -> "Iterator[Span]":
-    """Yield the lines of base64 before an END line, however much of the key was cut off."""
-    floor = 0
-    for end in re.compile(_END).finditer(text) if "PRIVATE KEY" in text else ():
-        start = at = end.start()
-        lines: list[str] = []
-        lowest = max(floor, at - _LONGEST_KEY)
-        while at > lowest:
-            gap, line = _line_before(text, at, lowest)
-            if not line or (len(line) < 16 and len(lines) > 1):  # only the last two lines may be short
-                break
-            at = start = gap - len(line)
-            lines.append(line)
-        body = "".join(reversed(lines))
-        if len(body) >= 40 and is_random(body[-400:]):
-            yield start, end.end(), "private key"
-        floor = end.end()
-
-
-def _line_before(text: str, at: int, floor: int) -> tuple[int, str]:
-    r"""Return where the last line before a position ends, and that line; a line end may also be written `\n`."""
-    while at > floor and (
-        text[at - 1] in " \t\r\n\"',;>|#*\\" or (text[at - 1] in "nr" and text[at - 2 : at - 1] == "\\")
-    ):
-        at -= 1
-    first = at
-    while first > floor and text[first - 1] in _BASE64_LETTERS:
-        first -= 1
-    if first > floor and text[first - 1] == "\\" and text[first : first + 1] in ("n", "r"):
-        first += 1
-    return at, text[first:at]
+def _is_key(body: str) -> bool:
+    return len(body) >= 40 and is_random(body[-400:])
 
 
 # --- URLs, headers and command lines ------------------------------------------------------------
@@ -322,12 +272,6 @@ _LOGIN = r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,
 _RAW_LOGIN = (
     r"://(?P<user>[^\s:/?#@\"'`<>]{1,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 )
-_CURL = r"(?:-u|--user|--proxy-user|-U)[ =]?[\"']?(?P<user>[^\s:\"'/]{1,64}):(?P<s>[^\s\"']{1,128})"
-_PIPED = (
-    r"(?i)\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?"
-    r"(?P<s>\"[^\"\n]{1,256}\"|'[^'\n]{1,256}'|\\\"[^\"\n\\]{1,256}\\\"|[^\s\"'|;&]{1,256})[ \t]*\|[^|;\n]{0,200}\Z"
-)
-_HERE = r"<<<[ \t]*(?P<s>\"[^\"\n]{1,256}\"|'[^'\n]{1,256}'|[^\s\"'|;&]{1,256})"
 _FAR = 500
 
 
@@ -348,53 +292,14 @@ def _phrases(text: str, lowered: str) -> "Iterator[Span]":
         for keyword in keywords:
             at = lowered.find(keyword)
             while at >= 0:
-                match = re.compile(f"(?i){body}").match(text, at)
+                start, end = at, len(text)
+                if condition == "piped":  # the password precedes its receiver on the line
+                    start, end = max(at - _FAR, lowered.rfind("\n", 0, at) + 1), at + len(keyword) + 200
+                regex = re.compile(f"(?i){body}")
+                match = regex.search(text, start, end) if condition == "piped" else regex.match(text, start)
                 if match and meets(condition, match["s"]):
                     yield *match.span("s"), kind
                 at = lowered.find(keyword, max(at + 1, match.end() if match else 0))
-    if "curl" in text:
-        for match in re.compile(_CURL).finditer(text):
-            before = text[max(0, match.start() - 400) : match.start()]
-            if "curl" in before and is_login_password(match["user"], match["s"]) and not match["s"].isdigit():
-                yield *match.span("s"), "password"
-
-
-def _piped_passwords(text: str, lowered: str) -> "Iterator[Span]":
-    """Yield the word of `echo secret | docker login --password-stdin`, and of `<<< secret` behind it."""
-    for receiver in rules.RECEIVERS:
-        floor, at = 0, lowered.find(receiver)
-        while at >= 0:
-            line = max(floor, at - _FAR, lowered.rfind("\n", max(0, at - _FAR), at) + 1)
-            end = lowered.find("\n", at)
-            matches = [_last_echo(text, line, at)]
-            here = re.compile(_HERE).search(text, at, min(at + 200, end if end >= 0 else len(text)))
-            matches += [(here.start("s"), here["s"])] if here else []
-            for start, value in filter(None, matches):
-                if receiver != "sudo -s" or text.startswith("sudo -S", at):
-                    yield from _piped_value(start, value, with_user=receiver == "chpasswd")
-            floor = at + len(receiver)
-            at = lowered.find(receiver, floor)
-
-
-def _last_echo(text: str, start: int, end: int) -> tuple[int, str] | None:
-    """Return what the last `echo` or `printf` before a position prints."""
-    piece = text[start:end]
-    for command in ("echo", "printf"):
-        at = piece.lower().rfind(command)
-        match = re.compile(_PIPED).match(piece, at) if at >= 0 else None
-        if match:
-            return start + match.start("s"), match["s"]
-    return None
-
-
-def _piped_value(start: int, value: str, *, with_user: bool) -> "Iterator[Span]":
-    password = value.strip("\"'\\")
-    start += value.index(password) if password else 0
-    if with_user and ":" in password:
-        name, _, password = password.partition(":")
-        start += len(name) + 1
-    if is_login_password("", password) and " " not in password:
-        yield start, start + len(password), "password"
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -404,92 +309,57 @@ _COUNT = r"\((?:1 row|\d{1,9} rows)\)"
 _CELL = " \t\r*`\"'"
 
 
-def table_secrets(text: str) -> "Iterator[Span]":
-    """Yield the values below a head that names a secret, and those beside a name in the long form of `psql`."""
-    table = _Table(text)
-    for number, line in enumerate(table.lines):
-        stripped = line.strip()
-        if stripped.startswith("(") and re.compile(_COUNT).fullmatch(stripped):
-            yield from _unaligned(table, number)
-        elif "--" not in stripped:
-            continue
-        elif stripped.startswith("-[ RECORD"):
-            yield from _long_form(table, number + 1)
-        elif number and table.is_rule(number):
-            yield from _below_head(table, number - 1, number + 1, drawn="+" in stripped)
+def _table_secrets(text: str) -> "Iterator[Span]":
+    r"""Yield the values below a head that names a secret, and those beside a name in the long form of `psql`.
+
+    A line end may also be written `\n`. Without a rule below its head, only the count of its rows tells a table.
+    """
+    lines = (text.replace("\\n", " \n") if "\\n" in text else text).split("\n")
+    is_rule = [bool("--" in line and re.compile(_RULE).fullmatch(line.strip())) for line in lines]
+    columns: dict[int, SecretName] = {}
+    width, previous, start = 0, 0, 0
+    drawn = is_long = False
+    for number, line in enumerate(lines):
+        cells = line.split("|")
+        if is_rule[number]:
+            head = lines[number - 1].split("|") if number else []
+            width, drawn, is_long = len(head), "+" in line, False
+            columns = _secret_columns(head) if width > 1 or _is_counted(lines, number + 1, 1) else {}
+        elif line.startswith("-[ RECORD"):
+            columns, width, drawn, is_long = {}, 2, True, True
+        elif len(cells) != width and len(cells) != previous:
+            width, drawn, is_long = len(cells), True, False
+            columns = _secret_columns(cells) if width > 1 and _is_counted(lines, number + 1, width) else {}
+        else:
+            at = start
+            for column, cell in enumerate(cells if len(cells) == width else ()):
+                if column in columns:
+                    yield from _cell_secret(cell, at, columns[column], drawn=drawn)
+                elif is_long and column == 0:
+                    columns = _secret_columns(["", cell])
+                at += len(cell) + 1
+        previous = len(cells)
+        start += len(line) + 1
 
 
-class _Table:
-    r"""The lines of a text and where they begin; a line end may also be written `\n`."""
-
-    __slots__ = ("lines", "starts")
-
-    def __init__(self, text: str) -> None:
-        self.lines = (text.replace("\\n", " \n") if "\\n" in text else text).split("\n")
-        self.starts, at = list[int](), 0
-        for line in self.lines:
-            self.starts.append(at)
-            at += len(line) + 1
-
-    def is_rule(self, number: int) -> bool:
-        line = self.lines[number].strip() if number < len(self.lines) else ""
-        return "--" in line and re.compile(_RULE).fullmatch(line) is not None
-
-    def has_count(self, first: int) -> bool:
-        """Check whether a table of one column ends with the number of its rows; else it may be a title."""
-        for line in self.lines[first : first + 1000]:
-            if re.compile(_COUNT).fullmatch(line.strip()):
-                return True
-            if not line.strip() or "--" in line:
-                return False
-        return False
+def _is_counted(lines: "Sequence[str]", first: int, width: int) -> bool:
+    """Check whether rows of this width end with their count."""
+    for line in lines[first : first + 1000]:
+        if line[:1] == "(" and re.compile(_COUNT).fullmatch(line.strip()):
+            return True
+        if line.count("|") != width - 1 or not line.strip() or "--" in line:
+            return False
+    return False
 
 
-def _below_head(table: _Table, head: int, first: int, *, drawn: bool) -> "Iterator[Span]":
-    """Yield the values of the columns that the line `head` names, from the line `first` to the end of the table."""
-    titles = table.lines[head].split("|")
-    columns = [(number, name) for number, title in enumerate(titles) if (name := _column_name(title)) is not None]
-    if not columns or (len(titles) == 1 and not table.has_count(first)):
-        return
-    for row in range(first, len(table.lines)):
-        cells = table.lines[row].split("|")
-        if len(cells) != len(titles):
-            if table.is_rule(row):
-                continue
-            return
-        starts = [table.starts[row]]
-        for cell in cells:
-            starts.append(starts[-1] + len(cell) + 1)
-        for number, name in columns:
-            yield from _cell_secret(cells[number], starts[number], name, drawn=drawn)
-        if table.is_rule(row + 1) and any(map(_column_name, cells)):
-            return  # the head of another table
-
-
-def _unaligned(table: _Table, end: int) -> "Iterator[Span]":
-    """Yield the secrets of `id|name|password` above its rows, where only the count tells that it is a table."""
-    width = table.lines[end - 1].count("|") if end else 0
-    head = end - 1
-    while width and head > 0 and table.lines[head - 1].count("|") == width and "--" not in table.lines[head - 1]:
-        head -= 1
-    if width and head < end - 1 and not (head and "--" in table.lines[head - 1]):
-        yield from _below_head(table, head, head + 1, drawn=True)
-
-
-def _long_form(table: _Table, first: int) -> "Iterator[Span]":
-    """Yield the value of `password | hunter2`."""
-    for row in range(first, min(first + 400, len(table.lines))):
-        title, bar, value = table.lines[row].partition("|")
-        if not bar or "--" in title:
-            return
-        name = _column_name(title)
+def _secret_columns(titles: "Sequence[str]") -> dict[int, SecretName]:
+    columns = {}
+    for number, cell in enumerate(titles):
+        title = cell.strip(_CELL)
+        name = secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 2 else None
         if name is not None:
-            yield from _cell_secret(value, table.starts[row] + len(title) + 1, name, drawn=True)
-
-
-def _column_name(cell: str) -> SecretName | None:
-    title = cell.strip(_CELL)
-    return secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 2 else None
+            columns[number] = name
+    return columns
 
 
 def _cell_secret(cell: str, at: int, name: SecretName, *, drawn: bool) -> "Iterator[Span]":
