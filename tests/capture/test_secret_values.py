@@ -15,7 +15,6 @@ from ralph.capture.assignments import (
     is_plain_password,
     is_random,
     is_reference,
-    is_scrambled,
     is_wordy,
 )
 
@@ -108,8 +107,3 @@ def test_a_short_word_may_be_a_password_but_no_default_state_or_product() -> Non
 def test_two_cases_may_be_a_password_but_no_variable_of_that_name() -> None:
     assert is_cased_password("BlueHorse")
     assert not any(map(is_cased_password, ("userName", "dbPassword", "bluehorse", "Blue", "ConfigValue", "Blue7Horse")))
-
-
-def test_a_short_value_is_scrambled_when_its_signs_form_no_word() -> None:
-    assert is_scrambled("Zx9kLm")
-    assert not any(map(is_scrambled, ("Summer2024", "zx9klm", "Abcd1234", "Foo")))

@@ -1,12 +1,12 @@
 r"""Judge values, and find those that their name makes a secret: `PASSWORD=`, `"apiKey": "..."`, `--token x`.
 
 `token: str`, `PASSWORD=$DB_PASS` and `secret: my-app-secret` are written a thousand times for each real secret, so
-references, placeholders, words, dates and paths are ruled out first; the rest gets a grade. There is no dictionary: a
-word is recognised by its case and its vowels. The name decides what is stored, the syntax how strong a value must be.
-Every step is bounded. Regexes are compiled where they are needed: hooks load this module.
+references, placeholders, words, dates and paths are ruled out first; the rest gets a grade. A word is recognised by its
+case and its vowels. Every step is bounded, and regexes are compiled where they are needed: hooks load this module.
 """
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 
 from ralph.capture import secret_rules as rules
@@ -24,18 +24,21 @@ _HEAD = 128
 """How much of a value is examined: enough to recognise it, and a bound on the work for hostile text."""
 
 _JOINTS = str.maketrans("", "", "-_. ")
-_SCHEME_JOINTS = str.maketrans("", "", "+._-")
 _TEACHING = r"(?i)passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login"
-"""Words that stand for the thing itself: `password1`, `test-token-2`."""
+"""Words that name the thing itself: `password1`, `test-token-2`."""
+_REFERENCE_STARTS = (
+    *"< [ ( @ & { $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm: secretsmanager:".split(),
+    *"keyring: awskms: gcpkms: urn: data: secret: op: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2".split(),
+)
 _TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
-_TEMPLATE = r"\{\w*\}|%[sd]\b|\$[A-Z][A-Z_]{3,}"
-_REFERENCE_STARTS = ("$env:", "$argon2", "$ansible", "$y$", "$pbkdf2", "$scrypt", "$apr1", "enc[")
-_SCHEMES = frozenset("arn env file vault ssm secretsmanager keyring awskms gcpkms urn data secret op".split())
-_HASHES = frozenset("md5 sha ssha bcrypt scrypt cipher".split())
-_PATH_START = ("./", "../", "/", "~", "\\\\")
-_FILE_ENDINGS = frozenset(
-    "pem key crt cer p12 pfx json yml yaml txt py js jsx ts tsx env toml ini md htm html go rs java rb sh conf cfg pub"
-    " jks lock log svg png css com org net io dev local xml php enc gpg db sql pdf zip gz csv jpg jpeg".split()
+_REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*\Z)|%\w+%\Z|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-])|\{\w*\}|%[sd]\b"
+"""Variables, templates, tags, URLs, names of vaults, and hashes."""
+_PATH_STARTS = ("./", "../", "/", "~", "\\\\")
+_PATH_ENDS = (
+    "/",
+    *".pem .key .crt .cer .p12 .pfx .json .yml .yaml .txt .py .js .jsx .ts .tsx .env .toml .ini .md .htm .html".split(),
+    *".go .rs .java .rb .sh .conf .cfg .pub .jks .lock .log .svg .png .css .com .org .net .io .dev .local .xml".split(),
+    *".php .enc .gpg .db .sql .pdf .zip .gz .csv .jpg .jpeg".split(),
 )
 _BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
 _OTHER_FORMAT = (
@@ -44,7 +47,7 @@ _OTHER_FORMAT = (
 )
 """Dates, times, versions, addresses, colours, e-mail, sizes, mime types, dotted names and regexes."""
 _CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
-_UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1"
+_UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
 _SYMBOLS = frozenset("!@#$%^&*+=~?")
 _SEPARATORS = frozenset("-_./: ")
 _UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -56,7 +59,7 @@ _PHRASE = r"[a-z]{3,12}(?:-[a-z]{3,12}){3,7}|[A-Z][a-z]{2,11}(?:[-_.][A-Z][a-z]{
 
 def is_placeholder(value: str) -> bool:
     """Check for a stand-in: `changeme`, `xxxx`, `your-key-here`, `abc123`, a sequence."""
-    return _has_placeholder_word(value[:_HEAD].lower()) or _is_sequence(value)
+    return _has_placeholder_word(value[:_HEAD].lower()) or _is_sequence(value[:48])
 
 
 def _has_placeholder_word(head: str) -> bool:
@@ -67,55 +70,26 @@ def _has_placeholder_word(head: str) -> bool:
     return joined.endswith("here") or joined.startswith("some") or len(set(head)) < 4
 
 
-def _is_sequence(value: str) -> bool:
+def _is_sequence(head: str) -> bool:
     """Check whether most neighbours repeat or count upwards: `aaaa`, `abc123`, `0123456789`."""
-    head = value[:48]
     return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > 0.5
 
 
 def is_reference(value: str) -> bool:
     """Check for the location of a secret: a variable, a template, a path, a URL, a vault, or a hash."""
     head = value[:_HEAD]
-    if _starts_reference(head) or any(mark in head for mark in _TEMPLATES):
+    if head.isalnum():
+        return False
+    lowered = head.lower()
+    if lowered.startswith(_REFERENCE_STARTS) or any(mark in lowered for mark in _TEMPLATES):
         return True
-    if ("{" in head or "%" in head or "$" in head) and re.compile(_TEMPLATE).search(head):
+    if re.compile(_REFERENCE).search(lowered) or ("$" in head and re.compile(r"\$[A-Z][A-Z_]{3,}").search(head)):
         return True
-    return _is_path(head) and not (re.compile(_BASE64_RUN).fullmatch(head) and not is_wordy(head))
-
-
-def _starts_reference(head: str) -> bool:
-    """Check how a variable, a template, a tag, a URL, the name of a vault or a hash begins."""
-    lowered, first, rest = head.lower(), head[:1], head[1:]
-    if (
-        first in ("<", "[", "(", "@", "&")
-        or (first == "!" and rest[:1].isalpha())
-        or lowered.startswith(_REFERENCE_STARTS)
-    ):
-        return True
-    if first == "$" and (rest[:1].isdigit() or rest.isidentifier()):
-        return True
-    if first == "%" and rest[-1:] == "%" and rest[:-1].replace("_", "a").isalnum():
-        return True
-    scheme, separator, _ = head.partition("://")
-    if separator and scheme[:1].isalpha() and scheme.translate(_SCHEME_JOINTS).isalnum():
-        return True
-    if lowered.partition(":")[0] in _SCHEMES and ":" in head:
-        return True
-    name = lowered.removeprefix("{")
-    for end in "}:$-":
-        name = name.partition(end)[0]
-    if len(name) == len(lowered.removeprefix("{")):
-        return first == "{"
-    numbered = name[:3] == "sha" and name[3:].isdigit()
-    return first == "{" or name in _HASHES or numbered or name.startswith(("pbkdf2", "argon2"))
-
-
-def _is_path(head: str) -> bool:
-    if head.startswith(_PATH_START) or head.endswith("/") or (head[:1] == "." and head[1:2].isalnum()):
-        return True
-    if head[1:3] in (":/", ":\\") and head[:1].isalpha():
-        return True
-    return head.rpartition(".")[2].lower() in _FILE_ENDINGS and "." in head
+    is_path = lowered.startswith(_PATH_STARTS) or lowered.endswith(_PATH_ENDS)
+    is_path = (
+        is_path or (head[:1] == "." and head[1:2].isalnum()) or (head[:1].isalpha() and head[1:3] in (":/", ":\\"))
+    )
+    return is_path and (re.compile(_BASE64_RUN).fullmatch(head) is None or is_wordy(head))
 
 
 def is_wordy(value: str) -> bool:
@@ -128,17 +102,9 @@ def is_wordy(value: str) -> bool:
         return False
     if sum(map(len, words)) / len(words) < 3 or (not others and len(digits) > 1):
         return False
-    return all(map(_is_natural, words))
-
-
-def _is_natural(word: str) -> bool:
-    """Check whether letters could be a word or a short name, by their vowels and consonants."""
-    if len(word) <= 4:
-        return True
-    if len(word) > 14 and word.isupper():
-        return False
-    word = word.lower()
-    return not set("aeiouy").isdisjoint(word) and re.compile(_UNNATURAL).search(word) is None
+    long = [word for word in words if len(word) > 4]  # a shorter one may be any name
+    regex = re.compile(_UNNATURAL)
+    return not any((len(word) > 14 and word.isupper()) or regex.search(word.lower()) for word in long)
 
 
 def is_random(body: str) -> bool:
@@ -159,19 +125,12 @@ def has_both_cases(value: str) -> bool:
     return value.lower() != value and value.upper() != value
 
 
-_grades: dict[str, int] = {}
-
-
 def grade(value: str) -> int:
-    """Return how much an assigned value looks like a secret; output repeats its values, so each is judged once."""
-    head = value[:_HEAD]
-    if head not in _grades:
-        if len(_grades) >= 1024:
-            _grades.clear()
-        _grades[head] = _grade(head)
-    return _grades[head]
+    """Return how much an assigned value looks like a secret."""
+    return _grade(value[:_HEAD])
 
 
+@lru_cache(1024)  # output repeats its values
 def _grade(head: str) -> int:
     if head.count("-") == 4 and re.compile(_UUID).fullmatch(head):
         lowered = head.lower()
@@ -181,9 +140,9 @@ def _grade(head: str) -> int:
         return FAIR if random or not is_placeholder(head) else NONE
     if len(head) < 6 or any(map(str.isspace, head)) or "[redacted: " in head:
         return NONE
-    digit, letter = any(map(str.isdigit, head)), any(map(str.isalpha, head))
-    by_policy = 8 <= len(head) <= 10 and has_both_cases(head) and digit  # `Abcd1234` is typed by people
-    if _has_placeholder_word(head.lower()) or (_is_sequence(head) and not by_policy):
+    digit, letter, cased = any(map(str.isdigit, head)), any(map(str.isalpha, head)), has_both_cases(head)
+    by_policy = 8 <= len(head) <= 10 and cased and digit  # `Abcd1234` is typed by people
+    if _has_placeholder_word(head.lower()) or (_is_sequence(head[:48]) and not by_policy):
         return NONE
     other = (not head.isalnum() or head[0].isdigit()) and re.compile(_OTHER_FORMAT).match(head)
     if other or is_reference(head):
@@ -191,10 +150,23 @@ def _grade(head: str) -> int:
     if is_wordy(head):
         return _grade_words(head)
     if digit and letter:
-        return _grade_mixed(head)
+        if len(set(head)) < 5:
+            return NONE
+        if len(head) >= 16 or (len(head) >= 8 and (cased or not _SYMBOLS.isdisjoint(head))):
+            return STRONG
+        return FAIR if len(head) >= 10 else WEAK
     if digit:
         return WEAK if len(head) >= 8 and head.isdigit() else NONE
-    return _grade_letters(head) if letter and head.isascii() else NONE
+    if not (letter and head.isascii()):
+        return NONE
+    symbols = [character for character in head[1:-1] if character in _SYMBOLS and character not in "=+"]
+    if symbols and (cased or len(symbols) > 1):
+        return FAIR
+    if not head.isalpha():
+        return NONE
+    if cased:
+        return STRONG if len(head) >= 20 else FAIR if len(head) >= 8 else NONE
+    return FAIR if len(head) >= 16 else NONE
 
 
 def _grade_words(value: str) -> int:
@@ -207,48 +179,21 @@ def _grade_words(value: str) -> int:
     return WEAK if re.compile(_PHRASE).fullmatch(value) and _NOTICES.isdisjoint(parts) else NONE
 
 
-def _grade_mixed(value: str) -> int:
-    if len(set(value)) < 5:
-        return NONE
-    symbol = not _SYMBOLS.isdisjoint(value)
-    if len(value) >= 16 or (len(value) >= 8 and (symbol or has_both_cases(value))):
-        return STRONG
-    return FAIR if len(value) >= 10 else WEAK
-
-
-def _grade_letters(value: str) -> int:
-    symbols = [character for character in value[1:-1] if character in _SYMBOLS and character not in "=+"]
-    if symbols and (has_both_cases(value) or len(symbols) > 1):
-        return FAIR
-    if not value.isalpha():
-        return NONE
-    if has_both_cases(value):
-        return STRONG if len(value) >= 20 else FAIR if len(value) >= 8 else NONE
-    return FAIR if len(value) >= 16 else NONE
-
-
 def is_plain_password(value: str) -> bool:
     """Check a short word of an environment line: no default, no state, no name of a product."""
-    if not (6 <= len(value) <= 24 and value.isascii() and value.isalnum() and value[0].isalpha() and value.islower()):
-        return False
-    if value in _DEFAULTS or value in _STATES:
+    if not re.compile(r"[a-z][a-z0-9]{5,23}").fullmatch(value) or value in _DEFAULTS or value in _STATES:
         return False
     return not (re.compile(_TEACHING).search(value) or is_placeholder(value) or is_reference(value))
 
 
 def is_cased_password(value: str) -> bool:
     """Check letters in both cases in a list of `name=value`: `BlueHorse`, not `userName`."""
-    if not 6 <= len(value) <= 64 or not (value.isascii() and value.isalpha() and has_both_cases(value)):
+    if not re.compile(r"[A-Za-z]{6,64}").fullmatch(value) or not has_both_cases(value):
         return False
     words = {word.lower() for word in re.compile(_CHUNK).findall(value)}
     return not (
         words & (_NOTICES | _DEFAULTS | _STATES) or re.compile(_TEACHING).search(value) or is_placeholder(value)
     )
-
-
-def is_scrambled(value: str) -> bool:
-    """Check for a short value that mixes cases and digits and forms no word: `Zx9kLm`."""
-    return has_both_cases(value) and grade(value) >= WEAK and not is_wordy(value)
 
 
 def is_login_password(user: str, password: str) -> bool:
@@ -261,7 +206,7 @@ def is_login_password(user: str, password: str) -> bool:
     return not (is_wordy(password) and re.compile(_TEACHING).search(password))
 
 
-def is_basic_login(encoded: str) -> bool:
+def _is_basic_login(encoded: str) -> bool:
     """Check whether base64 text is `user:password` with a real password."""
     try:
         decoded = _decode_base64(encoded).decode("utf-8")
@@ -288,12 +233,10 @@ def _decode_base64(encoded: str) -> bytes:
 def meets(condition: str, value: str) -> bool:
     """Check a value by the condition that a rule names."""
     if condition == "basic login":
-        return is_basic_login(value)
+        return _is_basic_login(value)
     if condition in ("login", "piped"):
         return is_login_password("", value) and not value.isdigit()
-    if condition == "any":
-        return True
-    return (condition == "random" or grade(value) >= GRADES[condition]) and is_random(value)
+    return condition == "any" or ((condition == "random" or grade(value) >= GRADES[condition]) and is_random(value))
 
 
 # --- names --------------------------------------------------------------------------------------
@@ -302,9 +245,6 @@ SecretName = tuple[str, int]
 """What a key of this name stores: the kind of secret, and the weakest value that counts."""
 
 _PASSWORD: SecretName = ("password", WEAK)
-_PASS_ALONE: SecretName = ("password", STRONG)
-_SOME_KEY: SecretName = ("api key", STRONG)
-_LAST_WORDS = {"pass": _PASSWORD, "pw": _PASSWORD, "pat": _SOME_KEY, "key": _SOME_KEY}
 _ENDINGS = [(tuple(endings.split()), (kind, GRADES[least])) for kind, least, endings in rules.NAMES]
 _NEUTRAL = frozenset(rules.NEUTRAL_WORDS.split())
 _BEFORE = {"token": frozenset(rules.BEFORE_TOKEN.split()), "key": frozenset(rules.BEFORE_KEY.split())}
@@ -325,13 +265,10 @@ def secret_name(key: str) -> SecretName | None:
     for endings, name in _ENDINGS:
         if joined.endswith(endings):
             return name
-    last = _LAST_WORDS.get(words[-1])
-    if last is _PASSWORD and len(words) == 1:
-        return _PASS_ALONE
-    if last is _SOME_KEY:
-        spelling = key.rpartition(".")[2].strip("-")
-        return last if len(words) > 1 and spelling.isupper() else None
-    return last
+    if words[-1] in ("pass", "pw"):
+        return _PASSWORD if len(words) > 1 else ("password", STRONG)
+    is_constant = len(words) > 1 and key.rpartition(".")[2].strip("-").isupper()
+    return ("api key", STRONG) if words[-1] in ("pat", "key") and is_constant else None
 
 
 # --- the syntax of an assignment ----------------------------------------------------------------
@@ -363,6 +300,9 @@ _FIRST_WORDS = ("api", "access", "secret", "private", "auth", "aws", "client")
 _SPACE_ASSIGNS = (
     r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx|\bsetenv|#define|\bconfig[ \t]+set|\bsecrets?[ \t]+set)[ \t]+\S*\Z"
 )
+_LINE_START = r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]+)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
+"""Nothing before a name but blanks, a list mark, and `export` or the like."""
+_SCHEME = rf"(?i)(?:{'|'.join(sorted(rules.SCHEMES, key=len, reverse=True))})[ :]+(?=[^\s:])"
 _PAIR = r"[\"']?[A-Za-z_]\w{0,40}=[^=,;()\[\]{}<>]{1,100}"
 _NEXT_PAIR = r"[ \t]{1,4}[A-Za-z_]\w{0,40}=[^=\s]"
 _EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
@@ -403,6 +343,7 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
 
 
 def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
+    """Return the value of an assignment, whose keyword is at `at`, if it is a secret."""
     start = _key_start(text, at)
     key = text[start : match.end("rest")]
     name = secret_name(key)
@@ -410,31 +351,55 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     if name is None or (match["sep"] == ":" and text[start - 1 : start] == ":"):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
-    location = _value_start(text, match, key, line)
-    if location is None:
+    at, required = _value_start(text, match, key, line)
+    begin = _after_scheme(text, at)
+    if required == NONE or (begin > at and text[at : at + 5].lower() == "basic"):
+        return None  # a rule for the header decodes it
+    syntax, at, quoted = _Syntax(match, key, line), begin, None
+    if text[at : at + 3].lstrip("brfuBRFUL@$")[:1] in ("'", '"', "`", "\\"):
+        quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
+    value_match = quoted or re.compile(_TO_BLANK if syntax.whole else _UNQUOTED).match(text, at)
+    if value_match is None:
         return None
-    return _value(text, *location, name, _Syntax(match, key, line))
+    value, end = value_match["value"], value_match.end("value")
+    if quoted:
+        skipped = _after_scheme(value, 0)
+        at, value = value_match.start("value") + skipped, value[skipped:]
+    else:
+        least = _unquoted_grade(text, value, end, syntax)
+        if least == NONE:
+            return None
+        required = max(required, least)
+        value = value.rstrip(",;\"'" if syntax.whole else ".:,;" if required > WEAK else ",;")
+        end = at + len(value)
+    if not _is_secret(value, max(required, name[1]), name) and not _is_secret_by_line(
+        text, value, end, name, syntax, quoted=quoted is not None
+    ):
+        return None
+    if len(value) >= 280 and not (quoted and value_match["shut"]):
+        more = re.compile(_MORE).match(text, end)
+        end = more.end() if more else end
+    return at, end, name[0]
 
 
 def _key_start(text: str, at: int) -> int:
     """Return where the key begins: over its own characters, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
-    if at > floor and text[at - 1] in _KEY_CHARACTERS:
-        at = floor + len(text[floor:at].rstrip(_KEY_CHARACTERS))
+    at = floor + len(text[floor:at].rstrip(_KEY_CHARACTERS))
     for _ in range(2):
-        before = at - 1
-        if before <= floor or text[before] != " " or not text[before - 1].isalpha():
+        words = text[floor:at]
+        word = words.rstrip(" ").rpartition(" ")[2]
+        if words[-1:] != " " or words[-2:-1] == " " or not word.lower().endswith(_FIRST_WORDS):
             break
-        while before > floor and text[before - 1].isalpha():
-            before -= 1
-        if text[before:at].strip().lower() not in _FIRST_WORDS:
+        first = next(first for first in _FIRST_WORDS if word.lower().endswith(first))
+        if len(word) > len(first) and word[-len(first) - 1].isalpha():
             break
-        at = before
+        at -= len(first) + 1
     return at
 
 
-def _value_start(text: str, match: "re.Match[str]", key: str, line: str) -> tuple[int, int] | None:
-    """Return where the value begins and the grade that this syntax requires, or None when it assigns nothing."""
+def _value_start(text: str, match: "re.Match[str]", key: str, line: str) -> tuple[int, int]:
+    """Return where the value begins and the grade that this syntax requires, NONE when it assigns nothing."""
     at, separator, close = match.end(), match["sep"], match["close"]
     typed = re.compile(_TYPED).match(text, at) if separator in (":", "") else None
     if typed:
@@ -443,16 +408,14 @@ def _value_start(text: str, match: "re.Match[str]", key: str, line: str) -> tupl
         return at, WEAK
     quoted = text[at : at + 1] in ("'", '"', "`", "\\")
     if separator == ">":
-        return (at, WEAK) if line.endswith("<") else None
+        return at, WEAK if line.endswith("<") else NONE
     if separator == ",":
-        return (at, STRONG) if quoted and close else None
+        return at, STRONG if quoted and close else NONE
     if separator == "":
         if key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line):
             return at, WEAK
-        return (at, STRONG) if secret_name(key) == _PASSWORD and quoted and not close else None
-    if separator in ("==", "===", "!=", "!=="):
-        return (at, STRONG) if quoted else None
-    return at, STRONG
+        return at, STRONG if secret_name(key) == _PASSWORD and quoted and not close else NONE
+    return at, STRONG if quoted or separator not in ("==", "===", "!=", "!==") else NONE
 
 
 class _Syntax:
@@ -465,13 +428,17 @@ class _Syntax:
     __slots__ = ("env", "follows", "listed", "tight", "whole")
 
     def __init__(self, match: "re.Match[str]", key: str, line: str) -> None:
-        self.whole = match["sep"] in ("=", ":") and not match["close"] and _is_env_line(line)
+        self.whole = (
+            match["sep"] in ("=", ":")
+            and not match["close"]
+            and (not line or re.compile(_LINE_START).search(line) is not None)
+        )
         close = match["sep"] == "=" and match.end("sep") == match.end()
         self.tight = self.whole and close
         constant = not _CONSTANTS.isdisjoint(key.lower().split("_"))
         self.env = self.whole and key.isupper() and ("_" in key or close) and not constant
         before = line.split()[-1:] if line[-1:] in (" ", "\t") else []
-        self.follows = bool(before) and "=" in before[0] and re.compile(_PAIR).fullmatch(before[0]) is not None
+        self.follows = bool(before) and re.compile(_PAIR).fullmatch(before[0]) is not None
         self.listed = close and not self.whole and not match["close"] and match.start("sep") == match.end("rest")
 
     def in_list(self, text: str, end: int) -> bool:
@@ -481,106 +448,59 @@ class _Syntax:
         return "=" in text[end : end + 50] and re.compile(_NEXT_PAIR).match(text, end) is not None
 
 
-def _is_env_line(before: str) -> bool:
-    """Check for nothing before a name but blanks, a list mark, and `export` or the like."""
-    before = before.rpartition("\\n")[2]
-    words = before.split()
-    if words and before[-1] not in " \t":
-        return False
-    if words and words[0] in ("-", "+", ">", "*", "#", "$"):
-        words = words[1:]
-    if len(words) == 2:
-        return words[0] == "set" and words[1].startswith("-")
-    return not words or words in (["export"], ["ENV"], ["ARG"], ["set"], ["-e"])
-
-
 def _after_scheme(text: str, at: int) -> int:
     """Return where the value begins after a scheme such as `Bearer`; `at` without one."""
-    head = text[at : at + 48].lower()
-    if not head.startswith(rules.SCHEMES):
+    if not text[at : at + 8].lower().startswith(rules.SCHEMES):
         return at
-    rest = head[max(len(scheme) for scheme in rules.SCHEMES if head.startswith(scheme)) :]
-    value = rest.lstrip(" :")
-    if value == rest or not value[:1].strip():
-        return at
-    return at + len(head) - len(value)
-
-
-def _value(text: str, at: int, required: int, name: SecretName, syntax: _Syntax) -> Span | None:
-    begin = _after_scheme(text, at)
-    if begin > at and text[at : at + 5].lower() == "basic":
-        return None  # a rule for the header decodes it
-    at, quoted = begin, None
-    if text[at : at + 3].lstrip("brfuBRFUL@$")[:1] in ("'", '"', "`", "\\"):
-        quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
-    match = quoted or re.compile(_TO_BLANK if syntax.whole else _UNQUOTED).match(text, at)
-    if match is None:
-        return None
-    value, end = match["value"], match.end("value")
-    if quoted:
-        skipped = _after_scheme(value, 0)
-        at, value = match.start("value") + skipped, value[skipped:]
-    else:
-        least = _unquoted_grade(text, value, end, syntax)
-        if least is None:
-            return None
-        required = max(required, least)
-        value = value.rstrip(",;\"'" if syntax.whole else ".:,;" if required > WEAK else ",;")
-        end = at + len(value)
-    if not _is_secret(value, max(required, name[1]), name) and not _is_secret_by_line(
-        text, value, end, name, syntax, quoted=quoted is not None
-    ):
-        return None
-    if len(value) >= 280 and not (quoted and match["shut"]):
-        more = re.compile(_MORE).match(text, end)
-        end = more.end() if more else end
-    return at, end, name[0]
+    match = re.compile(_SCHEME).match(text, at, at + 48)
+    return match.end() if match else at
 
 
 def _is_secret(value: str, required: int, name: SecretName) -> bool:
     if "[redacted" in value:
         return False
-    return (name[0] == "credential" and is_basic_login(value)) or grade(value) >= required
+    return (name[0] == "credential" and _is_basic_login(value)) or grade(value) >= required
 
 
 def _is_secret_by_line(text: str, value: str, end: int, name: SecretName, syntax: _Syntax, *, quoted: bool) -> bool:
     """Check a value that is a secret only because of its line: `DB_ROOT_PASSWORD: rootpw`."""
     if name[0] == "password" and syntax.in_list(text, end):
         return is_cased_password(value)
-    if not syntax.env or (quoted and not syntax.tight):
-        return False
     after = text[end : end + 40].partition("\n")[0].strip("\"' \t\r")
-    if after and not after.startswith("#"):
+    if not syntax.env or (quoted and not syntax.tight) or (after and not after.startswith("#")):
         return False
-    return is_plain_password(value) if name == _PASSWORD else name[1] == FAIR and is_scrambled(value)
+    if name == _PASSWORD:
+        return is_plain_password(value)
+    # A short value that mixes cases and digits and forms no word: `Zx9kLm`.
+    return name[1] == FAIR and has_both_cases(value) and grade(value) >= WEAK and not is_wordy(value)
 
 
-def _unquoted_grade(text: str, value: str, end: int, syntax: _Syntax) -> int | None:
-    """Return the grade that a value without quotes needs, for it may be a variable or a word; None for code."""
+def _unquoted_grade(text: str, value: str, end: int, syntax: _Syntax) -> int:
+    """Return the grade that a value without quotes needs, for it may be a variable or a word; NONE for code."""
     value = value.rstrip(",;") if syntax.whole and not syntax.tight else value
     identifier = _is_identifier(value)
     in_list = syntax.in_list(text, end)
     if _is_call(value) or "->" in value or "::" in value:
-        return None
-    if identifier and secret_name(value) and not ((syntax.whole or in_list) and _count_numbers(value) > 1):
-        return None
+        return NONE
+    if (
+        identifier
+        and secret_name(value)
+        and not ((syntax.whole or in_list) and len(re.compile(r"\d+").findall(value)) > 1)
+    ):
+        return NONE
     if syntax.tight and not value.endswith(","):
         return WEAK
-    after, rest = text[end : end + 2], text[end : end + 3]
-    if after[:1] in ("(", "[", "{", "<") and after != "</":
-        return None
+    rest = text[end : end + 3]
+    if rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</":
+        return NONE
     if len(value) < 20 and not value.isalnum() and re.compile(_EXPRESSION).fullmatch(value):
-        return None
+        return NONE
     if syntax.whole and rest[:1] in ("", "\n", "\r") and text[end - 1 : end] != ",":
         return WEAK
     if in_list and "." not in value and rest[:1] in ("", " ", "\t", "\n", "\r", '"', "'"):
         return WEAK
     prose = rest[:1] in (" ", "\t") and rest.strip()[:1] not in ("", *"#/;-&|\\>)}]\"'")
     return STRONG if prose or identifier else WEAK
-
-
-def _count_numbers(value: str) -> int:
-    return len("".join(character if character.isdigit() else " " for character in value).split())
 
 
 def _is_call(value: str) -> bool:
