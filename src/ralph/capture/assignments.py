@@ -27,11 +27,11 @@ _JOINTS = str.maketrans("", "", "-_. ")
 _TEACHING = r"(?i)passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login"
 """Words that name the thing itself: `password1`, `test-token-2`."""
 _REFERENCE_STARTS = (
-    *"< [ ( @ & { $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm: secretsmanager:".split(),
-    *"keyring: awskms: gcpkms: urn: data: secret: op: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2".split(),
+    *"< [ ( @ & { enc[ $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm:".split(),
+    *"secretsmanager: keyring: awskms: gcpkms: urn: data: secret: op: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2".split(),
 )
 _TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
-_REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*\Z)|%\w+%\Z|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-])|\{\w*\}|%[sd]\b"
+_REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*\Z)|%\w+%\Z|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
 """Variables, templates, tags, URLs, names of vaults, and hashes."""
 _PATH_STARTS = ("./", "../", "/", "~", "\\\\")
 _PATH_ENDS = (
@@ -86,9 +86,6 @@ def is_reference(value: str) -> bool:
     if re.compile(_REFERENCE).search(lowered) or ("$" in head and re.compile(r"\$[A-Z][A-Z_]{3,}").search(head)):
         return True
     is_path = lowered.startswith(_PATH_STARTS) or lowered.endswith(_PATH_ENDS)
-    is_path = (
-        is_path or (head[:1] == "." and head[1:2].isalnum()) or (head[:1].isalpha() and head[1:3] in (":/", ":\\"))
-    )
     return is_path and (re.compile(_BASE64_RUN).fullmatch(head) is None or is_wordy(head))
 
 
@@ -428,11 +425,8 @@ class _Syntax:
     __slots__ = ("env", "follows", "listed", "tight", "whole")
 
     def __init__(self, match: "re.Match[str]", key: str, line: str) -> None:
-        self.whole = (
-            match["sep"] in ("=", ":")
-            and not match["close"]
-            and (not line or re.compile(_LINE_START).search(line) is not None)
-        )
+        begins = not line or re.compile(_LINE_START).search(line) is not None
+        self.whole = match["sep"] in ("=", ":") and not match["close"] and begins
         close = match["sep"] == "=" and match.end("sep") == match.end()
         self.tight = self.whole and close
         constant = not _CONSTANTS.isdisjoint(key.lower().split("_"))
