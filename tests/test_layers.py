@@ -413,7 +413,7 @@ def test_a_rule_lets_honest_code_pass(rule: Callable[[ast.Module], Broken], code
         ("testing", "from ralph.app import memory"),
         ("hooks", "from ralph.cli import main"),
         ("cli", "from ralph.hooks import run"),
-        ("app", "from ralph.hooks.record import Payload"),
+        ("app", "from ralph.hooks.handler import Payload"),
         ("formats", "from . import lines"),
         ("model", "import ralph"),
     ],

@@ -12,7 +12,7 @@ import resource
 import sys
 from pathlib import Path
 
-from ralph.hooks.record import Payload, Project, append_event
+from ralph.hooks.handler import Payload, Project, append_event
 
 SESSIONS = 4
 LIMIT = 4096

@@ -14,7 +14,7 @@ from ralph.app import index
 
 HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 RECORDING = {
-    "ralph", "ralph.hooks", "ralph.hooks.handler", "ralph.hooks.record", "ralph.discovery", "ralph.capture",
+    "ralph", "ralph.hooks", "ralph.hooks.handler", "ralph.discovery", "ralph.capture",
     "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
     "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip

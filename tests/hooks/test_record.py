@@ -13,7 +13,7 @@ from tests.hooks.world import SESSION, World, handled, hook, payload, world
 
 from ralph.capture.privacy import redact
 from ralph.capture.secret_rules import needs_rules
-from ralph.hooks.record import Payload, session_name, stored_payload
+from ralph.hooks.handler import Payload, session_name, stored_payload
 from ralph.store.hook_files import HookSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "privacy" / "secrets.json"
@@ -32,8 +32,8 @@ def settings(*patterns: str, paths: tuple[str, ...] = ()) -> HookSettings:
     return HookSettings({**lines, "pattern": list(patterns), "path": list(paths)})
 
 
-def stored(sent: bytes, *patterns: str, host: str = "claude") -> dict[str, object]:
-    result = stored_payload(host, Payload(sent), settings(*patterns))
+def stored(sent: bytes, *patterns: str) -> dict[str, object]:
+    result = stored_payload(Payload(sent), settings(*patterns))
     assert result is not None
     value: dict[str, object] = json.loads(result.raw)
     return value
@@ -157,7 +157,7 @@ def test_nothing_of_an_edit_is_stored_when_its_file_has_private_parts(answer: Ma
 
 def test_what_a_patch_makes_private_is_not_stored() -> None:
     patch = "*** Begin Patch\n*** Update File: a.md\n-Bob was fired\n+<private>Bob was fired</private>\n*** End Patch"
-    value = stored(payload(tool_name="apply_patch", tool_input={"command": patch}), host="codex")
+    value = stored(payload(tool_name="apply_patch", tool_input={"command": patch}))
     assert "Bob" not in json.dumps(value)
     assert "*** Update File: a.md" in json.dumps(value)
 

@@ -27,8 +27,8 @@ _JOINTS = str.maketrans("", "", "-_. ")
 _TEACHING = r"(?i)passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login"
 """Words that name the thing itself: `password1`, `test-token-2`."""
 _REFERENCE_STARTS = (
-    *"< [ ( @ & { enc[ $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm:".split(),
-    *"secretsmanager: keyring: awskms: gcpkms: urn: data: secret: op: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2".split(),
+    *"< [ ( @ & { enc[ $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm: urn: op:".split(),
+    *"secretsmanager: keyring: awskms: gcpkms: data: secret: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2".split(),
 )
 _TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
 _REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*\Z)|%\w+%\Z|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"

@@ -6,29 +6,19 @@ session's list, so that it is injected once. The index is opened read-only and n
 
 import time
 
-from ralph.hooks.record import Payload, session_name
+from ralph.hooks.handler import Payload, session_name
 from ralph.store import hook_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ralph.context.recall import CitationCache, Recalled, RecallOptions
-    from ralph.hooks.record import Project
+    from ralph.context.recall import Recalled, RecallOptions
+    from ralph.hooks.handler import Project
 
 _REDACTED = "[redacted: "
 _GEMINI_EVENTS = {"BeforeAgent": "UserPromptSubmit", "BeforeTool": "PreToolUse"}
-_FILE_TOOLS = (
-    "Edit",
-    "Write",
-    "MultiEdit",
-    "NotebookEdit",
-    "Read",
-    "apply_patch",
-    "replace",
-    "write_file",
-    "read_file",
-)
+_FILE_TOOLS = tuple("Edit Write MultiEdit NotebookEdit Read apply_patch replace write_file read_file".split())
 """Tools that touch the files that they name, of all hosts."""
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MOST_FILES = 8
@@ -87,25 +77,21 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Rec
     from ralph.context import recall  # only when there is an index to ask
 
     settings = project.settings
-    options = recall.RecallOptions(hook_files.timestamp()[:10], session, _injected_before(project, session))
+    path = f"{project.state}/cache/injected/{session_name(session)}"
+    injected = (hook_files.read_file(path, 1 << 20) if session else None) or b""
+    names = frozenset(injected.decode("utf-8", "replace").split("\n")) if session else frozenset[str]()
+    options = recall.RecallOptions(hook_files.timestamp()[:10], session, names)
     options.task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
     options.enabled = settings.enabled
     options.types, options.tags = settings.types, settings.tags
     options.budget = recall.within_window(settings.window, settings.budget, settings.share)
-    options.stale = _stale_files(project)
+    folder = f"worktrees/{project.worktree}/" if project.worktree else ""
+    verified = hook_files.read_file(f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)
+    options.stale = recall.CitationCache(project.root, verified) if verified else None
     if settings.recent:
         then = time.gmtime(max(0, time.time() - settings.recent * _DAY))
         options.since = f"{then[0]:04}-{then[1]:02}-{then[2]:02}"
     return options
-
-
-def _stale_files(project: "Project") -> "CitationCache | None":
-    """Return what was verified of the files that records cite in this checkout; None for nothing."""
-    from ralph.context import recall  # only when there is an index to ask
-
-    folder = f"worktrees/{project.worktree}/" if project.worktree else ""
-    verified = hook_files.read_file(f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)
-    return recall.CitationCache(project.root, verified) if verified else None
 
 
 def _files(payload: Payload) -> list[str]:
@@ -120,13 +106,6 @@ def _files(payload: Payload) -> list[str]:
 
 
 # --- the ledger ---------------------------------------------------------------------------------
-
-
-def _injected_before(project: "Project", session: str) -> frozenset[str]:
-    if not session:
-        return frozenset()
-    names = hook_files.read_file(f"{project.state}/cache/injected/{session_name(session)}", 1 << 20) or b""
-    return frozenset(names.decode("utf-8", "replace").split("\n"))
 
 
 def _note_injection(project: "Project", session: str, event: str, memory: "Recalled") -> None:

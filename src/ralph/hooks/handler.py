@@ -1,28 +1,25 @@
 """Handle one event of a host: record it, answer it, or load the app for it.
 
-Whatever happens, the exit code is 0 and nothing but a complete answer is printed. Most events end in `record` and
-`answer`, which import little; only what needs the whole of Ralph (a session's start, a stop, a changed config) loads
-`app/hook`. Modules that hooks load import neither dataclasses, typing, pathlib, enum, inspect nor contextlib, because
-each of them costs more than recording an event; a test lists what every event loads.
+The payload is stored as one raw line; what it means is worked out when the log is read. Its top level is scanned
+without a parser, so that an event without anything private or secret imports neither `json` nor `re`; modules that
+hooks load import neither dataclasses, typing, pathlib, enum, inspect nor contextlib. The exit code is always 0.
 """
 
 import os
 import sys
 
+from ralph import discovery
+from ralph.capture.secret_rules import may_match_glob, needs_rules
+from ralph.store import hook_files
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ralph.hooks.record import Payload, Project
+    from ralph.store.hook_files import HookSettings
 
-RECORDED = (
-    "PostToolUse",
-    "PostToolUseFailure",
-    "UserPromptSubmit",
-    "SubagentStop",
-    "SessionEnd",
-    "AfterTool",
-    "BeforeAgent",
+RECORDED = tuple(
+    "PostToolUse PostToolUseFailure UserPromptSubmit SubagentStop SessionEnd AfterTool BeforeAgent".split()
 )
 ANSWERED = ("UserPromptSubmit", "PreToolUse", "PostToolUseFailure", "BeforeAgent", "BeforeTool")
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
@@ -40,7 +37,10 @@ def main(arguments: list[str]) -> None:
     if len(arguments) == 2 or arguments[2:] == ["--plugin"]:
         host, event = arguments[:2]
         if not arguments[2:] or not _is_installed_twice(event):
-            answer = run_event(host, event, _read_stdin(), os.environ, lambda: _set_deadline(event))
+            pieces = []
+            while piece := os.read(0, 1 << 20):
+                pieces.append(piece)
+            answer = run_event(host, event, b"".join(pieces), os.environ, lambda: _set_deadline(event))
     try:
         while answer:
             answer = answer[os.write(1, answer) :]
@@ -60,18 +60,22 @@ def run_event(
         return b""
     state = ""
     try:
-        from ralph.hooks.record import Payload, find_project
-
         payload = Payload(raw)
-        project = find_project(payload, env)
+        folders = [env.get("CLAUDE_PROJECT_DIR") or "", payload.text("cwd")]
+        valid = [folder for folder in folders if folder.startswith("/") and "\0" not in folder]
+        project = Project(valid[0] if valid else os.getcwd())
         state = project.state if project.root else ""
-        return handle(host, event, payload, project, env, set_deadline)
+        return _handle(host, event, payload, project, env, set_deadline)
     except BaseException as error:  # noqa: BLE001 - a host would take any message or exit code as ours
-        _count_failure(state, event, error)
+        try:
+            if state:
+                hook_files.count_failure(state, event, f"{type(error).__name__}: {error}")
+        except BaseException:  # noqa: BLE001, S110 - there is no other place to report it
+            pass
         return b""
 
 
-def handle(
+def _handle(
     host: str,
     event: str,
     payload: "Payload",
@@ -79,30 +83,25 @@ def handle(
     env: "Mapping[str, str]",
     set_deadline: "Callable[[], None]",
 ) -> bytes:
-    """Record an event, load the app for it, answer it, as its name requires."""
-    if event not in RECORDED + ANSWERED + HANDLED or not (project.root or project.may_be_everywhere(env)):
+    if event not in RECORDED + ANSWERED + HANDLED or not (project.root or _may_be_everywhere(env)):
         return b""
     if project.root and os.path.exists(f"{project.state}/log/paused"):
         return b""
     if event in HANDLED or not project.root:
-        set_deadline()
-        _load_packages()
+        _prepare_app(set_deadline)
         from ralph.app.hook import handle_event
 
         printed = handle_event(project.folder, host, event, payload.raw, env=env, project=bool(project.root))
         return printed.encode("utf-8", "replace")
     if project.load_settings(env) is None:
-        set_deadline()
-        _load_packages()
+        _prepare_app(set_deadline)
         from ralph.app.hook import refresh_settings
 
         refresh_settings(project.root, event, env)
         if project.load_settings(env) is None:
             return b""
-    from ralph.hooks.record import record_event
-
     if event in RECORDED and project.settings.capture:
-        payload = record_event(host, event, payload, project, env, set_deadline)
+        payload = _record_event(host, event, payload, project, env, set_deadline)
     in_loop = event in ("UserPromptSubmit", "BeforeAgent") and env.get("RALPH_RUN")
     if event not in ANSWERED or in_loop or project.settings.inject != "auto":
         return b""  # Ralph's own loop has put into its prompt what memory has
@@ -111,8 +110,9 @@ def handle(
     return answer_event(host, event, payload, project, env)
 
 
-def _load_packages() -> None:
+def _prepare_app(set_deadline: "Callable[[], None]") -> None:
     """Make installed packages importable, as they are without `-S`."""
+    set_deadline()
     if "site" not in sys.modules:
         import site
 
@@ -131,53 +131,23 @@ def _set_deadline(event: str) -> None:
         signal.setitimer(signal.ITIMER_REAL, _SECONDS.get(event, 8))
 
 
-def _count_failure(state: str, event: str, error: BaseException) -> None:
-    try:
-        from ralph.store.hook_files import count_failure
-
-        if state:
-            count_failure(state, event, f"{type(error).__name__}: {error}")
-    except BaseException:  # noqa: BLE001, S110 - there is no other place to report it
-        pass
-
-
-def _read_stdin() -> bytes:
-    pieces = []
-    while piece := os.read(0, 1 << 20):
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-# --- the plugin beside the settings -------------------------------------------------------------
-
-
 def _is_installed_twice(event: str) -> bool:
-    """Check whether the user's settings start our hook as well: then the plugin leaves the event to them.
-
-    A hook counts if its interpreter can be executed and the file that it names can be read.
-    """
+    """Check whether the user's settings start our hook as well: then the plugin leaves the event to them."""
     home, project = os.environ.get("HOME"), os.environ.get("CLAUDE_PROJECT_DIR")
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or (f"{home}/.claude" if home else "")
     files = [f"{folder}/settings.json"] if folder else []
-    if project:
-        files += [f"{project}/.claude/settings.json", f"{project}/.claude/settings.local.json"]
-    return any(_starts_ralph(file, event) for file in files)
+    files += [f"{project}/.claude/settings.json", f"{project}/.claude/settings.local.json"] if project else []
+    texts = [text for file in files if b"ralph/hook" in (text := hook_files.read_file(file, 1 << 22) or b"")]
+    for text in texts:
+        import json  # few have both
 
-
-def _starts_ralph(file: str, event: str) -> bool:
-    from ralph.store.hook_files import read_file
-
-    text = read_file(file, 1 << 22) or b""
-    if b"ralph/hook" not in text:
-        return False
-    import json  # few have both
-
-    try:
-        groups = json.loads(text)["hooks"][event]
-        hooks = [hook for group in groups for hook in group["hooks"]]
-        return any(map(_can_start, hooks))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
+        try:
+            groups = json.loads(text)["hooks"][event]
+            if any(_can_start(hook) for group in groups for hook in group["hooks"]):
+                return True
+        except (ValueError, KeyError, TypeError, RecursionError):
+            pass
+    return False
 
 
 def _can_start(hook: "Mapping[str, object]") -> bool:
@@ -187,8 +157,239 @@ def _can_start(hook: "Mapping[str, object]") -> bool:
     runner = next((word for word in texts if word.endswith("ralph/hooks/run.py")), "")
     command = hook.get("command")
     programs = [word for word in (command, *texts) if isinstance(word, str) and word.startswith("/") and word != runner]
-    return (
-        bool(runner and programs)
-        and os.access(runner, os.R_OK)
-        and all("\0" not in program and os.access(program, os.X_OK) for program in programs)
-    )
+    can_run = bool(runner and programs) and os.access(runner, os.R_OK)
+    return can_run and all("\0" not in program and os.access(program, os.X_OK) for program in programs)
+
+
+# --- the payload ---------------------------------------------------------------------------------
+
+_ESCAPES = (('\\"', '"'), ("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r"), ("\\/", "/"), ("\\b", "\b"), ("\\f", "\f"))
+
+
+class Payload:
+    """A JSON object as bytes, with the positions of its own members; nested values are skipped.
+
+    `members` is empty for anything that is not an object; spacing and order do not matter.
+    """
+
+    __slots__ = ("members", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        raw = raw.strip(b" \t\r\n")
+        if b"\n" in raw or b"\r" in raw:  # only between members: inside of a text JSON has escapes
+            raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
+        self.raw = raw
+        self.members = _scan_members(raw)
+
+    def value(self, name: str) -> bytes:
+        """Return a member as it is written, b"" when there is none."""
+        start, end = self.members.get(name, (0, 0))
+        return self.raw[start:end].strip(b" \t")
+
+    def text(self, name: str) -> str:
+        """Return a member that is a string, else ""."""
+        return _decode_string(self.value(name))
+
+    def object(self, name: str) -> "Payload":
+        """Return a member that is an object, else an empty one."""
+        return Payload(self.value(name))
+
+
+def _scan_members(raw: bytes) -> dict[str, tuple[int, int]]:
+    """Return where the values of a JSON object's own members are; {} when it is not one complete object."""
+    if not raw.startswith(b"{") or not raw.endswith(b"}"):
+        return {}
+    # Texts are every second piece between quotes, once escaped backslashes and quotes are covered.
+    pieces = raw.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
+    members: dict[str, tuple[int, int]] = {}
+    depth = at = start = key_start = key_end = 0
+    for number, piece in enumerate(pieces):
+        if number % 2:
+            if depth == 1 and not start:
+                key_start, key_end = at, at + len(piece)
+        elif depth < 2 or piece not in (b":", b",", b": ", b", "):
+            for offset, byte in enumerate(piece, at):
+                if byte in b"{[":
+                    depth += 1
+                elif byte in b"}],":
+                    if depth == 1 and start:
+                        members[_decode_string(raw[key_start - 1 : key_end + 1])] = (start, offset)
+                        start = 0
+                    depth -= byte != 44
+                elif byte == 58 and depth == 1:
+                    start = offset + 1
+        at += len(piece) + 1
+    return members if depth == 0 and len(pieces) % 2 else {}
+
+
+def _decode_string(value: bytes) -> str:
+    """Return the text of a JSON string, "" for any other value."""
+    if len(value) < 2 or value[:1] != b'"':
+        return ""
+    text = value[1:-1].decode("utf-8", "replace")
+    if "\\" not in text:
+        return text
+    if "\\u" in text:
+        import json  # few texts have such an escape
+
+        try:
+            return str(json.loads(value))
+        except ValueError:
+            return ""
+    return _unescape(text)
+
+
+def _unescape(text: str) -> str:
+    """Resolve the escapes of JSON but for `\\u`."""
+    if "\\" in text:
+        text = text.replace("\\\\", "\0")
+        for escape, character in _ESCAPES:
+            text = text.replace(escape, character)
+        text = text.replace("\0", "\\")
+    return text
+
+
+# --- the project ---------------------------------------------------------------------------------
+
+
+class Project:
+    """The project of an event: `folder` where it happened, `root` ("" outside of projects), state and settings."""
+
+    __slots__ = ("folder", "index", "root", "settings", "state", "task", "worktree")
+
+    settings: "HookSettings"
+
+    def __init__(self, folder: str) -> None:
+        self.root = discovery.find_root(folder)
+        self.folder = self.root or folder
+        if self.root:
+            location = discovery.locate(self.root)
+            self.worktree, self.task = location.worktree, location.task
+            self.state, self.index = location.state, location.index
+
+    def load_settings(self, env: "Mapping[str, str]") -> "HookSettings | None":
+        """Return the cached settings and remember them; None when they are out of date."""
+        own = f"-{os.stat(self.root).st_ino}" if self.worktree else ""
+        settings = hook_files.read_settings(f"{self.state}/cache/hook{own}", self.root, env, _user_config(env))
+        if settings is not None:
+            self.settings = settings
+        return settings
+
+
+def _may_be_everywhere(env: "Mapping[str, str]") -> bool:
+    """Check whether the user's config may let hooks act outside of projects: it has the word."""
+    return b"everywhere" in (hook_files.read_file(_user_config(env)) or b"")
+
+
+def _user_config(env: "Mapping[str, str]") -> str:
+    folder = discovery.user_folder("CONFIG", env)
+    return f"{folder}/config.yml" if folder else ""
+
+
+# --- recording ----------------------------------------------------------------------------------
+
+_SMALL, _LARGEST = 16 * 1024, 32 * 1024 * 1024
+"""Larger payloads than this are redacted and shortened even if nothing in them looks private, or refused."""
+READING_TOOLS = frozenset(
+    """Read NotebookRead Grep Glob LS WebSearch ToolSearch WebFetch read_file view_image grep_files list_dir web_search
+    read_many_files list_directory glob search_file_content grep_search google_web_search web_fetch""".split()
+)
+"""Tools whose results are files and pages: only their parameters are recorded."""
+_HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
+"""Members that the host fills by itself: nothing is searched there."""
+_ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_LONGEST_ID = 80
+
+
+def _record_event(
+    host: str,
+    event: str,
+    payload: Payload,
+    project: Project,
+    env: "Mapping[str, str]",
+    before_rules: "Callable[[], None]",
+) -> Payload:
+    """Append an event to its session's log and return what was stored; failures are counted."""
+    if not payload.members:
+        raise ValueError("the payload is no JSON object")
+    if not payload.text("session_id"):
+        return payload
+    stored = stored_payload(payload, project.settings, before_rules)
+    if stored is None:
+        return Payload(b"{}")
+    append_event(host, event, stored, project, env)
+    return stored
+
+
+def append_event(host: str, event: str, stored: Payload, project: Project, env: "Mapping[str, str]") -> bool:
+    """Append a payload to its session's log in our envelope; False when it cannot be written, which is counted."""
+    run, iteration, task = env.get("RALPH_RUN", ""), env.get("RALPH_ITERATION", ""), env.get("RALPH_TASK")
+    task = task or project.task
+    head = f'{{"v": 1, "type": "event", "at": "{hook_files.timestamp()}", "host": "{host}", "event": "{event}"'
+    head += f', "run": "{run}"' if _is_id(run) else ""
+    if iteration.isascii() and iteration.isdecimal() and len(iteration) < 10:
+        head += f', "iteration": {int(iteration)}'
+    head += f', "task": "{task}"' if _is_id(task) else ""
+    line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
+    name = f"{session_name(stored.text('session_id'))}.jsonl"
+    top, _, folder = project.state.rpartition("/")
+    try:
+        hook_files.append(top, (folder, "log", "sessions"), name, line)
+    except hook_files.Unsure:
+        from pathlib import Path  # for links and file systems without locks
+
+        from ralph.store import files
+
+        files.append(Path(project.state, "log", "sessions", name), line.decode("utf-8", "replace"), root=Path(top))
+    except OSError as error:
+        hook_files.count_failure(project.state, event, f"cannot append: {error.strerror}")
+        return False
+    return True
+
+
+def session_name(session: str) -> str:
+    """Return the name of a session's files; an unusual id does not become a path."""
+    if len(session) <= _LONGEST_ID and _ID_CHARACTERS.issuperset(session):
+        return session
+    from ralph.model import ids  # few sessions have such an id
+
+    return ids.derived("session", session)
+
+
+def _is_id(name: str) -> bool:
+    return 0 < len(name) <= _LONGEST_ID and name.isascii() and (name.replace("-", "") or "0").isalnum()
+
+
+def stored_payload(
+    payload: Payload, settings: "HookSettings", before_rules: "Callable[[], None]" = lambda: None
+) -> Payload | None:
+    """Return the payload as it may be stored; None for an event about a private path."""
+    if payload.text("tool_name") in READING_TOOLS and "tool_response" in payload.members:
+        start, end = payload.members["tool_response"]
+        result = payload.raw[start:end].replace(b" ", b"")
+        flags = [name for name in ("interrupted", "isError", "is_error") if f'"{name}":true'.encode() in result]
+        shorter = ", ".join(f'"{name}": true' for name in flags)
+        payload = Payload(payload.raw[:start] + f"{{{shorter}}}".encode() + payload.raw[end:])
+    raw = searched = payload.raw
+    for start, end in sorted((payload.members.get(name, (0, 0)) for name in _HOST_MEMBERS), reverse=True):
+        searched = searched[:start] + searched[end:]
+    text = _unescape(searched.decode("utf-8", "replace"))
+    private = bool(settings.paths) and may_match_glob(text, settings.paths)
+    simple = len(raw) <= _SMALL and not settings.patterns and not private
+    if simple and b"\\u" not in raw and b"NaN" not in raw and b"Infinity" not in raw and not needs_rules(text):
+        return payload
+    if not simple:  # on a small text the rules are bounded, and a deadline costs an import
+        before_rules()
+    import json  # most events do not need it
+
+    from ralph.capture.privacy import mentions_private_path, redact_payload
+
+    if len(raw) > _LARGEST:
+        raise ValueError("the payload is too large")
+    value = json.loads(raw, parse_constant=lambda _: None)
+    if not isinstance(value, dict):
+        raise TypeError("the payload is no JSON object")
+    if private and mentions_private_path(value, settings.paths):
+        return None
+    redacted = redact_payload(value, settings.patterns)
+    return Payload(json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
