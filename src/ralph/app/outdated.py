@@ -43,7 +43,6 @@ _MAX_NAMES = 5
 _MAX_RENAMES = 8
 _MAX_SEARCHES = 40  # in the history of a file, which are slow in git
 _MAX_FILE = 4_000_000
-_MAX_COMPARED = 200
 _NO_CODE = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
 _PROSE_SUFFIXES = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")  # they mention symbols but do not define them
 _MAKEFILES = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
@@ -348,7 +347,9 @@ class _CitationCheck:
     def _follow_renames(self, missing: Collection[str]) -> None:
         """Follow missing files from one name to the next, through the index and the commits."""
         staged = self._git.staged_renames()
-        names = {path: staged.get(path, "") or self._find_uncommitted_move(path) for path in missing}
+        names = {path: staged.get(path, "") for path in missing}
+        listed = {name for some in self._names.values() for name in some}
+        self._removed = dict.fromkeys(listed & {*missing}, "removed, and not committed yet")
         for _ in range(_MAX_RENAMES):
             lost = {path: name or path for path, name in names.items() if not (name and self._mtime(name) >= 0)}
             removed = self._git.taken({*lost.values()})
@@ -363,19 +364,6 @@ class _CitationCheck:
             if not steps:
                 break
         self._moved = {path: name for path, name in names.items() if name and self._mtime(name) >= 0}
-
-    def _find_uncommitted_move(self, path: str) -> str:
-        """Return the only untracked file with the content of a tracked file that is missing."""
-        same_ending = [
-            name for some in self._names.values() for name in some if name.rpartition(".")[2] == path.rpartition(".")[2]
-        ]
-        if path not in same_ending:
-            return ""
-        self._removed[path] = "removed, and not committed yet"
-        tracked = self._git.blobs(same_ending)
-        new = [name for name in same_ending if name not in tracked][:_MAX_COMPARED]
-        same = [name for name in new if self._has_blob(name, tracked.get(path, ""))]
-        return same[0] if len(same) == 1 else ""
 
     def _has_blob(self, path: str, blob: str) -> bool:
         """Whether a file has the content of git's object."""

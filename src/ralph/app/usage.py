@@ -59,20 +59,11 @@ class Injection:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """One record that a session referenced."""
-
-    record: str
-    session: str
-    at: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Ledger:
-    """The lines of the ledger, in order."""
+    """The injections, in order, and the pairs of session and record that were used."""
 
     injections: tuple[Injection, ...] = ()
-    uses: tuple[Use, ...] = ()
+    uses: frozenset[tuple[str, str]] = frozenset()
 
 
 def ledger_file(root: Path) -> Path:
@@ -120,7 +111,7 @@ def forget_session(root: Path, session: str) -> None:
 def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -> Ledger:
     """Read the last bytes of the ledger; with a session's id, lines of other sessions may be left out."""
     injections: list[Injection] = []
-    uses: list[Use] = []
+    uses: set[tuple[str, str]] = set()
     wanted = session_id if _SAFE_NAME.fullmatch(session_id) else ""  # such an id is written as it is
     for value in _values(line for line in _tail(ledger_file(root), most) if wanted in line):
         record_id, session, at, event = (value.get(key) for key in ("record", "session", "at", "event"))
@@ -133,8 +124,8 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
             )
             injections.append(Injection(record_id, tokens, layer, at, session, event if isinstance(event, str) else ""))
         elif value.get("type") == "used":
-            uses.append(Use(record_id, session, at))
-    return Ledger(tuple(injections), tuple(uses))
+            uses.add((session, record_id))
+    return Ledger(tuple(injections), frozenset(uses))
 
 
 def _tail(path: Path, most: int) -> list[str]:
@@ -164,10 +155,9 @@ def _values(lines: Iterable[str]) -> Iterator[Mapping[str, object]]:
 
 def count_uses(ledger: Ledger) -> Mapping[str, tuple[int, int]]:
     """Return by record in how many sessions it was injected, and in how many of these it was used."""
-    used = {(use.session, use.record) for use in ledger.uses}
     pairs = {(injection.session, injection.record) for injection in ledger.injections}
     injected = Counter(record for _, record in pairs)
-    useful = Counter(record for _, record in pairs & used)
+    useful = Counter(record for _, record in pairs & ledger.uses)
     return {record: (count, useful[record]) for record, count in injected.items()}
 
 
@@ -175,8 +165,8 @@ def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) ->
     """Append what a session referenced, each record once a session; return the new ones."""
     if not record_ids:
         return []
-    known = {use.record for use in read_ledger(root, session_id=session).uses if use.session == session}
-    new = [name for name in dict.fromkeys(record_ids) if name not in known]
+    known = read_ledger(root, session_id=session).uses
+    new = [name for name in dict.fromkeys(record_ids) if (session, name) not in known]
     _append(root, "used", [{"at": at, "session": session, "record": name} for name in new])
     return new
 
@@ -366,7 +356,6 @@ class UsageStats:
 def usage_stats(root: Path) -> UsageStats:
     """Count what was injected, used, recorded and run."""
     ledger = read_ledger(root, _ALL_BYTES)
-    used = {(use.session, use.record) for use in ledger.uses}
     by_event: dict[str, list[Injection]] = {}
     tokens = Counter[str]()
     for injection in ledger.injections:
@@ -377,7 +366,7 @@ def usage_stats(root: Path) -> UsageStats:
         pairs = {(each.session, each.record) for each in injections}
         sessions = len({session for session, _ in pairs})
         cost = sum(each.tokens for each in injections)
-        return InjectionStats(event, len(injections), sessions, cost, len(pairs), len(pairs & used))
+        return InjectionStats(event, len(injections), sessions, cost, len(pairs), len(pairs & ledger.uses))
 
     events = [count(event, injections) for event, injections in by_event.items()]
     uses = count_uses(ledger)

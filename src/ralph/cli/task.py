@@ -11,7 +11,7 @@ from ralph.app import feature as features
 from ralph.app.feature import FeatureView
 from ralph.app.json_shapes import feature_json, task_json
 from ralph.app.tasks import task as verbs
-from ralph.app.tasks.board import REASON, UnreadableFile
+from ralph.app.tasks.board import REASON, UnreadableFile, task_file
 from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation, read_text, split_commas
@@ -68,11 +68,12 @@ def add(call: Invocation, title: str, description: str, prd: Path | None, form: 
     options["blocked_by"] = split_commas(options["blocked_by"])
     options["prd"] = read_text(None, prd) if prd is not None else None
     added = verbs.add(call.root, title, read_text(description), **options, tell=say, patterns=call.patterns)
+    path = task_file(call.root, added.task.id)
     print_private(added.private_parts)
-    task, text = added.task, f"Added {added.task.id} ({call.show_path(added.path)})"
+    task, text = added.task, f"Added {added.task.id} ({call.show_path(path)})"
     if task.worktree:
         text += f"\nIts worktree is {task.worktree}, on the branch {task.branch}"
-    print_item(form, {**task_json(ListedTask(task)), "file": str(added.path)}, text)
+    print_item(form, {**task_json(ListedTask(task)), "file": str(path)}, text)
 
 
 @cli.command("list", examples=["ralph task list --ready --format quiet", "ralph task list --feature f-0c0ffe"])

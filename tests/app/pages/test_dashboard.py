@@ -6,7 +6,7 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import hook_state, lists, usage
 from ralph.app.pages import dashboard
-from ralph.app.tasks import task
+from ralph.app.tasks import board, task
 from ralph.app.usage import Injection
 from ralph.formats.log import encode_record
 from ralph.model import ids
@@ -103,10 +103,8 @@ class TestRows:
         assert found.notes[0].startswith(".ralph/tasks/t-broken/task.json: ")
 
     def test_an_unknown_task_state_is_listed_unchanged(self, tmp_path: Path) -> None:
-        added = task.add(tmp_path, "odd")
-        added.path.write_text(
-            added.path.read_text(encoding="utf-8").replace('"pending"', '"parked"'), encoding="utf-8", newline=""
-        )
+        path = board.task_file(tmp_path, task.add(tmp_path, "odd").task.id)
+        path.write_text(path.read_text(encoding="utf-8").replace('"pending"', '"parked"'), encoding="utf-8", newline="")
         found = lists.list_tasks(tmp_path)
         assert found.rows[0]["status"] == "parked"
         assert found.by_state["parked"] == 1

@@ -62,7 +62,7 @@ def test_a_new_task_is_pending_and_says_what_it_was_given(tmp_path: Path) -> Non
     assert (made.status, made.claim, made.attempts) == ("pending", None, 0)
     assert made.created_at == made.updated_at
     assert now_of(tmp_path, first).title == "Refund an order"
-    assert added.path == file_of(tmp_path, added.task.id)
+    assert board.task_file(tmp_path, made.id) == file_of(tmp_path, made.id)
     assert len(made.id) == len("t-1a2b3c")
 
 

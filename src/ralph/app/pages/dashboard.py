@@ -103,7 +103,7 @@ def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
     A record counts once for each session, as in `ralph status --usage`.
     """
     ledger = lists.read_ledger(root)
-    used = {(use.session, use.record) for use in ledger.uses}
+    used = ledger.uses
     by_day: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for each in ledger.injections:
         by_day[each.at[:10]][each.session, each.record] += each.tokens

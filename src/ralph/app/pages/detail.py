@@ -117,7 +117,7 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
     newer = row["superseded_by"]
     ledger = usage.read_ledger(root)
     injected, used = usage.count_uses(ledger).get(record_id, (0, 0))
-    using = {use.session for use in ledger.uses if use.record == record_id}
+    using = {session for session, record in ledger.uses if record == record_id}
     injections = [each for each in ledger.injections if each.record == record_id][-_INJECTIONS:]
     return {
         "record": row,
@@ -282,7 +282,7 @@ def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:
     """Return what was injected into a session, in order; an injected session has its summary as title."""
     ledger = lists.read_ledger(root)
     own = [each for each in ledger.injections if each.session == session_id]
-    used = {each.record for each in ledger.uses if each.session == session_id}
+    used = {record for session, record in ledger.uses if session == session_id}
     names = {each.record for each in own}
 
     def question(connection: sqlite3.Connection) -> dict[str, str]:

@@ -182,7 +182,7 @@ def _session_stats(root: Path, name: str) -> tuple[Row, Stats, set[str]]:
     row = lists.describe_sessions(root, [session])[0]
     ledger = lists.read_ledger(root)
     injected = {each.record for each in ledger.injections if each.session == session.id}
-    used = injected & {each.record for each in ledger.uses if each.session == session.id}
+    used = injected & {record for name, record in ledger.uses if name == session.id}
     types = Counter(record.kind.value for record in records)
     files = {file for record in records for file in record.origin.files}
     stats: Stats = {

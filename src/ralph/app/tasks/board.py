@@ -261,7 +261,7 @@ def is_folder_name(task_id: str) -> bool:
 def find(root: Path, task_id: str) -> TaskLocation:
     """Find a task by id: in the folder of its name, else in any; NotFound, or Unreadable when its file is damaged."""
     if is_folder_name(task_id):
-        path = paths.tasks_folder(root) / task_id / "task.json"
+        path = task_file(root, task_id)
         text = files.read(path)
         task = parse_task(text).task if text is not None else None
         if task is not None and task.id == task_id:
@@ -339,11 +339,14 @@ def fresh_id(everything: Board, folder: Path) -> str:
     return minted
 
 
-def create(root: Path, task: Task) -> Path:
+def task_file(root: Path, task_id: str) -> Path:
+    """Return the file of a task in the folder of its name, where new ones are written."""
+    return paths.tasks_folder(root) / task_id / "task.json"
+
+
+def create(root: Path, task: Task) -> None:
     """Write a new task's file into a folder of its name; called within `lock_all`."""
-    path = paths.tasks_folder(root) / task.id / "task.json"
-    files.write(path, render_task(task), root=paths.main_checkout(root), expect="")
-    return path
+    files.write(task_file(root, task.id), render_task(task), root=paths.main_checkout(root), expect="")
 
 
 def delete_task(root: Path, task_id: str) -> None:

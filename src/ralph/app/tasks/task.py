@@ -43,15 +43,6 @@ _ENDED = (TaskStatus.DONE, TaskStatus.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class AddedTask:
-    """A new task, its file, and how many private parts were removed from its texts."""
-
-    task: Task
-    path: Path
-    private_parts: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ListedTask:
     """A task in a listing: what it waits for, and whether it can be begun."""
 
@@ -239,7 +230,7 @@ def add(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
     tell: Callable[[str], None] = ignore_text,
-) -> AddedTask:
+) -> TaskChange:
     """Add a task, optionally with a PRD and a worktree; when one of these fails, nothing is added."""
     from ralph.app import feature
     from ralph.app.tasks import progress
@@ -271,14 +262,14 @@ def add(
             updated_at=now,
         )
         board.check_links(everything, task)
-        added = AddedTask(task, board.create(root, task), name.private + body.private)
-    if about is None and not in_worktree:
-        return added
-    try:
-        return replace(added, task=progress.set_up(root, task.id, about, in_worktree=in_worktree, tell=tell))
-    except RalphError:
-        board.delete_task(root, task.id)
-        raise
+        board.create(root, task)
+    if about is not None or in_worktree:
+        try:
+            task = progress.set_up(root, task.id, about, in_worktree=in_worktree, tell=tell)
+        except RalphError:
+            board.delete_task(root, task.id)
+            raise
+    return TaskChange(task, private_parts=name.private + body.private)
 
 
 def list_(
