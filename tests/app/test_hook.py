@@ -220,7 +220,7 @@ def test_what_a_session_used_is_in_the_ledger_once(here: World) -> None:
     ran(here, "make services up", "ok")
     stopped(here)
     stopped(here)
-    assert [(use.record, use.session) for use in usage.read_ledger(here.root).uses] == [(REDIS, SESSION)]
+    assert usage.read_ledger(here.root).uses == {(SESSION, REDIS)}
 
 
 def test_no_word_of_a_prompt_gets_into_the_ledger(here: World) -> None:

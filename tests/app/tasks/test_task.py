@@ -1,6 +1,7 @@
 """What people do with tasks."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,13 +85,14 @@ def test_private_parts_and_secrets_do_not_reach_the_disk(tmp_path: Path) -> None
     added = task.add(tmp_path, "Call <private>Kim</private> back", "at <private>555</private> noon")
     assert (added.private_parts, added.task.title, added.task.description) == (2, "Call back", "at  noon")
     name = added.task.id
-    for call in (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: task.add(tmp_path, f"use {SECRET}"),
         lambda: task.add(tmp_path, "x", f"use {SECRET}"),
         lambda: task.fail(tmp_path, name, f"use {SECRET}"),
         lambda: task.block(tmp_path, name, f"use {SECRET}"),
         lambda: task.add(tmp_path, "a custom-123 word", patterns=["custom-[0-9]+"]),
-    ):
+    )
+    for call in calls:
         with pytest.raises(Refused, match="secret"):
             call()
     for empty in ("", " \n", "<private>all</private>", "\u200b"):
@@ -278,7 +280,8 @@ def test_nothing_is_written_through_a_link_out_of_the_project(tmp_path: Path) ->
     (root / ".ralph").mkdir(parents=True)
     (root / ".ralph" / "tasks").symlink_to(path.parents[1])
     before = path.read_bytes()
-    for call in (lambda: task.done(root, "t-1"), lambda: task.add(root, "y")):
+    calls: tuple[Callable[[], object], ...] = (lambda: task.done(root, "t-1"), lambda: task.add(root, "y"))
+    for call in calls:
         with pytest.raises(RalphError):
             call()
     assert path.read_bytes() == before
