@@ -1,8 +1,7 @@
 """`ralph loop start` and `resume`: run an agent until its goal is met.
 
-Nothing is done before everything that was named is found: an unknown agent or a criterion without a command leaves no
-trace. Whatever happens to a run, its claims are released, its signals removed and its record written. Its options are
-stored in it, so that it is resumed with the same.
+Nothing is done before everything that was named is found. Whatever happens to a run, its claims are released, its
+signals removed and its record written. Its options are stored in it, so that it is resumed with the same.
 """
 
 import json
@@ -23,7 +22,7 @@ from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
 from ralph.loop import criteria, detect, engine
 from ralph.loop.criteria import Criterion, CriterionKind
-from ralph.loop.state import EndReason, IterationResult, Limits, Run, describe_fault, end_run
+from ralph.loop.state import EndReason, IterationResult, Run, describe_fault, end_run
 from ralph.model import ids
 from ralph.model.record import Outcome
 from ralph.model.work import Agent, RunStatus, TaskStatus, ignore_text
@@ -57,16 +56,6 @@ class LoopRequest:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """The agent, the criteria and the goal of a run."""
-
-    agent: Agent
-    criteria: tuple[Criterion, ...]
-    from_options: bool  # whether the criteria are those of --criteria
-    goal: str = ""  # the goal, redacted
-
-
 def apply_request(config: Config, request: LoopRequest) -> Config:
     """Return the config with the options of a run."""
     names = ("max_iterations", "max_minutes", "max_cost", "agent", "model", "permission")
@@ -85,7 +74,7 @@ def prepare(
     resumed: bool = False,
     agent: Agent | None = None,
     tell: Callable[[str], None] = ignore_text,
-) -> Preparation:
+) -> LoopPlan:
     """Find the agent (unless one is given), the criteria and the task; nothing is written."""
     if sum(map(bool, (request.goal.strip(), request.task, request.feature))) > 1:
         raise UsageError("a goal, --task and --feature exclude each other", hint="give one of them, or none")
@@ -94,11 +83,11 @@ def prepare(
         raise UsageError("the goal is private from beginning to end", hint="say at least what is to be done")
     if request.feature:
         feature.find(root, request.feature)
-    name = request.task or (_open_task(root, goal) if goal and not resumed else "")
+    name = request.task or (_open_task(root, goal) if goal else "")
     if name and not resumed:
         _check_free(root, name)
     required = _criteria(root, config, request)
-    return Preparation(agent or agents.loop_agent(root, config.loop, tell), required, bool(request.criteria), goal)
+    return LoopPlan(agent or agents.loop_agent(root, config.loop, tell), required, bool(request.criteria), goal)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
@@ -145,24 +134,23 @@ def start(
     config = apply_request(config, request)
     patterns = config.privacy.patterns
     dead = runs.recover(root, patterns)
-    ready = prepare(root, config, request, agent=agent, tell=printer.tell)
+    plan = prepare(root, config, request, agent=agent, tell=printer.tell)
     for dead_run in dead:
         printer.tell(describe_dead_run(dead_run))
-    goal = ready.goal or (f"the ready tasks of {request.feature}" if request.feature else "the ready tasks")
+    goal = plan.goal or (f"the ready tasks of {request.feature}" if request.feature else "the ready tasks")
     options = map_texts(_changed_options(request), lambda text: redact(text, patterns).text.strip())
     run = Run(
         id=run_id or runs.mint(root),
         goal=board.find(root, request.task).task.title if request.task else goal,
-        agent=ready.agent.name,
+        agent=plan.agent.name,
         feature=request.feature,
         model=config.loop.model,
         started_at=ids.timestamp(),
         options=json.dumps(options, ensure_ascii=False),
     )
-    plan = LoopPlan(ready.criteria, _limits(config, run), config.execution.verify, rest)
-    bench = Workbench(root, config, ready.agent, plan, printer, runs.mine(run))
+    bench = Workbench(root, config, plan, printer, runs.mine(run), rest)
     bench.go_to(request.task)
-    return _run_to_end(bench, ready, request, [], fresh=True)
+    return _run_to_end(bench, request, [], fresh=True)
 
 
 def resume(
@@ -184,10 +172,9 @@ def resume(
     has_new_limit = bool(request.max_iterations)
     request = replace(_stored_request(run, request), **_changed_options(request))  # type: ignore[arg-type]  # fields of LoopRequest
     config = apply_request(config, request)
-    ready = prepare(root, config, request, resumed=True, agent=agent, tell=printer.tell)
-    for name in run.only:
-        if name not in run.done:
-            _check_free(root, name, run.id)
+    plan = prepare(root, config, request, resumed=True, agent=agent, tell=printer.tell)
+    for name in set(run.only) - set(run.done):
+        _check_free(root, name, run.id)
     results = [
         IterationResult(
             entry.iteration,
@@ -201,36 +188,17 @@ def resume(
     if run.reason not in _CONTINUED or has_new_limit:
         results = results[-1:]
         run = replace(run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost)
-    failed = run.failed
-    run = replace(
-        run,
-        status=RunStatus.RUNNING,
-        reason="",
-        words="",
-        ended_at="",
-        failed=(),
-        agent=ready.agent.name,
-        feedback=redact(feedback, config.privacy.patterns).text or run.feedback,
-    )
-    run = runs.take(root, run)
-    for name in failed:
+    feedback = redact(feedback, config.privacy.patterns).text or run.feedback
+    going_on = replace(run, status=RunStatus.RUNNING, reason="", words="", ended_at="", failed=(), feedback=feedback)
+    taken = runs.take(root, replace(going_on, agent=plan.agent.name))
+    for name in run.failed:
         task.reset(root, name, force=True)
     for dead_run in dead:
         printer.tell(describe_dead_run(dead_run))
-    plan = LoopPlan(ready.criteria, _limits(config, run), config.execution.verify, rest)
-    bench = Workbench(root, config, ready.agent, plan, printer, run)
-    bench.saved = run
+    bench = Workbench(root, config, plan, printer, taken, rest)
+    bench.saved = taken
     bench.go_to(run.task or "".join(run.only[:1]))
-    return _run_to_end(bench, ready, request, results, fresh=False)
-
-
-def _limits(config: Config, run: Run) -> Limits:
-    loop = config.loop
-    return Limits(
-        loop.max_iterations + run.past_iterations,
-        loop.max_minutes * 60.0 + run.past_seconds if loop.max_minutes else 0.0,
-        loop.max_cost + run.past_cost if loop.max_cost else 0.0,
-    )
+    return _run_to_end(bench, request, results, fresh=False)
 
 
 def describe_dead_run(run: Run) -> str:
@@ -238,18 +206,16 @@ def describe_dead_run(run: Run) -> str:
     return f"{run.id} was killed in iteration {run.iterations}; `ralph loop resume {run.id}` goes on with it"
 
 
-def _run_to_end(
-    bench: Workbench, ready: Preparation, request: LoopRequest, results: list[IterationResult], *, fresh: bool
-) -> Run:
+def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationResult], *, fresh: bool) -> Run:
     """Run the engine; whatever happens, claims are released and the end is recorded."""
     root, run = bench.root, bench.run
     try:
         run = bench.save(run)
-        _print_introduction(bench, ready)
-        run = _begin(bench, run, ready, request, fresh=fresh)
+        _print_introduction(bench)
+        run = _begin(bench, run, request, fresh=fresh)
         if run.status is RunStatus.RUNNING:
             best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
-            run = engine.run(run, bench.parts(), bench.plan.limits, results)
+            run = engine.run(run, bench.parts(), bench.limits, results)
     except KeyboardInterrupt:
         run = _end_in_the_middle(bench, EndReason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
     except BaseException as error:  # recorded in the run, then raised again
@@ -275,27 +241,25 @@ def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run
 
 def best_effort(action: Callable[[], object]) -> None:
     """Do something whose failure must not hide an earlier one."""
-    try:
+    with suppress(RalphError, OSError):
         action()
-    except (RalphError, OSError):
-        return
 
 
-def _begin(bench: Workbench, run: Run, ready: Preparation, request: LoopRequest, *, fresh: bool) -> Run:
-    """Return the run with its task claimed; ended if all criteria given with --criteria hold already.
+def _begin(bench: Workbench, run: Run, request: LoopRequest, *, fresh: bool) -> Run:
+    """Return the run with its task claimed; ended if all criteria given with --criteria hold alplan.
 
     An old scratchpad goes into the run's log, unless another live run uses it.
     """
-    root = bench.root
+    root, plan = bench.root, bench.plan
     verdict = bench.before() if fresh else None
     for check in verdict.checks if verdict is not None else ():
         if check.missing:
             message = f"{check.criterion.label}: {check.message}"
             raise UsageError(message, hint="nothing was started; correct the criterion")
-    if verdict is not None and ready.from_options and ready.criteria and verdict.passed and not request.force:
+    if verdict is not None and plan.from_options and plan.criteria and verdict.passed and not request.force:
         message = "every criterion holds already; nothing was started (--force starts anyway)"
         return bench.save(end_run(run, EndReason.ALREADY_PASSING, message, ids.timestamp()))
-    if (ready.goal or request.task) and not run.only:
+    if (plan.goal or request.task) and not run.only:
         name = request.task or _open_task(root, run.goal)
         if not name:
             name = task.add(root, *_title_and_description(run.goal), allow_secret=True).task.id
@@ -328,15 +292,15 @@ def _open_task(root: Path, goal: str) -> str:
     return ""
 
 
-def _print_introduction(bench: Workbench, ready: Preparation) -> None:
-    tell, verify = bench.printer.tell, bench.plan.verify
-    tell(f"{bench.run.id}: {ready.agent.name}, at most {count_noun(bench.plan.limits.max_iterations, 'iteration')}")
-    for criterion in ready.criteria:
+def _print_introduction(bench: Workbench) -> None:
+    tell, plan, verify = bench.printer.tell, bench.plan, bench.config.execution.verify
+    tell(f"{bench.run.id}: {plan.agent.name}, at most {count_noun(bench.limits.max_iterations, 'iteration')}")
+    for criterion in plan.criteria:
         tell(f"  checks {criterion.label}{f' ({criterion.why})' if criterion.why else ''}")
-    if not ready.criteria:
+    if not plan.criteria:
         tell("  no criteria: the agent's own word counts" + ("" if verify else ", unverified"))
-    if verify and not ready.agent.reads_only:
-        tell(f"  {ready.agent.name} has no read-only mode: nobody verifies its work")
+    if verify and not plan.agent.reads_only:
+        tell(f"  {plan.agent.name} has no read-only mode: nobody verifies its work")
     with suppress(Refused):  # no git
         changed = Repository(bench.root).uncommitted()
         dirty = [path for path in changed if not path.startswith((".ralph/", ".agent/"))]

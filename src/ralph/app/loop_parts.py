@@ -1,8 +1,7 @@
 """The parts of a running loop, made of files, an agent, processes and the clock.
 
-One Workbench serves one run. Everything that matters is on disk at once; what it holds in memory may be lost. A task
-with a worktree is worked on there: agent, criteria, changes and `root` are the worktree's while the task is current.
-Everything that an agent said is redacted before it is written.
+One Workbench serves one run. Everything that matters is on disk at once. A task with a worktree is worked on there:
+agent, criteria, changes and `root` are the worktree's while the task is current. What an agent said is redacted.
 """
 
 import time
@@ -48,22 +47,35 @@ class LoopPrinter:
 
 @dataclass(frozen=True, slots=True)
 class LoopPlan:
-    """Criteria and limits of a run; `rest` sleeps."""
+    """The agent, the criteria and the goal (redacted) of a run."""
 
+    agent: Agent
     criteria: tuple[Criterion, ...]
-    limits: Limits
-    verify: bool
-    rest: Callable[[float], None] = time.sleep
+    from_options: bool  # whether the criteria are those of --criteria
+    goal: str = ""
 
 
 class Workbench:
-    """Everything one run needs."""
+    """Everything one run needs; `rest` sleeps."""
 
     def __init__(
-        self, root: Path, config: Config, agent: Agent, plan: LoopPlan, printer: LoopPrinter, run: Run
+        self,
+        root: Path,
+        config: Config,
+        plan: LoopPlan,
+        printer: LoopPrinter,
+        run: Run,
+        rest: Callable[[float], None] = time.sleep,
     ) -> None:
         self.home = self.root = root
-        self.config, self.agent, self.plan, self.printer = config, agent, plan, printer
+        self.config, self.plan, self.printer, self._rest = config, plan, printer, rest
+        self.agent = plan.agent
+        loop = config.loop
+        self.limits = Limits(
+            loop.max_iterations + run.past_iterations,
+            loop.max_minutes * 60.0 + run.past_seconds if loop.max_minutes else 0.0,
+            loop.max_cost + run.past_cost if loop.max_cost else 0.0,
+        )
         self.saved: Run | None = None
         self.run = run
         self._beaten = self._renewed = 0.0
@@ -73,10 +85,11 @@ class Workbench:
         self._learned: list[dict[str, str]] = []
         self._first: CriteriaVerdict | None = None
         self._checks: list[dict[str, object]] = []
+        self._patterns = config.privacy.patterns
 
     def parts(self) -> Parts:
         """Return the functions for the engine."""
-        can_verify = self.plan.verify and self.agent.reads_only
+        can_verify = self.config.execution.verify and self.agent.reads_only
         return Parts(
             assign=self.assign,
             begin=self.begin,
@@ -162,15 +175,15 @@ class Workbench:
         """Return the prompt of the next iteration and store its snapshot."""
         iteration = run.iterations + 1
         checks = [criterion.label for criterion in self.plan.criteria]
-        text = loop_prompt.build(self.root, self.config, run, work, checks, self.plan.limits.max_iterations)
+        text = loop_prompt.build(self.root, self.config, run, work, checks, self.limits.max_iterations)
         self._prompt, self._story = text, progress.current_story(self.root, work.id)
         self._known, self._learned = [], []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
         self.printer.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
         limit = self.config.loop.iteration_minutes * 60.0  # 0 is none
-        if self.plan.limits.seconds > 0:  # at most the rest of the run's time
-            rest = max(self.plan.limits.seconds - run.seconds, 1.0)
+        if self.limits.seconds > 0:  # at most the rest of the run's time
+            rest = max(self.limits.seconds - run.seconds, 1.0)
             limit = min(limit or rest, rest)
         return Ask(
             text,
@@ -303,7 +316,7 @@ class Workbench:
     def pause(self, seconds: float) -> None:
         """Wait, unless a person wants to stop."""
         while seconds > 0 and self.stop() is None:
-            self.plan.rest(min(_PAUSE_STEP, seconds))
+            self._rest(min(_PAUSE_STEP, seconds))
             seconds -= _PAUSE_STEP
             self.beat()
 
@@ -329,10 +342,6 @@ class Workbench:
             timeout=float(self.config.loop.check_seconds),
             stopped=self.must_stop_now,
         )
-
-    @property
-    def _patterns(self) -> tuple[str, ...]:
-        return self.config.privacy.patterns
 
 
 def _check_json(name: str, passed: bool, message: str, tail: str = "") -> dict[str, object]:
