@@ -68,7 +68,7 @@ def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (
 
 def section(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET) -> str:
     """Return the entries for a piece of work as a section of a prompt; "" when there are none."""
-    return choosing.render([each.record for each in match(root, words, feature=feature, files=files)], budget).text
+    return choosing.render([each.record for each in match(root, words, feature=feature, files=files)], budget)
 
 
 def links(root: Path, name: str = "") -> list[KnowledgeLink]:

@@ -233,7 +233,7 @@ def _fit(
         chosen = [ordered[row] for row in rows]
         if form == "json":
             return json_array([*before.records, *chosen])
-        text = knowledge.render(chosen, 0).text if is_knowledge else render_memories(chosen, collection.layout.kinds)
+        text = knowledge.render(chosen, 0) if is_knowledge else render_memories(chosen, collection.layout.kinds)
         where = "" if collection.name == "memories" else f" --in {collection.name}"
         note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
         parts = [before.text, text, f"{_TRUNCATED}\n<!-- {note} -->\n" if omitted else ""]

@@ -194,7 +194,7 @@ def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = No
     titled = [record for record in records if record.id.startswith("know-")]
     others = [record for record in records if not record.id.startswith("know-")]
     parts = [render_memories(others, kinds or MEMORIES.kinds)] if others else []
-    return "\n".join([*parts, knowledge.render(titled, 0).text] if titled else parts)
+    return "\n".join([*parts, knowledge.render(titled, 0)] if titled else parts)
 
 
 @cli.command("show", examples=["ralph memory show mem-a3f8", 'ralph memory show "Release steps" --format markdown'])

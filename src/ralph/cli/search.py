@@ -238,7 +238,7 @@ def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form
         ranks = [{"score": match.score, "hops": match.hops, "why": list(match.why)} for match in matches]
         print_json([{**record_json(match.record), **rank} for match, rank in zip(matches, ranks, strict=True)])
         return
-    print_raw(render([match.record for match in matches]).text)
+    print_raw(render([match.record for match in matches]))
     say("" if matches else "No knowledge matches.")
     for match in matches if options["explain"] else ():
         say(f"{visible(match.record.id)} {match.score:g}: {visible('; '.join(match.why))}")

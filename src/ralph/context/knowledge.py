@@ -1,9 +1,8 @@
 """Which knowledge belongs to a piece of work, and its section in a prompt.
 
 An entry is matched by its tags: +2 for a tag in the words of the task, +2 for the name of the feature, +1 for a tag in
-the paths of changed files. Words are compared as search compares them; a tag of several words must occur as a phrase
-(`error-handling` is also `errorHandling`), and a Korean, Chinese or Japanese tag may be part of a word. Linked entries
-follow with half of the score for each hop. Entries are complete, as many as fit.
+the paths of changed files. Words are compared as search compares them; a tag of several words must occur as a phrase.
+Linked entries follow with half of the score for each hop. Entries are complete, as many as fit.
 """
 
 import re
@@ -24,7 +23,7 @@ HOPS = 2
 _TASK, _FEATURE, _FILES, _DECAY = 2.0, 2.0, 1.0, 0.5
 _SHORT = 2  # shorter words of a path say nothing
 _JOINTS = re.compile(r"[_\-./:@\\]+")
-_PARTICLES = frozenset("은는이가을를의에로와과도만")
+_PARTICLES = "은는이가을를의에로와과도만"
 _PATH_END = " | "  # no term has this character, so no phrase spans two paths
 
 
@@ -47,17 +46,8 @@ class Match:
     hops: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """The section, and how many entries it shows and leaves out."""
-
-    text: str
-    shown: int
-    left_out: int
-
-
 def match(entries: Sequence[Record], work: Work) -> list[Match]:
-    """The entries whose tags belong to the work, the best first; equal ones in their order."""
+    """Return the entries whose tags belong to the work, the best first; equal ones in their order."""
     task, paths = _TagFinder([work.words]), _TagFinder(work.files)
     features = {_slug(name) for name in work.features} - {""}
     matches = []
@@ -78,7 +68,7 @@ def match(entries: Sequence[Record], work: Work) -> list[Match]:
 
 
 def expand(matches: Sequence[Match], entries: Sequence[Record], hops: int = HOPS) -> list[Match]:
-    """The matches, and behind them what they link to, and what that links to; each entry once, by its best way."""
+    """Append what the matches link to, and what that links to; each entry once, by its best way."""
     titles = Titles(entries)
     reached = {match.record.id for match in matches}
     linked: list[Match] = []
@@ -96,28 +86,22 @@ def expand(matches: Sequence[Match], entries: Sequence[Record], hops: int = HOPS
     return [*matches, *sorted(linked, key=lambda match: -match.score)]
 
 
-def render(records: Sequence[Record], budget: int = BUDGET) -> Rendered:
-    """The section with as many entries as fit, in their order (0: all of them); "" when none does."""
+def render(records: Sequence[Record], budget: int = BUDGET) -> str:
+    """Render the section with as many entries as fit, in their order (0: all of them); "" when none does."""
     blocks = [_block(record) for record in records]
-    text = _section(blocks, 0)
-    if not budget or estimate(text) <= budget:
-        return Rendered(text, len(blocks), 0)
-    kept: list[str] = []
+
+    def join(shown: Sequence[str]) -> str:
+        omitted = len(blocks) - len(shown)
+        note = [f"_{omitted} more did not fit: `ralph context --knowledge` shows them._\n"] if omitted else []
+        return "\n".join([f"{HEADING}\n", *shown, *note]) if shown else ""
+
+    if not budget or estimate(join(blocks)) <= budget:
+        return join(blocks)
+    shown: list[str] = []
     for block in blocks:
-        if estimate(_section([*kept, block], len(blocks))) <= budget:
-            kept.append(block)
-    text = _section(kept, len(blocks) - len(kept))
-    while kept and estimate(text) > budget:  # a smaller number in the note may cost more
-        kept.pop()
-        text = _section(kept, len(blocks) - len(kept))
-    return Rendered(text, len(kept), len(blocks) - len(kept))
-
-
-def _section(blocks: Sequence[str], left_out: int) -> str:
-    if not blocks:
-        return ""
-    note = f"_{left_out} more did not fit: `ralph context --knowledge` shows them._\n" if left_out else ""
-    return "\n".join([f"{HEADING}\n", *blocks, *filter(None, [note])])
+        if estimate(join([*shown, block])) <= budget:
+            shown.append(block)
+    return join(shown)
 
 
 def _block(record: Record) -> str:
@@ -140,8 +124,7 @@ def _block(record: Record) -> str:
 class _TagFinder:
     """The words of some texts, in which tags are looked for."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        texts = list(texts)
+    def __init__(self, texts: Sequence[str]) -> None:
         rows = [" ".join(_pieces(text, parts=parts)) for text in texts for parts in (False, True)]
         self._phrases = f" {_PATH_END.join(rows)} "
         words = {word for text in texts for word in terms.split_words(_normalized(text))}
@@ -151,8 +134,10 @@ class _TagFinder:
     def contains(self, tag: str, longer_than: int = 0) -> bool:
         """Whether a tag occurs; of a single word, only when it is longer than that."""
         folded = terms.fold(_normalized(tag))
-        if terms.is_cjk(folded):
-            return self._contains_cjk(folded)
+        if terms.is_cjk(folded):  # part of a word; a single character only alone or with a particle
+            parts = list(map(re.escape, re.findall(r"[^\W_]+", folded)))
+            pattern = r"[\W_]{0,3}".join(parts) if len("".join(parts)) > 1 else rf"\b{parts[0]}[{_PARTICLES}]?\b"
+            return re.search(pattern, self._low) is not None
         pieces = list(_pieces(folded))
         joined = "".join(_JOINTS.sub(" ", folded).split())
         if not pieces or (len(pieces) == 1 and len(joined) <= longer_than):
@@ -161,23 +146,13 @@ class _TagFinder:
             return True
         return len(joined) > 3 and not self._terms.isdisjoint((joined, *terms.word_terms(joined)[:1]))
 
-    def _contains_cjk(self, tag: str) -> bool:
-        """Whether the tag is part of a word; a single character only alone or with a particle."""
-        parts = re.findall(r"[^\W_]+", tag)
-        if not parts:
-            return False
-        if len("".join(parts)) > 1:
-            return re.search(r"[\W_]{0,3}".join(map(re.escape, parts)), self._low) is not None
-        runs = re.findall(r"[^\W_]+", self._low)
-        return any(run == parts[0] or (run[:-1] == parts[0] and run[-1] in _PARTICLES) for run in runs)
-
 
 def _pieces(text: str, *, parts: bool = False) -> Iterator[str]:
-    """A text's words as terms, in order; with `parts`, those of `camelCase` instead."""
+    """Yield a text's words as terms, in order; with `parts`, those of `camelCase` instead."""
     for word in terms.split_words(_normalized(text)):
         for piece in filter(None, _JOINTS.split(word) if word[-1].isalnum() else [word]):
-            found = terms.word_terms(piece)
-            yield from found if terms.is_cjk(piece) else found[1:] if parts and len(found) > 1 else found[:1]
+            names = terms.word_terms(piece)
+            yield from names if terms.is_cjk(piece) else names[1:] if parts and len(names) > 1 else names[:1]
 
 
 def _normalized(text: str) -> str:
@@ -203,7 +178,7 @@ class Titles:
                 self._by_name.setdefault(_folded(name), record)
 
     def find(self, name: str) -> Record | None:
-        """The entry that a link or a person means; `Title#part` and `Title|other words` mean the title."""
+        """Return the entry that a link or a person means; `Title#part` and `Title|other words` mean the title."""
         for spelling in (name, name.partition("|")[0], name.partition("|")[0].partition("#")[0]):
             folded = _folded(spelling)
             if record := self._by_title.get(folded) or self._by_name.get(folded):
@@ -211,7 +186,7 @@ class Titles:
         return None
 
     def targets(self, record: Record) -> list[Record]:
-        """The other entries that one links to, each once, in order."""
+        """Return the other entries that one links to, each once, in order."""
         linked = (self.find(link.target) for link in record.links if link.relation == "links_to")
         return list({entry.id: entry for entry in linked if entry is not None and entry.id != record.id}.values())
 

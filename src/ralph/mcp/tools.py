@@ -268,7 +268,7 @@ def knowledge_match(
 ) -> ToolAnswer:
     """Knowledge pages whose tags fit a task described in words: whole."""
     matches = knowledge.match(call.root, query, feature=feature, files=tuple(files))
-    text = pages.render([each.record for each in matches]).text
+    text = pages.render([each.record for each in matches])
     rows = [
         {"id": each.record.id, "title": one_line(each.record.title), "score": each.score, "why": list(each.why)}
         for each in matches
