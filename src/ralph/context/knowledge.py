@@ -136,8 +136,9 @@ class _TagFinder:
         folded = terms.fold(_normalized(tag))
         if terms.is_cjk(folded):  # part of a word; a single character only alone or with a particle
             parts = list(map(re.escape, re.findall(r"[^\W_]+", folded)))
-            pattern = r"[\W_]{0,3}".join(parts) if len("".join(parts)) > 1 else rf"\b{parts[0]}[{_PARTICLES}]?\b"
-            return re.search(pattern, self._low) is not None
+            letters = "".join(parts)
+            pattern = r"[\W_]{0,3}".join(parts) if len(letters) > 1 else rf"\b{letters}[{_PARTICLES}]?\b"
+            return bool(letters) and re.search(pattern, self._low) is not None
         pieces = list(_pieces(folded))
         joined = "".join(_JOINTS.sub(" ", folded).split())
         if not pieces or (len(pieces) == 1 and len(joined) <= longer_than):
