@@ -20,7 +20,7 @@ from ralph.app.tasks.task import ListedTask
 from ralph.cli.main import cli
 from ralph.config import KEYS, TRUSTED, as_json
 from ralph.formats.config_files import ConfigKey
-from ralph.loop.state import EXIT_CODES, MEANINGS, EndReason, Run
+from ralph.loop.state import EndReason, Run
 from ralph.model.graph import Edge, Node, NodeType, Relation
 from ralph.model.record import MemoryKind, Origin, Outcome, Record
 from ralph.model.work import Feature, JournalEntry, Task
@@ -102,7 +102,7 @@ def config_page(text: str) -> str:
 def loop_page(text: str) -> str:
     """docs/loop.md with its table of exit codes written anew."""
     rows = ["| exit code | reason | meaning |", "|---|---|---|"]
-    rows += [f"| {EXIT_CODES[reason]} | `{reason.value}` | {MEANINGS[reason]} |" for reason in EndReason]
+    rows += [f"| {reason.code} | `{reason.value}` | {reason.meaning} |" for reason in EndReason]
     table = "\n".join(rows)
     pattern = re.compile(r"(<!-- generated: exit codes -->\n).*?(<!-- end -->)", re.DOTALL)
     return pattern.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)

@@ -40,7 +40,7 @@ def test_interrupted_iterations_count_by_their_number() -> None:
 def test_it_ends_when_time_is_up_and_says_how_much_it_was() -> None:
     limits = Limits(seconds=3600)
     assert find_limit(on("a"), limits, seconds=3599) is None
-    assert find_limit(on("a"), limits, seconds=3725) == RunEnd(EndReason.TIME, "1 h 2 min 5 s of at most 1 h")
+    assert find_limit(on("a"), limits, seconds=3725) == RunEnd(EndReason.TIME, "1:02:05 h of at most 1:00:00 h")
 
 
 def test_it_ends_when_the_money_is_spent() -> None:

@@ -1,66 +1,62 @@
 """The state of a run, the reasons why it may end, and the limits that end it.
 
 The engine makes a new Run after every step and `app/runs.py` appends what changed to the run's log, which is enough
-to go on after a crash. What an iteration did is in the journal. A reason decides the run's status and the exit code.
-A run has no progress when the same failure occurs on the same disk several times, and it is thrashing when the disk
-repeats the same few states; both need a failure, since tasks may be done without a change on disk.
+to go on after a crash. A run has no progress when the same failure occurs on the same disk several times, and it is
+thrashing when the disk repeats the same few states; both need a failure.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import PurePath
+from traceback import extract_tb
+from typing import Self
 
 from ralph.model.record import Outcome
 from ralph.model.work import RunStatus
 
+_SUCCESS, _STOPPED, _FAILED = RunStatus.SUCCESS, RunStatus.STOPPED, RunStatus.FAILED
+
 
 class EndReason(StrEnum):
-    """Why a run ended."""
+    """Why a run ended: the exit code of `ralph loop start` (2 is wrong usage), the status, and what it means."""
 
-    SUCCESS = "success"
-    ALREADY_PASSING = "already_passing"
-    NOTHING_READY = "nothing_ready"
-    TASK_FAILED = "task_failed"
-    GAVE_UP = "gave_up"
-    MAX_ITERATIONS = "max_iterations"
-    TIME = "time"
-    COST = "cost"
-    NO_PROGRESS = "no_progress"
-    THRASHING = "thrashing"
-    AGENT_UNAVAILABLE = "agent_unavailable"
-    STOPPED = "stopped"
-    INTERRUPTED = "interrupted"
-    DIED = "died"
-    ERROR = "error"
+    code: int
+    status: RunStatus
+    meaning: str
 
+    def __new__(cls, value: str, code: int, status: RunStatus, meaning: str) -> Self:
+        """Make a member."""
+        member = str.__new__(cls, value)
+        member._value_, member.code, member.status, member.meaning = value, code, status, meaning
+        return member
 
-_SUCCESS, _STOPPED, _FAILED = RunStatus.SUCCESS, RunStatus.STOPPED, RunStatus.FAILED
-_ENDS = {
-    EndReason.SUCCESS: (0, _SUCCESS, "everything it was to do is done, and the checks agree"),
-    EndReason.ALREADY_PASSING: (0, _SUCCESS, "all criteria given with --criteria passed before the first iteration"),
-    EndReason.NOTHING_READY: (0, _SUCCESS, "no task was ready"),
-    EndReason.TASK_FAILED: (10, _FAILED, "a task failed after all its retries"),
-    EndReason.GAVE_UP: (11, _FAILED, "the agent promised COMPLETE or FAILURE, and the checks do not say success"),
-    EndReason.MAX_ITERATIONS: (12, _FAILED, "the limit of iterations was reached"),
-    EndReason.TIME: (13, _FAILED, "the limit of time was reached"),
-    EndReason.COST: (14, _FAILED, "the limit of cost was reached"),
-    EndReason.NO_PROGRESS: (15, _FAILED, "the same failure several times, with no change on disk"),
-    EndReason.THRASHING: (16, _FAILED, "the files went back and forth between the same states"),
-    EndReason.AGENT_UNAVAILABLE: (17, _FAILED, "the agent could not be reached, again and again"),
-    EndReason.STOPPED: (18, _STOPPED, "somebody asked it to stop"),
-    EndReason.INTERRUPTED: (130, _STOPPED, "Ctrl-C"),
-    EndReason.DIED: (19, _STOPPED, "its process was killed"),
-    EndReason.ERROR: (
+    SUCCESS = "success", 0, _SUCCESS, "everything it was to do is done, and the checks agree"
+    ALREADY_PASSING = (
+        "already_passing",
+        0,
+        _SUCCESS,
+        "all criteria of --criteria passed before the first iteration",
+    )
+    NOTHING_READY = "nothing_ready", 0, _SUCCESS, "no task was ready"
+    TASK_FAILED = "task_failed", 10, _FAILED, "a task failed after all its retries"
+    GAVE_UP = "gave_up", 11, _FAILED, "the agent promised COMPLETE or FAILURE, and the checks do not say success"
+    MAX_ITERATIONS = "max_iterations", 12, _FAILED, "the limit of iterations was reached"
+    TIME = "time", 13, _FAILED, "the limit of time was reached"
+    COST = "cost", 14, _FAILED, "the limit of cost was reached"
+    NO_PROGRESS = "no_progress", 15, _FAILED, "the same failure several times, with no change on disk"
+    THRASHING = "thrashing", 16, _FAILED, "the files went back and forth between the same states"
+    AGENT_UNAVAILABLE = "agent_unavailable", 17, _FAILED, "the agent could not be reached, again and again"
+    STOPPED = "stopped", 18, _STOPPED, "somebody asked it to stop"
+    INTERRUPTED = "interrupted", 130, _STOPPED, "Ctrl-C"
+    DIED = "died", 19, _STOPPED, "its process was killed"
+    ERROR = (
+        "error",
         1,
         _FAILED,
-        "something it needs failed: a full disk, a file that cannot be read; or Ralph itself did",
-    ),
-}
-EXIT_CODES = {reason: code for reason, (code, _, _) in _ENDS.items()}
-"""What `ralph loop start` exits with; 2 is wrong usage, as everywhere."""
-MEANINGS = {reason: meaning for reason, (_, _, meaning) in _ENDS.items()}
-"""Each reason for people, in help and documentation."""
+        "something it needs failed: a full disk, an unreadable file; or Ralph itself did",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +96,19 @@ class Run:
 
 def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
     """Return the run with its end."""
-    return replace(run, status=_ENDS[reason][1], reason=reason.value, words=message, ended_at=at, step="")
+    return replace(run, status=reason.status, reason=reason.value, words=message, ended_at=at, step="")
 
 
 def describe_fault(error: BaseException) -> str:
     """Describe an unexpected exception and where it was raised."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    where = f" ({PurePath(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})" if at is not None else ""
+    frames = extract_tb(error.__traceback__)
+    where = f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"a fault in Ralph: {type(error).__name__}: {error}{where}"
 
 
 def exit_code(run: Run) -> int:
     """Return the exit code of the command."""
-    return EXIT_CODES[EndReason(run.reason)] if run.reason in set(EndReason) else 0
+    return next((reason.code for reason in EndReason if reason == run.reason), 0)
 
 
 CYCLES = 3  # how often the same states must repeat to be called thrashing
@@ -175,7 +169,10 @@ def find_limit(
         noun = "iteration" if count == 1 else "iterations"
         return RunEnd(EndReason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}")
     if 0 < limits.seconds <= seconds:
-        return RunEnd(EndReason.TIME, f"{_duration(seconds)} of at most {_duration(limits.seconds)}")
+        return RunEnd(
+            EndReason.TIME,
+            f"{timedelta(seconds=round(seconds))} h of at most {timedelta(seconds=round(limits.seconds))} h",
+        )
     if 0 < limits.cost <= cost:
         return RunEnd(EndReason.COST, f"${cost:.2f} of at most ${limits.cost:.2f}")
     return None
@@ -188,10 +185,3 @@ def retry_delay(attempts: int) -> float:
 
 def _failure_text(result: IterationResult) -> str:
     return result.failure.partition(" ")[2] or result.failure
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    units = ((hours, "h"), (minutes, "min"), (rest, "s"))
-    return " ".join(f"{number} {unit}" for number, unit in units if number) or "0 s"
