@@ -11,11 +11,9 @@ from ralph.formats.text import (
     BOM,
     Bullet,
     LineRole,
-    blank_line_before,
     bullet_marker,
     cut_lines,
     dedent,
-    framed_span,
     indentation,
     insertion_below,
     is_rule,
@@ -170,23 +168,6 @@ def test_what_is_put_below_words_is_taken_out_without_a_trace(text: str, number:
     start = place + written.index("- a")
     assert after[start - 1 : start] in ("", "\n", BOM)
     assert cut_lines(after, start, start + len("- a\n  b"), apart=True) == text
-
-
-def test_a_frame_is_found_only_when_just_it_stands_around() -> None:
-    for newline in ("\n", "\r\n"):
-        text = "x\n## a\n- b\n---\n".replace("\n", newline)
-        start = text.index("- b")
-        end = start + len("- b" + newline)
-        assert framed_span(text, start, end, "## a\n", "\n---") == (text.index("## a"), len(text))
-        assert framed_span(text, start, end, "# a\n", "\n---") is None
-        assert framed_span(text, start, end, "## a\n", "\n--") is None
-        assert framed_span(text, start, end, "## a\n\n", "\n---") is None
-        assert framed_span(text.replace("---", "---\rwords"), start, end, "## a\n", "\n---") is None
-
-
-def test_a_gap_is_one_blank_line() -> None:
-    cases = {"": "", "\ufeff": "", "a": "\n\n", "a\n": "\n", "a\n\n": "", "a\r\n\r\n": ""}
-    assert {text: blank_line_before(text, "\n") for text in cases} == cases
 
 
 def test_two_texts_say_the_same_when_only_case_space_ticks_or_a_period_differ() -> None:

@@ -21,16 +21,15 @@ from ralph.formats.text import (
     LineRole,
     Problem,
     TextDocument,
-    blank_line_before,
     check_text,
     cut_lines,
     find_entry,
-    framed_span,
     insertion_below,
     is_footer,
     is_rule,
     is_spaced_below,
     line_problem,
+    made_heading_start,
     newline_of,
     normalise_text,
     parse_heading,
@@ -75,14 +74,13 @@ class PatternSection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PatternsDocument(TextDocument):
-    """A parsed global-patterns.md."""
+    """A parsed global-patterns.md; `closing` is where a new section goes: before the footer and its rule."""
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
     sections: tuple[PatternSection, ...]
     footer: tuple[int, int] | None
     closing: int
-    """Where a new section goes: before the footer and its rule, else the end."""
 
     def add(self, record: Record) -> "PatternsDocument":
         """The document with one more bullet at its section's end, or itself when that is already there."""
@@ -99,7 +97,7 @@ class PatternsDocument(TextDocument):
             apart = not section.ends_with_bullet and is_spaced_below(self.text, text_end(self.text, section.tail))
             at, block = insertion_below(self.text, section.tail, bullet, newline, apart=apart)
         else:
-            above = _above(HEADINGS[MemoryKind(expected.kind)]).replace("\n", newline)
+            above = f"## {HEADINGS[MemoryKind(expected.kind)]}\n{HEADING_ADDED}\n\n".replace("\n", newline)
             at, block = insertion_below(self.text, self.closing, above + bullet, newline)
         return self._spliced(at, at, block, expected)
 
@@ -114,12 +112,10 @@ class PatternsDocument(TextDocument):
     def remove(self, record_id: str) -> "PatternsDocument":
         """The document without one bullet, and without a heading that was made for it."""
         entry = find_entry(self.entries, record_id)
-        others = [other.record for other in self.entries if other is not entry]
-        last = any(section.tail == entry.end for section in self.sections)
-        for name in HEADINGS.values() if last else ():
-            span = framed_span(self.text, entry.start, entry.end, _above(name), "")
-            after = parse_patterns(cut_lines(self.text, *span, apart=True)) if span is not None else None
-            if after is not None and [other.record for other in after.entries] == others:
+        start = made_heading_start(self.text, entry.start)
+        if start < entry.start and any(section.tail == entry.end for section in self.sections):
+            after = parse_patterns(cut_lines(self.text, start, entry.end, apart=True))
+            if [other.record for other in after.entries] == [e.record for e in self.entries if e is not entry]:
                 return after
         return parse_patterns(cut_lines(self.text, entry.start, entry.end))
 
@@ -131,22 +127,20 @@ class PatternsDocument(TextDocument):
         if self.footer is not None:
             return parse_patterns(self.text[: self.footer[0]] + line + self.text[self.footer[1] :])
         newline = newline_of(self.text)
-        last = self.text.rstrip(" \t\r\n").rpartition("\n")[2]
-        rule = "" if is_rule(last) else f"---{newline}{newline}"
-        return parse_patterns(f"{self.text}{blank_line_before(self.text, newline)}{rule}{line}{newline}")
+        rule = "" if is_rule(self.text.rstrip(" \t\r\n").rpartition("\n")[2]) else f"---{newline * 2}"
+        at, block = insertion_below(self.text, len(self.text), rule + line, newline)
+        return parse_patterns(self.text[:at] + block + self.text[at:])
 
     def _section(self, kind: str, label: str) -> PatternSection | None:
         """The section for a kind: the one that the label names, else ours, else one by another word."""
         fitting = [section for section in self.sections if _section_kind(section.heading) is kind]
-        heading = HEADINGS[MemoryKind(kind)]
-        for name in (label, heading):
-            for section in fitting:
-                if name == section.heading or name == label_of(section.heading):
-                    return section
-        names = (label.casefold(), heading.casefold())
-        folded = [section for section in fitting if section.heading.casefold() in names]
+        ours = HEADINGS[MemoryKind(kind)].casefold()
+        for section in fitting:
+            if label in (section.heading, label_of(section.heading)):
+                return section
+        named = [section for section in fitting if section.heading.casefold() in (ours, label.casefold())]
         aliases = [section for section in fitting if kind_of(section.heading) is not None]
-        return next(iter(folded or aliases), None)
+        return next(iter(named or aliases), None)
 
     def _spliced(self, start: int, end: int, block: str, expected: Record) -> "PatternsDocument":
         after = parse_patterns(self.text[:start] + block + self.text[end:])
@@ -219,11 +213,6 @@ def as_pattern(record: Record, name: str = "") -> Record:
     return Record(id=_pattern_id(text), kind=record.kind, text=text, label=label_of(name or HEADINGS[record.kind]))
 
 
-def _above(name: str) -> str:
-    """The lines above the first bullet of a section that was made for it."""
-    return f"## {name}\n{HEADING_ADDED}\n\n"
-
-
 def _section_kind(name: str) -> MemoryKind:
     return kind_of(name) or MemoryKind.CONTEXT
 
@@ -245,7 +234,6 @@ class MarkedRegion(NamedTuple):
     inner: int
     stop: int
     end: int
-    is_ours: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +274,7 @@ class RegionDocument(TextDocument):
         entry = find_entry(self.entries, record_id)
         region = next(region for region in self.regions if region.inner <= entry.start < region.stop)
         rest = self.text[region.inner : entry.start] + self.text[entry.end : region.stop]
-        if region.is_ours and rest.strip() == HEADING_ADDED:
+        if rest.strip() == HEADING_ADDED:
             return parse_region(cut_lines(self.text, region.start, region.end, apart=True))
         return parse_region(self.text[: entry.start] + self.text[entry.end :])
 
@@ -322,16 +310,14 @@ def parse_region(text: str) -> RegionDocument:
                 report(line, f"a region begins within that of line {opening.number}", "take one start out")
             opening, lines = line, []
         elif opening is None:
-            hint = f"write {REGION_START} above it, or take the line out"
-            report(line, "a region ends here that never began", hint)
+            report(line, "a region ends here that never began", f"write {REGION_START} above it, or take the line out")
         else:
-            is_ours = bool(lines) and lines[0].text == HEADING_ADDED
-            regions.append(MarkedRegion(opening.start, opening.end, line.start, line.end, is_ours))
-            if len(regions) > 1:
+            if regions:
                 what = "there is a second region; new bullets go into the first one"
                 problems.append(Problem(opening.number, what, "put the two together", "warning", "second-region"))
-            for item in read_bullets(lines):
-                entries.append(Entry(_region_record(item.text), item.start, item.end, item.number))
+            regions.append(MarkedRegion(opening.start, opening.end, line.start, line.end))
+            bullets = read_bullets(lines)
+            entries += [Entry(_region_record(item.text), item.start, item.end, item.number) for item in bullets]
             opening = None
     if opening is not None:
         report(opening, "a region begins here that never ends", f"write {REGION_END} below it")

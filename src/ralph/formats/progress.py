@@ -9,9 +9,9 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
 
 from ralph.errors import Refused
 from ralph.formats.text import (
@@ -30,10 +30,10 @@ from ralph.formats.text import (
     continues_paragraph,
     cut_lines,
     find_entry,
-    framed_span,
     indentation,
     insertion_below,
     line_problem,
+    made_heading_start,
     newline_of,
     normalise_text,
     parse_heading,
@@ -68,22 +68,14 @@ def as_block(record: Record) -> Record:
     title = " ".join(record.title.split())
     if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
         raise Refused("a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`")
-    body = check_text(record.text, "block").split("\n") if record.text.strip() else []
+    body = _trim_blank(check_text(record.text, "block").split("\n")) if record.text.strip() else []
     thread = str(record.extra.get("thread") or _thread_in(body))
     match = _JOURNAL_LINE.fullmatch(_journal_line(str(record.extra.get(JOURNAL_KEY, ""))))
-    text = "\n".join(_trim_blank(body))
-    return _block_record(title, text, record.kind, thread, match[1] if match is not None else "")
+    return _block_record(title, body, record.kind, thread, match[1] if match is not None else "")
 
 
-def _read_block(title: str, lines: list[str]) -> Record:
-    body = _trim_blank(lines)
-    head, length = _read_head(body)
-    content = _trim_blank(body[length:])
-    outcome = Outcome(head[2]) if head[2] else _outcome_in(title, content)
-    return _block_record(title, "\n".join(content), outcome, head[0] or _thread_in(content), head[1])
-
-
-def _block_record(title: str, text: str, outcome: Outcome, thread: str, journal_id: str) -> Record:
+def _block_record(title: str, body: list[str], outcome: Outcome, thread: str, journal_id: str) -> Record:
+    text = "\n".join(body)
     return Record(
         id=ids.derived("prog", f"{title}\n{text}"),
         kind=outcome,
@@ -95,6 +87,13 @@ def _block_record(title: str, text: str, outcome: Outcome, thread: str, journal_
         created_at=_date_in(title),
         extra={key: value for key, value in (("thread", thread), (JOURNAL_KEY, journal_id)) if value},
     )
+
+
+def _read_block(title: str, lines: list[str]) -> Record:
+    (thread, journal_id, outcome), length = _read_head(body := _trim_blank(lines))
+    body = _trim_blank(body[length:])
+    kind = Outcome(outcome) if outcome else _outcome_in(title, body)
+    return _block_record(title, body, kind, thread or _thread_in(body), journal_id)
 
 
 def _write_block(record: Record, newline: str) -> str:
@@ -112,7 +111,6 @@ def _write_block(record: Record, newline: str) -> str:
 
 
 def _trim_blank(body: list[str]) -> list[str]:
-    """Lines without the blank ones at both ends."""
     filled = [number for number, line in enumerate(body) if line.strip(BLANK)]
     return body[filled[0] : filled[-1] + 1] if filled else []
 
@@ -138,18 +136,16 @@ def _thread_in(body: list[str]) -> str:
 
 def _outcome_in(title: str, body: list[str]) -> Outcome:
     """Done, failed or, when the block names neither, blocked; a status line outweighs the rest."""
-    stated = [line for line in body if _STATED.match(line)]
-    for group in (stated, [title], body):
-        is_done = is_failed = False
+    for group in ([line for line in body if _STATED.match(line)], [title], body):
+        outcomes = set()
         for line in group:
             words = _WORD.findall(line.lower())
-            if not _NEGATED.isdisjoint(words):
-                continue
-            for before, word in zip(["", *words], words, strict=False):
-                is_done |= word in _DONE and before != "0"
-                is_failed |= word == "failed" and before != "0"
-        if is_done or is_failed:
-            return Outcome.DONE if is_done else Outcome.FAILED
+            if _NEGATED.isdisjoint(words):
+                outcomes |= {word for before, word in zip(["", *words], words, strict=False) if before != "0"}
+        if not _DONE.isdisjoint(outcomes):
+            return Outcome.DONE
+        if "failed" in outcomes:
+            return Outcome.FAILED
     return Outcome.BLOCKED
 
 
@@ -157,11 +153,9 @@ def _date_in(title: str) -> str:
     """The first ISO date of a heading, with its time when it has one; "" when there is none."""
     for match in _DATE.finditer(title):
         moment = f"{match[1]}T{match[2]}" if match[2] else match[1]
-        try:
+        with suppress(ValueError):
             datetime.fromisoformat(moment)
-        except ValueError:
-            continue
-        return moment
+            return moment
     return ""
 
 
@@ -171,14 +165,6 @@ _LEARNINGS = re.compile(
 )
 
 
-class _Label(NamedTuple):
-    """The line that announces learnings; `inline` is where its own learning begins, or the line's length."""
-
-    form: Literal["heading", "bullet", "label"]
-    line: Line
-    inline: int
-
-
 def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
     """The learnings in a block with this title, in file order."""
     if _LEARNINGS.fullmatch(title):
@@ -186,65 +172,54 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
         return
     at = 0
     while at < len(region):
-        label = _label(region[at])
-        first = at
+        first = region[at]
         at += 1
-        if label is None:
+        inline = _learnings_label(first)
+        if inline is None:
             continue
-        while at < len(region) and _is_under(label, region[at], region[at - 1]):
+        begin = at - 1
+        while at < len(region) and _is_under(first, region[at], region[at - 1]):
             at += 1
-        yield from _bullets_under(label, region[first:at])
+        marker = bullet_marker(first.text)
+        if inline < len(first.text) and marker is not None:
+            label, *others = read_bullets(region[begin:at], ANY_DEPTH)
+            yield label._replace(start=first.start + inline, text=label.text[inline - marker[2] :])
+            yield from others
+            continue
+        if inline < len(first.text):
+            indent = indentation(first.text)
+            text = first.text[inline:].rstrip(BLANK)
+            yield Bullet(first.start + inline, first.end, first.number, indent, indent + 2, text)
+        yield from read_bullets(region[begin + 1 : at], ANY_DEPTH)
 
 
-def _label(line: Line) -> _Label | None:
+def _learnings_label(line: Line) -> int | None:
+    """Where the learning begins on a line that announces learnings (maybe at its end); None for other lines."""
     if not line.is_markdown or line.blank:
         return None
     heading = parse_heading(line)
     if heading is not None:
-        return _Label("heading", line, len(line.text)) if _LEARNINGS.fullmatch(heading[1]) else None
+        return len(line.text) if _LEARNINGS.fullmatch(heading[1]) else None
     marker = bullet_marker(line.text)
     start = marker[2] if marker is not None else len(line.text) - len(line.text.lstrip(BLANK))
     label = _LEARNINGS.match(line.text, start)
     if label is None or (label.end() < len(line.text) and not (label["inner"] or label["outer"])):
         return None
-    return _Label("label" if marker is None else "bullet", line, label.end())
+    return label.end()
 
 
-def _is_under(label: _Label, line: Line, above: Line) -> bool:
+def _is_under(label: Line, line: Line, above: Line) -> bool:
     """Whether a line still belongs to the label; the line above it does."""
     if line.blank or line.role in (LineRole.INSIDE, LineRole.CONFLICT):
         return True
-    if label.form == "bullet":
-        return indentation(line.text) > indentation(label.line.text)
+    if bullet_marker(label.text) is not None:
+        return indentation(line.text) > indentation(label.text)
     if parse_heading(line) is not None:
         return False
-    if label.form == "heading" or bullet_marker(line.text) is not None or indentation(line.text) >= 2:
+    if parse_heading(label) is not None or bullet_marker(line.text) is not None or indentation(line.text) >= 2:
         return True
     return not above.blank and line.role is LineRole.TEXT and continues_paragraph(line)
 
-
-def _bullets_under(label: _Label, region: Sequence[Line]) -> Iterator[Bullet]:
-    """The bullets below a label, and the learning on its own line if there is one."""
-    line = label.line
-    if label.inline == len(line.text):
-        yield from read_bullets(region[1:], ANY_DEPTH)
-    elif label.form == "bullet":
-        items = read_bullets(region, ANY_DEPTH)
-        marker = bullet_marker(line.text)
-        first = next(items, None)
-        if first is not None:
-            skipped = label.inline - (marker[2] if marker is not None else 0)
-            yield first._replace(start=line.start + label.inline, text=first.text[skipped:])
-        yield from items
-    else:
-        indent = indentation(line.text)
-        text = line.text[label.inline :].rstrip(BLANK)
-        yield Bullet(line.start + label.inline, line.end, line.number, indent, indent + 2, text)
-        yield from read_bullets(region[1:], ANY_DEPTH)
-
-
-_ABOVE = f"## {PATTERNS}\n{HEADING_ADDED}\n"
-_BELOW = "\n---"
 
 _POINTER = re.compile(r" ?\(\[\[[^\[\]\n]{1,200}\]\]\)\Z")
 _JOURNAL_ID = re.compile(r"jrn-(.+)-([0-9]{1,9})")
@@ -280,8 +255,8 @@ class ProgressDocument(TextDocument):
             name, at = self.patterns
             at, block = insertion_below(self.text, at, bullet, newline, apart=False)
             return self._spliced(at, at, block, dataclasses.replace(expected, label=label_of(name)))
-        above = _ABOVE if self.text.strip(f"{BOM}{BLANK}\r\n") else f"## {PATTERNS}\n"  # a new file's own section
-        block = above.replace("\n", newline) + bullet + _BELOW.replace("\n", newline)
+        made = [HEADING_ADDED] if self.text.strip(f"{BOM}{BLANK}\r\n") else []  # a new file's section is its own
+        block = newline.join([f"## {PATTERNS}", *made, bullet, "---"])
         at, block = insertion_below(self.text, self.top, block, newline)
         return self._spliced(at, at, block, expected)
 
@@ -310,12 +285,10 @@ class ProgressDocument(TextDocument):
     def remove(self, record_id: str) -> "ProgressDocument":
         """The document without one block, pattern or learning, and without a section that was made for it."""
         entry = find_entry(self.entries, record_id)
-        start = self.text.rfind("\n", 0, entry.start) + 1
-        if start == 0 and self.text.startswith(BOM):
-            start = len(BOM)
-        span = framed_span(self.text, start, entry.end, _ABOVE, _BELOW)
-        if span is not None:
-            after = parse_progress(cut_lines(self.text, *span, apart=True))
+        start = max(self.text.rfind("\n", 0, entry.start) + 1, len(BOM) if self.text.startswith(BOM) else 0)
+        heading, below = made_heading_start(self.text, start), self.text[entry.end :].partition("\n")[0]
+        if heading < start and below.rstrip("\r") == "---":
+            after = parse_progress(cut_lines(self.text, heading, entry.end + len(below), apart=True))
             others = [_content(other.record) for other in self.entries if other is not entry]
             if [_content(other.record) for other in after.entries] == others:
                 return after
@@ -338,15 +311,18 @@ class ProgressDocument(TextDocument):
         after = parse_progress(self.text[:start] + block + self.text[end:])
         above = [entry for entry in self.entries if entry.start < start]
         last = old.end if old is not None else end
-        below = [entry for entry in self.entries if entry.start >= last and entry is not old]
+        below = [_content(entry.record) for entry in self.entries if entry.start >= last and entry is not old]
         contents = [_content(entry.record) for entry in after.entries]
         at = len(above)
-        same_above = len(contents) > at and all(
+        same_above = all(
             content == _content(entry.record) or (old is not None and entry.end > start)  # holds what is replaced
             for entry, content in zip(above, contents, strict=False)
         )
-        same_below = contents[len(contents) - len(below) :] == [_content(entry.record) for entry in below]
-        if not same_above or not same_below or contents[at] != _content(expected):
+        if (
+            not same_above
+            or contents[at : at + 1] != [_content(expected)]
+            or contents[len(contents) - len(below) :] != below
+        ):
             raise Refused(
                 "this text cannot be written to progress.txt: it would not read back the same",
                 hint="put `## ` and `---` lines into a fence, and close its fences and comments",

@@ -108,10 +108,12 @@ _SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anythin
 HEADING_ADDED = "[//]: # (ralph: made)"
 """The line below a heading that `add` made for an entry; `remove` takes such a heading away again.
 
-It is invisible in rendered markdown. The `-->` of an HTML comment would close one left open above.
+The `-->` of an HTML comment would close one left open above.
 """
 MARKERS = ("- ", "* ", "-\t", "*\t")
-_NUMBERED = re.compile(r"[0-9]{1,9}[.)] ")
+_RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
+_FOOTER = re.compile(r"[_*]+last updated:", re.IGNORECASE)
+_NO_PARAGRAPH = re.compile(r"[-*+]\Z|\*\*|__|[>|]|\+ |[0-9]{1,9}[.)] ")
 
 
 class LineRole(Enum):
@@ -238,35 +240,20 @@ def parse_heading(line: Line) -> tuple[int, str] | None:
 
 def is_rule(text: str) -> bool:
     """Whether a line is a thematic break: three or more of one of `-*_`, spaces between allowed."""
-    if text[:1] not in ("-", "*", "_") or text.rstrip(BLANK)[-1] != text[0]:
-        return False
-    marks = text.replace(" ", "").replace("\t", "")
-    return len(marks) >= 3 and not marks.strip(text[0])
+    return _RULE.fullmatch(text) is not None
 
 
 def is_footer(line: Line) -> bool:
     """Whether a line is `_Last updated: ..._`, in the first column."""
-    if line.text[:1] not in ("_", "*"):
-        return False
-    content = line.text.lstrip("_*")
-    return line.is_markdown and content[:13].lower() == "last updated:"
+    return line.is_markdown and _FOOTER.match(line.text) is not None
 
 
 def continues_paragraph(line: Line) -> bool:
     """Whether an unindented line may go on with the paragraph above it: no heading, rule, table or label."""
     content = line.text.strip(BLANK)
-    if content in ("-", "*", "+") or content.startswith(("**", "__", ">", "|", "+ ")) or is_footer(line):
+    if _NO_PARAGRAPH.match(content) or is_footer(line):
         return False
-    return parse_heading(line) is None and not is_rule(content) and _NUMBERED.match(content) is None
-
-
-def blank_line_before(before: str, newline: str) -> str:
-    """What to write after `before` so that the next line follows a blank line; nothing at the top."""
-    if not before.strip(BOM):
-        return ""
-    if not before.endswith("\n"):
-        return newline * 2
-    return "" if before.endswith(("\n\n", "\n\r\n")) else newline
+    return parse_heading(line) is None and not is_rule(content)
 
 
 def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool = True) -> tuple[int, str]:
@@ -294,21 +281,12 @@ def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
     return text[: before_line_ends(text, start, count)] + text[end:]
 
 
-def framed_span(text: str, start: int, end: int, above: str, below: str) -> tuple[int, int] | None:
-    """A stretch of lines with just these lines around it, in either line end; None when they are not there."""
-    end = text_end(text, end)
-    for newline in ("\n", "\r\n"):
-        first = start - len(above.replace("\n", newline))
-        stop = end + len(below.replace("\n", newline))
-        last = text.find("\n", stop) + 1 or len(text)
-        if (
-            first >= 0
-            and text[first:start] + text[end:stop] == (above + below).replace("\n", newline)
-            and text[first - 1 : first] in ("", "\n", BOM)
-            and text[stop:last] in ("", "\r", "\n", "\r\n")
-        ):
-            return first, last
-    return None
+def made_heading_start(text: str, start: int) -> int:
+    """Where the heading begins that `add` made for the lines at `start`, or `start` when there is none."""
+    mark = text.rfind(HEADING_ADDED, 0, start)
+    heading = max(text.rfind("\n", 0, max(mark - 1, 0)) + 1, len(BOM) if text.startswith(BOM) else 0)
+    is_made = mark >= 0 and not text[mark + len(HEADING_ADDED) : start].strip() and text.startswith("## ", heading)
+    return heading if is_made else start
 
 
 def text_end(text: str, at: int) -> int:
@@ -378,30 +356,18 @@ class Bullet(NamedTuple):
 
 def indentation(text: str) -> int:
     """How many columns of white space a line begins with; a tab goes to the next multiple of four."""
-    column = 0
-    for char in text:
-        if char == " ":
-            column += 1
-        elif char == "\t":
-            column += _TAB - column % _TAB
-        else:
-            break
-    return column
+    return len(text[: len(text) - len(text.lstrip(BLANK))].expandtabs(_TAB))
 
 
 def bullet_marker(text: str) -> tuple[int, int, int] | None:
     """(indentation, column of the words, index of the words) of a bullet's first line, else None."""
     item = text.lstrip(BLANK)
-    if item[:2] not in MARKERS or is_rule(item):
-        return None
     content = item[1:].lstrip(BLANK)
-    if not content:
+    if item[:2] not in MARKERS or not content or is_rule(item):
         return None
-    indent = indentation(text)
-    if item[1] == " " and len(content) == len(item) - 2:
-        return indent, indent + 2, len(text) - len(content)
-    gap = indentation(" " * ((indent + 1) % _TAB) + item[1 : len(item) - len(content)]) - (indent + 1) % _TAB
-    return indent, indent + 1 + (gap if gap <= _TAB else 1), len(text) - len(content)
+    indent, index = indentation(text), len(text) - len(content)
+    column = len(text[:index].expandtabs(_TAB))
+    return indent, column if column - indent <= _TAB + 1 else indent + 2, index
 
 
 def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
@@ -443,12 +409,10 @@ def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
 
 def dedent(text: str, width: int) -> str:
     """A line without its first columns of white space, as far as it has them."""
-    column = 0
-    for at, char in enumerate(text):
-        if column >= width or char not in BLANK:
-            return text[at:]
-        column += 1 if char == " " else _TAB - column % _TAB
-    return ""
+    at = 0
+    while text[at : at + 1] in (" ", "\t") and len(text[:at].expandtabs(_TAB)) < width:
+        at += 1
+    return text[at:]
 
 
 def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
