@@ -226,6 +226,7 @@ def test_what_a_file_does_not_hold_is_left_out() -> None:
     "front",
     [
         "[" * 60_000, "{" * 60_000, "- " * 30_000, "? " * 30_000, "a: " + "[" * 900, "title: &a [*a]\ntags: [b]",
+        "title: a\ntags: [&b c, *b]", "x: &b {title: a, tags: [c]}\n<<: *b",
         "x" * 70_000, "title: \ud800\ntags: [a]", "title: !!python/object:os.x {}\ntags: a",
     ],
 )  # fmt: skip
@@ -233,6 +234,12 @@ def test_hostile_front_matter_is_told_and_never_crashes(front: str) -> None:
     document = parse_knowledge(f"---\n{front}\n---\ntext\n")
     assert document.entries == ()
     assert len(document.problems) == 1
+
+
+def test_a_star_in_a_text_is_no_alias() -> None:
+    text = "---\ntitle: use *bold* words\ntags: [a, '*b']\nx: [ a *b ]\n---\nx\n"
+    record = parse_knowledge(text).entries[0].record
+    assert (record.title, record.tags, record.extra) == ("use *bold* words", ("a", "*b"), {"x": ["a *b"]})
 
 
 def test_odd_scalars_are_read_in_their_own_words() -> None:

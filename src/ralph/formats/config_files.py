@@ -69,44 +69,58 @@ def config_node(value: object, line: int = 0) -> ConfigNode:
     return ConfigNode(str(value), line)
 
 
+class YamlError(ValueError):
+    """A text is not YAML: at which line, and why."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(what)
+        self.line = line
+
+
 def parse_yaml(text: str, where: str) -> ParsedConfig:
     """The settings of a YAML text; ConfigError with `where:line` when it is not YAML."""
-    return _YamlReader(text.removeprefix(BOM), where).read()
+    try:
+        root, problems = read_yaml(text.removeprefix(BOM))
+    except YamlError as error:
+        hint = "mend this line, or quote a value that has special characters"
+        raise ConfigError(f"{where}:{error.line}: not valid YAML: {error}", hint=hint) from error
+    if root.value is None:
+        return ParsedConfig({}, ())
+    if not isinstance(root.value, Mapping):
+        message = f"{where}:{root.line}: expected settings, got {describe_value(root)}"
+        raise ConfigError(message, hint="write `key: value` lines; see `ralph config show`")
+    if root.style != "block" or root.shared:
+        problems.append(Problem(root.line, "the file is one flow value", "", "note", FLOW_ROOT))
+    return ParsedConfig(root.value, tuple(problems))
+
+
+def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
+    """The root value of a YAML text with all positions, and duplicate keys as problems; else YamlError."""
+    reader = _YamlReader(text)
+    for event in reader.events():
+        reader.take(event)
+    return reader.roots[0] if reader.roots else ConfigNode(None), reader.problems
 
 
 class _YamlReader:
     """Takes the events of a YAML text; an open mapping's items are key, value, key, value."""
 
-    def __init__(self, text: str, where: str) -> None:
-        self.text, self.where = text, where
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.breaks = [match.start() for match in re.finditer("\n", text)]
         self.anchors: dict[str, ConfigNode] = {}
         self.problems: list[Problem] = []
         self.stack: list[tuple[Event, list[ConfigNode]]] = []
         self.roots: list[ConfigNode] = []
+        forbidden = _UNPRINTABLE.search(text)
+        if forbidden is not None:
+            raise self.error(forbidden.start(), f"the character U+{ord(forbidden[0]):04X} is not allowed in it")
 
     def line(self, index: int) -> int:
         return bisect_left(self.breaks, index) + 1
 
-    def error(self, index: int, what: str) -> ConfigError:
-        message = f"{self.where}:{self.line(index)}: not valid YAML: {' '.join(what.split())}"
-        return ConfigError(message, hint="mend this line, or quote a value that has special characters")
-
-    def read(self) -> ParsedConfig:
-        forbidden = _UNPRINTABLE.search(self.text)
-        if forbidden is not None:
-            raise self.error(forbidden.start(), f"the character U+{ord(forbidden[0]):04X} is not allowed in it")
-        for event in self.events():
-            self.take(event)
-        root = self.roots[0] if self.roots else ConfigNode(None)
-        if root.value is None:
-            return ParsedConfig({}, ())
-        if not isinstance(root.value, Mapping):
-            message = f"{self.where}:{root.line}: expected settings, got {describe_value(root)}"
-            raise ConfigError(message, hint="write `key: value` lines; see `ralph config show`")
-        if root.style != "block" or root.shared:
-            self.problems.append(Problem(root.line, "the file is one flow value", "", "note", FLOW_ROOT))
-        return ParsedConfig(root.value, tuple(self.problems))
+    def error(self, index: int, what: str) -> YamlError:
+        return YamlError(self.line(index), " ".join(what.split()))
 
     def events(self) -> Iterator["Event"]:
         if all(line.lstrip(" ")[:1] in ("", "#") for line in self.text.splitlines()):

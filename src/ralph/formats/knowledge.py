@@ -11,9 +11,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Refused
+from ralph.formats.config_files import ConfigNode, YamlError, read_yaml
 from ralph.formats.text import (
     BOM,
     Entry,
@@ -33,8 +33,6 @@ KNOWLEDGE_LABEL = "knowledge"
 TRUNCATED = "[truncated]"
 
 _MAX_FRONT_MATTER = 16_384  # characters: a larger one is an accident, and parsing YAML is not always linear
-_MAX_DEPTH = 20
-_MAX_MARKS = 500  # brackets in all, list marks in a line: the C parser recurses into them without a check
 _CLOSING_LINE = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
 _PLAIN_TAG = re.compile(r"[a-z][a-z0-9]*(?:[-_/.][a-z0-9]+)*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -42,9 +40,7 @@ _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "
 _UNPRINTABLE = re.compile(
     "[^\\x20-\\x7e\\xa0-\\u2027\\u202a-\\ud7ff\\ue000-\\ufefe\\uff00-\\ufffd\\U00010000-\\U0010ffff]"
 )
-_TAG = "tag:yaml.org,2002:"
-_NULL = _TAG + "null"
-_KIND_KEYS = ("kind", "type")
+_MERGE = re.compile(r"^<<[ \t]*:", re.MULTILINE)
 _STATUS = "status"  # somebody's own key, unless its value is `retired`
 _RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
@@ -52,46 +48,35 @@ _TICKS = re.compile(r"`+")
 _LONGEST_NAME = 240  # bytes, so that the file's name with `.md` and a suffix fits everywhere
 
 
-class FrontMatterField(NamedTuple):
-    """One key: its value and its span in the text."""
-
-    name: str
-    value: object
-    raw: str | None
-    """A scalar's text; None for null, lists and mappings."""
-    items: tuple[str, ...] | None
-    """The texts of a list's scalars; None when the value is no list."""
-    line_start: int
-    start: int
-    end: int
-    column: int
-    """The column of a block list's dashes; -1 for every other value."""
-
-
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """The fields, and where the front matter ends and the body begins."""
+    """The fields with their positions in the file, and where the front matter ends and the body begins."""
 
-    fields: Mapping[str, FrontMatterField]
-    duplicates: tuple[tuple[str, int], ...]
-    """Duplicate keys, with the line of the last one, which counts."""
+    fields: Mapping[str, ConfigNode]
+    problems: tuple[Problem, ...]
     end: int
     body: int
 
     def text(self, name: str) -> str:
         """The text of a scalar on one line, or ""."""
-        return " ".join((self.fields[name].raw or "").split()) if name in self.fields else ""
+        return " ".join(_scalar_text(self.fields.get(name)).split())
 
     def kind_key(self) -> str:
         """The key that names a kind of memory, or ""."""
-        return next((name for name in _KIND_KEYS if kind_of(self.text(name)) is not None), "")
+        return next((name for name in ("kind", "type") if kind_of(self.text(name)) is not None), "")
 
     def tags(self) -> tuple[str, ...]:
         """The tags, from a list or a text with commas."""
         field = self.fields.get("tags")
-        if field is None:
-            return ()
-        return clean_tags(field.items if field.items is not None else (field.raw or "").split(","))
+        if field is not None and isinstance(field.value, tuple):
+            return clean_tags(_scalar_text(item) for item in field.value)
+        return clean_tags(_scalar_text(field).split(","))
+
+
+def _scalar_text(node: ConfigNode | None) -> str:
+    if node is None or node.value is None or isinstance(node.value, tuple | Mapping):
+        return ""
+    return node.source
 
 
 def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
@@ -105,95 +90,40 @@ def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
         return (1, "the front matter is not closed by a line `---`")
     if closing.start() - opening > _MAX_FRONT_MATTER:
         return (1, f"the front matter is larger than {_MAX_FRONT_MATTER} characters")
-    front = text[opening + 1 : closing.start()]
-    import yaml
-
+    front = text[opening : closing.start()]
     try:
-        marks = [sum(line.count(mark) for mark in ("- ", "? ", "-\t", "?\t")) for line in front.split("\n")]
-        if max(front.count("[") + front.count("{"), *marks) > _MAX_MARKS:
-            raise ValueError("it is nested too deeply")
-        root = yaml.compose(front, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        fields = _read_fields(root, front, opening + 1)
-    except yaml.MarkedYAMLError as error:
-        at = error.problem_mark.index if error.problem_mark is not None else 0
-        return (_line(text, opening + 1 + at), f"this is not YAML: {error.problem or error.context}")
-    except yaml.reader.ReaderError as error:
-        return (_line(text, opening + 1 + error.position), "a character that YAML does not allow")
-    except (yaml.YAMLError, UnicodeError, RecursionError, ValueError) as error:
-        return (2, f"this front matter cannot be read: {str(error)[:80]}")
-    last = {field.name: field for field in fields}
-    duplicates = [field.name for field in fields if last[field.name] is not field]
-    lines = tuple((name, _line(text, last[name].start)) for name in duplicates)
-    return FrontMatter(last, lines, closing.start(), closing.end())
+        root, problems = read_yaml("#" * opening + front)  # a comment of that length keeps every position
+        if not isinstance(root.value, Mapping):
+            raise YamlError(2, "it is not a list of `key: value` lines")
+        if _MERGE.search(front) or _has_alias(root, text):
+            raise YamlError(2, "YAML aliases and merges are not read here")
+    except YamlError as error:
+        return (error.line, f"this front matter cannot be read: {error}")
+    return FrontMatter(root.value, tuple(problems), closing.start(), closing.end())
 
 
 def _line(text: str, at: int) -> int:
     return text.count("\n", 0, min(at, len(text))) + 1
 
 
-def _read_fields(root: Any, front: str, offset: int) -> list[FrontMatterField]:
-    if root is None or root.id != "mapping":
-        raise ValueError("it is not a list of `key: value` lines")
-    fields = []
-    visited: set[int] = set()
-    for key, node in root.value:
-        value = _node_value(node, visited, 0)
-        if key.id != "scalar":
-            continue
-        items = None
-        if node.id == "sequence":
-            items = tuple(item.value for item in node.value if item.id == "scalar" and item.tag != _NULL)
-        fields.append(
-            FrontMatterField(
-                key.value,
-                value,
-                node.value if node.id == "scalar" and value is not None else None,
-                items,
-                offset + front.rfind("\n", 0, key.start_mark.index) + 1,
-                offset + node.start_mark.index,
-                offset + _node_end(node, front),
-                node.start_mark.column if items is not None and not node.flow_style else -1,
-            )
-        )
-    return fields
+def _has_alias(node: ConfigNode, text: str) -> bool:
+    """Whether an alias is part of a value: aliases of aliases would grow without bound."""
+    if text.startswith("*", node.start):  # no other value begins so
+        return True
+    if isinstance(node.value, Mapping):
+        return any(_has_alias(item, text) for item in node.value.values())
+    return isinstance(node.value, tuple) and any(_has_alias(item, text) for item in node.value)
 
 
-def _node_value(node: Any, visited: set[int], depth: int) -> object:
-    """A node as Python values; ValueError for aliases, which can grow without bound, and for deep nesting."""
-    if id(node) in visited or depth > _MAX_DEPTH:
-        raise ValueError("YAML aliases and deep nesting are not read here")
-    visited.add(id(node))
-    if node.id == "sequence":
-        return [_node_value(item, visited, depth + 1) for item in node.value]
-    if node.id == "mapping":
-        return {
-            str(_node_value(key, visited, depth + 1)): _node_value(item, visited, depth + 1) for key, item in node.value
-        }
-    return _scalar_value(str(node.tag).removeprefix(_TAG), str(node.value))
-
-
-def _scalar_value(tag: str, text: str) -> object:
-    """A scalar's value: a number only where writing it again gives the same characters."""
-    if tag == "null":
-        return None
-    if tag == "bool":
-        return text.lower() in ("true", "yes", "on")
-    if tag == "int" and re.fullmatch(r"-?[0-9]{1,18}", text) and str(int(text)) == text:
-        return int(text)
-    if tag == "float" and re.fullmatch(r"-?[0-9]+\.[0-9]+(?:e[-+][0-9]+)?", text):
-        number = float(text)
-        return number if math.isfinite(number) and _write_float(number) == text else text
-    return text
-
-
-def _node_end(node: Any, front: str) -> int:
-    """Where a value's own characters end; YAML counts the comments below a block as part of it."""
-    if node.id == "scalar":
-        return len(front[: node.end_mark.index].rstrip()) if node.style in ("|", ">") else int(node.end_mark.index)
-    if node.flow_style or not node.value:
-        return int(node.end_mark.index)
-    last = node.value[-1]
-    return _node_end(last[1] if node.id == "mapping" else last, front)
+def _plain_value(node: ConfigNode) -> object:
+    """A node as Python values: a number only where writing it again gives the same characters."""
+    if isinstance(node.value, Mapping):
+        return {name: _plain_value(item) for name, item in node.value.items()}
+    if isinstance(node.value, tuple):
+        return [_plain_value(item) for item in node.value]
+    if node.value is None or isinstance(node.value, bool | str):
+        return node.value
+    return node.value if write_value(node.value) == node.source else node.source
 
 
 def change_fields(
@@ -201,21 +131,30 @@ def change_fields(
 ) -> str:
     """The text with other values in its front matter and without some keys; a new key goes to the end."""
     fields = [matter.fields[name] for name in removed if name in matter.fields]
-    edits = [(field.line_start, text.find("\n", field.end) + 1, "") for field in fields]
+    edits = [
+        (text.rfind("\n", 0, field.key_start) + 1, text.find("\n", _value_end(text, field)) + 1, "") for field in fields
+    ]
     new = [write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
     edits.append((matter.end, matter.end, "".join(new)))
     for name, value in values.items():
         field = matter.fields.get(name)
         if field is None:
             continue
-        if field.column >= 0 and isinstance(value, tuple):
-            written = f"{newline}{' ' * field.column}".join(f"- {write_tag(str(item))}" for item in value)
+        if isinstance(field.value, tuple) and field.style == "block" and isinstance(value, tuple):
+            column = field.start - text.rfind("\n", 0, field.start) - 1
+            written = f"{newline}{' ' * column}".join(f"- {write_tag(str(item))}" for item in value)
         else:
             written = write_value(value)
-        edits.append((field.start, field.end, written if text[field.start - 1] in " \t\n" else f" {written}"))
+        space = "" if text[field.start - 1] in " \t\n" else " "
+        edits.append((field.start, _value_end(text, field), space + written))
     for start, end, written in sorted(edits, key=lambda edit: edit[:2], reverse=True):
         text = text[:start] + written + text[end:]
     return text
+
+
+def _value_end(text: str, field: ConfigNode) -> int:
+    """Where a value's own characters end; YAML counts the blank lines below a block scalar as part of it."""
+    return len(text[: field.end].rstrip()) if field.style == "literal" else field.end
 
 
 def write_field(name: str, value: object) -> str:
@@ -257,8 +196,7 @@ def _quote(text: str) -> str:
     if any("\ud800" <= char <= "\udfff" or char == "\x00" for char in text):
         what = "the front matter would hold a character that YAML cannot: NUL or half of a surrogate pair"
         raise Refused(what, hint="remove it from the title, the tags or the other values")
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped) + '"'
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,13 +271,10 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
         return no_entry(*matter, "bad-front-matter")
     for name, value in (("title", matter.text("title")), ("tags", matter.tags())):
         if not value:
-            line = _line(text, matter.fields[name].line_start) if name in matter.fields else 1
+            line = matter.fields[name].line if name in matter.fields else 1
             return no_entry(line, f"the entry has no `{name}`", f"no-{name}")
     body = _split(text[matter.body :])[1].replace("\r\n", "\n")
-    problems = [
-        Problem(number, f"`{name}` is a duplicate key; the last one counts", "delete one", code="duplicate-key")
-        for name, number in matter.duplicates
-    ]
+    problems = list(matter.problems)
     if not body.strip():
         problems.append(Problem(1, "the entry has no text", "write it below the front matter", code="no-text"))
     above = text.count("\n", 0, matter.body)
@@ -501,14 +436,14 @@ def _build_record(matter: FrontMatter, slug: str, body: str) -> Record:
     key = matter.kind_key()
     extra: dict[str, object] = {}
     status = Status.ACCEPTED
-    for field in matter.fields.values():
-        if field.name == "feature" and not isinstance(field.value, list | dict):
-            if field.raw:
-                extra["feature"] = field.raw
-        elif field.name == _STATUS and (field.raw or "").strip().lower() == Status.RETIRED.value:
+    for name, field in matter.fields.items():
+        if name == "feature" and not isinstance(field.value, tuple | Mapping):
+            if _scalar_text(field):
+                extra["feature"] = field.source
+        elif name == _STATUS and matter.text(name).lower() == Status.RETIRED.value:
             status = Status.RETIRED
-        elif field.name not in _RECORD_KEYS and (not key or field.name != key):
-            extra[field.name] = field.value
+        elif name not in _RECORD_KEYS and (not key or name != key):
+            extra[name] = _plain_value(field)
     return Record(
         id=f"know-{slug}",
         kind=kind_of(matter.text(key)) or MemoryKind.CONTEXT,
