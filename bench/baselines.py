@@ -11,8 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from ralph.model.query import Hit
-from ralph.model.record import Record, Status
+from ralph.model.record import Hit, Record, Status
 from ralph.store import db
 
 Ask = Callable[[str, int], Sequence[Hit]]

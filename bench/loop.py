@@ -22,8 +22,7 @@ from bench import speed
 from ralph.app import index, journal, loop, memory, search
 from ralph.app.loop import LoopRequest
 from ralph.app.loop_parts import LoopPrinter
-from ralph.model.query import Query
-from ralph.model.record import MemoryKind, Outcome
+from ralph.model.record import MemoryKind, Outcome, Query
 from ralph.model.work import Ask, JournalEntry, Reply
 from ralph.settings import Config
 from ralph.store import files

@@ -9,7 +9,7 @@ from bench.timing import Bar, best, report
 from bench import big
 from ralph.app import memory
 from ralph.formats.memories import parse_memories
-from ralph.model.query import Query
+from ralph.model.record import Query
 
 COUNT = 20_000
 

@@ -32,7 +32,7 @@ from ralph import __version__
 from ralph.app import meaning
 from ralph.context import render, tokens
 from ralph.errors import NotFound, Unreadable, UsageError
-from ralph.model.query import Hit, Query
+from ralph.model.record import Hit, Query
 from ralph.search import embeddings, rank, terms
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.store import index

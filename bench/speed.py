@@ -20,7 +20,7 @@ from bench.sessions import SESSION, Words
 
 from ralph import paths
 from ralph.app import index as indexes
-from ralph.model.query import Query
+from ralph.model.record import Query
 from ralph.search import rank
 from ralph.store import files
 from ralph.store.index import Index

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from bench import big
 from ralph.app import search
-from ralph.model.query import Query
+from ralph.model.record import Query
 from ralph.web import server as site
 
 COUNT, ROUNDS, AT_MOST = 10_000, 5, 1.5

@@ -293,7 +293,7 @@ HOOK_MODULES = {
     *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "tokens")),
     *(f"capture/{name}.py" for name in ("assignments", "invisible_characters", "privacy", "secrets", "secret_rules")),
     "discovery.py",
-    "model/marks.py",
+    "model/__init__.py",
 }
 """What hooks load; `tests/hooks/test_modules.py` has the modules of each event."""
 HEAVY = {"dataclasses", "typing", "pathlib", "enum", "inspect", "contextlib"}

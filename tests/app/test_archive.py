@@ -8,8 +8,7 @@ import pytest
 from ralph.app import knowledge, memory, project
 from ralph.app import search as searching
 from ralph.errors import NotFound, Refused
-from ralph.model.query import Query
-from ralph.model.record import Status
+from ralph.model.record import Query, Status
 
 
 @pytest.fixture

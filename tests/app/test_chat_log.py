@@ -11,7 +11,7 @@ from ralph.app import chat_log, compress, forget, hook, index, sessions
 from ralph.app.chat_log import event_time
 from ralph.app.forget import ForgetRequest
 from ralph.capture.events import Event, Happening
-from ralph.model.query import Detail
+from ralph.model.record import Detail
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
 from ralph.settings import Config
 

@@ -12,8 +12,7 @@ from ralph import paths
 from ralph.app import context, memory, outdated, search
 from ralph.app.outdated import CitationReport
 from ralph.errors import NotFound
-from ralph.model.query import Hit, Query
-from ralph.model.record import Record
+from ralph.model.record import Hit, Query, Record
 from ralph.search.citations import CitationState
 from ralph.settings import Config
 

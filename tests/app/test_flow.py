@@ -24,8 +24,7 @@ from ralph.capture.insights import places
 from ralph.formats.pages import parse_patterns, parse_region
 from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.loop.state import Run
-from ralph.model.query import Query
-from ralph.model.record import Family, Status
+from ralph.model.record import Family, Query, Status
 from ralph.model.work import Ask, Reply
 
 LESSONS = {

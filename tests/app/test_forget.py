@@ -18,8 +18,7 @@ from ralph.app.search import search
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, NotFound, UsageError
 from ralph.formats.log import encode_line, encode_record
-from ralph.model.query import Query
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Record, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Query, Record, Status
 from ralph.search import terms
 from ralph.store import queries
 from ralph.store.index import Index

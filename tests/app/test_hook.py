@@ -16,7 +16,7 @@ from ralph.capture.events import Happening
 from ralph.context import render
 from ralph.errors import Unreadable
 from ralph.formats.log import parse_log
-from ralph.model.marks import INJECTED, NOTE
+from ralph.model import INJECTED, NOTE
 from ralph.store import db
 
 REDIS = "mem-1705751401-a001"

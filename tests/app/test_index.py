@@ -24,8 +24,7 @@ from ralph.app import index, memory
 from ralph.app.search import search
 from ralph.formats.log import encode_line
 from ralph.model import ids
-from ralph.model.query import Query
-from ralph.model.record import Outcome
+from ralph.model.record import Outcome, Query
 from ralph.store import db, lookup
 from ralph.store.index import SCHEMA_VERSION
 
@@ -245,7 +244,7 @@ def test_a_full_disk_is_no_reason_not_to_answer(root: Path) -> None:
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192));"
-        "from pathlib import Path; from ralph.app.search import search; from ralph.model.query import Query;"
+        "from pathlib import Path; from ralph.app.search import search; from ralph.model.record import Query;"
         "print(search(Path(sys.argv[1]), Query('alpha', limit=None)).found.total)"
     )
     said = subprocess.run([sys.executable, "-c", code, str(root)], capture_output=True, check=False)

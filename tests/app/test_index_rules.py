@@ -8,7 +8,7 @@ from tests.store.test_index import put, seen
 from ralph.app import context, index
 from ralph.app.search import search
 from ralph.errors import ConfigError, Refused
-from ralph.model.query import Query
+from ralph.model.record import Query
 from ralph.settings import Config
 
 

@@ -18,8 +18,7 @@ from ralph.context.tokens import estimate
 from ralph.errors import NotFound, Refused, UsageError, WriteFailed
 from ralph.formats.log import parse_log
 from ralph.formats.sigils import KnowledgeSigil, read_sigils
-from ralph.model.query import Query
-from ralph.model.record import Link, Record, Status
+from ralph.model.record import Link, Query, Record, Status
 from ralph.store.library import Library
 
 FOLDER = ".ralph/knowledge"

@@ -14,7 +14,7 @@ from ralph.app.tasks import board, task
 from ralph.app.tasks.board import status_of
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.loop.state import Run, exit_code
-from ralph.model.query import Query
+from ralph.model.record import Query
 from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.settings import Config, CriterionSetting, CriterionType
 from ralph.testing import Step

@@ -14,8 +14,7 @@ import pytest
 from ralph import paths
 from ralph.app import index, meaning, search
 from ralph.errors import NotFound, UsageError
-from ralph.model.query import Query
-from ralph.model.record import MemoryKind
+from ralph.model.record import MemoryKind, Query
 from ralph.search import embeddings
 from ralph.search.embeddings import LocalEmbedder, Matrix, ProviderFailed
 from ralph.settings import Embedding, Provider

@@ -16,8 +16,7 @@ from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.formats.memories import parse_memories
 from ralph.model import ids
-from ralph.model.query import Query
-from ralph.model.record import Link, MemoryKind, Record
+from ralph.model.record import Link, MemoryKind, Query, Record
 from ralph.store import files
 from ralph.store.library import Library
 

@@ -10,7 +10,7 @@ from ralph.app import context, doctor, graph, index, memory, outdated, search
 from ralph.app.graph import link, remove_link
 from ralph.context import recall
 from ralph.errors import Refused
-from ralph.model.query import Detail, Query
+from ralph.model.record import Detail, Query
 from ralph.settings import Config, Memories
 from ralph.store import lookup
 

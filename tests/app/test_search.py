@@ -14,8 +14,7 @@ from ralph.app import search as verbs
 from ralph.context import render, tokens
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record, parse_log
-from ralph.model.query import Detail, Query
-from ralph.model.record import Family, Link, MemoryKind, Origin, Record
+from ralph.model.record import Detail, Family, Link, MemoryKind, Origin, Query, Record
 
 LONG = {
     "prose": "The scheduler retries the migration when the connection pool is exhausted, and then it gives up. " * 200,

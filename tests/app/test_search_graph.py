@@ -6,7 +6,7 @@ from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
 from ralph.app import search as verbs
-from ralph.model.query import Query
+from ralph.model.record import Query
 
 
 def test_a_search_finds_what_its_hits_link_to_when_the_graph_is_asked(tmp_path: Path) -> None:

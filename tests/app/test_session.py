@@ -8,8 +8,7 @@ from ralph import paths
 from ralph.app import sessions
 from ralph.errors import Conflict, NotFound
 from ralph.formats.log import encode_line, encode_record
-from ralph.model.query import Detail
-from ralph.model.record import Family, ObservationKind, Origin, Record
+from ralph.model.record import Detail, Family, ObservationKind, Origin, Record
 
 
 def line(name: str, number: int, words: str, kind: ObservationKind = ObservationKind.NOTE, by: str = "human") -> str:

@@ -34,8 +34,7 @@ from ralph.app.tasks import task
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
 from ralph.formats.work import render_insights
-from ralph.model.query import Detail, Query
-from ralph.model.record import Family, Origin
+from ralph.model.record import Detail, Family, Origin, Query
 from ralph.settings import Config, Memories
 from ralph.store import lookup
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.app import search
-from ralph.model.query import Query
+from ralph.model.record import Query
 from ralph.store import files
 
 QUESTION = "frobnicator"

@@ -18,8 +18,7 @@ from bench.sessions import SESSION, Words
 from bench import baselines, loaders, metrics, retrieval, speed
 from ralph.app import index
 from ralph.errors import NotFound, Unreadable, UsageError
-from ralph.model.query import Hit
-from ralph.model.record import Family, MemoryKind, Origin, Record, Status
+from ralph.model.record import Family, Hit, MemoryKind, Origin, Record, Status
 from ralph.search.embeddings import Matrix, ProviderFailed
 from ralph.testing import HashEmbedder
 

@@ -14,8 +14,7 @@ from ralph.capture.events import Event, event_of
 from ralph.capture.pipeline import LIMIT, interpret, observe, without_injected
 from ralph.capture.privacy import redact_payload
 from ralph.formats.log import encode_line, encode_record, parse_log
-from ralph.model import ids
-from ralph.model.marks import INJECTED, NOTE
+from ralph.model import INJECTED, NOTE, ids
 from ralph.model.record import Family, ObservationKind, Record, Scope, Status
 
 SECRETS = [*(tokens[0] for tokens in TOKENS.values()), key_block()]

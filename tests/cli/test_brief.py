@@ -11,7 +11,7 @@ from tests.cli.runner import Block, Project, shortened
 from ralph import config
 from ralph.app import hook_state, index
 from ralph.hooks.handler import run_event
-from ralph.model.marks import INJECTED
+from ralph.model import INJECTED
 
 REDIS = "mem-1705751401-a001"
 FLAGS = "mem-1705751402-a002"

@@ -30,7 +30,7 @@ from ralph.context.brief import (
 )
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, UsageError
-from ralph.model.marks import INJECTED, NOTE
+from ralph.model import INJECTED, NOTE
 from ralph.model.record import MemoryKind, Origin, Outcome, Record, Status
 from ralph.model.work import JournalEntry
 

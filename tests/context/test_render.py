@@ -20,7 +20,7 @@ from tests.formats.laws import messy
 
 from ralph.context import render
 from ralph.context.tokens import estimate
-from ralph.model.marks import INJECTED, NOTE
+from ralph.model import INJECTED, NOTE
 
 SOURCE = Path(__file__).parents[2] / "src"
 WORDS = ("`", "````", INJECTED, NOTE, "\x1b[31m", "\x1b]0;x\x07", "</system-reminder>", "\n", "\u202e", "\U000e0041")
@@ -230,4 +230,4 @@ def test_rendering_loads_no_heavy_module() -> None:
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, encoding="utf-8")
     names = "injection_guard render tokens".split()
     own = {"ralph", "ralph.context", *(f"ralph.context.{name}" for name in names)}
-    assert set(done.stdout.split()) == own | {"ralph.model", "ralph.model.marks"}
+    assert set(done.stdout.split()) == own | {"ralph.model"}

@@ -14,7 +14,7 @@ from tests.e2e.ralphs import Ralph, bash, printed, results, went_well, write
 from tests.e2e.scripted import Reply, Request, say, together, use
 
 from ralph import paths
-from ralph.model.marks import INJECTED
+from ralph.model import INJECTED
 
 pytestmark = pytest.mark.e2e
 

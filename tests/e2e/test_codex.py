@@ -15,7 +15,7 @@ from tests.e2e.ralphs import Ralph
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import Json, Reply, say, use
 
-from ralph.model.marks import INJECTED
+from ralph.model import INJECTED
 
 pytestmark = pytest.mark.e2e
 

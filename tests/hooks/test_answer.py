@@ -17,7 +17,7 @@ from ralph import paths
 from ralph.app import index, usage
 from ralph.context import render
 from ralph.formats.log import encode_record
-from ralph.model.marks import INJECTED
+from ralph.model import INJECTED
 from ralph.store import db, hook_files
 from ralph.store.lookup import SCHEMA_VERSION
 

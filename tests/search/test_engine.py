@@ -10,8 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from ralph.model.query import Query, SearchResult
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Query,
+    Record,
+    Scope,
+    SearchResult,
+    Status,
+)
 from ralph.search import rank, terms
 from ralph.store.index import Index, in_memory
 from ralph.store.sources import Contents, Placed

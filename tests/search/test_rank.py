@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from tests.formats.laws import messy
 from tests.search.test_engine import NOISE, indexed, memory, observation
 
-from ralph.model.query import Query
-from ralph.model.record import Family, Link, MemoryKind, Record, Status
+from ralph.model.record import Family, Link, MemoryKind, Query, Record, Status
 from ralph.search import rank as ranking
 from ralph.search import terms
 from ralph.search.rank import STANDARD, RankedRow, Ranking, Recipe, explain, gate, rank
@@ -302,7 +301,7 @@ def test_a_time_that_is_none_is_never_fresh_and_never_an_error(when: str) -> Non
 def test_the_ranking_loads_next_to_nothing() -> None:
     heavy = (
         "dataclasses typing json inspect pathlib contextlib re enum functools datetime sqlite3 "
-        "ralph.model.record ralph.model.query ralph.store.queries"
+        "ralph.model.record ralph.model.record ralph.store.queries"
     )
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import ralph.search.rank;"

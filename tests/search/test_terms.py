@@ -17,8 +17,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.formats.laws import messy
 
-from ralph.model.query import Query
-from ralph.model.record import MemoryKind, Record
+from ralph.model.record import MemoryKind, Query, Record
 from ralph.search import rank, terms
 from ralph.search.terms import stem
 from ralph.store.index import in_memory

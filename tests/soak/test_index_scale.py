@@ -13,7 +13,7 @@ from tests.store.test_index import index_of, put, seen
 from ralph import paths
 from ralph.app import index
 from ralph.app.search import search
-from ralph.model.query import Query
+from ralph.model.record import Query
 
 A_SESSION = 500
 SUBJECTS = "parser scheduler cache router migration token worker queue schema client server hook".split()

@@ -12,8 +12,7 @@ from tests.cli.runner import Block, numbered, page
 from tests.store.test_index import LOG, index_of, put, seen
 
 from ralph.errors import Unreadable
-from ralph.model.query import Query
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Query, Record, Scope, Status
 from ralph.search import terms
 from ralph.store import lookup, queries
 from ralph.store.index import in_memory

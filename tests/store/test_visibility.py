@@ -18,8 +18,7 @@ from tests.store.test_index import index_of, put
 from ralph.app.tasks import board
 from ralph.formats.log import encode_record
 from ralph.formats.work import render_insights, render_task
-from ralph.model.query import Query
-from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Query, Record, Scope, Status
 from ralph.model.work import Task, TaskStatus
 from ralph.search import terms
 from ralph.store import lookup, queries

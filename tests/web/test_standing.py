@@ -10,7 +10,7 @@ from tests.web.sample import Sample
 
 from ralph.app import memory, outdated
 from ralph.app import search as searching
-from ralph.model.query import Query
+from ralph.model.record import Query
 
 OLD, NEW, PAST = "fix-1705751400-a001", "fix-1705751401-a002", "fix-1705751402-a003"
 

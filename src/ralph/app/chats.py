@@ -24,8 +24,7 @@ from ralph.app.tasks import board
 from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
-from ralph.model import ids
-from ralph.model.marks import INJECTED
+from ralph.model import INJECTED, ids
 from ralph.model.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop
 from ralph.settings import Config
 from ralph.store import files

@@ -17,8 +17,7 @@ from ralph import paths
 from ralph.errors import NotFound, UsageError
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, NodeType, Relation, entity_id, parse_relation
-from ralph.model.query import Query
-from ralph.model.record import MemoryKind, ObservationKind, Outcome
+from ralph.model.record import MemoryKind, ObservationKind, Outcome, Query
 from ralph.store import lookup, queries
 
 if TYPE_CHECKING:

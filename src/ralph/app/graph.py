@@ -37,8 +37,7 @@ from ralph.formats.text import Document, find_entry
 from ralph.formats.work import parse_insights
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
-from ralph.model.query import Query
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, Query, Record
 from ralph.search import graph as walking
 from ralph.search import rank
 from ralph.search.embeddings import row_bytes

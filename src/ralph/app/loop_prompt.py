@@ -20,8 +20,7 @@ from ralph.errors import NotFound
 from ralph.loop.criteria import MARKER
 from ralph.loop.state import Run
 from ralph.model import ids
-from ralph.model.query import Query
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, Query, Record
 from ralph.model.work import Task
 from ralph.search import rank
 from ralph.settings import Config, Inject

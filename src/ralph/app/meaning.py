@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from ralph import paths
 from ralph.app import index
 from ralph.errors import NotFound, RalphError, UsageError, WriteFailed
-from ralph.model.query import Query
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, Query, Record
 from ralph.search import embeddings, rank
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.store import db, lookup, queries

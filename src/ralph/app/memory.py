@@ -18,8 +18,7 @@ from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.formats.memories import render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
-from ralph.model.query import Query, SearchResult
-from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Record, Status
+from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
 from ralph.store import files, lookup, queries
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders

@@ -21,8 +21,7 @@ from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.formats.text import Problem
 from ralph.model import ids
 from ralph.model.graph import Relation
-from ralph.model.query import Hit
-from ralph.model.record import Family, Record, Status
+from ralph.model.record import Family, Hit, Record, Status
 from ralph.search.citations import (
     STALE,
     CheckedCitation,

@@ -16,8 +16,7 @@ from ralph.context import render, tokens
 from ralph.context.render import HIT_TOKENS, NEIGHBOUR_TOKENS, record_moment
 from ralph.errors import NotFound
 from ralph.model import ids
-from ralph.model.query import Detail, Hit, Query, SearchResult
-from ralph.model.record import Family, Record
+from ralph.model.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.search import rank
 from ralph.store import lookup, queries
 from ralph.store.index import Progress

@@ -24,8 +24,7 @@ from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, NothingYet, UsageError
 from ralph.formats.log import encode_line
 from ralph.model import ids
-from ralph.model.query import Detail, Hit, SearchResult
-from ralph.model.record import Family, Record
+from ralph.model.record import Detail, Family, Hit, Record, SearchResult
 from ralph.store import files, queries
 from ralph.store import sessions as stored_sessions
 

@@ -17,8 +17,8 @@ from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, o
 from ralph.capture.invisible_characters import remove_codes
 from ralph.capture.privacy import PrivatePaths, Redactor, map_texts, redact, redact_members
 from ralph.capture.secrets import MARKER
+from ralph.model import INJECTED, NOTE, human_prompt
 from ralph.model.ids import parse_time
-from ralph.model.marks import INJECTED, NOTE, human_prompt
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
 _LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")

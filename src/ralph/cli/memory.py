@@ -29,8 +29,7 @@ from ralph.cli.output import (
 )
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
-from ralph.model.query import Query
-from ralph.model.record import MemoryKind, Record, Status
+from ralph.model.record import MemoryKind, Query, Record, Status
 from ralph.store.library import NAMES, Library, Stored
 
 LIMIT = 5

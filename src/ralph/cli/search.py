@@ -20,8 +20,7 @@ from ralph.cli.output import ago, bar, one_line, print_json, print_raw, say, tab
 from ralph.context import brief as skills
 from ralph.context.brief import KnowledgeTopic, answer_topic
 from ralph.errors import NotFound, UsageError
-from ralph.model.query import Detail, Query
-from ralph.model.record import Family
+from ralph.model.record import Detail, Family, Query
 from ralph.settings import Inject
 
 LIMIT, AROUND = 5, 20

@@ -25,7 +25,7 @@ from ralph.cli.options import Group, Invocation, exclude, read_text
 from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible, warn
 from ralph.cli.search import print_answer
 from ralph.errors import NothingYet, RalphError, Refused, UsageError
-from ralph.model.query import Detail
+from ralph.model.record import Detail
 from ralph.model.work import StopReason
 
 if TYPE_CHECKING:

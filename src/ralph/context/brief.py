@@ -18,9 +18,8 @@ from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound, UsageError
 from ralph.formats.log import journal_id
-from ralph.model.marks import INJECTED
-from ralph.model.query import Query
-from ralph.model.record import MemoryKind, Record
+from ralph.model import INJECTED
+from ralph.model.record import MemoryKind, Query, Record
 from ralph.model.work import JournalEntry
 
 Uses = Mapping[str, tuple[int, int]]

@@ -9,7 +9,7 @@ import os
 
 from ralph.context import lessons, render
 from ralph.context.tokens import estimate
-from ralph.model.marks import human_prompt
+from ralph.model import human_prompt
 from ralph.search import rank as ranking
 from ralph.store import lookup
 

@@ -7,7 +7,7 @@ counted in UTF-16 units, as hosts written in JavaScript count them. Hooks load t
 """
 
 from ralph.context.tokens import estimate
-from ralph.model.marks import INJECTED, NOTE
+from ralph.model import INJECTED, NOTE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

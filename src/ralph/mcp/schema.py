@@ -22,7 +22,7 @@ from ralph.app import filters
 from ralph.app.json_shapes import record_json
 from ralph.config import load
 from ralph.context import render
-from ralph.model.marks import NOTE
+from ralph.model import NOTE
 from ralph.model.record import Record
 from ralph.settings import Config
 from ralph.store.library import Stored

@@ -27,8 +27,7 @@ from ralph.context.brief import journal_block
 from ralph.errors import NotFound, UsageError
 from ralph.mcp import schema as s
 from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool
-from ralph.model.query import Detail, Query
-from ralph.model.record import Family, MemoryKind, Outcome, Record
+from ralph.model.record import Detail, Family, MemoryKind, Outcome, Query, Record
 from ralph.model.work import TaskStatus
 from ralph.search.graph import ReachedNode
 from ralph.settings import Inject

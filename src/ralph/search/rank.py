@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
 
-    from ralph.model.query import Hit, Query, SearchResult
+    from ralph.model.record import Hit, Query, SearchResult
     from ralph.search.question import WeightedWord
     from ralph.store.lookup import Filter, RecordRow
 
@@ -116,7 +116,7 @@ def search(
     An id as the query gives the records that have it; an empty text gives the newest that pass the filters.
     """
     from ralph.model import ids
-    from ralph.model.query import Hit, SearchResult
+    from ralph.model.record import Hit, SearchResult
     from ralph.store import queries
 
     text = query.text.strip()

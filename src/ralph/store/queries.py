@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.errors import Unreadable
 from ralph.model import ids
-from ralph.model.query import Query
 from ralph.model.record import (
     NO_EXTRA,
     NOWHERE,
@@ -23,6 +22,7 @@ from ralph.model.record import (
     ObservationKind,
     Origin,
     Outcome,
+    Query,
     Record,
     Scope,
     Status,

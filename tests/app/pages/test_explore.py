@@ -13,8 +13,7 @@ from ralph.app import index, memory, project
 from ralph.app import search as searching
 from ralph.app.json_shapes import status_word
 from ralph.app.pages.explore import AGES, FACETS, MAX_RANKED, Explorer, ListRequest, date_days_ago
-from ralph.model.query import Query
-from ralph.model.record import Family, MemoryKind, Record, Status
+from ralph.model.record import Family, MemoryKind, Query, Record, Status
 from ralph.store import queries
 
 Everything = list[tuple[Record, str]]

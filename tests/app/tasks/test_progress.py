@@ -19,8 +19,7 @@ from ralph.capture.insights import places
 from ralph.context.tokens import estimate
 from ralph.errors import Refused
 from ralph.formats.progress import is_progress_pattern, parse_progress
-from ralph.model.query import Query
-from ralph.model.record import Family, Outcome
+from ralph.model.record import Family, Outcome, Query
 from ralph.model.work import Ask, JournalEntry, Reply
 from ralph.testing import Step
 

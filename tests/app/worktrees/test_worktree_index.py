@@ -20,8 +20,7 @@ from ralph.app import doctor, forget, graph, index, meaning, search
 from ralph.app.forget import ForgetRequest
 from ralph.formats.log import encode_record
 from ralph.hooks.handler import Project as HookProject
-from ralph.model.query import Query
-from ralph.model.record import Family, ObservationKind, Origin, Record
+from ralph.model.record import Family, ObservationKind, Origin, Query, Record
 from ralph.store import queries
 from ralph.testing import HashEmbedder
 

@@ -11,8 +11,7 @@ from ralph.app import index, knowledge, memory, search, worktree
 from ralph.app.loop import LoopRequest
 from ralph.app.tasks import task as progress
 from ralph.errors import NotFound
-from ralph.model.query import Query
-from ralph.model.record import MemoryKind
+from ralph.model.record import MemoryKind, Query
 from ralph.store.sources import sources
 
 GREASE, COG = "The frobnicator needs grease.", "The frobnicator has a cog."

@@ -18,8 +18,7 @@ from ralph.app.search import merge_repeats
 from ralph.context import tokens
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.query import Hit, Query
-from ralph.model.record import Record, Status
+from ralph.model.record import Hit, Query, Record, Status
 from ralph.search import question, terms
 from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, match_words, rank, readable_terms
 from ralph.store import lookup, queries, sessions
