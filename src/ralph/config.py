@@ -161,11 +161,6 @@ def parse_trust(text: str) -> tuple[Trusted, ...]:
         return ()
 
 
-def real_root(root: Path) -> str:
-    """The project's folder as the trust file names it."""
-    return os.path.realpath(root)
-
-
 class Loaded:
     """The value and source of each key, warnings, and the values that need trust; later layers overwrite."""
 
@@ -199,7 +194,12 @@ class Loaded:
         main = paths.config_files(paths.main_checkout(self.root)) if self.root is not None else ()
         if self.root is not None and paths.settings_files(self.root) != main:
             self._keep_private(main)
-        self._read_environment()
+        names = {key.variable: key for key in KEYS}
+        for name, value in self.env.items():
+            if name in names:
+                self._put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
+            elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
+                self._report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names))
         shares = {name: self.origins[name] for name in self.values if name.startswith("context.shares.")}
         total = sum(float(str(self.values[name])) for name in shares)
         places = [place for place in shares.values() if place.layer is not Layer.DEFAULT]
@@ -228,7 +228,11 @@ class Loaded:
         """Return whether the user trusts this value; the trust file is read only when a project names one."""
         path = trust_file(self.env)
         text = _read(path, ConfigSource(Layer.USER, str(path))) if path is not None else None
-        roots = set() if self.root is None else {real_root(self.root), real_root(paths.main_checkout(self.root))}
+        roots = (
+            set()
+            if self.root is None
+            else {os.path.realpath(self.root), os.path.realpath(paths.main_checkout(self.root))}
+        )
         rows = {(row.key, row.digest) for row in parse_trust(text or "") if row.root in roots}
         trusted = (value.key, value.digest) in rows
         self.trusted_values.append(replace(value, trusted=trusted))
@@ -286,14 +290,6 @@ class Loaded:
                 self._report(place, f"{name} is ignored: not a literal, and nothing is executed")
             elif name.startswith("MEMORIES_"):
                 self._report(place, _unknown(name, names))
-
-    def _read_environment(self) -> None:
-        names = {key.variable: key for key in KEYS}
-        for name, value in self.env.items():
-            if name in names:
-                self._put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
-            elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
-                self._report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names))
 
     def _put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
         """Put a value from text; an empty one sets nothing, except for a list."""

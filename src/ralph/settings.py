@@ -69,11 +69,6 @@ def _always(value: object) -> bool:
     return True
 
 
-def _is_server(value: object) -> bool:
-    """Whether texts would be sent to it."""
-    return value not in (Provider.AUTO, Provider.NONE, Provider.LOCAL)
-
-
 def _has_command(value: object) -> bool:
     """Whether a criterion names a command to run."""
     return isinstance(value, tuple) and any(isinstance(item, CriterionSetting) and item.command for item in value)
@@ -208,7 +203,7 @@ class Embedding:
         Provider.AUTO,
         "The model for search by meaning; auto: local where it is installed; a server in a project's files only "
         "after `ralph trust`.",
-        trusted=_is_server,
+        trusted=lambda value: value not in (Provider.AUTO, Provider.NONE, Provider.LOCAL),
     )
     model: str = setting("", "The server's model; empty: the provider's usual one.")
     url: str = setting("", "The server's address; empty: the provider's own.", personal=True, trusted=_always)

@@ -138,17 +138,11 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
         hint = "the files are clean; run `ralph index rebuild` when the other process has ended"
         what = f"{paths.index_file(root)}: another process keeps writing, so it may hold what was forgotten"
         raise db.Busy(what, hint=hint) from error
-    _drop_vectors(root, before - set(index.ask(root, queries.digests).values()))
-
-
-def _drop_vectors(root: Path, digests: set[str]) -> None:
-    folder = paths.cache_folder(root)
-    database = folder / "vectors.db"
-    if not digests or not database.exists():
-        return
-    with VectorCache(database) as cache:
-        cache.forget(digests)
-    db.compact(database)
+    gone, vectors = before - set(index.ask(root, queries.digests).values()), paths.cache_folder(root) / "vectors.db"
+    if gone and vectors.exists():
+        with VectorCache(vectors) as cache:
+            cache.forget(gone)
+        db.compact(vectors)
 
 
 def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connection) -> ForgetPlan:
@@ -195,9 +189,12 @@ def _plan_entries(
         text = files.read(source.path) or ""
         chosen = {}
         for entry in _parse_source(source, text).entries:
-            journal_id = str(entry.record.extra.get(JOURNAL_KEY, "")) if entry.record.family is Family.JOURNAL else ""
-            name = journal_id if journal_id in names else entry.record.id
-            if needle in "\0".join(_record_texts(entry.record)).casefold() if needle else name in names:
+            record = entry.record
+            journal_id = str(record.extra.get(JOURNAL_KEY, "")) if record.family is Family.JOURNAL else ""
+            name = journal_id if journal_id in names else record.id
+            extra = json.dumps({"extra": dict(record.extra)}, default=str) if needle else "{}"
+            values = (record.title, record.text, *record.tags, *record.origin.files, *_text_values(extra))
+            if any(needle in value.casefold() for value in values) if needle else name in names:
                 chosen[entry] = name
         if not chosen:
             continue
@@ -237,11 +234,6 @@ def _remove_entries(source: Source, names: Iterable[str], text: str) -> tuple[st
         except RalphError as error:
             refused[name] = error.message
     return document.text, refused
-
-
-def _record_texts(record: Record) -> Iterator[str]:
-    yield from (record.title, record.text, *record.tags, *record.origin.files)
-    yield from _text_values(json.dumps({"extra": dict(record.extra)}, default=str))
 
 
 def _text_values(piece: str) -> Iterator[str]:

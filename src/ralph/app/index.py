@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,6 @@ from ralph.search import terms
 from ralph.settings import Privacy
 from ralph.store import db, files, queries
 from ralph.store.index import PATIENCE, Index, Progress, Synced, discard, in_memory
-from ralph.store.queries import SourceState
 from ralph.store.sources import Interpret, sources
 
 T = TypeVar("T")
@@ -189,16 +188,12 @@ def status(root: Path) -> IndexSize:
     try:
         with db.explained(index.path), closing(index.connect()) as connection:
             states = queries.source_states(connection).values()
-            return IndexSize(queries.count_rows(connection), size, logs, True, updated, _count_changed(root, states))
+            indexed = {(state.path, state.mtime_ns, state.size) for state in states}
+            current = {(source.name, (now := source.path.stat()).st_mtime_ns, now.st_size) for source in sources(root)}
+            changed = len({name for name, *_ in indexed ^ current})  # changed, new or gone
+            return IndexSize(queries.count_rows(connection), size, logs, True, updated, changed)
     except (db.Damaged, db.Busy, WriteFailed):
         return IndexSize({}, size, logs, complete=False)
-
-
-def _count_changed(root: Path, states: Iterable[SourceState]) -> int:
-    """Count the files that are changed, new or gone since the database was written."""
-    indexed = {(state.path, state.mtime_ns, state.size) for state in states}
-    current = {(source.name, (now := source.path.stat()).st_mtime_ns, now.st_size) for source in sources(root)}
-    return len({name for name, *_ in indexed ^ current})
 
 
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:

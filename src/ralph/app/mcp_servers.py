@@ -6,6 +6,7 @@ own settings of Claude Code enable it. Answers are cached for five minutes (spec
 """
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from ralph import config, paths
+from ralph import paths
 from ralph.agents.client import get_object, get_objects, parse_object
 from ralph.app import project
 from ralph.capture.privacy import redact
@@ -88,7 +89,7 @@ def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, 
 
 def _trust_candidate(root: Path, env: Mapping[str, str], name: str, spec: Mapping[str, object]) -> TrustedValue:
     value = TrustedValue(f"mcp.{name}", dict(spec), ConfigSource(Layer.PROJECT, _PROJECT_FILE), trusted=False)
-    key = (config.real_root(root), value.key, value.digest)
+    key = (os.path.realpath(root), value.key, value.digest)
     return replace(
         value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in project.trusted_values(env))
     )
@@ -232,7 +233,10 @@ def server_status(
     """
     overview = list_servers(root, env)
     now = time.time_ns() // 1_000_000 if now is None else now
-    cached = {} if refresh else _read_cache(root)
+    cached: Mapping[str, object] = {}
+    with suppress(Unreadable):
+        cache_text = "" if refresh else files.read(paths.mcp_status_file(root)) or ""
+        cached = get_object(_parse_cache(cache_text), "entries", str(root.resolve()), "servers")
     states = [_cached_state(server, get_object(cached, server.name), now) for server in overview.servers]
     pending = [state.server for state in states if state.status is ServerStatus.UNKNOWN and not state.server.why_not]
     answers = _check_servers(pending, root, env, seconds, needed) if pending else {}
@@ -289,13 +293,6 @@ def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> 
     if server.why_not or not is_fresh or status not in list(ServerStatus):
         return ServerState(server, ServerStatus.UNKNOWN, now, server.why_not)
     return ServerState(server, ServerStatus(str(status)), int(str(at)))
-
-
-def _read_cache(root: Path) -> Mapping[str, object]:
-    with suppress(Unreadable):
-        cached = _parse_cache(files.read(paths.mcp_status_file(root)) or "")
-        return get_object(cached, "entries", str(root.resolve()), "servers")
-    return {}
 
 
 def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:

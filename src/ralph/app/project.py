@@ -5,6 +5,7 @@ names to be run or sent to counts after its user has approved exactly that value
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -130,7 +131,7 @@ def _move_log(path: Path, to: Path) -> None:
 
 def record_trust(root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
     """Trust these values in this project, and nothing else there; return those that are new."""
-    here, at = config.real_root(root), ids.timestamp()
+    here, at = os.path.realpath(root), ids.timestamp()
     chosen = {Trusted(here, each.key, each.digest) for each in named}
 
     def change(entries: Sequence[Trusted]) -> list[Trusted]:
@@ -150,7 +151,7 @@ def trusted_values(env: Mapping[str, str]) -> tuple[Trusted, ...]:
 
 def revoke_trust(root: Path, env: Mapping[str, str]) -> int:
     """Trust nothing of this project any more; return how many values it was before."""
-    here = config.real_root(root)
+    here = os.path.realpath(root)
     count = sum(entry.root == here for entry in trusted_values(env))
     if count:
         _update_trust(env, lambda entries: [entry for entry in entries if entry.root != here])
