@@ -18,17 +18,12 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import index, sessions
 from ralph.errors import NotFound, RalphError, Refused, UsageError
-from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import encode_line, parse_log
-from ralph.formats.memories import GUARDRAILS, parse_memories
-from ralph.formats.pages import parse_patterns
-from ralph.formats.progress import JOURNAL_KEY, parse_progress
-from ralph.formats.text import Document
-from ralph.formats.work import parse_insights
+from ralph.formats.progress import JOURNAL_KEY
 from ralph.model.record import Family, Record
 from ralph.store import db, files, queries
 from ralph.store.index import Progress
-from ralph.store.sources import EVENT, Format, Interpret, Source, source_names, sources
+from ralph.store.sources import EVENT, Format, Interpret, Source, parse_source, source_names, sources
 from ralph.store.vectors import VectorCache
 
 _BLANK = "\ufeff \t\r\n"
@@ -43,13 +38,6 @@ _PREVIEW = 2000
 _MIN_NEEDLE = 12  # characters: a shorter line of a forgotten text may be in a backup by chance
 _BY_HAND = "edit it by hand"
 _BACKUP = "a backup; delete it when it is no longer needed"
-_PARSERS: Mapping[Format, Callable[[str], Document]] = {
-    Format.MEMORIES: parse_memories,
-    Format.GUARDRAILS: partial(parse_memories, layout=GUARDRAILS),
-    Format.PATTERNS: parse_patterns,
-    Format.PROGRESS: parse_progress,
-    Format.INSIGHTS: parse_insights,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +176,7 @@ def _plan_entries(
             continue
         text = files.read(source.path) or ""
         chosen = {}
-        for entry in _parse_source(source, text).entries:
+        for entry in parse_source(source, text).entries:
             record = entry.record
             journal_id = str(record.extra.get(JOURNAL_KEY, "")) if record.family is Family.JOURNAL else ""
             name = journal_id if journal_id in names else record.id
@@ -216,15 +204,9 @@ def _plan_entries(
     return vanishing, left, changes
 
 
-def _parse_source(source: Source, text: str) -> Document:
-    if source.format is Format.KNOWLEDGE:
-        return parse_knowledge(text, source.path.stem)
-    return _PARSERS[source.format](text)
-
-
 def _remove_entries(source: Source, names: Iterable[str], text: str) -> tuple[str, dict[str, str]]:
     """Return a file without these entries, and why some could not be removed."""
-    document = _parse_source(source, text)
+    document = parse_source(source, text)
     refused: dict[str, str] = {}
     for name in names:
         try:

@@ -20,6 +20,7 @@ from ralph.formats.text import (
     BOM,
     HEADING_ADDED,
     Bullet,
+    Document,
     Entry,
     Line,
     LineRole,
@@ -423,7 +424,7 @@ def without_pointer(text: str) -> str:
     return _POINTER.sub("", text)
 
 
-def searchable_entries(document: ProgressDocument) -> tuple[Entry, ...]:
+def searchable_entries(document: Document) -> tuple[Entry, ...]:
     """The entries without duplicates: blocks that the journal has, and learnings that are also patterns."""
     patterns = {normalise_text(entry.record.text) for entry in document.entries if is_progress_pattern(entry.record)}
 

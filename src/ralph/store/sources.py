@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ralph import paths
 from ralph.formats.log import parse_log
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
-from ralph.formats.text import Entry
+from ralph.formats.text import Document
 from ralph.model.record import Record
 from ralph.store import files
 
@@ -170,28 +170,34 @@ def contents(source: Source, text: str, interpret: Interpret | None = None) -> C
 
         task = parse_task(text).task
         return Contents(tasks=(task,) if task is not None else ())
-    return Contents(tuple(Placed(entry.record, entry.line) for entry in _parse_entries(source, text)))
+    document = parse_source(source, text)
+    entries = document.entries
+    if source.format is Format.PROGRESS:
+        from ralph.formats.progress import searchable_entries
+
+        entries = searchable_entries(document)
+    return Contents(tuple(Placed(entry.record, entry.line) for entry in entries))
 
 
-def _parse_entries(source: Source, text: str) -> Sequence[Entry]:
-    """Parse curated files; a codec is imported when it is needed: a hook that catches up reads logs alone."""
+def parse_source(source: Source, text: str) -> Document:
+    """Parse a curated file; a codec is imported when it is needed: a hook that catches up reads logs alone."""
     if source.format is Format.KNOWLEDGE:
         from ralph.formats.knowledge import parse_knowledge
 
-        return parse_knowledge(text, source.path.stem).entries
+        return parse_knowledge(text, source.path.stem)
     if source.format is Format.PATTERNS:
         from ralph.formats.pages import parse_patterns
 
-        return parse_patterns(text).entries
+        return parse_patterns(text)
     if source.format is Format.PROGRESS:
-        from ralph.formats.progress import parse_progress, searchable_entries
+        from ralph.formats.progress import parse_progress
 
-        return searchable_entries(parse_progress(text))
+        return parse_progress(text)
     if source.format is Format.INSIGHTS:
         from ralph.formats.work import parse_insights
 
-        return parse_insights(text).entries
-    return parse_memories(text, GUARDRAILS if source.format is Format.GUARDRAILS else MEMORIES).entries
+        return parse_insights(text)
+    return parse_memories(text, GUARDRAILS if source.format is Format.GUARDRAILS else MEMORIES)
 
 
 def _log_contents(text: str, interpret: Interpret | None) -> Contents:
