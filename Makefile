@@ -53,8 +53,9 @@ docs: $(READY)
 	$(BIN)/python docs/generate.py
 
 soak: $(READY)
+	$(BIN)/python -m tests.e2e.install_clients
 	$(BIN)/python -m tests.e2e.install_browser
-	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak --ignore=tests/e2e
+	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak --ignore=tests/e2e/web
 	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak tests/e2e/web
 
 # In two parts, since a process that drives a browser can run no event loop of its own.

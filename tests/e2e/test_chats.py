@@ -56,7 +56,7 @@ def made(client: Claude, *, hooks: bool) -> Chats:
     return Chats(client, ralph, task)
 
 
-@pytest.fixture(params=[True, False], ids=["with hooks", "without hooks"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.soak)], ids=["with hooks", "without hooks"])
 def chats(request: pytest.FixtureRequest, claude: Claude) -> Chats:
     """The same with and without hooks: what is recorded and shown must be the same."""
     return made(claude, hooks=request.param)

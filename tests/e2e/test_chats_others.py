@@ -134,6 +134,7 @@ def test_an_agent_works(chats: Chats) -> None:
     assert (chats.project / "made.txt").read_text(encoding="utf-8") == "x\n"
 
 
+@pytest.mark.soak
 def test_a_plan_whose_first_turn_was_killed_is_resumed_without_the_right_to_write(codex: Codex) -> None:
     chats = on_codex(codex)
     chats.ralph("install", "codex", "--scope", "user")

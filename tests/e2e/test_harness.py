@@ -16,7 +16,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import Json, Pause, Reply, Request, refuse, say, together, use
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
 LOGGER = """\
 import json, os, sys

@@ -26,7 +26,7 @@ MARMALADE = "I, the MARMALADE verifier, have read it."
 WRITERS = {"Bash", "Write", "Edit", "NotebookEdit", "Agent", "ExitPlanMode"}
 
 
-@pytest.fixture(params=["claude", "acp"])
+@pytest.fixture(params=["claude", pytest.param("acp", marks=pytest.mark.soak)])
 def looping(
     request: pytest.FixtureRequest, claude_program: Path, messages: MessagesServer, tmp_path: Path
 ) -> Iterator[Looping]:

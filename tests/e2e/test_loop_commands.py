@@ -57,6 +57,7 @@ def test_a_loop_is_started_shown_and_stopped_by_slash_commands(claude: Claude, m
     assert not claude.leftovers()
 
 
+@pytest.mark.soak
 def test_the_plugins_command_starts_a_loop_that_works_to_its_end(claude: Claude, messages: MessagesServer) -> None:
     assert (PLUGIN / "commands/ralph.md").is_file()
     valid = claude.plugin("validate", "--strict", PLUGIN)

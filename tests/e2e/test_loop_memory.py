@@ -85,6 +85,7 @@ def test_the_hooks_record_what_happens_in_an_iteration_and_inject_nothing_twice(
     assert [event for event, _ in looping.ralph.injections(second.session)] == ["PostToolUseFailure"]
 
 
+@pytest.mark.soak
 def test_a_fix_that_the_prompt_has_is_not_told_again_at_the_failing_command(looping: Looping) -> None:
     looping.ralph.remember(FIX, "fix")
     looping.script(1, FAILING, claim())
