@@ -10,7 +10,7 @@ import pytest
 from tests.cli.runner import Block, Project, command, executable, numbered, on_a_terminal
 
 import ralph as package
-from ralph.cli.main import COMMANDS, EXTRAS, load_command
+from ralph.cli.main import COMMANDS, EXTRAS
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 OTHER = Block("Of another project", "mem-1705751401-b4c5")
@@ -138,13 +138,6 @@ def test_other_missing_module_is_a_bug(ralph: Project, tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(COMMANDS, "web", "needs_a_ghost:cli")
     assert "this is a bug" in ralph("web").err
-
-
-def test_a_module_without_a_command_is_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "has_no_command.py").write_text("cli = 3\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(TypeError):
-        load_command("web", "has_no_command:cli")
 
 
 def test_a_bug_is_called_a_bug_and_debug_shows_where(

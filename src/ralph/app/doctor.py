@@ -12,12 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ralph import paths
+from ralph import config, paths
 from ralph.app import hook_state, index, outdated, usage, worktree
 from ralph.app.memory import backup
 from ralph.app.usage import HookUsage
 from ralph.capture import privacy
-from ralph.config import ConfigProblem
 from ralph.errors import RalphError
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log
@@ -306,14 +305,19 @@ def _find_secrets(path: Path, custom: Sequence[str]) -> list[Finding]:
     ]
 
 
-def config_finding(root: Path, complaint: ConfigProblem, level: str = "warning") -> Finding:
-    """Return a problem of the config as a finding; one of an environment variable is reported at the settings file."""
-    place = complaint.place
-    if not place.line:
-        hint = "see `ralph config show --origin`"
-        return _finding(paths.config_file(root), complaint.message, hint, level, "config")
-    hint = "see `ralph config show --origin` and docs/config.md"
-    return _finding(root / place.where, complaint.what, hint, level, "config", place.line)
+def check_config(root: Path, env: Mapping[str, str]) -> tuple[Sequence[str], list[Finding]]:
+    """Return the user's patterns for secrets, and the problems of the config: with a variable, at the settings file."""
+    try:
+        loaded = config.load(root, env=env)
+        patterns, problems, level = loaded.config.privacy.patterns, loaded.complaints, "warning"
+    except config.ConfigProblem as error:
+        patterns, problems, level = (), [error], "error"
+    findings, hint = [], "see `ralph config show --origin` and docs/config.md"
+    for problem in problems:
+        place = problem.place
+        path, what = (root / place.where, problem.what) if place.line else (paths.config_file(root), problem.message)
+        findings.append(_finding(path, what, hint, level, "config", place.line or 1))
+    return patterns, findings
 
 
 # --- status ----------------------------------------------------------------------------------------

@@ -134,9 +134,9 @@ def start(
     config = apply_request(config, request)
     patterns = config.privacy.patterns
     dead = runs.recover(root, patterns)
-    plan = prepare(root, config, request, agent=agent, tell=printer.tell)
+    plan = prepare(root, config, request, agent=agent, tell=printer.print_line)
     for dead_run in dead:
-        printer.tell(describe_dead_run(dead_run))
+        printer.print_line(describe_dead_run(dead_run))
     goal = plan.goal or (f"the ready tasks of {request.feature}" if request.feature else "the ready tasks")
     options = map_texts(_changed_options(request), lambda text: redact(text, patterns).text.strip())
     run = Run(
@@ -172,7 +172,7 @@ def resume(
     has_new_limit = bool(request.max_iterations)
     request = replace(_stored_request(run, request), **_changed_options(request))  # type: ignore[arg-type]  # fields of LoopRequest
     config = apply_request(config, request)
-    plan = prepare(root, config, request, resumed=True, agent=agent, tell=printer.tell)
+    plan = prepare(root, config, request, resumed=True, agent=agent, tell=printer.print_line)
     for name in set(run.only) - set(run.done):
         _check_free(root, name, run.id)
     results = [
@@ -194,7 +194,7 @@ def resume(
     for name in run.failed:
         task.reset(root, name, force=True)
     for dead_run in dead:
-        printer.tell(describe_dead_run(dead_run))
+        printer.print_line(describe_dead_run(dead_run))
     bench = Workbench(root, config, plan, printer, taken, rest)
     bench.saved = taken
     bench.go_to(run.task or "".join(run.only[:1]))
@@ -229,7 +229,9 @@ def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationR
     finally:
         best_effort(lambda: task.release_run(root, bench.run.id))
         best_effort(lambda: runs.forget_signals(root, bench.run.id))
-    bench.printer.tell(f"{run.id} ended after {count_noun(run.iterations, 'iteration')}: {run.reason}: {run.words}")
+    bench.printer.print_line(
+        f"{run.id} ended after {count_noun(run.iterations, 'iteration')}: {run.reason}: {run.words}"
+    )
     return run
 
 
@@ -264,7 +266,7 @@ def _begin(bench: Workbench, run: Run, request: LoopRequest, *, fresh: bool) -> 
         if not name:
             name = task.add(root, *_title_and_description(run.goal), allow_secret=True).task.id
         if not request.task:
-            bench.printer.tell(f"goal: {run.goal.splitlines()[0]} ({name})")
+            bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")
         if task.claim(root, name, task.claim_of(run.id), named=True) is None:
             _check_free(root, name)
             raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
@@ -293,7 +295,7 @@ def _open_task(root: Path, goal: str) -> str:
 
 
 def _print_introduction(bench: Workbench) -> None:
-    tell, plan, verify = bench.printer.tell, bench.plan, bench.config.execution.verify
+    tell, plan, verify = bench.printer.print_line, bench.plan, bench.config.execution.verify
     tell(f"{bench.run.id}: {plan.agent.name}, at most {count_noun(bench.limits.max_iterations, 'iteration')}")
     for criterion in plan.criteria:
         tell(f"  checks {criterion.label}{f' ({criterion.why})' if criterion.why else ''}")

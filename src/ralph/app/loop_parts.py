@@ -38,7 +38,7 @@ _TEXTS = ("failure", "feedback", "words", "next_model")  # of a run, which agent
 class LoopPrinter:
     """The terminal of a loop: its own lines, the agent's text, and a person's interruption."""
 
-    tell: Callable[[str], None]
+    print_line: Callable[[str], None]
     show: Callable[[str], None]
     interrupted: Callable[[], bool]
     feedback: Callable[[], str]  # a person's text after Ctrl-C; "" to end here
@@ -114,7 +114,7 @@ class Workbench:
         at = worktree.working_folder(self.home, board.find(self.home, name).task) if name else self.home
         if at != self.root:
             self.root, self.disk, self._first = at, changes.ChangeTracker(at, process.run), None
-            self.printer.tell(f"works in {at}")
+            self.printer.print_line(f"works in {at}")
 
     def assign(self, run: Run) -> Task | None:
         """Claim and return the current task, else the next one that is free."""
@@ -143,9 +143,9 @@ class Workbench:
         verdict, self._first = self._first or self._check_criteria(""), None
         if verdict.stopped:
             return replace(run, task="", step="")
-        self.printer.tell(f"task {work.id}: {work.title}")
+        self.printer.print_line(f"task {work.id}: {work.title}")
         if (archive := progress.begin(self.root, work.id)) is not None:
-            self.printer.tell(f"its PRD turned to another branch; PRD and progress are kept in {archive}")
+            self.printer.print_line(f"its PRD turned to another branch; PRD and progress are kept in {archive}")
         return replace(run, failing=not verdict.passed)
 
     def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
@@ -156,9 +156,9 @@ class Workbench:
                 promotion, why = progress.promote_insights(self.home, after, patterns=self._patterns)
                 if promotion is not None and promotion.added:
                     count = count_noun(len(promotion.added), "insight")
-                    self.printer.tell(f"promoted {count} of {work.id} to {promotion.path.name}")
+                    self.printer.print_line(f"promoted {count} of {work.id} to {promotion.path.name}")
                 if why:
-                    self.printer.tell(f"warning: {why}")
+                    self.printer.print_line(f"warning: {why}")
             return replace(run, done=(*run.done, work.id), task="")
         if not judgement.uses_retry:
             return run
@@ -168,7 +168,7 @@ class Workbench:
         if attempts <= self.config.execution.max_retries:
             return run
         task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judgement.reason, patterns=self._patterns)
-        self.printer.tell(f"task {work.id} failed after {count_noun(attempts, 'attempt')}")
+        self.printer.print_line(f"task {work.id} failed after {count_noun(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
     def ask(self, run: Run, work: Task) -> Ask:
@@ -180,7 +180,7 @@ class Workbench:
         self._known, self._learned = [], []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
-        self.printer.tell(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
+        self.printer.print_line(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
         limit = self.config.loop.iteration_minutes * 60.0  # 0 is none
         if self.limits.seconds > 0:  # at most the rest of the run's time
             rest = max(self.limits.seconds - run.seconds, 1.0)
@@ -221,10 +221,12 @@ class Workbench:
         ]
         self._learned = insights.knowledge_members([(entry.slug, entry.change) for entry in learned])
         for entry in learned:
-            self.printer.tell(f"knowledge {entry.change.value}: {entry.title}{f' ({entry.why})' if entry.why else ''}")
+            self.printer.print_line(
+                f"knowledge {entry.change.value}: {entry.title}{f' ({entry.why})' if entry.why else ''}"
+            )
         for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
-                self.printer.tell(f"warning: the agent speaks of {name}, which is not the assigned task")
+                self.printer.print_line(f"warning: the agent speaks of {name}, which is not the assigned task")
 
     def check(self, worked: AgentWork) -> CriteriaVerdict:
         """Check the criteria and print a line for each."""
@@ -233,7 +235,7 @@ class Workbench:
         for result in verdict.checks:
             label = result.criterion.label
             self._checks.append(_check_json(label, result.passed, result.message, result.tail))
-            self.printer.tell(f"  {'ok' if result.passed else 'no'}  {label}: {result.message}")
+            self.printer.print_line(f"  {'ok' if result.passed else 'no'}  {label}: {result.message}")
         return verdict
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> str | None:
@@ -254,7 +256,7 @@ class Workbench:
             )
         )
         if self.disk.snapshot().fingerprint != before.fingerprint:
-            self.printer.tell("warning: files changed while the work was being verified")
+            self.printer.print_line("warning: files changed while the work was being verified")
         if reply.stop is StopReason.CANCELLED:
             return None
         sigils, doubt = read_sigils(reply.text), ""  # only its verify sigils count
@@ -262,7 +264,7 @@ class Workbench:
             doubt = f"it gave no verdict{f' ({reply.error})' if reply.error else ''}"
         elif not sigils.verified:
             doubt = sigils.reason or "it gave no reason"
-        self.printer.tell(f"  no  verification: {doubt}" if doubt else "  ok  verification")
+        self.printer.print_line(f"  no  verification: {doubt}" if doubt else "  ok  verification")
         self._checks.append(_check_json("verification", not doubt, doubt))
         return f"The verification did not agree: {doubt}" if doubt else ""
 
@@ -277,10 +279,10 @@ class Workbench:
                 worktree.record_learnings(self.root, new)
             insights.extract(self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns)
         except RalphError as error:
-            self.printer.tell(f"warning: the memory of {entry.task} is not complete: {error.message}")
+            self.printer.print_line(f"warning: the memory of {entry.task} is not complete: {error.message}")
         cost = f", ${entry.cost:.4f}" if entry.cost else ""
         files = f", {count_noun(len(entry.files), 'file')}" if entry.files else ""
-        self.printer.tell(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
+        self.printer.print_line(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
 
     def save(self, run: Run) -> Run:
         """Save the redacted state after a step, and at the end the run record."""

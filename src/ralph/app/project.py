@@ -7,8 +7,9 @@ names to be run or sent to counts after its user has approved exactly that value
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from ralph import config, paths
 from ralph.app.config import hide_from_git, template
@@ -198,17 +199,6 @@ def accept_logs(root: Path) -> int:
 # --- legacy Signs ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """The Signs of a file that became entries, and the line and reason of those that stay."""
-
-    path: Path
-    backup: Path | None
-    ids: tuple[str, ...]
-    kept: tuple[tuple[int, str], ...]
-    private_parts: int
-
-
 def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
     """Return each possible guardrails file with its format: none, empty, structured, legacy or mixed."""
     collection = Library(root).guardrails
@@ -216,8 +206,11 @@ def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
     return [(path, "none" if text is None else parse_memories(text, collection.layout).format) for path, text in texts]
 
 
-def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[Migration]:
-    """Turn every legacy Sign that may be stored into a structured fix, cleaned like every text; keep a backup."""
+def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Turn every legacy Sign that may be stored into a structured fix, cleaned like every text; keep a backup.
+
+    Return for each file what `ralph memory migrate --format json` prints.
+    """
     library = Library(root)
     collection = library.guardrails
     migrations = []
@@ -233,7 +226,7 @@ def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[
             try:
                 clean, parts = clean_memory(content, sign.tags, allow_secret=allow_secret, patterns=patterns)
             except Refused as error:
-                kept.append((entry.line, str(error).replace("\n  ", "; ")))
+                kept.append({"line": entry.line, "reason": str(error).replace("\n  ", "; ")})
                 continue
             private += parts
             kind, tags, date = MemoryKind.FIX, clean_tags(sign.tags), sign.created_at or ids.today()
@@ -249,7 +242,8 @@ def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[
         if signs:
             files.write(path, str(document), root=collection.root, expect=text)
         if signs or kept:
-            migrations.append(Migration(path, copy, tuple(new_ids), tuple(kept), private))
+            names = {"file": str(path), "backup": str(copy or ""), "ids": new_ids}
+            migrations.append({**names, "private_parts": private, "kept": kept})
     return migrations
 
 

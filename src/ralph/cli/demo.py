@@ -145,24 +145,24 @@ class _Session:
     def prompt(self, text: str) -> str:
         return self._hook(f"prompt: {text}", "UserPromptSubmit", prompt=text)
 
+    def _use_tool(self, line: str, name: str, tool: object, event: str, **result: object) -> str:
+        before = self._hook(line, "PreToolUse", tool_name=name, tool_input=tool)
+        return before + self._hook("", event, tool_name=name, tool_input=tool, **result)
+
     def edit(self, old: str, new: str) -> None:
         path = self.stage.project / "src" / "auth.ts"
         before = path.read_text(encoding="utf-8")
-        tool = {"file_path": str(path), "old_string": old, "new_string": new, "replace_all": False}
-        self._hook("Edit src/auth.ts", "PreToolUse", tool_name="Edit", tool_input=tool)
         self.stage.write("src/auth.ts", before.replace(old, new))
+        tool = {"file_path": str(path), "old_string": old, "new_string": new, "replace_all": False}
         response = {"filePath": str(path), "oldString": old, "newString": new, "originalFile": before}
-        self._hook("", "PostToolUse", tool_name="Edit", tool_input=tool, tool_response=response)
+        self._use_tool("Edit src/auth.ts", "Edit", tool, "PostToolUse", tool_response=response)
 
     def shell(self, command: str, output: str, *, code: int = 0) -> str:
-        tool = {"command": command, "description": "run it"}
-        before = self._hook(f"Bash: {command}" + (f"   (exit code {code})" if code else ""), "PreToolUse",
-                            tool_name="Bash", tool_input=tool)  # fmt: skip
+        line, tool = f"Bash: {command}", {"command": command, "description": "run it"}
         if code:
-            error = f"Exit code {code}\n{output}"
-            return before + self._hook("", "PostToolUseFailure", tool_name="Bash", tool_input=tool, error=error)
-        response = {"stdout": output, "stderr": ""}
-        return before + self._hook("", "PostToolUse", tool_name="Bash", tool_input=tool, tool_response=response)
+            line, error = f"{line}   (exit code {code})", f"Exit code {code}\n{output}"
+            return self._use_tool(line, "Bash", tool, "PostToolUseFailure", error=error)
+        return self._use_tool(line, "Bash", tool, "PostToolUse", tool_response={"stdout": output, "stderr": ""})
 
     def end(self, message: str) -> None:
         self._hook(f"says: {message}", "Stop", stop_hook_active=False, last_assistant_message=message)

@@ -117,13 +117,7 @@ def search(
     _print_reached(answer.hits, call, form, "Nothing found.")
 
 
-@cli.command(
-    "link",
-    examples=[
-        "ralph graph link mem-a3f8 affects file:src/db/schema.ts",
-        'ralph graph link "Retry policy" contradicts know-timeouts --until 2026-06-30 --dry-run',
-    ],
-)
+@cli.command("link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --until 2026-06-30"])
 @click.argument("source", metavar="A")
 @click.argument("relation")
 @click.argument("target", metavar="B")
@@ -172,9 +166,6 @@ def export(call: Invocation, task: str, form: str) -> None:
     print_rows(parts, form, to_json, "TASK,NODES,EDGES,VECTORS,FOLDER", row, nothing)
 
 
-# --- printing --------------------------------------------------------------------------------------
-
-
 def _print_overview(overview: GraphOverview, call: Invocation, form: str) -> None:
     if form == "json":
         busiest = [{**node_json(node), "edges": degree} for node, degree in overview.busiest]
@@ -221,10 +212,8 @@ def _validity(node: Node, at: str) -> str:
     """Return why a node does not hold at a time; "" when it does."""
     if node.holds(at):
         return ""
-    began = node.since or node.valid_from or node.recorded
-    if node.recorded and at < node.recorded[: len(at)]:
-        return f"not yet: it did not exist then, it was recorded on {node.recorded[:10]}"
-    if began and at < began[: len(at)]:
+    began = max(node.since or node.valid_from, node.recorded)
+    if at < began[: len(at)]:
         return f"not yet: from {began[:10]} on"
     if node.replaced is not None:
         return f"no longer: superseded{f' on {node.replaced[:10]}' if node.replaced else ''}"

@@ -110,11 +110,7 @@ def _print_synced(synced: Synced) -> None:
 # --- forget ----------------------------------------------------------------------------------------
 
 
-@click.command(
-    name="forget",
-    cls=Command,
-    examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes", "ralph forget --matching - < leaked.txt"],
-)
+@click.command(name="forget", cls=Command, examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes"])
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option("--session", default="", metavar="ID", help="Everything recorded of this session.")
 @click.option("--before", default="", metavar="WHEN", help="Everything recorded before: a date, or 90d, 2w, 3m.")

@@ -51,9 +51,6 @@ def cli() -> None:
     """Run an agent again and again, each time with fresh context and the right memory, until its goal is met."""
 
 
-# --- running ---------------------------------------------------------------------------------------
-
-
 def _run_options(function: Fn) -> Fn:
     """Add the options that `start` and `resume` share."""
     about = "End after so many iterations (default: ralph.max_iterations)."
@@ -69,13 +66,7 @@ def _run_options(function: Fn) -> Fn:
     return function
 
 
-@cli.command(
-    "start",
-    examples=[
-        'ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --max-iterations 5',
-        "ralph loop start --feature f-1a2b3c --detach",
-    ],
-)
+@cli.command("start", examples=['ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --detach'])
 @click.argument("goal", required=False, default=None)
 @click.option("--task", default=None, metavar="ID", help="Work on this task.")
 @click.option("--feature", default=None, metavar="ID", help="Work on the ready tasks of this feature.")
@@ -190,9 +181,6 @@ def _arguments(request: "LoopRequest") -> list[str]:
     if request.verify is not None:
         words.append("--verify" if request.verify else "--no-verify")
     return [*words, *(["--force"] if request.force else []), *(["--", request.goal] if request.goal else [])]
-
-
-# --- showing runs ----------------------------------------------------------------------------------
 
 
 @cli.command("status", examples=["ralph loop status", "ralph loop status --watch"])
@@ -322,17 +310,7 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
     return "\n".join(lines)
 
 
-# --- the journal -----------------------------------------------------------------------------------
-
-
-@cli.command(
-    "journal",
-    examples=[
-        "ralph loop journal run-1a2b3c4d 3",
-        "ralph loop journal --outcome failed --since 7d",
-        'ralph loop journal --search "connection refused"',
-    ],
-)
+@cli.command("journal", examples=["ralph loop journal run-1a2b3c4d 3", "ralph loop journal --outcome failed"])
 @click.argument("name", metavar="[RUN|ID]", required=False, default="")
 @click.argument("iteration", required=False, type=click.IntRange(min=0))
 @click.option("--search", "words", default="", metavar="WORDS", help="Only entries with these words, best first.")
@@ -361,14 +339,14 @@ def journal_(
     which = journal.JournalFilter(name, task, outcome, since, within)
     is_listing = bool(words or not name or task or outcome or since)
     is_single = not is_listing and (is_entry or iteration is not None)
-    scores: list[dict[str, Any]] = []
+    extras: dict[int, dict[str, Any]] = {}
     entries: Sequence[JournalEntry]
     note, total = "", 0
     if words:
         text = read_words((words,))
         matches, total = journal.search(root, text, which, limit=limit)
         entries = [match.entry for match in matches]
-        scores = [{"score": match.score, "why": list(match.why)} for match in matches]
+        extras = {n: {"score": match.score, "why": list(match.why)} for n, match in enumerate(matches)}
         note = journal.left_out(root, which, text, limit=limit)
     elif is_listing:
         entries, total = journal.list_(root, which, limit=limit)
@@ -378,17 +356,14 @@ def journal_(
     else:
         entries = journal.show(root, name, within=within)
         note = journal.left_out(root, journal.JournalFilter(entries[0].run, within=within))
+    shapes = [{**journal_json(entry), **extras.get(n, {})} for n, entry in enumerate(entries)]
     if form == "json":
-        shapes = [
-            {**journal_json(each), **score} for each, score in zip(entries, scores or [{}] * len(entries), strict=True)
-        ]
         print_json(shapes[0] if is_single else shapes)
     else:
-        _print_entries(
-            entries, form if is_listing else "markdown", "Nothing found." if words else "No journal entries."
-        )
-        for entry, score in zip(entries, scores, strict=True) if words and options["explain"] else ():
-            say(f"{journal_json(entry)['id']}: {visible('; '.join(score['why']))}")
+        nothing = "Nothing found." if words else "No journal entries."
+        _print_entries(entries, form if is_listing else "markdown", nothing)
+        for shape in shapes if words and options["explain"] else ():
+            say(f"{shape['id']}: {visible('; '.join(shape['why']))}")
     print_more(total, len(entries))
     say(note)
 
@@ -406,9 +381,6 @@ def _print_entries(entries: Sequence[JournalEntry], form: str, nothing: str) -> 
         say("" if entries else nothing)
     else:
         print_rows(entries, form, journal_json, "run,iteration,when,outcome,task,length,notes", row, nothing)
-
-
-# --- agents ----------------------------------------------------------------------------------------
 
 
 @cli.command("agents", examples=["ralph loop agents", "ralph loop agents claude --check"])
@@ -450,41 +422,13 @@ def agents_(call: Invocation, name: str, ask: bool, model: str, timeout: float, 
     return 0 if check.ok else 1
 
 
-# --- /ralph in Claude Code -------------------------------------------------------------------------
-
-
-@cli.command("config", hidden=True, examples=["ralph loop config max_iterations 20"])
-@click.argument("key", required=False, default="")
-@click.argument("value", required=False, default="")
-@opt.formats("table", "json")
-def config(call: Invocation, key: str, value: str, form: str) -> None:
-    """Show the loop's settings, or change one in ralph.yml."""
-    from ralph.app import config as settings
-    from ralph.config import load
-
-    loaded = load(call.root, env=os.environ).json_values
-    values = {name: value for name, value in loaded.items() if name.startswith(("ralph.", "execution."))}
-    texts = {name: json.dumps(each, ensure_ascii=False).strip('"') for name, each in values.items()}
-    if not key:
-        print_json(values) if form == "json" else print_table("key,value", list(texts.items()))
-        return
-    name = next((name for name in values if key in (name, name.partition(".")[2])), "")
-    if not name:
-        raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(values)}")
-    if value:
-        change = settings.set_(call.root, name, value, env=os.environ)
-        click.echo(f"{name} = {json.dumps(change.value, ensure_ascii=False)} in {change.path}")
-    else:
-        click.echo(texts[name])
-
-
 @cli.command("slash", hidden=True)
 @click.argument("text", default="-")
 def slash(call: Invocation, text: str) -> None:
     """Do what `/ralph` in Claude Code asks: start a detached loop, stop it, show it, or change a setting."""
     ctx = click.get_current_context()
     verb, _, rest = read_text(text).strip().partition(" ")
-    words = rest.split()
+    words = rest.split(maxsplit=1)
     if verb == "start" and words:
         ctx.invoke(start, goal=rest.strip(), agent="claude", detach=True)
     elif verb == "stop":
@@ -492,6 +436,23 @@ def slash(call: Invocation, text: str) -> None:
     elif verb in ("", "status"):
         ctx.invoke(status, run_id=words[0] if words else "")
     elif verb == "config":
-        ctx.invoke(config, key=words[0] if words else "", value=rest.strip().partition(" ")[2].strip())
+        _configure(call, *words)
     else:
         raise UsageError(f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config")
+
+
+def _configure(call: Invocation, key: str = "", value: str = "") -> None:
+    """Show the loop's settings, or change one in ralph.yml."""
+    from ralph.app import config as settings
+    from ralph.config import load
+
+    loaded = load(call.root, env=os.environ).json_values
+    names = [name for name in loaded if name.startswith(("ralph.", "execution."))]
+    chosen = [name for name in names if key in ("", name, name.partition(".")[2])]
+    if not chosen:
+        raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}")
+    if value:
+        change = settings.set_(call.root, chosen[0], value, env=os.environ)
+        click.echo(f"{chosen[0]} = {json.dumps(change.value, ensure_ascii=False)} in {change.path}")
+    else:
+        print_table("key,value", [(name, json.dumps(loaded[name], ensure_ascii=False).strip('"')) for name in chosen])

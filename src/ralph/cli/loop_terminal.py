@@ -7,7 +7,7 @@ waits until its line ends and no `<private>` part or key block is open in it.
 
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -23,12 +23,23 @@ from ralph.store import files
 if TYPE_CHECKING:
     from ralph.app.loop_parts import LoopPrinter
 
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _MOST = 200_000
 """Characters that wait at most."""
 _BLOCKS = (("<private", "</private", ">"), ("-----begin", "-----end", "\n"))
 """How a private block begins and ends, and what closes its first line."""
 _OPENING = 100
+
+
+@contextmanager
+def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let a function handle Ctrl-C, SIGTERM and SIGHUP for a while."""
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 class LoopTerminal:
@@ -127,9 +138,5 @@ class LoopTerminal:
             if self._interrupts > 1 and number == signal.SIGINT:
                 raise KeyboardInterrupt
 
-        before = {number: signal.signal(number, interrupt) for number in SIGNALS}
-        try:
+        with handling_signals(interrupt):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

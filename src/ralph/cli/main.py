@@ -101,9 +101,11 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name in HIDDEN:
-            return HIDDEN[cmd_name]
-        return load_command(cmd_name, COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return HIDDEN.get(cmd_name)
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -124,35 +126,18 @@ class LazyGroup(click.Group):
             formatter.write_dl([(", ".join(GROUPS[_MORE]), "")])
 
 
-def load_command(name: str, where: str) -> click.Command:
-    """Import a command."""
-    module, _, attribute = where.partition(":")
-    command = getattr(import_module(module), attribute)
-    if not isinstance(command, click.Command):
-        raise TypeError(f"{where} is not a command")
-    return command
-
-
 @click.command(name="help", hidden=True, add_help_option=False)
 @click.argument("words", nargs=-1)
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Print the help of a command; `ralph help more` lists the commands that are used rarely."""
-    parent = ctx.find_root()
-    if words == ("more",):
-        formatter = parent.make_formatter()
-        with formatter.section(_MORE):
-            formatter.write_dl([(name, text) for name, (_, text) in GROUPS[_MORE].items()])
-        click.echo(formatter.getvalue().rstrip())
+    if words != ("more",):
+        cli.main([*words, "--help"], prog_name="ralph", standalone_mode=False)
         return
-    command, path = parent.command, "ralph"
-    for word in words:
-        below = command.get_command(parent, word) if isinstance(command, click.Group) else None
-        if below is None:
-            raise UsageError(f"there is no command `{path} {word}`", hint=f"`{path} --help` lists the commands")
-        command, path = below, f"{path} {word}"
-    with click.Context(command, info_name=path, help_option_names=["-h", "--help"]) as inner:
-        click.echo(command.get_help(inner))
+    formatter = ctx.find_root().make_formatter()
+    with formatter.section(_MORE):
+        formatter.write_dl([(name, text) for name, (_, text) in GROUPS[_MORE].items()])
+    click.echo(formatter.getvalue().rstrip())
 
 
 @click.command(name="version", hidden=True)

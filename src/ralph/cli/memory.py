@@ -124,13 +124,7 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
     print_item(form, {**memory_json(stored.record, source), **more}, note)
 
 
-@cli.command(
-    "search",
-    examples=[
-        'ralph memory search "failing tests" --type fix',
-        "ralph memory search --in all --tags api,db --all --format json",
-    ],
-)
+@cli.command("search", examples=['ralph memory search "failing tests" --type fix --in memories,guardrails'])
 @click.argument("query", nargs=-1)
 @_filters
 @click.option("--all", "everything", is_flag=True, help=f"Every match, not only the best {LIMIT}.")
@@ -242,9 +236,7 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
     return {"links to": ", ".join(targets), "linked from": ", ".join(sources)}
 
 
-@cli.command(
-    "edit", examples=["ralph memory edit mem-a3f8", "ralph memory edit mem-a3f8 --type decision --tags build,ci"]
-)
+@cli.command("edit", examples=["ralph memory edit mem-a3f8 --type decision --tags build,ci"])
 @opt.record_id
 @click.option("--text", help='The new text ("-": from standard input).')
 @click.option("--title", help="The new title of a knowledge entry; its file keeps its name.")
@@ -339,28 +331,18 @@ def migrate(call: Invocation, allow_secret: bool, form: str) -> int:
 
     migrations = project.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)
     for each in migrations:
-        print_private(each.private_parts)
-        for line, reason in each.kept:
-            warn(f"{call.show_path(each.path)}:{line}: this Sign stays as it is: {reason}")
-        if form == "table" and each.backup is not None:
-            count, copy = len(each.ids), call.show_path(each.backup)
-            click.echo(f"{call.show_path(each.path)}: {count} Sign(s) became entries; the file as it was: {copy}")
+        file, copy = (call.show_path(Path(each[name])) for name in ("file", "backup"))
+        print_private(each["private_parts"])
+        for sign in each["kept"]:
+            warn(f"{file}:{sign['line']}: this Sign stays as it is: {sign['reason']}")
+        if form == "table" and each["backup"]:
+            click.echo(f"{file}: {len(each['ids'])} Sign(s) became entries; the file as it was: {copy}")
     if form == "json":
-        rows = [
-            {
-                "file": str(each.path),
-                "backup": str(each.backup or ""),
-                "ids": list(each.ids),
-                "private_parts": each.private_parts,
-                "kept": [{"line": line, "reason": reason} for line, reason in each.kept],
-            }
-            for each in migrations
-        ]
-        print_json(rows)
+        print_json(migrations)
     elif not migrations:
         formats = ", ".join(f"{call.show_path(path)}: {name}" for path, name in project.guardrail_formats(call.root))
         click.echo(f"There are no Signs to migrate ({formats})")
-    return 1 if any(each.kept for each in migrations) else 0
+    return 1 if any(each["kept"] for each in migrations) else 0
 
 
 def _print_notes(saved: SavedMemory) -> None:

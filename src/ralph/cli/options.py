@@ -179,8 +179,6 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-# --- options that several commands share -----------------------------------------------------------
-
 allow_secret = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
 all_tasks = click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")
 since = click.option("--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m.")
@@ -246,9 +244,6 @@ def agent(function: Fn) -> Fn:
     ):
         function = option(function)
     return function
-
-
-# --- texts -----------------------------------------------------------------------------------------
 
 
 def split_commas(words: Iterable[str]) -> tuple[str, ...]:

@@ -132,13 +132,7 @@ def config_get(call: Invocation, key: str) -> None:
     click.echo(_format_value(_load_config(call).json_values[key_named(key).name]))
 
 
-@config.command(
-    "set",
-    examples=[
-        "ralph config set memories.filter.types fix,decision --local",
-        """ralph config set ralph.success_criteria '[{"type": "custom", "command": "make check"}]'""",
-    ],
-)
+@config.command("set", examples=["ralph config set memories.filter.types fix,decision --local"])
 @click.argument("key")
 @click.argument("value")
 @click.option("--local", is_flag=True, help="Change ralph.local.yml, which is yours alone.")

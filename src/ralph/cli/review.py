@@ -103,13 +103,7 @@ def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., insi
             warn(*map(one_line, review.describe_copies(call.root, record)))
 
 
-@cli.command(
-    "promote",
-    examples=[
-        "ralph review promote mem-a3f8 --to agents --dry-run",
-        'ralph review promote obs-12ab --to memory -t fix --text "npm test needs npm run build first"',
-    ],
-)
+@cli.command("promote", examples=["ralph review promote mem-a3f8 --to agents --dry-run"])
 @opt.record_id
 @click.option("--to", type=click.Choice([each.value for each in Target]), required=True, help="The file.")
 @click.option("--text", default=None, help='The text to write instead ("-": from standard input).')

@@ -35,14 +35,7 @@ _WHERE = "Show instead where a learning of this kind belongs."
 
 
 @click.command(
-    name="search",
-    cls=Command,
-    examples=[
-        'ralph search "jwt error handling"',
-        'ralph search "connection refused" --since 7d --layer 2',
-        "ralph search --full mem-a3f8",
-        "ralph search --around mem-a3f8",
-    ],
+    name="search", cls=Command, examples=['ralph search "jwt error" --since 7d', "ralph search --around mem-a3f8"]
 )
 @click.argument("words", nargs=-1)
 @click.option("--only", multiple=True, type=click.Choice(list(ONLY)), help="Search only these (may be repeated).")
@@ -154,13 +147,7 @@ def print_answer(
 
 
 @click.command(
-    name="context",
-    cls=Command,
-    examples=[
-        'ralph context "why do the tests hang?" --explain',
-        "ralph context --where error",
-        'ralph context "make the parser tests faster" --knowledge --explain',
-    ],
+    name="context", cls=Command, examples=['ralph context "modify auth.ts" --explain', "ralph context --where error"]
 )
 @click.argument("prompt", nargs=-1)
 @click.option("--session", default="", metavar="ID", help="Leave out what this session was given already.")

@@ -53,13 +53,7 @@ def mcp() -> None:
     """Serve the memory to any MCP client, and see the MCP servers that agents are given in this project."""
 
 
-@mcp.command(
-    "serve",
-    examples=[
-        "ralph mcp serve --http --port 7411 --token-file ~/.config/ralph/mcp-token",
-        "claude mcp add ralph -- ralph mcp serve",
-    ],
-)
+@mcp.command("serve", examples=["ralph mcp serve --http --port 7411", "claude mcp add ralph -- ralph mcp serve"])
 @click.option("--http", is_flag=True, help="Serve at an address on this machine instead of standard input and output.")
 @click.option("--port", type=_PORT, default=0, show_default=True, help="With --http: this port (0: any).")
 @click.option("--token-file", type=click.Path(path_type=Path), help=_FILE_HELP)

@@ -20,7 +20,7 @@ from ralph.app.json_shapes import history_json, session_json
 from ralph.app.sessions import Session
 from ralph.app.tasks import board
 from ralph.cli import options as opt
-from ralph.cli.loop_terminal import SIGNALS
+from ralph.cli.loop_terminal import handling_signals
 from ralph.cli.options import Group, Invocation, exclude, read_text
 from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible, warn
 from ralph.cli.search import print_answer
@@ -45,11 +45,7 @@ _newest_or_id = click.argument("session_id", metavar="[ID]", required=False, def
 _dry_run = click.option("--dry-run", is_flag=True, help="Only show it, as without --yes.")
 
 
-@click.group(
-    name="session",
-    cls=Group,
-    examples=["ralph session list", 'ralph session new --task t-1a2b3c --mode plan "How would you do it?"'],
-)
+@click.group(name="session", cls=Group, examples=["ralph session list", "ralph session show 3f2a"])
 def cli() -> None:
     """Show recorded sessions, and hold some about a task: the prompts, what happened, and how each ended.
 
@@ -155,9 +151,6 @@ def _length(session: Session) -> str:
     if seconds < 60:
         return f"{seconds} s"
     return f"{seconds // 60} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-# --- summaries -------------------------------------------------------------------------------------
 
 
 @cli.command("summary", examples=["ralph session summary", "ralph session summary 3f2a --improve"])
@@ -268,9 +261,6 @@ def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, 
     return int(bool(result.left))
 
 
-# --- conversations ---------------------------------------------------------------------------------
-
-
 @cli.command("new", examples=['ralph session new --task t-1a2b3c --mode plan "How would you split this up?"'])
 @click.argument("message", required=False)
 @click.option("--task", required=True, metavar="ID", help="The task that it is about.")
@@ -294,10 +284,7 @@ def new(call: Invocation, message: str | None, task: str, mode: str, form: str, 
     return _print_reply(reply, form)
 
 
-@cli.command(
-    "resume",
-    examples=['ralph session resume 3f2a "And the tests?"', 'ralph session resume 3f2a --fork --mode agent "Do it."'],
-)
+@cli.command("resume", examples=['ralph session resume 3f2a --fork --mode agent "Do it as planned."'])
 @click.argument("session_id", metavar="ID")
 @click.argument("message", required=False)
 @click.option("--fork", is_flag=True, help="Begin a new session instead, whose prompt has this conversation.")
@@ -343,14 +330,11 @@ def _listening(call: Invocation, form: str, request: "ChatRequest") -> "Iterator
             last = text[-1]
 
     silent = hook_state.paused_since(call.root) is not None or os.environ.get("RALPH_DISABLE") == "1"
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
-        yield replace(request, show=show_text, stopped=lambda: bool(stops), silent=silent)
+        with handling_signals(stop):
+            yield replace(request, show=show_text, stopped=lambda: bool(stops), silent=silent)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if last != "\n":
-            click.echo("")
+        click.echo("\n" if last != "\n" else "", nl=False)
 
 
 def _print_reply(result: "ChatReply", form: str) -> int:

@@ -19,7 +19,6 @@ from ralph.app.usage import UsageStats
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, table, visible
-from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.search.citations import STALE, CitationState
@@ -228,7 +227,7 @@ def doctor(
         print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(reports, bool(names))
         return 1 if ci and any(report.is_stale for report in reports) else 0
     repairs = verbs.fix(call.root) if fix else []
-    patterns, findings = _check_config(call)
+    patterns, findings = verbs.check_config(call.root, os.environ)
     findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
     serious = sum(finding.needs_a_person for finding in findings)
     if form == "json":
@@ -246,16 +245,6 @@ def doctor(
     notes = len(findings) - serious
     click.echo(f"{serious} to look at, {notes} note(s)" if findings else "Everything is in order.")
     return 1 if serious else 0
-
-
-def _check_config(call: Invocation) -> tuple[tuple[str, ...], list[Finding]]:
-    """Return the user's secret patterns, and the problems of the config itself."""
-    try:
-        loaded = load(call.root, env=os.environ)
-    except ConfigProblem as error:
-        return (), [verbs.config_finding(call.root, error, "error")]
-    findings = [verbs.config_finding(call.root, problem) for problem in loaded.complaints]
-    return tuple(loaded.config.privacy.patterns), findings
 
 
 def _finding_json(finding: Finding) -> Mapping[str, object]:

@@ -49,10 +49,7 @@ def cli() -> None:
     """Keep what is to be done, and find what can be done next (.ralph/tasks/)."""
 
 
-@cli.command(
-    "add",
-    examples=['ralph task add "Refund an order" --priority 1', 'ralph task add "Dark mode" --prd prd.json --worktree'],
-)
+@cli.command("add", examples=['ralph task add "Dark mode" --prd prd.json --priority 1 --worktree'])
 @click.argument("title")
 @_description
 @click.option("--priority", type=click.IntRange(min=0), default=0, help="1 is the most urgent; 0 is none, the last.")
@@ -346,9 +343,6 @@ def feature_show(call: Invocation, feature_id: str, form: str) -> None:
         click.echo("  " + one_line(f"{task.id} {task.status}: {task.title}"))
     for name, text in (("spec.md", view.spec), ("plan.md", view.plan)):
         click.echo(f"\n{name}:\n{visible(text.rstrip())}" if text else f"\n{name}: nothing is written yet")
-
-
-# --- printing --------------------------------------------------------------------------------------
 
 
 def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
