@@ -117,13 +117,12 @@ def human_question(prompt: str) -> str:
 
 def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: RecallOptions) -> Recalled:
     """What relates to a prompt, at the most detail that fits."""
-    beside = lookup.find_hidden(connection, options.task)
     keep = (
         _memory_filter(connection, options, options.types),
-        lookup.observations(not_of=options.session, not_called=PATH_ONLY_TITLES, not_titled=_PROMPT, hidden=beside),
-        lookup.journal(hidden=beside),
+        lookup.observations(not_of=options.session, not_called=PATH_ONLY_TITLES, not_titled=_PROMPT, task=options.task),
+        lookup.journal(task=options.task),
     )
-    crowding = beside is not None and beside.crowding
+    crowding = lookup.hidden_share(connection, options.task) > 0.5
     ranked = ranking.rank(
         connection,
         prompt,
@@ -132,7 +131,7 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
         limit=_RANKED,
         hurried=not (options.types or options.tags or options.since),
         recipe=_CROWDED if crowding else ranking.QUICK,
-        crowded=_CROWDED if beside is not None and not crowding else None,
+        crowded=_CROWDED if options.task and not crowding else None,
     )
     fitting = _fitting(ranked.best)
     keys = {row.row.key for row in fitting}

@@ -43,13 +43,11 @@ _BATCH = 1_000_000
 """Bytes of files that are read in one transaction; the full-text index writes a segment for each."""
 _ALLOWED = {"mode": ("plan", "agent"), "status": ("running", "success", "failed", "stopped")}
 _SESSION = (
-    "id project_path task_id session_id mode started_at ended_at reason host summary tags messages created_at "
-    "updated_at"
+    "project_path task_id session_id mode started_at ended_at reason host summary tags messages created_at updated_at"
 )
-_RUN = "id session_id goal iterations status reason context_snapshots started_at ended_at"
+_RUN = "session_id goal iterations status reason context_snapshots started_at ended_at"
 _TASK = "id title description status priority blocked_by parent feature attempts worktree branch created_at updated_at"
-_EARLIEST = ("started_at", "created_at")
-_LATEST = ("updated_at",)
+_FOLDS: Mapping[str, Callable[[str, str], str]] = {"started_at": min, "created_at": min, "updated_at": max}
 _METADATA = {
     Family.MEMORY: ORIGIN,
     Family.OBSERVATION: ("run", "iteration", "task", "agent", "commit"),
@@ -61,7 +59,6 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=s
 _LARGEST = 2**63
 
 Progress = Callable[[int, int], None]
-Columns = dict[str, str | int | float | None]
 Row = tuple[object, ...]
 T = TypeVar("T")
 
@@ -391,11 +388,11 @@ class IndexWriter:
             if placed := [item for item in new.records if item.record.family is family]:
                 self._add_records(source, family, placed, lines_before)
         for task in new.tasks:
-            values = [column_value(getattr(task, name)) for name in _TASK.split()]
+            values = [_column_value(getattr(task, name)) for name in _TASK.split()]
             sql = f"INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, {placeholders(values[1:])})"
             self.connection.execute(sql, (values[0], source, *values[1:]))
-        self._merge("sessions", source, _folded(_SESSION.split(), new.lines, "session"), {})
-        self._merge("loop_runs", source, _folded(_RUN.split(), new.lines, "run"), {"goal": "", "status": "running"})
+        self._fold_lines("sessions", _SESSION.split(), source, [line for kind, line in new.lines if kind == "session"])
+        self._fold_lines("loop_runs", _RUN.split(), source, [line for kind, line in new.lines if kind == "run"])
 
     def clear(self, source: int) -> None:
         """Remove every row of a source."""
@@ -420,20 +417,27 @@ class IndexWriter:
         sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
         self.connection.executemany(sql, terms)
 
-    def _merge(self, table: str, source: int, folded: Mapping[str, Columns], defaults: Columns) -> None:
-        """Add a session or run, or fold what changed into its row."""
-        for name, new in folded.items():
-            sql = f"SELECT {', '.join(new)} FROM {table} WHERE id = ?"
-            row = self.connection.execute(sql, (name,)).fetchone()
-            if row is None:
-                values = {**defaults, **new, "source": source}
-                sql = f"INSERT INTO {table}({', '.join(values)}) VALUES ({placeholders([*values])})"
-                self.connection.execute(sql, tuple(values.values()))
+    def _fold_lines(
+        self, table: str, columns: Sequence[str], source: int, lines: Sequence[Mapping[str, object]]
+    ) -> None:
+        """Fold lines into rows: the earliest start and the latest change count, of everything else the last value."""
+        rows: dict[str, dict[str, object]] = {}
+        for line in lines:
+            if not isinstance(line.get("id"), str):
                 continue
-            values = {column: row[column] for column in new if row[column] is not None}
-            _fold(values, new)
-            sets = ", ".join(f"{column} = ?" for column in values)
-            self.connection.execute(f"UPDATE {table} SET {sets} WHERE id = ?", (*values.values(), name))
+            name = safe(str(line["id"]))
+            if name not in rows:  # once: a log has thousands of lines about one session
+                self.connection.execute(f"INSERT OR IGNORE INTO {table}(id, source) VALUES (?, ?)", (name, source))
+                sql = f"SELECT {', '.join(columns)} FROM {table} WHERE id = ?"
+                rows[name] = dict(self.connection.execute(sql, (name,)).fetchone())
+            for column in columns:
+                value, current = _column_value(line.get(column), _ALLOWED.get(column)), rows[name][column]
+                if column in _FOLDS and isinstance(current, str) and current:
+                    value = _FOLDS[column](current, value) if isinstance(value, str) and value else current
+                if value is not None:
+                    rows[name][column] = value
+        sql = f"UPDATE {table} SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ?"
+        self.connection.executemany(sql, [(*row.values(), name) for name, row in rows.items()])
 
     def _new_keys(self, family: Family, count: int) -> range:
         """Return the next free keys of a family, which count in steps of three."""
@@ -489,9 +493,9 @@ def _row_values(record: Record, name: str, position: int) -> Row:
         return (kind, title, text, tags, files, record.status.value, scope, created, metadata, digest)
     if record.family is Family.OBSERVATION:
         return (safe(origin.session), position, kind, title, text, tags, files, scope, metadata, created, digest)
-    feature, model, seconds = (column_value(extra.get(key)) for key in ("feature", "model", "duration_secs"))
-    cost = column_value(extra.get("cost_usd")) or 0.0
-    run, iteration, task = safe(origin.run), column_value(origin.iteration), safe(origin.task) or None
+    feature, model, seconds = (_column_value(extra.get(key)) for key in ("feature", "model", "duration_secs"))
+    cost = _column_value(extra.get("cost_usd")) or 0.0
+    run, iteration, task = safe(origin.run), _column_value(origin.iteration), safe(origin.task) or None
     work = (run, iteration, task, feature, kind, model, seconds, cost, files)
     return (*work, title, text, tags, scope, created, metadata, digest)
 
@@ -529,42 +533,15 @@ def _metadata(record: Record, original_id: str) -> str:
         return _ENCODER.encode(rest) if rest else ""
 
 
-def column_value(value: object) -> str | int | float | None:
+def _column_value(value: object, allowed: Sequence[str] | None = None) -> str | int | float | None:
     """Return what a column can store of a JSON value: lists and objects as text, too large a number not at all."""
+    if allowed is not None and value not in allowed:
+        return None
     if isinstance(value, str):
         return safe(value)
     if isinstance(value, int):
         return int(value) if abs(value) < _LARGEST else None
     return value if value is None or isinstance(value, float) else safe(json.dumps(value, ensure_ascii=False))
-
-
-def _folded(
-    columns: Sequence[str], lines: Iterable[tuple[str, Mapping[str, object]]], wanted: str
-) -> dict[str, Columns]:
-    """Fold all lines of a type, by id."""
-    folded: dict[str, Columns] = {}
-    for line_type, line in lines:
-        name = line.get("id")
-        if line_type != wanted or not isinstance(name, str):
-            continue
-        new: Columns = {}
-        for column in columns:
-            value = column_value(line.get(column))
-            if value is not None and (column not in _ALLOWED or value in _ALLOWED[column]):
-                new[column] = value
-        _fold(folded.setdefault(safe(name), {}), new)
-    return folded
-
-
-def _fold(values: Columns, new: Columns) -> None:
-    """Change values in place: the earliest start and the latest change count, of everything else the last value."""
-    for column, value in new.items():
-        current = values.get(column)
-        if isinstance(current, str) and current and column in (*_EARLIEST, *_LATEST):
-            if not isinstance(value, str) or not value:
-                continue
-            value = min(current, value) if column in _EARLIEST else max(current, value)
-        values[column] = value
 
 
 def _digest(payload: bytes) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
 
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
@@ -70,21 +70,21 @@ def memories(
 
 
 def observations(
-    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "\n", hidden: "Hidden | None" = None
+    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "\n", task: str = ""
 ) -> "tuple[int, str, Sequence[object]]":
     """Return the part of a Filter for observations: not of this session or title, no bare tool use that begins so."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
-    test = f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test}))"
-    values = [not_of, not_titled, *(value for start in not_called for value in (len(start), start))]
-    if hidden is not None:
-        test += f" AND {_SEEN_OBSERVATION.format(_LISTED, _LISTED)}"
-        values += [hidden.tasks, hidden.sessions]
-    return _OBSERVATION, test, tuple(values)
+    visible, values = visibility_test(task, _OBSERVATION)
+    return (
+        _OBSERVATION,
+        f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test})) AND {visible or '1'}",
+        (not_of, not_titled, *(value for start in not_called for value in (len(start), start)), *values),
+    )
 
 
-def journal(*, hidden: "Hidden | None" = None) -> "tuple[int, str, Sequence[object]]":
+def journal(*, task: str = "") -> "tuple[int, str, Sequence[object]]":
     """Return the part of a Filter for the journal."""
-    return (_JOURNAL, *visibility_test(hidden.task if hidden is not None else "", _JOURNAL))
+    return (_JOURNAL, *visibility_test(task, _JOURNAL))
 
 
 def visibility_test(task: str, place: int) -> "tuple[str, Sequence[object]]":
@@ -97,27 +97,9 @@ def visible_to(task: str) -> "Filter":
     return tuple((place, *visibility_test(task, place)) for place in range(len(TABLES)))
 
 
-class Hidden:
-    """The unfinished other tasks and their sessions as JSON, selected once for many questions.
-
-    `crowding`: whether they have most of the sessions or iterations, so that little passes.
-    """
-
-    __slots__ = ("crowding", "sessions", "task", "tasks")
-
-    def __init__(self, task: str, tasks: str, sessions: str, crowding: int) -> None:
-        self.task = task
-        self.tasks = tasks
-        self.sessions = sessions
-        self.crowding = crowding == 1
-
-
-def find_hidden(connection: "sqlite3.Connection", task: str) -> "Hidden | None":
-    """Return the unfinished work of other tasks; None when there is none, and without a task."""
-    if not task:
-        return None
-    tasks, sessions, crowding = connection.execute(_ALL_BESIDE, (task,)).fetchone()
-    return Hidden(task, tasks, sessions, crowding) if tasks != "[]" else None
+def hidden_share(connection: "sqlite3.Connection", task: str) -> float:
+    """Return the share of the sessions or iterations, whichever is larger, that are unfinished work of other tasks."""
+    return float(connection.execute(_HIDDEN_SHARE, (task, task)).fetchone()[0]) if task else 0.0
 
 
 def superseded(connection: "sqlite3.Connection") -> dict[str, str]:
@@ -197,23 +179,17 @@ _TOLD = (
     "THEN json_extract(metadata, '$.{name}') END, '')"
 )
 ORIGIN_TASK = _TOLD.format(name="task")
-_SEEN_OBSERVATION = f"NOT ({ORIGIN_TASK} IN ({{}}) OR ({ORIGIN_TASK} = '' AND session_id IN ({{}})))"
 _SEEN = (
     f"(scope <> 'task' OR CASE {ORIGIN_TASK} WHEN ? THEN 1 WHEN '' THEN source NOT IN ({_NOT_OUR_FILES}) ELSE 0 END)",
-    _SEEN_OBSERVATION.format(OTHERS, _THEIR_SESSIONS),
+    f"NOT ({ORIGIN_TASK} IN ({OTHERS}) OR ({ORIGIN_TASK} = '' AND session_id IN ({_THEIR_SESSIONS})))",
     f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
     f"OR (coalesce(task_id, '') = '' AND source IN ({_THEIR_FILES})) "
     f"OR ({_TOLD.format(name='label')} = 'run' AND run_id IN ({_THEIR_RUNS})))",
 )
 """By `key % 3`: what a task may see; every `?` is its id."""
-_LISTED = "SELECT value FROM json_each(?)"
-_ALL_BESIDE = (
-    f"WITH others AS (SELECT id FROM tasks WHERE {_OTHER}), "
-    "theirs AS (SELECT id, session_id FROM sessions WHERE task_id IN (SELECT id FROM others)) "
-    "SELECT (SELECT json_group_array(id) FROM others), (SELECT json_group_array(name) FROM "
-    "(SELECT id AS name FROM theirs UNION ALL SELECT session_id FROM theirs WHERE session_id IS NOT NULL)), "
-    "2 * (SELECT count(*) FROM theirs) > (SELECT count(*) FROM sessions) OR "
-    "2 * (SELECT count(*) FROM journal WHERE task_id IN (SELECT id FROM others)) > (SELECT count(*) FROM journal)"
+_HIDDEN_SHARE = (
+    f"SELECT max((SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM sessions), "
+    f"(SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM journal))"
 )
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
 _COLUMNS = (
