@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     Name = TypeVar("Name", str, int)
+    Condition = tuple[object, str, Collection[object]]
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
@@ -20,6 +21,8 @@ SCHEMA_VERSION = 6
 
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
 """By `key % 3`: the table of a family, and the column of its key."""
+
+KIND_COLUMNS = ("kind", "type", "outcome")
 
 FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
 """The words for a finished task; `app/tasks/board.py` has the same ones."""
@@ -42,31 +45,33 @@ def memories(
 
     With a day, those that are valid then; without those whose ids are in `but`.
     """
-    tests = ["status <> 'retired'"]
-    values: list[object] = []
-    if knowledge_only:
-        tests.append("source IN (SELECT key FROM sources WHERE format = 'knowledge')")
-    if kinds:
-        tests.append(f"kind IN ({placeholders(kinds)})")
-        values += kinds
-    if tags:
-        match = f"SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({placeholders(tags)})"
-        tests.append(f"tags <> '' AND EXISTS ({match})")
-        values += [tag.lower() for tag in tags]
-    if since:
-        tests.append("created_at >= ?")
-        values.append(since)
-    if valid_at:
-        tests.append(f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_UNTIL}, '9') >= ?)")
-        values.append(valid_at)
-    if but:
-        tests.append(f"id NOT IN ({placeholders(list(but))})")
-        values += but
-    if task:
-        test, more = visibility_test(task, _MEMORY)
-        tests.append(test)
-        values += more
-    return _MEMORY, " AND ".join(tests), values
+    return conditions(
+        _MEMORY,
+        *common_tests(_MEMORY, kinds, tags, since, task),
+        (knowledge_only, "source IN (SELECT key FROM sources WHERE format = 'knowledge')", ()),
+        (valid_at, f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_UNTIL}, '9') >= ?)", (valid_at,)),
+        (but, f"id NOT IN ({placeholders(list(but))})", but),
+    )
+
+
+def common_tests(
+    place: int, kinds: "Sequence[str]", tags: "Sequence[str]", since: str, task: str
+) -> "tuple[Condition, ...]":
+    """Return the conditions that all families have."""
+    tag_test = f"EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) WHERE lower(value) IN ({placeholders(tags)}))"
+    return (
+        (place == _MEMORY, "status <> 'retired'", ()),
+        (kinds, f"{KIND_COLUMNS[place]} IN ({placeholders(kinds)})", kinds),
+        (tags, tag_test, [tag.lower() for tag in tags]),
+        (since, "created_at >= ?", (since,)),
+        (task, *visibility_test(task, place)),
+    )
+
+
+def conditions(place: int, *tests: "Condition") -> "tuple[int, str, list[object]]":
+    """Return the part of a Filter for one family with those conditions whose first value is true."""
+    active = [(test, values) for is_active, test, values in tests if is_active]
+    return place, " AND ".join(test for test, _ in active), [value for _, values in active for value in values]
 
 
 def observations(

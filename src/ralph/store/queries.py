@@ -30,7 +30,7 @@ from ralph.model.record import (
 from ralph.store import lookup
 
 if TYPE_CHECKING:
-    from ralph.store.lookup import Filter
+    pass
 
 Terms = Callable[[str], str]
 
@@ -64,7 +64,6 @@ _KINDS: Mapping[Family, Mapping[str, MemoryKind | ObservationKind | Outcome]] = 
     Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
 }
-_KIND = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "outcome"}
 _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
 _ID = '{"id":'
 
@@ -215,30 +214,34 @@ def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
 
 def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None = None) -> list[int]:
     """Return the keys of all records with this id that pass the filters; the first bearer first."""
-    found: list[int] = []
+    keys: list[int] = []
     name = safe(record_id)
-    for family in (query.families if query is not None else ()) or FAMILIES:
-        table, key = TABLES[family]
-        column = "record_id" if family is Family.JOURNAL else "id"
-        wheres, values = _wheres(family, query) if query is not None else ([], [])
-        tests = " AND ".join([f"({column} = ? OR ({column} > ? AND {column} < ?))", *wheres])
-        sql = f"SELECT {key}, {column}, metadata FROM {table} WHERE {tests} ORDER BY length({column}), {column}"
+    everything: Filter = [(place, "", ()) for place in range(len(FAMILIES))]
+    for place, test, values in everything if query is None else filter_of(query):
+        table, key = lookup.TABLES[place]
+        column = "record_id" if table == "journal" else "id"
+        sql = (
+            f"SELECT {key}, {column}, metadata FROM {table} WHERE ({column} = ? OR ({column} > ? AND {column} < ?)) "
+            f"AND {test or '1'} ORDER BY length({column}), {column}"
+        )
         for row in connection.execute(sql, (name, name + BEARER, name + chr(ord(BEARER) + 1), *values)):
             if given_id(row[1], row[2]) == name:  # an id in a file may have a `~`
-                found.append(int(row[0]))
-    return found
+                keys.append(int(row[0]))
+    return keys
 
 
 def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = "") -> list[int]:
     """Return the keys of the records of the same family just before and after a record, as far as a task sees them."""
     table, key = TABLES[record.family]
-    wheres, values = _wheres(record.family, Query(task=task))
-    found: list[int] = []
+    _, test, values = _conditions(record.family, Query(task=task))
+    keys: list[int] = []
     for relation, order in (("<", "DESC"), (">", "ASC")):
-        tests = " AND ".join([f"(created_at, {key}) {relation} (?, ?)", "created_at <> ''", *wheres])
-        sql = f"SELECT {key} FROM {table} WHERE {tests} ORDER BY created_at {order}, {key} {order} LIMIT ?"
-        found += [row[0] for row in connection.execute(sql, (safe(record.created_at), number, *values, reach))]
-    return found
+        sql = (
+            f"SELECT {key} FROM {table} WHERE (created_at, {key}) {relation} (?, ?) AND created_at <> '' "
+            f"AND {test or '1'} ORDER BY created_at {order}, {key} {order} LIMIT ?"
+        )
+        keys += [row[0] for row in connection.execute(sql, (safe(record.created_at), number, *values, reach))]
+    return keys
 
 
 def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
@@ -416,60 +419,42 @@ def _curated(formats: Sequence[str]) -> str:
     )
 
 
-def filter_of(query: Query) -> "Filter":
+def filter_of(query: Query) -> "list[tuple[int, str, list[object]]]":
     """Return what a query may see, for the SELECTs of `lookup`."""
-    families = query.families or FAMILIES
-    parts = [(FAMILIES.index(family), *_wheres(family, query)) for family in families]
-    return [(place, " AND ".join(wheres), values) for place, wheres, values in parts]
+    return [_conditions(family, query) for family in query.families or FAMILIES]
+
+
+def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
+    place, scope, folder = FAMILIES.index(family), query.scope, query.project.rstrip("/")
+    marks = lookup.placeholders(query.sources)
+    project = "s.id = observations.session_id AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?)"
+    _, test, values = lookup.conditions(
+        place,
+        *lookup.common_tests(place, [kind.value for kind in query.kinds], query.tags, query.since, query.task),
+        (query.until, "substr(created_at, 1, ?) <= ?", (len(query.until), query.until)),
+        (
+            query.sources,
+            f"source IN (SELECT key FROM sources WHERE path IN ({lookup.placeholders(query.sources)}))",
+            query.sources,
+        ),
+        (scope, "coalesce(nullif(scope, ''), ?) = ?", (USUAL[family][1].value, scope.value if scope else "")),
+        (
+            query.project and family is Family.OBSERVATION,
+            f"EXISTS (SELECT 1 FROM sessions s WHERE {project})",
+            (folder, len(folder) + 1, folder + "/"),
+        ),
+    )
+    return place, test, [safe(value) if isinstance(value, str) else value for value in values]
 
 
 def _selected(query: Query, columns: str) -> tuple[list[str], list[object]]:
-    """For each family the selection of what passes the filters."""
-    parts, values = [], []
-    for family in query.families or FAMILIES:
-        table, key = TABLES[family]
-        wheres, more = _wheres(family, query)
-        values += more
-        parts.append(f"SELECT {columns.format(key=key)} FROM {table} WHERE {' AND '.join(wheres) or '1'}")
-    return parts, values
-
-
-def _wheres(family: Family, query: Query) -> tuple[list[str], list[object]]:
-    wheres: list[str] = []
-    values: list[object] = []
-    if query.kinds:
-        wheres.append(f"{_KIND[family]} IN ({', '.join('?' * len(query.kinds))})")
-        values += [kind.value for kind in query.kinds]
-    if query.since:
-        wheres.append("created_at >= ?")
-        values.append(query.since)
-    if query.until:
-        wheres.append("substr(created_at, 1, ?) <= ?")
-        values += [len(query.until), query.until]
-    if query.tags:
-        marks = ", ".join("?" * len(query.tags))
-        wheres.append(f"EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) WHERE lower(value) IN ({marks}))")
-        values += [tag.lower() for tag in query.tags]
-    if query.sources:
-        marks = ", ".join("?" * len(query.sources))
-        wheres.append(f"source IN (SELECT key FROM sources WHERE path IN ({marks}))")
-        values += query.sources
-    if query.scope is not None:
-        wheres.append("coalesce(nullif(scope, ''), ?) = ?")
-        values += [USUAL[family][1].value, query.scope.value]
-    if query.project and family is Family.OBSERVATION:
-        folder = query.project.rstrip("/")
-        test = "s.id = observations.session_id AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?)"
-        wheres.append(f"EXISTS (SELECT 1 FROM sessions s WHERE {test})")
-        values += [folder, len(folder) + 1, folder + "/"]
-    if family is Family.MEMORY:
-        wheres.append("status <> ?")
-        values.append(Status.RETIRED.value)
-    if query.task:
-        test, more = lookup.visibility_test(query.task, FAMILIES.index(family))
-        wheres.append(test)
-        values += more
-    return wheres, [safe(value) if isinstance(value, str) else value for value in values]
+    """Return for each family the selection of what passes the filters."""
+    parts, all_values = [], []
+    for place, test, values in filter_of(query):
+        table, key = lookup.TABLES[place]
+        parts.append(f"SELECT {columns.format(key=key)} FROM {table} WHERE {test or '1'}")
+        all_values += values
+    return parts, all_values
 
 
 class FacetValues(NamedTuple):
@@ -509,12 +494,12 @@ def facet_values(
     connection: sqlite3.Connection, sources: Collection[int], names: Mapping[int, str]
 ) -> Iterator[tuple[int, int, FacetValues, str]]:
     """Yield source, key, counted values and time of every record of some sources, without decoding anything else."""
-    for family in FAMILIES:
+    for place, family in enumerate(FAMILIES):
         table, key = TABLES[family]
         status, scope, _ = USUAL[family]
         own = "status" if family is Family.MEMORY else lookup.ORIGIN_TASK.replace("task", "status")
         sql = (
-            f"SELECT source, {key}, {_KIND[family]}, tags, coalesce(nullif(scope, ''), ?), "
+            f"SELECT source, {key}, {lookup.KIND_COLUMNS[place]}, tags, coalesce(nullif(scope, ''), ?), "
             f"coalesce(nullif({own}, ''), ?), created_at FROM {table} "
             "WHERE source IN (SELECT value FROM json_each(?))"
         )
