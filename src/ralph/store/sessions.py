@@ -17,13 +17,6 @@ UNION ALL
 SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
     WHERE id NOT IN (SELECT session_id FROM observations)
 """
-_ONE = f"""
-SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
-    (SELECT ?1 AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
-     FROM observations WHERE session_id = ?1) o
-    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
-WHERE o.count OR s.id IS NOT NULL
-"""
 _BY_TASK = """
 SELECT id FROM sessions WHERE task_id = ?
 UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
@@ -95,7 +88,7 @@ def all_sessions(connection: sqlite3.Connection) -> list[IndexedSession]:
 
 def session(connection: sqlite3.Connection, session_id: str) -> IndexedSession | None:
     """Return the session with exactly this id."""
-    row = connection.execute(_ONE, (safe(session_id),)).fetchone()
+    row = connection.execute(f"SELECT * FROM ({_ALL}) WHERE seen = ?", (safe(session_id),)).fetchone()
     return None if row is None else _session(row)
 
 
