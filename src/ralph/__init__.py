@@ -1,8 +1,4 @@
-"""Ralph: a memory that lasts, for coding agents.
-
-The public names are loaded on first use (PEP 562), so that `import ralph` costs nothing:
-a hook that only needs one module must not pay for the rest.
-"""
+"""Ralph: a memory that lasts, for coding agents. Public names are loaded on first use, for the sake of hooks."""
 
 TYPE_CHECKING = False  # the name that type checkers know; `typing` itself would cost a hook more than its work
 if TYPE_CHECKING:

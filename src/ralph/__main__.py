@@ -1,7 +1,4 @@
-"""The entry point of the command `ralph`.
-
-An interrupt while the command line is still being loaded ends as it does later: one word and exit 130.
-"""
+"""The entry point of the command `ralph`."""
 
 import sys
 

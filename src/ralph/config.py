@@ -1,8 +1,7 @@
-"""Load the settings: keys from `ralph.settings`, values from files, environment and flags.
+"""Load the settings: keys from `ralph.settings`, values from files and the environment; later layers win.
 
-Layers from the lowest: defaults, the user's config, `.ralph/config.sh` (never executed), `.ralph.toml`, `ralph.yml`,
-`ralph.local.yml`, the environment, flags. Commands and servers that a project names (`TRUSTED`) count only when the
-user's own trust file, which `ralph.app.project` writes, holds that value for that folder.
+`.ralph/config.sh` is never executed. Commands and servers that a project names (`TRUSTED`) count only when the user's
+own trust file holds that value for that folder.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
-"""Find a project, its git folders and its state folder from any folder inside it.
+"""Find a project, its git folders and its state folder from any folder inside it, without starting git.
 
-Git's pointer files are followed without starting git. State lives in `<git common dir>/ralph/<project>/<machine id>/`,
-which no clone, checkout or clean can touch; the machine id keeps state that came with a copy apart from our own. Hooks
-load this module, so it works on `str` and imports only `os`; `ralph.paths` has the same as `Path`s.
+State lives in `<git common dir>/ralph/<project>/<machine id>/`, which no clone, checkout or clean can touch. Hooks load
+this module, so it works on `str` and imports only `os`.
 """
 
 import os

@@ -1,8 +1,6 @@
-"""Every path that Ralph touches, one function for each.
+"""Every path that Ralph touches, as a function of the project's root; `discovery.py` decides where state lives.
 
-Where a project begins and where its state lives is decided in `discovery.py`; this module gives the same as `Path`s.
-Files that git tracks are each checkout's own. Tasks and features are in the main checkout, and logs, index and caches
-in the state folder, which all worktrees share.
+Files that git tracks are each checkout's own. All worktrees share tasks, logs and caches.
 """
 
 import contextlib

@@ -1,7 +1,6 @@
 """The settings: each key is one line with its default and a sentence about it.
 
-`setting(default, doc)` is a key, `section(...)` a group of keys; the section `ralph:` is called `loop` in Python. A
-`personal` key is ignored in a project's files. A key with `trusted` may be set there; a value for which that function
+A `personal` key is ignored in a project's files. A key with `trusted` may be set there; a value for which that function
 returns true counts once the user has run `ralph trust`.
 """
 

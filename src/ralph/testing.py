@@ -1,7 +1,6 @@
 """Public fakes that Ralph's own tests and those of others use instead of mock objects.
 
-HashEmbedder is a real Embedder: texts that share words are near, others are not, and the same text has the
-same vector on every machine. ScriptedAgent is a real Agent that plays steps: the one that ships as `scripted`.
+HashEmbedder is a real Embedder: texts that share words are near. ScriptedAgent is a real Agent that plays steps.
 """
 
 from collections.abc import Sequence

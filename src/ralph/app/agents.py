@@ -1,9 +1,7 @@
 """Which agents exist, which are installed, whether one answers, and which one a loop uses.
 
-`claude` and `codex` are those programs, `acp` is any program that speaks the protocol, `command` any other one, and
-`scripted` plays a file; `auto` is the first of claude and codex that is installed. A check really prompts the agent,
-read-only where it can and with nothing recorded: a missing login, network or model shows only then. In a loop, Claude
-Code leaves out MCP servers that do not answer, need a login, or came with the repository untrusted.
+A check really prompts the agent: a missing login, network or model shows only then. In a loop, Claude Code leaves out
+MCP servers that do not answer, need a login, or came with the repository untrusted.
 """
 
 import os

@@ -1,8 +1,7 @@
 """The log of a chat: its task, mode and agent, what is recorded of its turns, and a session as a conversation.
 
-The mode is in the member `chat`, which hooks do not write: they derive a mode from the host's permission mode, so that
-a chat begun to plan could be resumed with write access. With hooks installed a turn is already recorded when it ends;
-what is missing is added. A text that is too long for an observation is in the member `messages`, by observation id.
+The mode is in the member `chat`, which hooks do not write: theirs follows the host's permission mode. A text that is
+too long for an observation is in the member `messages`, by observation id.
 """
 
 import math

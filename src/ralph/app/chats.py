@@ -1,8 +1,7 @@
 """`ralph session new`, `resume` and `--fork`: conversations about a task, one turn at a time.
 
-A chat is a session with a task and a mode. `plan` is the agent's read-only mode; it is on disk before the agent starts,
-so that a resumed chat cannot write what a new one could not. Claude Code accepts an id that we choose; other hosts
-report theirs in the reply, and until then the chat has one of ours.
+The mode of a chat is on disk before its agent starts, so that a resumed plan cannot write. Claude Code accepts an id
+that we choose; other hosts report theirs in the reply, and until then the chat has one of ours.
 """
 
 import os

@@ -1,6 +1,6 @@
 """`ralph config set` and the template of ralph.yml: change one key of a YAML file, and every other byte stays.
 
-Simple rules decide where a change goes; then the result is parsed again and refused unless exactly that key changed.
+The result of a splice is parsed again and refused unless exactly that key changed.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""`ralph forget`: remove records from every file, log, index and vector.
+"""`ralph forget`: remove records from every file, log, index and vector, down to the bytes.
 
-What is forgotten may be a secret: there is no backup and nothing readable stays. A plan comes first; its edits then
-run on the files as they are, under their locks. The index is made anew, because a database keeps the bytes of deleted
-rows. What Ralph must not change (prose, tasks, backups) is reported with file and line.
+A plan comes first; its edits then run on the files as they are, under their locks. The index is made anew, because a
+database keeps the bytes of deleted rows. What Ralph must not change is reported with file and line.
 """
 
 import json

@@ -1,8 +1,7 @@
 """`ralph install` and `ralph uninstall`: hooks, slash commands and the MCP server in a host's own files.
 
-Both make a plan first, so that `--dry-run` and the real run cannot differ and a broken file stops everything before
-the first write. Hooks are spliced (`formats/host_files.py`), so uninstalling restores the old bytes. A hook exits 0
-when Ralph is gone: Python exits with 2 for a missing script, and 2 makes a host block the prompt or the tool.
+Both make a plan first, so that a broken file stops everything before the first write; uninstalling restores the old
+bytes. A hook exits 0 when Ralph is gone: Python's 2 for a missing script makes a host block the prompt or the tool.
 """
 
 import hashlib

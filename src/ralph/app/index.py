@@ -1,7 +1,6 @@
 """`ralph index ...`: the SQLite index over the files of a project, and what retention removes.
 
-Raw lines are read by the present privacy rules, also lines that are older than a rule. Each worktree has an index of
-its own in the main checkout's state; it outlives a worktree that somebody deletes by hand.
+Raw lines are read by the present privacy rules. Each worktree has an index of its own in the main checkout's state.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Search by meaning: which embedder is configured, which records get vectors, and how near they are to a question.
 
-Vectors are computed by `embed` alone, memories first, the newest first, and cached by model and content. A record is as
-near as the best of its chunks. A search never waits for vectors; when the embedder fails, it goes on by words, with one
-warning. No server is asked that the settings do not name.
+A search never waits for vectors, and when the embedder fails it goes on by words, with one warning. No server is asked
+that the settings do not name.
 """
 
 import sqlite3

@@ -1,8 +1,7 @@
 """Git as Ralph needs it: questions that only read, and actions that a person asked for.
 
-`ask` only reads: no hooks, monitors, transports or optional locks. `tell` is the user's own git with their hooks and
-settings. Neither inherits the variables by which a git that runs above us names another repository, and neither can
-prompt: there is no terminal.
+`ask` runs no hooks, monitors or transports and takes no locks; `tell` is the user's own git. Neither inherits the
+variables that name another repository, and neither can prompt.
 """
 
 import os

@@ -1,18 +1,14 @@
 """Runs of the loop on disk: their state, heartbeat and stop requests, and what a crash left.
 
-A run's log has `run` lines with what changed, the journal's entries between them, and the run record last. Prompts
-are beside it in a folder, one file per iteration, and its output in `<run>.log`. Heartbeat and stop request are small
-files in the cache. A run that says `running` while its process is gone is marked as died by the next process that
-reads it, which journals the unfinished iteration and releases the claims.
+A run's log has `run` lines with what changed, the journal's entries between them, and the run record last. A run whose
+process is gone is marked as died by the next process that reads it, which releases its claims.
 """
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from ralph import paths
@@ -148,18 +144,15 @@ def mine(run: Run) -> Run:
 
 
 def beat(root: Path, run: Run) -> None:
-    """Write the heartbeat of a run."""
-    line = json.dumps({"pid": run.pid, "host": run.host, "at": ids.timestamp()})
-    files.write(paths.heartbeat(root, run.id), line + "\n", root=paths.state_boundary(root), mode=files.PRIVATE)
+    """Write the heartbeat of a run: the time."""
+    path, boundary = paths.heartbeat(root, run.id), paths.state_boundary(root)
+    files.write(path, ids.timestamp() + "\n", root=boundary, mode=files.PRIVATE)
 
 
 def last_beat(root: Path, run_id: str) -> str:
     """Return the time of the last heartbeat; "" when there is none."""
-    try:
-        value = json.loads(files.read(paths.heartbeat(root, run_id)) or "{}")
-    except ValueError:
-        return ""
-    return str(value.get("at", "")) if isinstance(value, dict) else ""
+    at = (files.read(paths.heartbeat(root, run_id)) or "").strip()
+    return at if ids.parse_time(at) else ""
 
 
 def lives(root: Path, run: Run) -> bool:
@@ -168,11 +161,8 @@ def lives(root: Path, run: Run) -> bool:
         return False
     if run.host == process.process_host():
         return process.is_alive(run.pid, run.born)
-    try:
-        at = datetime.fromisoformat(last_beat(root, run.id) or run.started_at)
-    except ValueError:
-        return False
-    return (datetime.now(UTC) - at).total_seconds() < SILENCE
+    at = ids.parse_time(last_beat(root, run.id) or run.started_at)
+    return at is not None and (ids.now() - at).total_seconds() < SILENCE
 
 
 @contextmanager

@@ -1,8 +1,7 @@
-"""Create, check and drop the worktrees of tasks.
+"""Create, check and drop the worktrees of tasks: checkouts in `.worktrees/<id>/` on the branch `ralph/<id>`.
 
-A task's worktree is a checkout in `.worktrees/<id>/` on the branch `ralph/<id>`; the task itself, its logs and the
-index belong to the main checkout. What a person or git did to a worktree meanwhile is reported with the command that
-repairs it. One process at a time creates, merges or drops a worktree.
+What a person or git did to a worktree meanwhile is reported with the command that repairs it. One process at a time
+creates, merges or drops a worktree.
 """
 
 import os
