@@ -1,7 +1,7 @@
 """The MCP servers that an agent in a project would get, who named them, and whether they work.
 
-Claude Code's order counts. Servers of `.mcp.json`, which came with the repository, count once `ralph trust` has recorded
-that very value or the user's own settings enable it. Answers are cached for five minutes (spec 4).
+Claude Code's order counts. Servers of `.mcp.json`, which came with the repository, count once `ralph trust` has
+recorded that very value or the user's own settings enable it. Answers are cached for five minutes (spec 4).
 """
 
 import json

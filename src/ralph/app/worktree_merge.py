@@ -1,7 +1,7 @@
 """`ralph task merge`: merge a task's branch into the branch of the main checkout, with the user's hooks.
 
-Where both branches only added entries to AGENTS.md, memories, guardrails or global patterns, both sides' are kept; after
-any other conflict, and when a hook refuses, the merge is aborted.
+Where both branches only added entries to AGENTS.md, memories, guardrails or global patterns, both sides' are kept;
+after any other conflict, and when a hook refuses, the merge is aborted.
 """
 
 import re
