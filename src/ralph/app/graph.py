@@ -409,15 +409,12 @@ def _read_node(graph: sqlite3.Connection, name: str) -> Node:
 
 
 def _node_id(root: Path, name: str) -> str:
-    """Return the id of a node; "" when there is none."""
     with suppress(NotFound):
         return query_graph(root, lambda graph, *_: _read_node(graph, name).id)
     return ""
 
 
 def _locate_source(root: Path, source: str) -> tuple[str, Source]:
-    """Return the id of the record that is named, and its file."""
-
     def question(graph: sqlite3.Connection, connection: sqlite3.Connection, _: object) -> tuple[Node, str, str]:
         node = _read_node(graph, source)
         if entity_type(node.id) is not None:
@@ -502,11 +499,7 @@ def _write_link(
 
 
 def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[GraphExport]:
-    """Write a task's part of the graph to `graphiti/` in its folder, or every task's.
-
-    Vectors come from the cache, so nothing is sent anywhere. The same records and vectors give the same bytes, and an
-    unchanged file is not written.
-    """
+    """Write a task's part of the graph to `graphiti/` in its folder, or every task's; nothing is sent anywhere."""
     folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
     if task and task not in folders:
         raise NotFound(f"there is no task {task}", hint="`ralph task list` names them")
@@ -537,10 +530,7 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
 def _task_graph(
     graph: sqlite3.Connection, connection: sqlite3.Connection, task: str
 ) -> tuple[list[Node], list[Edge], list[str]]:
-    """Return a task's part: nodes, edges, and the digests that identify the nodes' vectors.
-
-    It has the task, its records and sessions, and what these touch; never records or sessions of another task.
-    """
+    """Return nodes, edges and the digests of the nodes' vectors; never records or sessions of another task."""
     own = set(stored.task_keys(graph, task))
     itself = stored.key_of(graph, entity_id(NodeType.TASK, task))
     own |= {itself} if itself is not None else set()

@@ -27,7 +27,6 @@ from ralph.store import files
 from ralph.store import sessions as stored_sessions
 
 Row = dict[str, Any]
-"""A task, run or session as the pages list it."""
 SORTS = ("priority", "newest", "title", "state")
 _STATE_ORDER = [
     state.value
@@ -197,10 +196,7 @@ class ChangedParts:
 
 
 class Watcher:
-    """Remembers the last look; the first one reports the runs that are alive.
-
-    Runs are read when their files changed, and as long as one is alive, since a killed run leaves no trace.
-    """
+    """Remembers the last look; runs are read as long as one is alive, since a killed run leaves no trace."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -221,7 +217,6 @@ class Watcher:
 
 
 def _part_marks(root: Path) -> dict[str, int]:
-    """Return for each part a number that changes with its files."""
     folders = _scan_folder(paths.tasks_folder(root))
     logs = paths.log_folder(root)
     records = (

@@ -79,16 +79,12 @@ def search(
     embedding: "Embedding | None" = None,
     connected: bool = False,
 ) -> SearchAnswer:
-    """Return the best records for a query, in its detail; by meaning, too, with the settings for it.
-
-    `connected` also finds what the best of them are near to in the graph. Memories belong to the project, so a query
-    for a folder finds them only where the folder contains it.
-    """
+    """Return the best records for a query, by meaning with an embedding, and `connected` ones of the graph."""
     limited = query
     if query.project:
         project = os.path.abspath(query.project)  # noqa: PTH100 - links are not followed, as hosts record it
         limited = replace(query, project=project)
-        if not root.is_relative_to(project):
+        if not root.is_relative_to(project):  # memories belong to the project
             if query.families and Family.OBSERVATION not in query.families:
                 return SearchAnswer(SearchResult((), 0), ())
             limited = replace(limited, families=(Family.OBSERVATION,))

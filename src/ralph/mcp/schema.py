@@ -53,7 +53,6 @@ def _to_number(value: object) -> object:
 
 
 def _to_words(value: object) -> object:
-    """Accept a list, a JSON list in a text, or words with commas."""
     if isinstance(value, str):
         text = str(_to_text(value))
         value = text.split(",")

@@ -86,7 +86,6 @@ _PROMPTS = {
 HOST, PATH = "127.0.0.1", "/mcp"
 VARIABLE = "RALPH_MCP_TOKEN"
 _SHORTEST, _LONGEST = 32, 512
-"""Characters of a token."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)
 """What may follow `Bearer` (RFC 6750)."""
 _SCHEME = b"bearer "
@@ -146,10 +145,7 @@ class RalphServer:
             return types.CallToolResult(content=[_text(f"error: {_describe(error)}")], is_error=True)
 
     async def _call(self, ctx: Context) -> ToolCall:
-        """Return where and for whom a tool is called.
-
-        Where nothing names a project and we are in none, it is the folder that the client works in.
-        """
+        """Return where and for whom a tool is called; outside of a project, in the folder that the client works in."""
         if self._client_root is None:
             root = paths.project_root(Path.cwd(), self._explicit, self._env)
             is_named = self._explicit or self._env.get("RALPH_ROOT") or self._env.get("CLAUDE_PROJECT_DIR")
@@ -256,17 +252,13 @@ def build(
 
 
 def _can_ask(ctx: Context) -> bool:
-    """Whether the client can show a form to a person."""
     declared = ctx.session.client_capabilities
     elicitation = declared.elicitation if declared is not None else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 async def _ask(ctx: Context, params: types.CallToolRequestParams, record: Record) -> bool | types.InputRequiredResult:
-    """Return whether the person agrees to a deletion, or the answer that lets the client ask and call again.
-
-    The stamp goes along: if the memory has other words by then, the person is asked again.
-    """
+    """Return whether the person agrees to a deletion, or the answer that lets the client ask and call again."""
     message = f"Delete the {record.kind.value} {record.id}? {one_line(record.text, _MAX_QUESTION)}"
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         stamp = derived("ask", f"{record.id}\n{record.text}")
@@ -284,7 +276,6 @@ async def _ask(ctx: Context, params: types.CallToolRequestParams, record: Record
 
 
 async def _find_client_root(ctx: Context) -> Path | None:
-    """Return the project of the first folder that the client works in, if it names one."""
     declared = ctx.session.client_capabilities
     if declared is None or declared.roots is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
@@ -526,7 +517,6 @@ def choose_token(env: Mapping[str, str], path: Path | None) -> tuple[str, str]:
 
 
 def _read_private(path: Path) -> str | None:
-    """Return the content of a file; None when there is none, Refused when others can read it."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait for a writer
             raise Refused(f"{path}: is no regular file", hint="name another one")

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
@@ -23,14 +23,13 @@ from starlette.routing import Route
 
 from ralph import __version__
 from ralph.app import index
-from ralph.config import load
+from ralph.config import load, sources, trust_file
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
 from ralph.settings import Config
 from ralph.store.db import Busy
 
 PAGE_SIZE, MAX_PAGE_SIZE = 100, 500
 MAX_BODY = 1024 * 1024
-"""The longest body of a request, in bytes."""
 RELOAD = "reload the page and try again"
 _OVERRIDES = {"--allow-secret": "allow_secret", "--force": "force"}
 """The options that override a refusal, and the members of a request that mean the same."""
@@ -48,7 +47,6 @@ _CLAUSES = (
     (r"`ralph review( --status all| show)\b", "search in Insights"),
     (r"`ralph graph show\b", "search in the graph"),
 )
-"""What a page says instead of a clause of a hint."""
 _STATUS: tuple[tuple[type[RalphError], int], ...] = (
     (UsageError, 400),
     (NotFound, 404),
@@ -140,11 +138,25 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
         raise UsageError("the body of the request is not JSON", hint=RELOAD) from error
     if not isinstance(value, dict):
         raise UsageError("the body of the request is no JSON object", hint=RELOAD)
-    config = load(root, env=os.environ).config
+    watched = [path for _, path in sources(root, os.environ)] + [trust_file(os.environ)]
+    config = _load_config(root, tuple(_stamp(path) for path in watched if path is not None))
     with suppress(RalphError, OSError):
         index.wait_until_current(root)
     params, path = request.query_params, request.path_params
     return json_response(handler(ApiRequest(root, config, params, path, value, request.app.state)))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+@lru_cache(maxsize=1)
+def _load_config(root: Path, stamps: tuple[tuple[int, ...], ...]) -> Config:
+    return load(root, env=os.environ).config
 
 
 def json_response(value: object, status: int = 200) -> Response:

@@ -53,7 +53,6 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-"""The headers of every response."""
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -174,7 +173,6 @@ async def _events(request: Request) -> Response:
 
 
 async def _stream(request: Request) -> AsyncIterator[str]:
-    """Yield what changes as server-sent events."""
     state = request.app.state
     watcher = Watcher(state.root)
     yield "retry: 2000\n\n"
@@ -265,7 +263,6 @@ async def _static(request: Request) -> Response:
 
 
 async def _shell(request: Request) -> Response:
-    """Return the shell, which loads the page for its address."""
     return _file_response(request, "index.html")
 
 
@@ -276,7 +273,6 @@ def _static_files() -> dict[str, Path]:
 
 
 def _file_response(request: Request, name: str) -> Response:
-    """Return a file, or 304 when the browser has it."""
     path = _static_files().get(name)
     if path is None:
         return message_response(404, "There is no such file.")

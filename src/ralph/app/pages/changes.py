@@ -24,7 +24,6 @@ from ralph.store.library import Stored
 from ralph.store.sources import Format, source_name
 
 MAX_UNDO = 50
-"""The newest changes that can be undone."""
 _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
 _CONTEXT_LINES = 2
 """Lines around a change that must be unchanged for an undo in a file that was changed elsewhere."""
@@ -226,7 +225,6 @@ class ChangeHistory:
 
 
 def _merge_changes(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """Merge several changes of one file into one."""
     merged: dict[Path, FileChange] = {}
     for change in changes:
         first = merged.get(change.path, change)
@@ -235,10 +233,7 @@ def _merge_changes(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
 
 
 def revert_lines(before: str, after: str, now: str) -> str | None:
-    """Return a text without a change that was made to an earlier version of it; None where that is ambiguous.
-
-    Only the lines of the change are put back, and only while they occur once, unchanged, with their neighbours.
-    """
+    """Return a text without the lines of an earlier change; None unless they occur once, with their neighbours."""
     old, new, present = (text.splitlines(keepends=True) for text in (before, after, now))
     common = min(len(old), len(new))
     first = next((n for n in range(common) if old[n] != new[n]), common)
@@ -270,11 +265,7 @@ def _can_revert(change: FileChange) -> bool:
 
 
 def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]:
-    """Take a change out of its files; Conflict when its lines were changed since.
-
-    All files are checked before the first is written. When a write fails, the files that were already restored get the
-    change back. A line in a log that others appended to stays.
-    """
+    """Take a change out of all its files or of none; a line in a log that others appended to stays."""
     reverts: list[FileChange] = []
     for change in changes:
         revert = _revert(change)
@@ -299,7 +290,6 @@ def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]
 
 
 def _replace(root: Path, change: FileChange) -> None:
-    """Compare and replace under the lock; None is no file."""
     path = change.path
     tops = (root, paths.main_checkout(root), paths.state_boundary(root))
     within = next((top for top in tops if path.is_relative_to(top)), root)

@@ -34,7 +34,6 @@ from ralph.store.sources import Format
 DAYS = 30
 """The days that are shown, from the first one that has data."""
 MAX_TASKS, MAX_RUNS, MAX_SESSIONS = 40, 10, 10
-"""Tasks of each state, runs and sessions that are listed."""
 _MAX_SECONDS = 60.0
 """An answer that came later than this belongs to another event."""
 _MAX_EVENTS = 2_000
@@ -45,7 +44,6 @@ MAX_LISTED = 50
 MAX_CHECKED, _CHECK_SECONDS = 500, 1.0
 """The newest records whose citations are checked anew, and how long."""
 MAX_PAIRS = 60_000
-"""The pairs of texts that are compared."""
 MAX_SCANNED = 2_000_000
 """Bytes of logs that are scanned at a time."""
 _RARE_TERMS = 12
@@ -98,10 +96,7 @@ def _notice(location: str, problem: Problem) -> dict[str, Any]:
 
 
 def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
-    """Return by day the tokens injected, those used, and the share of injected records that were used.
-
-    A record counts once for each session, as in `ralph status --usage`.
-    """
+    """Return by day the tokens injected, those used, and the share of records used; a record counts once a session."""
     ledger = lists.read_ledger(root)
     used = ledger.uses
     by_day: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
@@ -118,7 +113,6 @@ def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
 
 
 def _date_range(texts: Iterable[str], days: int) -> list[str]:
-    """Return every day from the first of some dates until today, at most so many; none without a date."""
     today = ids.now().date()
     dates = []
     for text in texts:
@@ -165,7 +159,6 @@ def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
 
 
 def _response_times(connection: sqlite3.Connection, ledger: Ledger, since: str) -> list[tuple[str, str, float]]:
-    """Return the event, the day and the milliseconds of the newest answers."""
     answers = {
         (each.at, each.session, each.event)
         for each in ledger.injections
@@ -248,7 +241,6 @@ def _curated_records(root: Path, names: Iterable[str], formats: Sequence[str]) -
 
 
 def _unused_records(root: Path) -> Items:
-    """Return memories and guardrails that were injected and never used, those of most sessions first."""
     ledger = lists.read_ledger(root)
     injected = {name: sessions for name, (sessions, used) in usage.count_uses(ledger).items() if not used}
     tokens = Counter[str]()
@@ -268,10 +260,7 @@ def _unused_records(root: Path) -> Items:
 
 @lru_cache(maxsize=1)
 def _find_duplicates(root: Path, today: str, digests: tuple[tuple[str, str], ...]) -> tuple[Items, bool]:
-    """Return groups of equal or similar texts of one format, and whether all pairs were compared.
-
-    Texts that share a rare word are compared, the rarest words first; the digests say when to do it again.
-    """
+    """Return groups of equal or similar texts that share a rare word, and whether all pairs were compared."""
 
     def question(connection: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
         replaced = lookup.superseded(connection)
@@ -312,8 +301,6 @@ def _find_duplicates(root: Path, today: str, digests: tuple[tuple[str, str], ...
 
 
 class _Scan(NamedTuple):
-    """How far a file was scanned, and the line and rule of each possible secret."""
-
     file: tuple[int, int]
     end: int = 0
     line: int = 1
@@ -324,17 +311,14 @@ _SCANS: dict[tuple[Path, tuple[str, ...]], _Scan] = {}
 
 
 def find_secrets(root: Path, patterns: tuple[str, ...] = ()) -> tuple[Items, int]:
-    """Return the locations of possible secrets, and how many logs are not completely scanned yet.
-
-    A log only grows as long as it is the same file, so its new lines are scanned; other files are scanned completely.
-    """
+    """Return the locations of possible secrets, and how many logs are not completely scanned yet."""
     secrets: Items = []
     logs, budget, unfinished = paths.log_folder(root), MAX_SCANNED, 0
     for path in doctor.files_to_scan(root):
         try:
             status = path.stat()
             is_log = path.suffix == ".jsonl" and path.is_relative_to(logs)
-            file = (status.st_ino, 0 if is_log else status.st_mtime_ns)
+            file = (status.st_ino, 0 if is_log else status.st_mtime_ns)  # a log that is the same file only grows
             scan = _SCANS.get((path, patterns))
             if scan is None or scan.file != file or scan.end > status.st_size:
                 scan = _Scan(file)

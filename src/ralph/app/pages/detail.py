@@ -28,7 +28,6 @@ from ralph.store import sessions as stored_sessions
 from ralph.store.sources import Format, Source, contents, sources
 
 PAGE_SIZE = 200
-"""Entries of a session's timeline on one page."""
 MAX_COMMITS = 20
 MAX_DIFF_CHARACTERS = 20_000
 _MOMENTS = 4
@@ -38,7 +37,6 @@ _NEIGHBOURS = 200
 _TITLE_LENGTH = 100
 _LINE_LENGTH = 120
 ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject")
-"""What can be done with a record."""
 
 
 def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
@@ -202,7 +200,6 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
 
 
 def _record_lines(root: Path, name: str, form: Format, text: str, record_id: str) -> tuple[int, int] | None:
-    """Return the first and last line of a record in a text of its file; None when it is not there."""
     try:
         placed = contents(Source(root / name, name, form), text).records
     except RalphError:

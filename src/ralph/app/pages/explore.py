@@ -7,7 +7,7 @@ counted under the choices of the others, from a view that is cached until the in
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,17 +32,18 @@ _SHAPE_FACETS = ("family", "type", "tag", "scope", "source", "status")
 FACETS = (*_SHAPE_FACETS, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
 SORTS = ("relevance", "newest", "oldest")
+_ARCHIVED = STATUS_WORDS[Status.RETIRED]
 MAX_FACET_VALUES = 40
 """The most frequent values of a facet that are listed; chosen values are always listed."""
 MAX_RANKED = 60
 """The hits that are ranked in full; the rest of the list is in full-text order and has no score."""
 PREVIEW_LENGTH = 280
-"""Characters of a record's text in a list."""
 _FILTER_FUNCTION = "explored"
-"""The SQL function that returns whether a key passes the chosen facets."""
 
 FacetFilter = Mapping[str, Collection[str]]
 """The chosen values of each facet; a facet without any lets everything through."""
+Shape = Mapping[str, Sequence[str]]
+"""The values of a record in each facet but its age."""
 FacetCounts = dict[str, list[tuple[str, int]]]
 Page = dict[str, Any]
 """One page of a list: `items`, `total`, `facets`, and `notes` for the reader."""
@@ -102,15 +103,12 @@ def date_days_ago(days: int) -> str:
 
 @dataclass(frozen=True)
 class FacetView:
-    """Every record of one state of the index: its time, its facet values, of which few differ, and its position.
-
-    Positions count from the newest; of one time, the last in its file is first.
-    """
+    """Every record of one state of the index: its time, its facet values, and its position from the newest."""
 
     stamp: object
     created: Mapping[int, str]
     shape_of: Mapping[int, int]
-    shapes: Sequence[FacetValues]
+    shapes: Sequence[Shape]
     position: Mapping[int, int]
 
     def passing(self, keys: Iterable[int], chosen: FacetFilter) -> list[int]:
@@ -122,57 +120,47 @@ class FacetView:
         """Return the keys that pass, and the values of each facet, counted under the choices of the others."""
         by_shape = Counter(map(self.shape_of.__getitem__, self._young(keys, chosen)))
         facets: FacetCounts = {}
+        usual = self._fitting(chosen)
         for facet in _SHAPE_FACETS:
-            fitting = self._fitting(chosen, but=facet)
+            fitting = self._fitting(chosen, but=facet) if facet in (*chosen, "status") else usual
             count: Counter[str] = Counter()
             for number, several in by_shape.items():
                 if number in fitting:
-                    for value in _facet_values(self.shapes[number], facet):
+                    for value in self.shapes[number][facet]:
                         count[value] += several
             best = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
-            values = {_fold(facet, value) for value in chosen.get(facet, ())}
+            values = set(chosen.get(facet, ()))
             top = best[:MAX_FACET_VALUES] + [pair for pair in best[MAX_FACET_VALUES:] if pair[0] in values]
             facets[facet] = top + [(value, 0) for value in sorted(values - {value for value, _ in top})]
-        of_any_age = self.passing(keys, {**chosen, "age": ()})
+        of_any_age = self.passing(keys, {facet: values for facet, values in chosen.items() if facet != "age"})
         days = Counter(self.created[key][:10] for key in of_any_age)
+        first_days = {age: date_days_ago(count) for age, count in AGES.items()}
         facets["age"] = [
-            (age, sum(several for day, several in days.items() if day >= date_days_ago(limit)))
-            for age, limit in AGES.items()
+            (age, sum(several for day, several in days.items() if day >= first)) for age, first in first_days.items()
         ]
-        return self.passing(of_any_age, chosen) if chosen.get("age") else of_any_age, facets
+        return self.passing(of_any_age, chosen) if "age" in chosen else of_any_age, facets
 
     def _young(self, keys: Iterable[int], chosen: FacetFilter) -> Iterable[int]:
-        if not chosen.get("age"):
+        if "age" not in chosen:
             return keys
         first = date_days_ago(max(AGES[age] for age in chosen["age"]))
         return [key for key in keys if self.created[key] >= first]
 
     def _fitting(self, chosen: FacetFilter, *, but: str = "") -> Collection[int]:
-        """Return the numbers of the shapes that pass every facet except one."""
-        required = {
-            facet: {_fold(facet, value) for value in chosen[facet]}
-            for facet in _SHAPE_FACETS
-            if facet != but and chosen.get(facet)
-        }
+        required = {facet: values for facet, values in chosen.items() if facet not in (but, "age")}
         hide_archived = but != "status" and "status" not in required
         return {
             number
             for number, shape in enumerate(self.shapes)
-            if not (hide_archived and shape.status == Status.RETIRED)
-            and all(not values.isdisjoint(_facet_values(shape, facet)) for facet, values in required.items())
+            if not (hide_archived and _ARCHIVED in shape["status"])
+            and all(any(value in values for value in shape[facet]) for facet, values in required.items())
         }
 
 
-def _facet_values(shape: FacetValues, facet: str) -> Sequence[str]:
-    if facet == "tag":
-        return shape.tag
-    if facet == "status":
-        return (STATUS_WORDS.get(shape.status, shape.status),)
-    return (shape.kind if facet == "type" else getattr(shape, facet),)
-
-
-def _fold(facet: str, value: str) -> str:
-    return value.lower() if facet == "tag" else value
+def _shape(values: FacetValues) -> Shape:
+    status = STATUS_WORDS.get(values.status, values.status)
+    single = {"family": values.family, "type": values.kind, "scope": values.scope, "source": values.source}
+    return {**{facet: (value,) for facet, value in single.items()}, "tag": values.tag, "status": (status,)}
 
 
 # --- lists -----------------------------------------------------------------------------------------
@@ -201,7 +189,7 @@ class Explorer:
         order.sort(reverse=True)
         created_at = {key: created for created, _, key in order}
         position = {key: number for number, key in enumerate(created_at)}
-        self._cached_view = FacetView(stamp, created_at, shape_of, tuple(shapes), position)
+        self._cached_view = FacetView(stamp, created_at, shape_of, [_shape(each) for each in shapes], position)
         return self._cached_view
 
     def page(self, request: ListRequest, *, embedding: "Embedding | None" = None) -> Page:
@@ -211,6 +199,10 @@ class Explorer:
         ages = [age for age in request.chosen.get("age", ()) if age not in AGES]
         if ages:
             raise UsageError(f"{ages[0]!r} is no age", hint=f"valid ones: {', '.join(AGES)}")
+        chosen = {facet: set(values) for facet, values in request.chosen.items() if values}
+        if "tag" in chosen:
+            chosen["tag"] = {tag.lower() for tag in chosen["tag"]}
+        request = replace(request, chosen=chosen)
 
         def ask(connection: sqlite3.Connection) -> Page:
             listing = _Listing(self.root, connection, self._view(connection), request)
@@ -224,7 +216,7 @@ class Explorer:
         view = index.ask(self.root, self._view)
         counts: Counter[str] = Counter()
         for number, several in Counter(view.shape_of.values()).items():
-            for tag in view.shapes[number].tag:
+            for tag in view.shapes[number]["tag"]:
                 if part in tag:
                     counts[tag] += several
         return sorted(counts.items(), key=lambda pair: (not pair[0].startswith(part), -pair[1], pair[0]))[:limit]
@@ -240,8 +232,6 @@ class Explorer:
 
 
 class _Listing:
-    """The answer to one request."""
-
     def __init__(self, root: Path, connection: sqlite3.Connection, view: FacetView, request: ListRequest) -> None:
         self.root, self.connection, self.view, self.request = root, connection, view, request
         self.keys: Collection[int] = view.created.keys()
@@ -310,7 +300,7 @@ class _Listing:
         key_of = {id(record): key for key, record in records.items()}
         best = {key_of[id(hit.record)]: (hit, 1 + len(others)) for hit, others in merged}
         match = " OR ".join(f'"{term}"' for term in question.rarest_terms(ranking.words, STANDARD.common))
-        is_counted = match and (ranked or any(request.chosen.values()))
+        is_counted = match and (ranked or request.chosen)
         matching = queries.matching_keys(connection, match) if is_counted else []
         everything = {key for key in matching if key in self.keys} | records.keys()
         passing, facets = self.view.counts(everything, request.chosen)
@@ -329,7 +319,6 @@ class _Listing:
         return self._page(order, total, facets, [*_replacement_notes(ranking, hits), *notes], best, ranking)
 
     def _prefixed(self) -> Page | None:
-        """Return what has a word that begins with the letters typed so far, the newest first."""
         letters = terms.fold(self.request.text).split()
         if len(letters) != 1 or not letters[0].isalnum() or self.request.text[-1:].isspace():
             return None
@@ -342,14 +331,13 @@ class _Listing:
 
     def _sql_filter(self) -> "Filter":
         """Return the filter of the ranking: SQLite asks for each key whether it passes the chosen facets."""
-        if not self.request.task and not any(self.request.chosen.values()):
+        if not self.request.task and not self.request.chosen:
             return lookup.EVERYTHING
         passing = frozenset(self.view.passing(self.keys, self.request.chosen))
         self.connection.create_function(_FILTER_FUNCTION, 1, passing.__contains__, deterministic=True)
         return [(number, f"{_FILTER_FUNCTION}({key})", ()) for number, (_, key) in enumerate(lookup.TABLES)]
 
     def _reasons(self, keys: Sequence[int], ranking: Ranking) -> dict[int, tuple[str, ...]]:
-        """Return which of the terms each record has, and where."""
         rows = {row.row.key: row for row in ranking.best}
         for key, row in lookup.fetch_rows(self.connection, [key for key in keys if key not in rows]).items():
             rows[key] = RankedRow(row)
@@ -358,7 +346,6 @@ class _Listing:
 
 
 def _replacement_notes(ranking: Ranking, hits: Sequence[Hit]) -> list[str]:
-    """Return a note for each term that occurs nowhere, with the terms that were searched instead."""
     replaced = [(each.word, tuple(each.counts)) for each in ranking.words if each.replaced and hits]
     readable = [(word, readable_terms(counts, hits)) for word, counts in replaced]
     return [f"nothing has {word!r}; looked for {', '.join(other[:5])} instead" for word, other in readable if other]

@@ -141,12 +141,9 @@ def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]
 
 
 _CACHE: dict[tuple[Path, tuple[tuple[str, str], ...]], GraphSnapshot] = {}
-"""The graph of one project in its present state."""
 
 
 def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
-    """Return the graph, and its edges that are valid at a time."""
-
     def question(connection: sqlite3.Connection, *_: object) -> GraphSnapshot:
         stamp = (root, stored.source_stamps(connection))
         snapshot = _CACHE.get(stamp)

@@ -28,7 +28,6 @@ _COSTS = ("iterations", "seconds", "cost in dollars", "tokens of all prompts")
 
 Stats = dict[str, Any]
 Iteration = dict[str, Any]
-"""One iteration of a run; `summary` is the first line of its notes."""
 
 
 def run_page(root: Path, run_id: str) -> tuple[Row, list[Iteration]]:
