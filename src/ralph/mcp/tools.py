@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, Field, StringConstraints
 
 from ralph.app import context as injected_context
-from ralph.app import doctor, graph, hook_state, journal, knowledge, memory, sessions
+from ralph.app import graph, hook_state, journal, knowledge, memory, sessions
 from ralph.app import search as searching
 from ralph.app.filters import kinds, node_types, relations, when
 from ralph.app.json_shapes import journal_json, session_json, task_json
@@ -425,6 +425,8 @@ def _node_members(reached: ReachedNode) -> dict[str, object]:
 @tool("project", "memories")
 def status(call: ToolCall) -> ToolAnswer:
     """What is remembered here, in numbers."""
+    from ralph.app import doctor  # few need it, and it takes long to import
+
     state = doctor.project_status(call.root, call.env)
     counts, hooks, last = state["indexed"], state["hooks"], state["last_session"] or {"id": "", "at": ""}
     members: dict[str, object] = {
