@@ -13,7 +13,6 @@ from pathlib import Path
 from ralph import paths
 from ralph.app.tasks import board
 from ralph.app.tasks.board import Board, UnreadableFile, parse_time
-from ralph.capture import privacy
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.work import is_unwritten, new_plan, new_spec, parse_feature, render_feature
 from ralph.model import ids
@@ -42,6 +41,8 @@ def add(
     root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> FeatureView:
     """Add a feature, with a spec.md and a plan.md to fill in."""
+    from ralph.capture import privacy
+
     name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
     body = privacy.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
     folder, state = paths.features_folder(root), paths.main_checkout(root)
@@ -107,6 +108,8 @@ def resolve_name(root: Path, name: str) -> str:
 
 def show(root: Path, feature_id: str) -> FeatureView:
     """Return one feature with its tasks, its spec and its plan; these are "" while nobody has written them."""
+    from ralph.capture import privacy
+
     view = _with_tasks(find(root, feature_id), board.read(root))
     texts = [privacy.strip_private(files.read(view.folder / name) or "")[0] for name in ("spec.md", "plan.md")]
     spec, plan = ("" if is_unwritten(text) else text for text in texts)

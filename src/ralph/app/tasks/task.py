@@ -27,7 +27,7 @@ from ralph.app.tasks.board import (
     with_member,
     with_status,
 )
-from ralph.errors import NotFound, RalphError, Refused
+from ralph.errors import RalphError, Refused
 from ralph.formats.work import parse_prd
 from ralph.model import ids
 from ralph.model.record import Family
@@ -358,7 +358,7 @@ def fail(
     root: Path, task_id: str, reason: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> TaskChange:
     """Give a task up; the reason is in the prompt of the next attempt."""
-    return _stop(root, task_id, TaskStatus.FAILED, FAILURE, reason, allow_secret, patterns)
+    return _stop(root, task_id, TaskStatus.FAILED, reason, allow_secret, patterns)
 
 
 def block(
@@ -372,7 +372,7 @@ def block(
 ) -> TaskChange:
     """Hold a task back: until other tasks are done (`by`), or until somebody starts or resets it."""
     if not by:
-        return _stop(root, task_id, TaskStatus.BLOCKED, REASON, reason, allow_secret, patterns)
+        return _stop(root, task_id, TaskStatus.BLOCKED, reason, allow_secret, patterns)
 
     def edit(task: Task) -> Task:
         after = replace(task, blocked_by=tuple(dict.fromkeys([*task.blocked_by, *by])))
@@ -383,32 +383,23 @@ def block(
         return after
 
     with board.lock_all(root) as everything:
-        task = everything.get(task_id)
-        if task is None:
-            raise NotFound(f"there is no task {task_id}", hint="`ralph task list` names them")
-        board.check_links(everything, edit(task))
+        board.check_links(everything, edit(board.find(root, task_id).task))
         return _change(root, task_id, edit)
 
 
 def _stop(
-    root: Path,
-    task_id: str,
-    status: TaskStatus,
-    member: str,
-    reason: str,
-    allow_secret: bool,
-    patterns: Sequence[str],
+    root: Path, task_id: str, status: TaskStatus, reason: str, allow: bool, patterns: Sequence[str]
 ) -> TaskChange:
-    """Fail or block a task, and store the reason."""
     from ralph.capture import privacy
 
-    why = privacy.clean_description(reason, "reason", allow_secret=allow_secret, patterns=patterns)
+    why = privacy.clean_description(reason, "reason", allow_secret=allow, patterns=patterns)
+    member = FAILURE if status is TaskStatus.FAILED else REASON
 
     def edit(task: Task) -> Task:
         after = task if status_of(task) is status else with_status(task, status, note=why.text)
         return with_member(after, member, why.text)
 
-    return replace(_change(root, task_id, edit), private_parts=why.private)
+    return replace(_change(root, name, edit), private_parts=why.private)
 
 
 def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
