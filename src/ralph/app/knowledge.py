@@ -93,13 +93,13 @@ def add(
     title: str,
     text: str,
     tags: Sequence[str],
-    *,
-    kind: MemoryKind = MemoryKind.CONTEXT,
+    kind: MemoryKind | None = None,
     feature: str = "",
     by: str = "",
     via: str = "",
-    allow_secret: bool = False,
     patterns: Sequence[str] = (),
+    *,
+    allow_secret: bool = False,
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Add an entry, or update the one about the same subject."""
@@ -108,7 +108,7 @@ def add(
     for words in filter(None, (title, feature)):
         private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
     extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
-    entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind, extra)
+    entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra)
     return replace(_save(root, entry, observer), private_parts=private)
 
 

@@ -313,27 +313,14 @@ def add(
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
-
-    `by` says whose words they are (human or agent) and `via` which way they came.
-    """
+    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead."""
     from ralph.app import knowledge
     from ralph.capture.privacy import clean_memory, clean_tags
     from ralph.formats.pages import as_pattern
 
     if names_of([in_]) == ("knowledge",):
         return knowledge.add(
-            root,
-            title,
-            text,
-            tags,
-            kind=kind or MemoryKind.CONTEXT,
-            feature=feature,
-            by=by,
-            via=via,
-            allow_secret=allow_secret,
-            patterns=patterns,
-            observer=observer,
+            root, title, text, tags, kind, feature, by, via, patterns, allow_secret=allow_secret, observer=observer
         )
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
@@ -347,7 +334,6 @@ def add(
     collection = library.collection(in_)
     extra = {VIA: via} if via else NO_EXTRA
     record = Record("", kind, text, label=kind.value, tags=clean_tags(tags), origin=Origin(by=by), extra=extra)
-    normal = normalise_text(text)
 
     def make(existing: Sequence[Record]) -> Record:
         if in_ == "patterns":
@@ -355,7 +341,7 @@ def add(
         return replace(record, id=new_id(collection, kind, existing), created_at=ids.today())
 
     def has_same_text(other: Record) -> bool:
-        return other.status is not Status.RETIRED and normalise_text(other.text) == normal
+        return other.status is not Status.RETIRED and normalise_text(other.text) == normalise_text(text)
 
     unless = None if force and in_ != "patterns" else has_same_text
     try:
@@ -387,10 +373,7 @@ def edit(
     via: str = "",
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-    """Change an entry's text, title, kind or tags, and nothing else of it or of its file.
-
-    `expect` is the text that was shown to the editor: Conflict when the entry has another one by now.
-    """
+    """Change an entry's text, title, kind or tags, and nothing else; Conflict when its text is no longer `expect`."""
     from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
     from ralph.formats.knowledge import shorten
 
@@ -429,12 +412,11 @@ def edit(
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
     saved = _change(root, library, collection, before.record.id, change, observer)
-    same = ""
-    if text is not None and saved.changed:
-        normal, own_id = normalise_text(saved.stored.record.text), saved.stored.record.id
-        others = (stored.record for stored in library.read(collection) if stored.record.id != own_id)
-        same = next((other.id for other in others if normalise_text(other.text) == normal), "")
-    return replace(saved, private_parts=private, same_as=same, shortened=shortened)
+    record = saved.stored.record
+    others = [stored.record for stored in library.read(collection)] if text is not None and saved.changed else []
+    normal = normalise_text(record.text)
+    same = [other.id for other in others if other.id != record.id and normalise_text(other.text) == normal]
+    return replace(saved, private_parts=private, same_as=same[0] if same else "", shortened=shortened)
 
 
 def _change(

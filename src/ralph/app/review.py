@@ -296,8 +296,26 @@ def promote(
     observer: WriteObserver | None = None,
 ) -> Promotion:
     """Promote one record by hand; `text` replaces its text, `page` names the design page."""
-    original = _find_record(root, record_id)
-    record = _reword(original, text, kind, patterns)
+    try:
+        original = insight.find(root, record_id).record
+    except NotFound:
+        try:
+            original = memory.show(root, record_id).record
+        except NotFound:
+            original = searching.show(root, [record_id]).found.hits[0].record
+    titled = original.title and original.family is not Family.JOURNAL
+    new_text = text or (f"{original.title}: {original.text}" if titled else original.text)
+    new_text, _ = privacy.clean_memory(new_text, patterns=patterns)
+    if len(new_text) > _MAX_BULLET:
+        raise UsageError(
+            f"{original.id} is {len(new_text):,} characters long, too long for a line that everybody reads",
+            hint=f'say it in a sentence or two: --text "..." (at most {_MAX_BULLET} characters)',
+        )
+    if not isinstance(original.kind, MemoryKind) and kind is None:
+        kind = MemoryKind.FIX if original.kind is ObservationKind.ERROR else MemoryKind.CONTEXT
+    record = Record(
+        original.id, kind or original.kind, new_text, label=original.label, tags=original.tags, origin=original.origin
+    )
     if original.origin.by != "human" and not text and render.looks_like_instructions(record.text) and not force:
         raise Refused(
             f"{record_id} reads like a prompt injection, and no person wrote it: nothing was promoted",
@@ -316,31 +334,6 @@ def promote(
             marked = insight.find(root, original.id)
             insight.change(root, marked, lambda old: insight.add_promotion(old, paths.shown(path, root)), observer)
     return Promotion(path, diff, (record,) if diff else (), () if diff else (record,), near=near)
-
-
-def _find_record(root: Path, name: str) -> Record:
-    """Find a record by its full or short id: an insight or memory in its file, anything else in the index."""
-    with suppress(NotFound):
-        return insight.find(root, name).record
-    with suppress(NotFound):
-        return memory.show(root, name).record
-    return searching.show(root, [name]).found.hits[0].record
-
-
-def _reword(record: Record, text: str, kind: MemoryKind | None, patterns: Sequence[str]) -> Record:
-    """Return the memory to write, cleaned."""
-    titled = record.title and record.family is not Family.JOURNAL
-    text, _ = privacy.clean_memory(
-        text or (f"{record.title}: {record.text}" if titled else record.text), patterns=patterns
-    )
-    if len(text) > _MAX_BULLET:
-        raise UsageError(
-            f"{record.id} is {len(text):,} characters long, too long for a line that everybody reads",
-            hint=f'say it in a sentence or two: --text "..." (at most {_MAX_BULLET} characters)',
-        )
-    default = MemoryKind.FIX if record.kind is ObservationKind.ERROR else MemoryKind.CONTEXT
-    kind = kind or (record.kind if isinstance(record.kind, MemoryKind) else default)
-    return Record(record.id, kind, text, label=record.label, tags=record.tags, origin=record.origin)
 
 
 def _near_match(to: Target, page: str, text: str) -> NearMatch | None:

@@ -8,7 +8,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -110,19 +110,28 @@ def forget_session(root: Path, session: str) -> None:
 
 def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -> Ledger:
     """Read the last bytes of the ledger; with a session's id, lines of other sessions may be left out."""
+    wanted = session_id if _SAFE_NAME.fullmatch(session_id) else ""  # such an id is written as it is
+    values: list[object] = []
+    for line in _tail(ledger_file(root), most):
+        if line and wanted in line:
+            try:
+                values.append(json.loads(line))
+            except (ValueError, RecursionError):  # a torn line: what can still be read of it
+                values += (entry.value for entry in parse_log(line).lines)
     injections: list[Injection] = []
     uses: set[tuple[str, str]] = set()
-    wanted = session_id if _SAFE_NAME.fullmatch(session_id) else ""  # such an id is written as it is
-    for value in _values(line for line in _tail(ledger_file(root), most) if wanted in line):
-        record_id, session, at, event = (value.get(key) for key in ("record", "session", "at", "event"))
+    for value in values:
+        if not isinstance(value, Mapping):
+            continue
+        record_id, session, *texts = (value.get(key) for key in ("record", "session", "at", "event"))
+        at, event = (text if isinstance(text, str) else "" for text in texts)
         if not (isinstance(record_id, str) and isinstance(session, str)):
             continue
-        at = at if isinstance(at, str) else ""
         if value.get("type") == "injection":
             tokens, layer = (
                 number if type(number := value.get(key)) is int and number >= 0 else 0 for key in ("tokens", "layer")
             )
-            injections.append(Injection(record_id, tokens, layer, at, session, event if isinstance(event, str) else ""))
+            injections.append(Injection(record_id, tokens, layer, at, session, event))
         elif value.get("type") == "used":
             uses.add((session, record_id))
     return Ledger(tuple(injections), frozenset(uses))
@@ -140,17 +149,6 @@ def _tail(path: Path, most: int) -> list[str]:
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
     return lines[1:] if start else lines
-
-
-def _values(lines: Iterable[str]) -> Iterator[Mapping[str, object]]:
-    for line in filter(None, lines):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):  # a torn line: what can still be read of it
-            yield from (entry.value for entry in parse_log(line).lines)
-            continue
-        if isinstance(value, dict):
-            yield value
 
 
 def count_uses(ledger: Ledger) -> Mapping[str, tuple[int, int]]:
@@ -219,18 +217,15 @@ def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[
     before = [each for each in utterances if each.at is None or each.at <= since]
     others = [other for other_name, other in marks.items() if other_name != name]
     rare = record.terms.keys() - {term for each in (*before, *others) for term in each.terms}
+    files_of = record.files
     id_in_text = re.compile(rf"{re.escape(name)}(?![^\W_])")  # not an id that only begins so
     return any(
         id_in_text.search(each.text)
         or sum(record.terms[term] for term in rare & each.terms.keys()) >= _LEAST_WEIGHT
-        or any(_is_same_file(one, other) for one in each.files for other in record.files)
+        or any(f"/{one}".endswith(f"/{two}") or f"/{two}".endswith(f"/{one}") for one in each.files for two in files_of)
         or any(command in each.commands[0] for command in record.commands)
         for each in after
     )
-
-
-def _is_same_file(one: str, other: str) -> bool:
-    return f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
 
 
 @cache

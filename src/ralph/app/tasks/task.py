@@ -399,7 +399,7 @@ def _stop(
         after = task if status_of(task) is status else with_status(task, status, note=why.text)
         return with_member(after, member, why.text)
 
-    return replace(_change(root, name, edit), private_parts=why.private)
+    return replace(_change(root, task_id, edit), private_parts=why.private)
 
 
 def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:

@@ -88,8 +88,10 @@ def import_(
             private[task.id] = removed
         bad = sorted([*bad, *_remove_unlinked(everything, new)], key=lambda each: each.line)
         if bad and not partial:
+            parts = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_MAX_NAMED]]
+            parts += [f"and {len(bad) - _MAX_NAMED} more"] if len(bad) > _MAX_NAMED else []
             hint = "mend the file, or import the rest with --partial"
-            raise Refused(f"{name}: nothing was imported: {_describe(bad)}", hint=hint)
+            raise Refused(f"{name}: nothing was imported: {'; '.join(parts)}", hint=hint)
         for _, task in new.values():
             board.create(root, task)
     return TaskImport(
@@ -109,11 +111,6 @@ def export(root: Path) -> str:
     """Return every task as a line of a tasks.jsonl, in the order in which they should be done; claims stay here."""
     tasks = board.read(root).tasks
     return "".join(render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
-
-
-def _describe(bad: Sequence[ImportProblem]) -> str:
-    lines = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_MAX_NAMED]]
-    return "; ".join(lines) + (f"; and {len(bad) - _MAX_NAMED} more" if len(bad) > _MAX_NAMED else "")
 
 
 def _is_prd(text: str, name: str) -> bool:
