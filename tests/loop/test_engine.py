@@ -88,15 +88,13 @@ class World:
             work=work,
             learn=lambda run, task, worked: self.order.append("learn"),
             check=lambda worked: next(checks, CriteriaVerdict()),
-            verify=None if self.verifies is None else lambda run, task, worked: next(verdicts),
+            verify=lambda run, task, worked: "" if self.verifies is None else next(verdicts),
             journal=journal,
             settle=settle,
             save=save,
             stop=lambda: self.asked_to_stop.pop(0) if self.asked_to_stop else None,
             feedback=said,
             pause=self.pauses.append,
-            now=lambda: "2026-11-16T00:00:00Z",
-            agent="scripted",
             cooldown=1.0,
         )
 
@@ -294,5 +292,5 @@ def test_a_failed_task_does_not_stop_the_others() -> None:
 def test_the_state_is_saved_after_every_step() -> None:
     world = World([DONE], [verdict(True)], verifies=[""])
     world.run()
-    assert [run.step for run in world.saved] == ["beginning", "agent", "checking", "verifying", "", ""]
+    assert [run.step for run in world.saved] == ["beginning", "agent", "checking", "", ""]
     assert world.saved[-1].status is RunStatus.SUCCESS

@@ -7,7 +7,7 @@ agent, criteria, changes and `root` are the worktree's while the task is current
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from ralph.loop import changes, criteria
 from ralph.loop.criteria import CriteriaVerdict, Criterion
 from ralph.loop.engine import AgentWork, Judgement, Parts
 from ralph.loop.state import EndReason, Limits, Run
-from ralph.model import ids
 from ralph.model.record import Outcome
 from ralph.model.work import Agent, Ask, JournalEntry, RunStatus, StopReason, Task, TaskStatus
 from ralph.settings import Config
@@ -86,28 +85,11 @@ class Workbench:
         self._first: CriteriaVerdict | None = None
         self._checks: list[dict[str, object]] = []
         self._patterns = config.privacy.patterns
+        self.cooldown = config.loop.cooldown_ms / 1000
 
     def parts(self) -> Parts:
-        """Return the functions for the engine."""
-        can_verify = self.config.execution.verify and self.agent.reads_only
-        return Parts(
-            assign=self.assign,
-            begin=self.begin,
-            ask=self.ask,
-            work=self.work,
-            learn=self.learn,
-            check=self.check,
-            verify=self.verify if can_verify else None,
-            journal=self.journal,
-            settle=self.settle,
-            save=self.save,
-            stop=self.stop,
-            feedback=self.feedback,
-            pause=self.pause,
-            now=ids.timestamp,
-            agent=self.agent.name,
-            cooldown=self.config.loop.cooldown_ms / 1000,
-        )
+        """Return the functions for the engine, which are methods of the same names."""
+        return Parts(**{field.name: getattr(self, field.name) for field in fields(Parts)})
 
     def go_to(self, name: str) -> None:
         """Work in a task's worktree if it has one, else in the project."""
@@ -240,6 +222,9 @@ class Workbench:
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> str | None:
         """Verify in a second, read-only session; return why it is not done, "", or None when it was stopped."""
+        if not (self.config.execution.verify and self.agent.reads_only):
+            return ""
+        self.save(replace(run, step="verifying"))
         files = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
         text = loop_prompt.VERIFY.format(task=loop_prompt.render_task(work), files=files)
         before = self.disk.snapshot()

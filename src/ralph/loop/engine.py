@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ralph.formats.sigils import Sigils
 from ralph.loop.criteria import CriteriaVerdict, failure_signature
 from ralph.loop.state import EndReason, IterationResult, Limits, Run, RunEnd, end_run, find_limit, retry_delay
+from ralph.model.ids import timestamp
 from ralph.model.record import Outcome
 from ralph.model.work import Ask, JournalEntry, Reply, StopReason, Task
 
@@ -67,7 +68,7 @@ class Parts:
     work: Callable[[Ask], AgentWork]  # run the agent
     learn: Callable[[Run, Task, AgentWork], None]  # store what was learned, however the iteration ended
     check: Callable[[AgentWork], CriteriaVerdict]  # check the criteria now
-    verify: Callable[[Run, Task, AgentWork], str | None] | None
+    verify: Callable[[Run, Task, AgentWork], str | None]
     """A second opinion: why the task is not done, "" when it is, None when a person stopped it."""
     journal: Callable[[JournalEntry], None]
     settle: Callable[[Run, Task, Judgement], Run]  # update the task after an iteration
@@ -75,8 +76,6 @@ class Parts:
     stop: Callable[[], EndReason | None]  # whether a person wants the run to end
     feedback: Callable[[Run], Run | None]  # after Ctrl-C: the run with a person's feedback, or None to end here
     pause: Callable[[float], None]
-    now: Callable[[], str]
-    agent: str = ""
     cooldown: float = 0.0
 
 
@@ -97,7 +96,7 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
             break
         if parts.stop() is None and _find_limit(state, limits, results) is None:
             parts.pause(parts.cooldown)
-    return parts.save(end_run(state, end.reason, end.message, parts.now()))
+    return parts.save(end_run(state, end.reason, end.message, timestamp()))
 
 
 def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult]) -> tuple[Run, RunEnd | None]:
@@ -132,9 +131,8 @@ def _judge(state: Run, task: Task, work: AgentWork, parts: Parts) -> Judgement:
     no_work = work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE)
     verdict = CriteriaVerdict() if no_work else parts.check(work)
     judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
-    if judgement.outcome is not Outcome.DONE or parts.verify is None:
+    if judgement.outcome is not Outcome.DONE:
         return judgement
-    parts.save(replace(state, step="verifying"))
     doubt = parts.verify(state, task, work)
     if doubt is None:
         return Judgement(Outcome.INTERRUPTED)
@@ -179,13 +177,13 @@ def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, part
         task=task.id,
         title=task.title,
         feature=task.feature or "",
-        agent=parts.agent,
+        agent=state.agent,
         model=reply.model or state.next_model or state.model,
         duration=work.seconds,
         cost=reply.cost,
         files=work.files,
         notes="\n\n".join(part for part in (work.sigils.journal, judgement.reason) if part),
-        created_at=parts.now(),
+        created_at=timestamp(),
         session=reply.session,
         extra={"signature": judgement.signature, "disk": work.disk},
     )
