@@ -1,9 +1,7 @@
 """Any agent that speaks the Agent Client Protocol, with the protocol's SDK (the extra `acp`).
 
-asyncio is used in this module alone and has ended when `run` returns. We offer the agent neither files nor
-terminals: it works with its own tools and requests permission. Reading is allowed, edits are allowed inside the
-folder, everything else only with `bypass`; a read-only question may only read, and gets the agent's mode for that
-if it has one. The replayed history of a loaded session is not part of the reply.
+The agent works with its own tools and requests permission: reading is allowed, edits are allowed inside the folder,
+everything else only with `bypass`; a read-only question may only read, and gets the agent's mode for that.
 """
 
 import asyncio
@@ -90,7 +88,11 @@ class Acp:
             connection = ClientSideConnection(cast(Client, listener), writer, reader)
             turn = asyncio.create_task(self._play_turn(connection, listener, ask))
             try:
-                return await self._reply(await _wait_for_turn(turn, connection, listener, ask), turn, listener, program)
+                cut = await _wait_for_turn(turn, connection, listener, ask)
+                if cut is not None:
+                    error = "it was stopped" if cut is StopReason.CANCELLED else "it took too long and was ended"
+                    return listener.reply(cut, error)
+                return await self._reply(turn, listener, program)
             finally:
                 turn.cancel()
                 with contextlib.suppress(asyncio.CancelledError, RequestError, OSError, _UnsupportedError):
@@ -100,12 +102,7 @@ class Acp:
         finally:
             await program.close()
 
-    async def _reply(
-        self, cut: StopReason | None, turn: "asyncio.Task[StopReason]", listener: "_AcpListener", program: AsyncProcess
-    ) -> Reply:
-        if cut is not None:
-            error = "it was stopped" if cut is StopReason.CANCELLED else "it took too long and was ended"
-            return listener.reply(cut, error)
+    async def _reply(self, turn: "asyncio.Task[StopReason]", listener: "_AcpListener", program: AsyncProcess) -> Reply:
         try:
             return listener.reply(turn.result())
         except _UnsupportedError as error:
@@ -116,13 +113,11 @@ class Acp:
             stop = StopReason.UNAVAILABLE if error.code == _AUTH_REQUIRED else client.classify_error(message)
             return listener.reply(stop, message)
         except OSError:
-            errors = await program.error_output()
-            name = self.program[0]
+            errors, name = await program.error_output(), self.program[0]
             message = f"{name} ended in the middle: {errors}" if errors else f"{name} ended early"
             return listener.reply(StopReason.CRASHED, message)
 
     async def _play_turn(self, connection: ClientSideConnection, listener: "_AcpListener", ask: Ask) -> StopReason:
-        """Initialise, open the session, choose mode and model, and prompt."""
         version = schema.Implementation(name="ralph", version=__version__)
         initialized = await connection.initialize(PROTOCOL_VERSION, schema.ClientCapabilities(), version)
         session = await self._open_session(connection, listener, ask, initialized.agent_capabilities)
@@ -133,8 +128,8 @@ class Acp:
             await connection.set_session_mode(listener.session, mode)
         for option in session.config_options or ():
             if isinstance(option, schema.SessionConfigOptionSelect) and option.category == "model":
-                listener.model = option.current_value
-                if ask.model and ask.model != option.current_value:
+                listener.model = ask.model or option.current_value
+                if listener.model != option.current_value:
                     groups = [
                         entry.options if isinstance(entry, schema.SessionConfigSelectGroup) else [entry]
                         for entry in option.options
@@ -144,7 +139,6 @@ class Acp:
                         message = f"the model {ask.model!r} is not offered, only: {', '.join(models)}"
                         raise _UnsupportedError(message)
                     await connection.set_config_option(option.id, listener.session, ask.model)
-                    listener.model = ask.model
                 break
         listener.started = True  # what came before was history
         response = await connection.prompt(listener.session, [text_block(ask.prompt)])
@@ -204,14 +198,10 @@ class _AcpListener:
     """Our side of the protocol: collects text and tool calls of one turn and answers permission requests."""
 
     def __init__(self, ask: Ask, *, bypass: bool = False) -> None:
-        self.session = ""
-        self.model = ask.model
-        self.started = False
-        self._ask = ask
-        self._bypass = bypass
+        self._ask, self._bypass = ask, bypass
+        self.session, self.model, self.started = "", ask.model, False
         self._texts: list[str] = []
-        self._pending: list[str] = []
-        self._last = 0
+        self._shown = self._last = 0  # how many texts were shown, and where the last message begins
         self._new_message = False
         self._calls: dict[str, _AcpToolCall] = {}
         self._cost = 0.0
@@ -227,7 +217,6 @@ class _AcpListener:
                     self._new_message = False
                     self._last = len(self._texts)
                 self._texts.append(text)
-                self._pending.append(text)
         elif isinstance(update, schema.ToolCallStart | schema.ToolCallProgress):
             self._new_message = bool(self._texts)
             self._calls.setdefault(update.tool_call_id, _AcpToolCall()).merge(update)
@@ -236,8 +225,9 @@ class _AcpListener:
 
     def show(self) -> None:
         """Show new text; not in the callback, since the SDK swallows exceptions there."""
-        while self._pending:
-            self._ask.show(self._pending.pop(0))
+        while self._shown < len(self._texts):
+            self._shown += 1
+            self._ask.show(self._texts[self._shown - 1])
 
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **kwargs: Any
@@ -249,12 +239,12 @@ class _AcpListener:
         may_write = self._bypass or (call.kind in _WRITE_KINDS and inside)
         allowed = call.kind in _READ_KINDS or (may_write and not self._ask.read_only)
         call.refused = not allowed
-        for kind in ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always"):
-            for option in options:
-                if option.kind == kind:
-                    outcome = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
-                    return schema.RequestPermissionResponse(outcome=outcome)
-        return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+        kinds = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
+        option = next((option for kind in kinds for option in options if option.kind == kind), None)
+        if option is None:
+            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
+        return schema.RequestPermissionResponse(outcome=outcome)
 
     def reply(self, stop: StopReason, error: str = "") -> Reply:
         calls = tuple(call.to_tool_call(self._ask) for call in self._calls.values())
@@ -276,15 +266,12 @@ class _AcpToolCall:
     paths: list[str] = field(default_factory=list)
 
     def merge(self, update: schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate) -> None:
-        """Apply an update; what it omits stays."""
         tool = client.get_object(update.field_meta or {}, "claudeCode").get("toolName")
         self.title = str(tool or self.title or update.title or "")
         self.kind = update.kind or self.kind
         self.status = update.status or self.status
-        self.paths += [location.path for location in update.locations or ()]
-        self.paths += [
-            block.path for block in update.content or () if isinstance(block, schema.FileEditToolCallContent)
-        ]
+        edits = (block for block in update.content or () if isinstance(block, schema.FileEditToolCallContent))
+        self.paths += [each.path for each in (*(update.locations or ()), *edits)]
         arguments = update.raw_input if isinstance(update.raw_input, Mapping) else {}
         self.paths += [path for key in _PATH_ARGUMENTS if isinstance(path := arguments.get(key), str) and path]
 

@@ -1,9 +1,8 @@
 """Check whether MCP servers work, with the protocol's SDK (the extra `mcp`).
 
-A check connects and shakes hands; it lists and calls no tool. All servers are checked at once, each within its own
-time. asyncio is used in this module alone and has ended when `check_servers` returns. The SDK's way to start a
-program leaves processes behind and hides a 401 behind a general error, so programs are started by `AsyncProcess`
-and HTTP answers are observed by a hook. Any exception of the SDK means that the server failed.
+A check connects and shakes hands; it lists and calls no tool. The SDK's way to start a program leaves processes
+behind and hides a 401 behind a general error, so programs are started by `AsyncProcess` and HTTP answers are observed.
+Any exception of the SDK means that the server failed.
 """
 
 import asyncio
@@ -55,8 +54,9 @@ def check_servers(
         with asyncio.Runner() as runner:
             runner.run(run_all())
     finally:
-        for check in checks:
-            check.kill()
+        for check in checks:  # an interrupt may have left a program running
+            if check.program is not None and check.program.popen.returncode is None:
+                check.program.kill()
     return {server.name: check.answer() for server, check in zip(servers, checks, strict=True)}
 
 
@@ -66,7 +66,7 @@ class _ServerCheck:
     def __init__(self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float) -> None:
         self.error: BaseException | None = None
         self._server, self._folder, self._env, self._seconds = server, folder, env, seconds
-        self._program: AsyncProcess | None = None
+        self.program: AsyncProcess | None = None
         self._connected = False
         self._codes: list[int] = []
         self._error_output = ""
@@ -77,7 +77,7 @@ class _ServerCheck:
                 await self._connect_url()
             return
         env = {**self._env, **dict(self._server.env)}
-        program = self._program = AsyncProcess(self._server.command, self._folder, env)
+        program = self.program = AsyncProcess(self._server.command, self._folder, env)
         try:
             with anyio.fail_after(self._seconds):
                 reader, writer = await program.connect()
@@ -89,13 +89,7 @@ class _ServerCheck:
                 errors = "" if self._connected else await program.error_output()
                 self._error_output = " ".join(errors.split())[-_ERROR_LENGTH:]
 
-    def kill(self) -> None:
-        """Kill the server's program, if an interrupt left it running."""
-        if self._program is not None and self._program.popen.returncode is None:
-            self._program.kill()
-
     def answer(self) -> ServerAnswer:
-        """Return the result; an error after the handshake does not matter."""
         if self._connected:
             return ServerAnswer(ServerStatus.RUNNING)
         for code in self._codes:
@@ -121,18 +115,10 @@ class _ServerCheck:
             async with sse_client(self._server.url, httpx_client_factory=self._client) as streams:
                 await self._initialize(*streams)
         else:
-            async with (
-                self._client() as client,
-                streamable_http_client(self._server.url, http_client=client) as streams,
-            ):
+            async with self._client() as http, streamable_http_client(self._server.url, http_client=http) as streams:
                 await self._initialize(*streams)
 
-    def _client(
-        self,
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-    ) -> httpx2.AsyncClient:
+    def _client(self, headers: object = None, timeout: object = None, auth: object = None) -> httpx2.AsyncClient:
         async def on_response(response: httpx2.Response) -> None:
             if not self._connected:
                 self._codes.append(response.status_code)

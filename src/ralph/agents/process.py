@@ -87,41 +87,33 @@ def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> st
 
 
 class _BoundedText:
-    """The text of one stream: its beginning and its end, up to a limit."""
+    """The text of one stream, of which the end is kept, up to a limit."""
 
     def __init__(self, limit: int, on_text: Callable[[str], None]) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._on_text = on_text
-        self._room = limit - limit // 2
-        self._tail_room = max(limit // 2, 1)
-        self._head: list[str] = []
-        self._tail: list[str] = []
-        self._in_tail = self.dropped = 0
+        self._limit, self._on_text = max(limit, 1), on_text
+        self._pieces: list[str] = []
+        self._size = self.dropped = 0
 
     def add(self, raw: bytes) -> None:
         """Append bytes, b"" at the end; a character may be spread over two calls."""
         text = self._decoder.decode(raw, final=not raw)
-        if not text:
-            return
-        head, rest = text[: self._room], text[self._room :]
-        self._head.append(head)
-        self._room -= len(head)
-        self._tail.append(rest)
-        self._in_tail += len(rest)
-        if self._in_tail > 2 * self._tail_room:
+        self._pieces.append(text)
+        self._size += len(text)
+        if self._size > 2 * self._limit:
             self._trim()
-        self._on_text(text)
+        if text:
+            self._on_text(text)
 
-    def _trim(self) -> None:
-        tail = "".join(self._tail)[-self._tail_room :]
-        self.dropped += self._in_tail - len(tail)
-        self._tail, self._in_tail = [tail], len(tail)
+    def _trim(self) -> str:
+        text = "".join(self._pieces)[-self._limit :]
+        self.dropped += self._size - len(text)
+        self._pieces, self._size = [text], len(text)
+        return text
 
     def text(self) -> str:
-        """Return the text, with a note where some was dropped."""
-        self._trim()
-        note = f"\n[... {self.dropped} characters left out ...]\n" if self.dropped else ""
-        return "".join([*self._head, note, *self._tail])
+        text = self._trim()
+        return f"[... {self.dropped} characters left out ...]\n{text}" if self.dropped else text
 
 
 class _RunningProgram:
