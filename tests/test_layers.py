@@ -287,7 +287,7 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
 
 
 HOOK_MODULES = {
-    *(f"hooks/{name}.py" for name in ("run", "handler", "record", "answer")),
+    *(f"hooks/{name}.py" for name in ("run", "handler", "answer")),
     *(f"store/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question", "terms")),
     *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "tokens")),
