@@ -1,9 +1,8 @@
 """The state of hooks: their settings cache, counted failures, the pause marker, and where they are installed.
 
-The settings cache is `key=value` lines with the time and size of every config file behind it, so that a hook knows
-by a few `stat` calls whether it is current; a worktree has its own. `ralph status` shows what is here, `ralph doctor`
-says what to do about it. A count of failures stays until `ralph doctor --fix` resets it, in place, because a hook may
-be counting at the same moment.
+The settings cache is `key=value` lines with the time and size of every config file behind it, so that a hook knows by
+a few `stat` calls whether it is current; a worktree has its own. Failures are counted and reset in place, because a
+hook may be counting at the same moment.
 """
 
 import os
@@ -22,12 +21,12 @@ from ralph.errors import Conflict, RalphError, Refused
 from ralph.formats.host_files import is_ralph_hook, ralph_hooks
 from ralph.formats.text import Problem
 from ralph.model import ids
-from ralph.settings import Config
 from ralph.store import files, hook_files
 from ralph.store.files import hide_state
 
 _PLUGIN = "plugin"
 _AGAIN = "run `ralph install {}` again"
+_NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
 
 
 # --- the settings cache -------------------------------------------------------------------------
@@ -61,22 +60,12 @@ def write_settings(
     """
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
-    top = paths.state_boundary(root)
-    files.make_folder(cache_file(root).parent, 0o700, root=top)
-    pairs = [("file", line) for line in state or config_state(root, env)]
-    pairs += [("root", str(root.stat().st_ino)), ("user", str(paths.user_config_file(env) or ""))]
-    pairs += [("env", hook_files.set_variables(env)), *_setting_pairs(loaded.config, capture)]
-    lines = [f"{key}={hook_files.escape(value)}" for key, value in pairs]
-    text = "\n".join([hook_files.CACHE_VERSION, *lines, ""])
-    if files.read(cache_file(root)) != text:
-        files.write(cache_file(root), text, root=top, mode=files.PRIVATE)
-    _make_failures_file(root)
-    return True
-
-
-def _setting_pairs(settings: Config, capture: bool) -> list[tuple[str, str]]:
-    memories = settings.memories
+    settings, memories = loaded.config, loaded.config.memories
     pairs: list[tuple[str, object]] = [
+        *(("file", line) for line in state or config_state(root, env)),
+        ("root", root.stat().st_ino),
+        ("user", paths.user_config_file(env) or ""),
+        ("env", hook_files.set_variables(env)),
         ("capture", int(capture)),
         ("inject", memories.inject.value),
         ("budget", memories.budget),
@@ -89,7 +78,13 @@ def _setting_pairs(settings: Config, capture: bool) -> list[tuple[str, str]]:
         *(("pattern", pattern) for pattern in settings.privacy.patterns),
         *(("path", path) for path in settings.privacy.paths),
     ]
-    return [(key, str(value)) for key, value in pairs]
+    lines = [f"{key}={hook_files.escape(str(value))}" for key, value in pairs]
+    text, top = "\n".join([hook_files.CACHE_VERSION, *lines, ""]), paths.state_boundary(root)
+    files.make_folder(cache_file(root).parent, 0o700, root=top)
+    if files.read(cache_file(root)) != text:
+        files.write(cache_file(root), text, root=top, mode=files.PRIVATE)
+    _make_failures_file(root)
+    return True
 
 
 # --- failures -----------------------------------------------------------------------------------
@@ -116,8 +111,7 @@ def _make_failures_file(root: Path) -> None:
     path, top = failures_file(root), paths.state_boundary(root)
     if not path.exists():
         files.make_folder(path.parent, 0o700, root=top)
-        blank = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
-        files.write(path, blank, root=top, expect="", mode=files.PRIVATE)
+        files.write(path, _NO_FAILURES, root=top, expect="", mode=files.PRIVATE)
 
 
 def count_failure(root: Path, event: str, problem: str) -> bool:
@@ -141,15 +135,11 @@ def read_failures(root: Path) -> Failures | None:
 
 def reset_failures(root: Path) -> Failures | None:
     """Set the count back to zero and return what had been counted, or None when there was nothing."""
-    counted = read_failures(root)
-    if counted is None:
-        return None
-    blank = (b" " * (hook_files.FAILURES_SIZE - 1)) + b"\n"
-    try:
-        reset = hook_files.overwrite(str(failures_file(root)), lambda _: blank, hook_files.FAILURES_SIZE)
-    except (OSError, hook_files.Unsure):
-        return None
-    return counted if reset else None
+    counted, path = read_failures(root), str(failures_file(root))
+    with suppress(OSError, hook_files.Unsure):
+        if counted and hook_files.overwrite(path, lambda _: _NO_FAILURES.encode(), hook_files.FAILURES_SIZE):
+            return counted
+    return None
 
 
 # --- pause --------------------------------------------------------------------------------------
@@ -252,24 +242,23 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
             hint = _AGAIN.format(f"{each.host} --scope {each.scope}")
             yield each.file, Problem(1, f"its hooks start {gone[0]}, which is gone", hint, "warning", "hook-program")
     with suppress(RalphError):
-        yield from _interpreter_problems(env)
+        file = install.interpreter_file(env)
+        problem = _interpreter_problem(files.read(file), env)
+        if problem is not None:
+            yield file, problem
 
 
-def _interpreter_problems(env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
+def _interpreter_problem(text: str | None, env: Mapping[str, str]) -> Problem | None:
     """Check that what the plugin's launcher would start exists and is this Ralph."""
-    file = install.interpreter_file(env)
-    again = _AGAIN.format("claude --plugin")
-    text = files.read(file)
+    again, programs = _AGAIN.format("claude --plugin"), (text or "").splitlines()
     if text is None:
-        if install.installed_file(env).is_file():
-            what = "is missing: the plugin's hooks do not know which Ralph to start"
-            yield file, Problem(1, what, again, "warning", "interpreter")
-        return
-    programs = text.splitlines()
+        what = "is missing: the plugin's hooks do not know which Ralph to start"
+        return Problem(1, what, again, "warning", "interpreter") if install.installed_file(env).is_file() else None
     gone = [program for program in programs if not Path(program).is_file()]
     if len(programs) != 2 or gone:
         what = f"the plugin's hooks would start {gone[0]}, which is gone" if gone else "does not name what to start"
-        yield file, Problem(1, what, again, "warning", "interpreter")
-    elif programs[1] != str(install.hook_program(sys.executable).runner):
-        what = f"the plugin's hooks start another Ralph than this one: {programs[1]}"
-        yield file, Problem(1, what, f"if this one is meant, {again}", "note", "interpreter")
+        return Problem(1, what, again, "warning", "interpreter")
+    if programs[1] == str(install.hook_program(sys.executable).runner):
+        return None
+    what = f"the plugin's hooks start another Ralph than this one: {programs[1]}"
+    return Problem(1, what, f"if this one is meant, {again}", "note", "interpreter")

@@ -1,9 +1,8 @@
 """The files of hooks, for a process that imports next to nothing: session logs, failure count, settings cache, index.
 
-`append` is `files.append` with `os` alone: under the lock of the same folder, one `write()`, a fresh line after a
-torn one, and a write that did not fit is undone. What is not the plain case (a link on the way, a file system
-without locks) raises Unsure, and the caller uses `files`. The failure counter is overwritten in place in a file that
-was made large enough before, because the failure that matters most is a full disk.
+`append` is `files.append` with `os` alone: one `write()` under the lock of the same folder. What is not the ordinary
+case (a link on the way, a file system without locks) raises Unsure, and the caller uses `files`. Failures are counted
+in place in a file that was made large enough before: the failure that matters most is a full disk.
 """
 
 import os
@@ -41,7 +40,11 @@ def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
     folder = top
     for each in folders:
         folder = f"{folder}/{each}"
-        _make_folder(folder)
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            if os.lstat(folder).st_mode & _TYPE != _FOLDER:
+                raise Unsure(folder) from None  # a link is not followed
     lock = _lock_folder(folder)
     try:
         handle = _open_log(f"{folder}/{name}")
@@ -58,15 +61,6 @@ def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
         os.close(lock)
 
 
-def _make_folder(folder: str) -> None:
-    """Make a folder for its owner alone; a link in its place is not followed."""
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        if os.lstat(folder).st_mode & _TYPE != _FOLDER:
-            raise Unsure(folder) from None
-
-
 def _lock_folder(folder: str) -> int:
     """Take the lock that `files.lock` takes for this folder; it is held until the descriptor is closed."""
     if fcntl is None:
@@ -75,15 +69,14 @@ def _lock_folder(folder: str) -> int:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
         try:
             _lock(handle)
-            mine, there = os.fstat(handle), os.stat(folder)
+            if os.path.samestat(os.fstat(handle), os.stat(folder)):
+                return handle
         except FileNotFoundError:
             os.close(handle)
             raise Unsure(folder) from None
         except BaseException:
             os.close(handle)
             raise
-        if (mine.st_ino, mine.st_dev) == (there.st_ino, there.st_dev):
-            return handle
         os.close(handle)
 
 
@@ -140,19 +133,16 @@ def overwrite(path: str, edit: "Callable[[bytes], bytes]", size: int) -> bool:
     return True
 
 
-def failure_line(before: bytes, event: str, problem: str) -> bytes:
-    """Return the line that follows this one: the count, the time, the event and the problem; ASCII only."""
-    number = before[:12]
-    count = int(number) + 1 if number.isdigit() else 1
-    text = " ".join(f"{event}: {problem}".encode("ascii", "replace").decode("ascii").split())
-    return f"{count:012d} {timestamp()} {text[:300]}".encode("ascii").ljust(FAILURES_SIZE - 1) + b"\n"
-
-
 def count_failure(state: str, event: str, problem: str) -> bool:
     """Count one more failure in the state folder, on a full disk, too; False when there is no file to count in."""
+
+    def next_line(before: bytes) -> bytes:
+        count = int(before[:12]) + 1 if before[:12].isdigit() else 1
+        text = " ".join(f"{event}: {problem}".encode("ascii", "replace").decode("ascii").split())
+        return f"{count:012d} {timestamp()} {text[:300]}".encode("ascii").ljust(FAILURES_SIZE - 1) + b"\n"
+
     try:
-        path = f"{state}/log/hook-failures"
-        return overwrite(path, lambda before: failure_line(before, event, problem), FAILURES_SIZE)
+        return overwrite(f"{state}/log/hook-failures", next_line, FAILURES_SIZE)
     except (OSError, Unsure):
         return False
 
@@ -269,11 +259,10 @@ def open_index(path: str) -> "sqlite3.Connection | None":
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=0.2)
     try:
         connection.execute(f"PRAGMA mmap_size = {_MAPPED}").fetchone()
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+            return connection
     except BaseException:
         connection.close()
         raise
-    if version == SCHEMA_VERSION:
-        return connection
     connection.close()
     return None
