@@ -242,7 +242,10 @@ SecretName = tuple[str, int]
 """What a key of this name stores: the kind of secret, and the weakest value that counts."""
 
 _PASSWORD: SecretName = ("password", WEAK)
-_ENDINGS = [(tuple(endings.split()), (kind, GRADES[least])) for kind, least, endings in rules.NAMES]
+_ENDINGS = [
+    (tuple(endings), (kind.replace("_", " "), GRADES[least]))
+    for kind, least, *endings in map(str.split, rules.NAMES.strip().splitlines())
+]
 _NEUTRAL = frozenset(rules.NEUTRAL_WORDS.split())
 _BEFORE = {"token": frozenset(rules.BEFORE_TOKEN.split()), "key": frozenset(rules.BEFORE_KEY.split())}
 _BEFORE_ANY = frozenset(rules.BEFORE_ANY.split())
@@ -293,7 +296,7 @@ _LABEL = r"""(?x)(?=[비패암密口パ暗пc토令トa시金秘シ])
     [*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+(?P<sep>[=＝：|은는は是为為]|:(?!//))[* \t\u3000]{0,8}+"""
 _ASCII = r"(?P<value>[!-~]{6,300}+)"
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
-_FIRST_WORDS = ("api", "access", "secret", "private", "auth", "aws", "client")
+_FIRST_WORDS = r"(?i)(?:\b(?:api|access|secret|private|auth|aws|client) ){1,2}\Z"
 _SPACE_ASSIGNS = (
     r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx|\bsetenv|#define|\bconfig[ \t]+set|\bsecrets?[ \t]+set)[ \t]+\S*\Z"
 )
@@ -383,16 +386,8 @@ def _key_start(text: str, at: int) -> int:
     """Return where the key begins: over its own characters, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
     at = floor + len(text[floor:at].rstrip(_KEY_CHARACTERS))
-    for _ in range(2):
-        words = text[floor:at]
-        word = words.rstrip(" ").rpartition(" ")[2]
-        if words[-1:] != " " or words[-2:-1] == " " or not word.lower().endswith(_FIRST_WORDS):
-            break
-        first = next(first for first in _FIRST_WORDS if word.lower().endswith(first))
-        if len(word) > len(first) and word[-len(first) - 1].isalpha():
-            break
-        at -= len(first) + 1
-    return at
+    words = re.compile(_FIRST_WORDS).search(text, floor, at) if text[at - 1 : at] == " " else None
+    return words.start() if words else at
 
 
 def _value_start(text: str, match: "re.Match[str]", key: str, line: str) -> tuple[int, int]:

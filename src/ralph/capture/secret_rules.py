@@ -138,97 +138,61 @@ signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
 """`<word>` is a character of a token, `<uuid>` a UUID; a pipe inside a regex has no blanks around it."""
 
 _QUOTE = r"[\"'\\]{0,2}"
+_VALUE = r"[\"']?(?P<s>[^\s\"']{4,128})"
+_LINE = r"[^\n|;]{0,160}?\s"
 _SEED = r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"
 _RECEIVERS = (
-    "password-stdin", "token-stdin", "secret-stdin", "key-stdin", "passwd --stdin", "login --stdin", "with-token",
-    "sudo -s", "pass stdin", "vault login -", "passphrase-fd 0",
-)  # fmt: skip
+    *("password-stdin", "token-stdin", "secret-stdin", "key-stdin", "passwd --stdin", "login --stdin", "with-token"),
+    *("pass stdin", "vault login -", "passphrase-fd 0", "sudo -s"),
+)
 """Options that make programs read a password from standard input."""
+_OPTION = rf"(?:{'|'.join(_RECEIVERS[:-1])}|(?-i:sudo -S))"
 _ECHO = r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"
 _ECHOED = r"(?P<s>[^\s\"'|;&\\]{1,256})[\"'\\]{0,3}"
-_OPTION = rf"(?:{'|'.join(_RECEIVERS[:7])}|(?-i:sudo -S)|{'|'.join(_RECEIVERS[8:])})"
+_PIPED = rf"{_ECHOED}[ \t]*\|[^|;\n]{{0,200}}"
+_COOKIE = (
+    rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
+    r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})"
+)
+_CURL = r"curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})"
 PHRASES = (
     ("bearer token", ("bearer",), "", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", "fair"),
     ("basic login", ("basic ",), "", rf"basic {_QUOTE}(?P<s>[A-Za-z0-9+/]{{8,}}={{0,2}})", "basic login"),
     ("password", ("login ",), "password", r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})", "login"),
-    ("password", ("requirepass ",), "", r"requirepass\s+[\"']?(?P<s>[^\s\"']{4,128})", "weak"),
-    ("password", ("sshpass ",), "-p", r"sshpass\s+-p\s*[\"']?(?P<s>[^\s\"']{4,128})", "login"),
-    (
-        "password",
-        ("mysql",),
-        "-p",
-        r"mysql(?:dump|admin|sh)?\b[^\n|;]{0,160}?\s-p[\"']?(?P<s>[^\s\"']{4,128})",
-        "login",
-    ),
-    (
-        "password",
-        ("redis-cli",),
-        "-",
-        r"redis-cli\b[^\n|;]{0,160}?\s(?:-a|--pass)[ =][\"']?(?P<s>[^\s\"']{4,128})",
-        "login",
-    ),
-    ("password", (" login ",), "-p", r" login [^\n|;]{0,160}?\s-p[ =]?[\"']?(?P<s>[^\s\"']{4,128})", "weak"),
+    ("password", ("requirepass ",), "", rf"requirepass\s+{_VALUE}", "weak"),
+    ("password", ("sshpass ",), "-p", rf"sshpass\s+-p\s*{_VALUE}", "login"),
+    ("password", ("mysql",), "-p", rf"mysql(?:dump|admin|sh)?\b{_LINE}-p{_VALUE}", "login"),
+    ("password", ("redis-cli",), "-", rf"redis-cli\b{_LINE}(?:-a|--pass)[ =]{_VALUE}", "login"),
+    ("password", (" login ",), "-p", rf" login {_LINE}-p[ =]?{_VALUE}", "weak"),
     ("password", ("pass:",), "", r"pass:(?P<s>[^\s\"',;]{6,128})", "weak"),
-    ("password", ("identified ",), "by", r"identified\s+(?:with\s+\S+\s+)?by\s+[\"'](?P<s>[^\s\"']{4,128})", "login"),
-    ("password", ("convertto-securestring ",), "", r"convertto-securestring\s+[\"'](?P<s>[^\s\"']{6,128})", "login"),
+    ("password", ("identified ",), "by", rf"identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"']){_VALUE}", "login"),
+    ("password", ("convertto-securestring ",), "", rf"convertto-securestring\s+(?=[\"']){_VALUE}", "login"),
     ("password", (":543",), "", r":543\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", "weak"),
-    ("seed phrase", ("mnemonic",), "", rf"mnemonic{_SEED}", "any"),
-    (
-        "seed phrase",
-        ("seed phrase", "seed_phrase", "seed-phrase", "seedphrase"),
-        "",
-        rf"seed[ _-]?phrase{_SEED}",
-        "any",
-    ),
-    ("private key", ('"d":', '"d" '), "", r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", "strong"),
-    ("password", _RECEIVERS, "", rf"{_ECHO}{_ECHOED}[ \t]*\|[^|;\n]{{0,200}}{_OPTION}", "piped"),
+    ("password", ("curl",), "-u", _CURL, "login"),
+    ("password", _RECEIVERS, "", rf"{_ECHO}{_PIPED}{_OPTION}", "piped"),
     ("password", _RECEIVERS, "", rf"{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?{_ECHOED}", "piped"),
-    ("password", ("chpasswd",), "", rf"{_ECHO}[\w.-]+:{_ECHOED}[ \t]*\|[^|;\n]{{0,200}}chpasswd", "piped"),
-    (
-        "password",
-        ("curl",),
-        "-u",
-        r"curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})",
-        "login",
-    ),
+    ("password", ("chpasswd",), "", rf"{_ECHO}[\w.-]+:{_PIPED}chpasswd", "piped"),
+    ("seed phrase", ("mnemonic",), "", rf"mnemonic{_SEED}", "any"),
+    ("seed phrase", ("seed phrase", "seed_phrase", "seed-phrase", "seedphrase"), "", rf"seed.?phrase{_SEED}", "any"),
+    ("private key", ('"d":', '"d" '), "", r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", "strong"),
     ("azure signature", ("sig=",), "", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", "random"),
-    (
-        "session cookie",
-        ("cookie",),
-        "=",
-        rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
-        r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})",
-        "strong",
-    ),
+    ("session cookie", ("cookie",), "=", _COOKIE, "strong"),
 )
 """Headers and command lines: kind, keywords, what must follow, regex, condition of the value `s` (piped: before it)."""
-
-
-NAMES = (
-    (
-        "password",
-        "weak",
-        "password passwd passwrd passphrase passcode pwd userpass dbpass storepass keypass rootpass adminpass smtppass"
-        " mailpass passwort pswd psswd",
-    ),
-    ("aws secret key", "fair", "secretaccesskey awssecretkey awssecret"),
-    (
-        "api key",
-        "fair",
-        "apikey appkey applicationkey subscriptionkey integrationkey ingestkey servicerolekey functionskey functionkey"
-        " servicekey apisecret",
-    ),
-    (
-        "secret key",
-        "fair",
-        "accesskey secretkey privatekey signingkey encryptionkey masterkey accountkey sharedkey authkey webhookkey"
-        " deploykey hmackey jwtkey sessionkey cookiekey cryptkey adminkey clientkey licensekey presharedkey noncekey"
-        " loggedinkey authsalt noncesalt loggedinsalt cipherkey aeskey decryptionkey securekey",
-    ),
-    ("secret", "fair", "secret secrets"),
-    ("token", "fair", "token jwt bearer"),
-    ("credential", "strong", "credential credentials auth authorization connectionkey creds"),
-)
+NAMES = """
+password weak password passwd passwrd passphrase passcode pwd userpass dbpass storepass keypass rootpass adminpass
+password weak smtppass mailpass passwort pswd psswd
+aws_secret_key fair secretaccesskey awssecretkey awssecret
+api_key fair apikey appkey applicationkey subscriptionkey integrationkey ingestkey servicerolekey functionskey
+api_key fair functionkey servicekey apisecret
+secret_key fair accesskey secretkey privatekey signingkey encryptionkey masterkey accountkey sharedkey authkey
+secret_key fair webhookkey deploykey hmackey jwtkey sessionkey cookiekey cryptkey adminkey clientkey licensekey
+secret_key fair presharedkey noncekey loggedinkey authsalt noncesalt loggedinsalt cipherkey aeskey decryptionkey
+secret_key fair securekey
+secret fair secret secrets
+token fair token jwt bearer
+credential strong credential credentials auth authorization connectionkey creds
+"""
 """Names of keys by their last words, joined: kind, weakest value that counts, endings."""
 
 NAME_KEYWORDS = ("pass", "passwd", "psswd", "pswd", "secret", "token", "credential", "creds", "auth", "bearer", "salt")
@@ -270,9 +234,10 @@ LABELS = "번호 비번 패스워드 암호 密 口令 パスワード 暗証 п
 KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
 TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
 """One of these is in every table that a database or Markdown draws."""
-DATABASES = ("postgres", "mysql", "mariadb", "mongodb", "redis", "amqp", "mssql", "sqlserver", "oracle", "cockroach",
-             "clickhouse", "cassandra", "neo4j", "nats", "ldap", "kafka", "rediss", "couchbase", "snowflake", "asyncpg",
-             "psycopg", "pymysql", "srv", "libsql", "amqps", "bolt", "db2", "ldaps", "memcached")  # fmt: skip
+DATABASES = tuple(
+    """postgres mysql mariadb mongodb redis amqp mssql sqlserver oracle cockroach clickhouse cassandra neo4j nats ldap
+    kafka rediss couchbase snowflake asyncpg psycopg pymysql srv libsql amqps bolt db2 ldaps memcached""".split()
+)
 
 PLACEHOLDERS = (
     "xxxx", "***", "...", "…", "____", "----", "00000000", "your", "example", "sample", "dummy", "placeholder",
