@@ -303,8 +303,8 @@ _SPACE_ASSIGNS = (
 _LINE_START = r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]+)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
 """Nothing before a name but blanks, a list mark, and `export` or the like."""
 _SCHEME = rf"(?i)(?:{'|'.join(sorted(rules.SCHEMES, key=len, reverse=True))})[ :]+(?=[^\s:])"
-_PAIR = r"[\"']?[A-Za-z_]\w{0,40}=[^=,;()\[\]{}<>]{1,100}"
-_NEXT_PAIR = r"[ \t]{1,4}[A-Za-z_]\w{0,40}=[^=\s]"
+_PAIR_BEFORE = r"(?:\A|[ \t])[\"']?[A-Za-z_]\w{0,40}=[^=,;()\[\]{}<>\s]{1,100}[ \t]+\Z"
+_PAIR_AFTER = r"[ \t]{1,4}[A-Za-z_]\w{0,40}=[^=\s]"
 _EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
 
 
@@ -345,23 +345,29 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
 def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     """Return the value of an assignment, whose keyword is at `at`, if it is a secret."""
     start = _key_start(text, at)
-    key = text[start : match.end("rest")]
+    key, separator = text[start : match.end("rest")], match["sep"]
     name = secret_name(key)
     # In `arn:aws:...:secret:name` and `"AWS::IAM::AccessKey": "..."` the word is one of a chain of names.
-    if name is None or (match["sep"] == ":" and text[start - 1 : start] == ":"):
+    if name is None or (separator == ":" and text[start - 1 : start] == ":"):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
-    at, required = _value_start(text, match, key, line)
-    begin = _after_scheme(text, at)
-    if required == NONE or (begin > at and text[at : at + 5].lower() == "basic"):
+    begin, required = _value_start(text, match, key, line)
+    at = _after_scheme(text, begin)
+    if required == NONE or (at > begin and text[begin : begin + 5].lower() == "basic"):
         return None  # a rule for the header decodes it
-    syntax, at, quoted = _Syntax(match, key, line), begin, None
+    tight = separator == "=" and match.end("sep") == match.end()
+    whole = separator in ("=", ":") and not match["close"] and bool(not line or re.compile(_LINE_START).search(line))
+    quoted = None
     if text[at : at + 3].lstrip("brfuBRFUL@$")[:1] in ("'", '"', "`", "\\"):
         quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
-    value_match = quoted or re.compile(_TO_BLANK if syntax.whole else _UNQUOTED).match(text, at)
+    value_match = quoted or re.compile(_TO_BLANK if whole else _UNQUOTED).match(text, at)
     if value_match is None:
         return None
     value, end = value_match["value"], value_match.end("value")
+    syntax = ("tight" if tight else "line") if whole else ""
+    if tight and not whole and not match["close"] and match.start("sep") == match.end("rest"):
+        is_listed = re.compile(_PAIR_BEFORE).search(line) or re.compile(_PAIR_AFTER).match(text, end)
+        syntax = "list" if is_listed else ""
     if quoted:
         skipped = _after_scheme(value, 0)
         at, value = value_match.start("value") + skipped, value[skipped:]
@@ -370,12 +376,13 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
         if least == NONE:
             return None
         required = max(required, least)
-        value = value.rstrip(",;\"'" if syntax.whole else ".:,;" if required > WEAK else ",;")
+        value = value.rstrip(",;\"'" if whole else ".:,;" if required > WEAK else ",;")
         end = at + len(value)
-    if not _is_secret(value, max(required, name[1]), name) and not _is_secret_by_line(
-        text, value, end, name, syntax, quoted=quoted is not None
-    ):
-        return None
+    if not _is_secret(value, max(required, name[1]), name):
+        is_env = syntax == "tight" or (syntax == "line" and "_" in key and not quoted)
+        is_env = is_env and key.isupper() and _CONSTANTS.isdisjoint(key.lower().split("_"))
+        if not (is_env or syntax == "list") or not _is_secret_by_line(text, value, end, name, syntax):
+            return None
     if len(value) >= 280 and not (quoted and value_match["shut"]):
         more = re.compile(_MORE).match(text, end)
         end = more.end() if more else end
@@ -410,33 +417,6 @@ def _value_start(text: str, match: "re.Match[str]", key: str, line: str) -> tupl
     return at, STRONG if quoted or separator not in ("==", "===", "!=", "!==") else NONE
 
 
-class _Syntax:
-    """The line of an assignment.
-
-    `whole`: it has a line of a `.env`, YAML or INI file, and the value goes on to the next blank. `tight`: written
-    `KEY=value`. `env`: with a key in capitals. `listed`: in a list like `user=a password=b`, not first if `follows`.
-    """
-
-    __slots__ = ("env", "follows", "listed", "tight", "whole")
-
-    def __init__(self, match: "re.Match[str]", key: str, line: str) -> None:
-        begins = not line or re.compile(_LINE_START).search(line) is not None
-        self.whole = match["sep"] in ("=", ":") and not match["close"] and begins
-        close = match["sep"] == "=" and match.end("sep") == match.end()
-        self.tight = self.whole and close
-        constant = not _CONSTANTS.isdisjoint(key.lower().split("_"))
-        self.env = self.whole and key.isupper() and ("_" in key or close) and not constant
-        before = line.split()[-1:] if line[-1:] in (" ", "\t") else []
-        self.follows = bool(before) and re.compile(_PAIR).fullmatch(before[0]) is not None
-        self.listed = close and not self.whole and not match["close"] and match.start("sep") == match.end("rest")
-
-    def in_list(self, text: str, end: int) -> bool:
-        """Check whether `password=x` has a neighbour of the same form, as in a libpq connection string."""
-        if not self.listed or self.follows:
-            return self.listed
-        return "=" in text[end : end + 50] and re.compile(_NEXT_PAIR).match(text, end) is not None
-
-
 def _after_scheme(text: str, at: int) -> int:
     """Return where the value begins after a scheme such as `Bearer`; `at` without one."""
     if not text[at : at + 8].lower().startswith(rules.SCHEMES):
@@ -451,12 +431,12 @@ def _is_secret(value: str, required: int, name: SecretName) -> bool:
     return (name[0] == "credential" and _is_basic_login(value)) or grade(value) >= required
 
 
-def _is_secret_by_line(text: str, value: str, end: int, name: SecretName, syntax: _Syntax, *, quoted: bool) -> bool:
+def _is_secret_by_line(text: str, value: str, end: int, name: SecretName, syntax: str) -> bool:
     """Check a value that is a secret only because of its line: `DB_ROOT_PASSWORD: rootpw`."""
-    if name[0] == "password" and syntax.in_list(text, end):
-        return is_cased_password(value)
+    if syntax == "list":
+        return name[0] == "password" and is_cased_password(value)
     after = text[end : end + 40].partition("\n")[0].strip("\"' \t\r")
-    if not syntax.env or (quoted and not syntax.tight) or (after and not after.startswith("#")):
+    if after and not after.startswith("#"):
         return False
     if name == _PASSWORD:
         return is_plain_password(value)
@@ -464,29 +444,28 @@ def _is_secret_by_line(text: str, value: str, end: int, name: SecretName, syntax
     return name[1] == FAIR and has_both_cases(value) and grade(value) >= WEAK and not is_wordy(value)
 
 
-def _unquoted_grade(text: str, value: str, end: int, syntax: _Syntax) -> int:
-    """Return the grade that a value without quotes needs, for it may be a variable or a word; NONE for code."""
-    value = value.rstrip(",;") if syntax.whole and not syntax.tight else value
+def _unquoted_grade(text: str, value: str, end: int, syntax: str) -> int:
+    """Return the grade that a value without quotes needs, for it may be a variable or a word; NONE for code.
+
+    `syntax`: "line" for a line of a `.env`, YAML or INI file, "tight" for one written `KEY=value`, "list" for a member
+    of a list like `user=a password=b`.
+    """
+    value = value.rstrip(",;") if syntax == "line" else value
     identifier = _is_identifier(value)
-    in_list = syntax.in_list(text, end)
     if _is_call(value) or "->" in value or "::" in value:
         return NONE
-    if (
-        identifier
-        and secret_name(value)
-        and not ((syntax.whole or in_list) and len(re.compile(r"\d+").findall(value)) > 1)
-    ):
+    if identifier and secret_name(value) and not (syntax and len(re.compile(r"\d+").findall(value)) > 1):
         return NONE
-    if syntax.tight and not value.endswith(","):
+    if syntax == "tight" and not value.endswith(","):
         return WEAK
     rest = text[end : end + 3]
     if rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</":
         return NONE
     if len(value) < 20 and not value.isalnum() and re.compile(_EXPRESSION).fullmatch(value):
         return NONE
-    if syntax.whole and rest[:1] in ("", "\n", "\r") and text[end - 1 : end] != ",":
+    if syntax in ("line", "tight") and rest[:1] in ("", "\n", "\r") and text[end - 1 : end] != ",":
         return WEAK
-    if in_list and "." not in value and rest[:1] in ("", " ", "\t", "\n", "\r", '"', "'"):
+    if syntax == "list" and "." not in value and rest[:1] in ("", " ", "\t", "\n", "\r", '"', "'"):
         return WEAK
     prose = rest[:1] in (" ", "\t") and rest.strip()[:1] not in ("", *"#/;-&|\\>)}]\"'")
     return STRONG if prose or identifier else WEAK
