@@ -1,14 +1,14 @@
 r"""Characters that nobody sees: those that split a word, and those that a terminal or a model obeys.
 
-Terminal codes, control and zero-width characters, a soft hyphen, a lone carriage return and the `\` at the end of a
-continued line can split a token, a name or a tag. `View` is the text without them and maps positions back, so that
-the rules search both. `check_text` refuses control characters and unclosed direction marks in what people add;
-`clean_text` removes them from what agents said. Regexes are compiled at their first use: hooks load this module.
+Terminal codes, control and zero-width characters, a lone carriage return and the `\` of a continued line can split a
+token, a name or a tag, so that the rules also search the text without them (`View`). `check_text` refuses control
+characters and unclosed direction marks in what people add; `clean_text` removes them from what agents print.
 """
 
 import re
 from bisect import bisect_right
 
+from ralph.capture.secret_rules import has_invisible
 from ralph.errors import Refused
 
 TYPE_CHECKING = False
@@ -34,13 +34,6 @@ _SPLITTER = (
     r"|\\{1,8}u(?:200[b-fB-F]|202[a-eA-E]|206[0-9a-fA-F]|[fF][eE][fF][fF]"
     r"|00(?:0[0-8bcefBCEF]|1[0-9a-fA-F]|7[fF]|[aA][dD]))"
 )
-_MARKS = (
-    *map(chr, (*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0x85), *range(0x86, 0xA0), 0xAD, 0x34F, 0x61C,
-               0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070),
-               *range(0xFE00, 0xFE10), 0xFEFF)),
-    "\\\n", "\\\r", "\\\\\\n", "\\u", "\\x1", "\\033", "\\e[", "^[[",
-)  # fmt: skip
-"""What every splitter begins with or contains."""
 _CODES = ("\x1b", "\x9b", "\x90", "\x98", "\x9d", "\x9e", "\x9f", "\\u001", "\\x1", "\\033")
 _CONTROLS = frozenset(map(chr, (*range(9), 11, 12, *range(14, 32), *range(127, 160))))
 _REMOVED = {ord(character): None for character in _CONTROLS if character != "\x85"}
@@ -61,18 +54,15 @@ class View:
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
         """Return where a part of this text, which is not empty, is in the original text."""
-        return self._position(start), self._position(end - 1) + 1
-
-    def _position(self, at: int) -> int:
-        number = bisect_right(self.joints, at)
-        return at + self._removed[number - 1] if number else at
+        first, last = bisect_right(self.joints, start), bisect_right(self.joints, end - 1)
+        return start + self._removed[first], end + self._removed[last]
 
 
 def view_text(text: str) -> View | None:
     """Return the text without what splits words, or None when it has nothing of that kind."""
-    if not may_have_splitters(text):
+    if not has_invisible(text):
         return None
-    pieces, joints, removed = [], list[int](), list[int]()
+    pieces, joints, removed = [], list[int](), [0]
     at = length = gone = 0
     splitter = re.compile(_SPLITTER).search(text)
     while splitter:
@@ -83,14 +73,6 @@ def view_text(text: str) -> View | None:
         removed.append(gone)
         splitter = re.compile(_SPLITTER).search(text, end)
     return View("".join([*pieces, text[at:]]), joints, removed) if joints else None
-
-
-def may_have_splitters(text: str) -> bool:
-    """Check quickly whether anything invisible can be in a text."""
-    printable = text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable()
-    if printable and text.isascii() and "\\" not in text and "^[[" not in text:
-        return False
-    return "\r" in text.replace("\r\n", "") or any(mark in text for mark in _MARKS)
 
 
 def blank_splitters(text: str) -> str:
@@ -134,10 +116,7 @@ _CODE = (
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4000}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,4}[0-~]"
 )
-_CLOSED_BY = {
-    **dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c"),
-    **dict.fromkeys("\u2066\u2067\u2068", "\u2069"),
-}
+_CLOSED_BY = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
 _DIRECTIONS = frozenset((*_CLOSED_BY, *_CLOSED_BY.values()))
 _NAMES = {"\x1b": "ESC", "\x07": "BEL", "\x08": "backspace", "\x7f": "DEL", "\x00": "NUL", "\x0c": "form feed"}
 
@@ -184,10 +163,9 @@ def _unclosed(text: str) -> "Iterator[int]":
 
 
 def _refusal(what: str, text: str, at: int) -> Refused:
-    character = text[at]
-    name = f"{_NAMES[character]}, " if character in _NAMES else ""
+    name = f"{_NAMES[text[at]]}, " if text[at] in _NAMES else ""
     line = text.count("\n", 0, at) + 1
     return Refused(
-        f"the text contains {what} ({name}U+{ord(character):04X}) in line {line}: nothing was stored",
+        f"the text contains {what} ({name}U+{ord(text[at]):04X}) in line {line}: nothing was stored",
         hint="remove it; programs usually print no such characters when their output is piped (NO_COLOR=1)",
     )

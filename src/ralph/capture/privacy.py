@@ -10,8 +10,8 @@ from itertools import islice
 
 from ralph.capture import invisible_characters
 from ralph.capture.assignments import secret_name
-from ralph.capture.invisible_characters import fold, lower, may_have_splitters, remove_codes, view_text
-from ralph.capture.secret_rules import needs_rules, token_prefixes
+from ralph.capture.invisible_characters import fold, lower, remove_codes, view_text
+from ralph.capture.secret_rules import has_invisible, needs_rules, token_prefixes
 from ralph.capture.secrets import FoundSecret, find_secrets, replace_spans
 from ralph.errors import Refused
 
@@ -178,7 +178,7 @@ class Redactor:
         if len(text) > 2 * _LONGEST:
             middle = text[_LONGEST - _EDGE : _EDGE - _LONGEST]
             # A tag may be in what is dropped: then the rest is private.
-            lost = may_have_splitters(middle) or "private" in lower(fold(middle))
+            lost = has_invisible(middle) or "private" in lower(fold(middle))
             note = f"\n[... {len(text) - 2 * _LONGEST:,} characters left out ...]\n"
             text = text[:_LONGEST] + ("" if lost else note + text[-_LONGEST:])
         text, _, still_open, astray = _cut_private_parts(text, self.open, wary=True)

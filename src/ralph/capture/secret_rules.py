@@ -314,7 +314,7 @@ def needs_rules(text: str) -> bool:
         return False  # the shortest token has 16 characters
     lowered = text.lower()
     return (
-        _has_invisible(text)
+        has_invisible(text)
         or _may_have_private_parts(text, lowered)
         or bool(token_prefixes(text))
         or _has_login(text)
@@ -324,8 +324,8 @@ def needs_rules(text: str) -> bool:
     )
 
 
-def _has_invisible(text: str) -> bool:
-    """Check for anything that can split a word or spell a character differently."""
+def has_invisible(text: str) -> bool:
+    """Check for anything that may split a word or spell a character differently."""
     if not text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
         return True
     if ("\\" in text or "^" in text) and any(escape in text for escape in _ESCAPES):
