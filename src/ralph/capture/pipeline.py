@@ -277,13 +277,11 @@ def verdict(event: Event) -> Verdict:
     background = any(event.parameters.get(key) is True for key in ("run_in_background", "is_background"))
     if not command or background:
         return Verdict(ObservationKind.TOOL_USE)
-    if checking is None:
-        passed, is_sure = ObservationKind.TOOL_USE, any(program[0] in _VIEWERS for program in programs(command))
-    else:
-        passed, is_sure = ObservationKind.SUCCESS, False
     # An exit code counts if it is the check's own; a viewer shows what was written before.
-    is_sure = is_sure or (event.exit_code == 0 and (checking is None or checking.last))
-    line = "" if is_sure else failure_line(output, check=checking is not None)
+    is_sure = event.exit_code == 0 and (checking is None or checking.last)
+    is_viewer = checking is None and any(program[0] in _VIEWERS for program in programs(command))
+    line = "" if is_sure or is_viewer else failure_line(output, check=checking is not None)
+    passed = ObservationKind.TOOL_USE if checking is None else ObservationKind.SUCCESS
     return Verdict(ObservationKind.ERROR if line else passed, check, line)
 
 
@@ -413,10 +411,9 @@ def trim(text: str, limit: int = LIMIT) -> str:
         head = _outside_marker(text, end, last=False)
     if not 0 < tail <= start + (len(text) - start) // 2:
         tail = _outside_marker(text, start, last=True)
-    note = f"[... {tail - head:,} characters left out ...]"
     before = "" if not head or text[head - 1] == "\n" else "\n"
     after = "" if text[tail : tail + 1] in ("", "\n") else "\n"
-    return f"{text[:head]}{before}{note}{after}{text[tail:]}"
+    return f"{text[:head]}{before}[... {tail - head:,} characters left out ...]{after}{text[tail:]}"
 
 
 def first_line(text: str, limit: int) -> str:

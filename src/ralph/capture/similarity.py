@@ -1,9 +1,7 @@
-"""Decide whether two texts say the same in other words: by their stems, without a model.
+"""Decide whether two texts say the same in other words: by the weights of their terms, without a model.
 
-Every word has a weight: a name, a path or a number the most, an everyday word hardly any. Two texts are similar when
-most of the lighter one's weight is in the other as well, and the other is not about much else. They differ all the same
-when they are nearly one sentence and differ in a negation, a number, a subject or the order around a word such as
-"before". In doubt both are kept: a person sees a repeated text, one that was left out is gone.
+A name, a path or a number has the most weight, an everyday word hardly any. Texts differ all the same when they are
+nearly one sentence and differ in a negation, a number, a subject or the order around a word such as "before".
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,11 +37,19 @@ _ORDER = frozenset(
 
 @lru_cache(1024)
 def term_weights(text: str) -> Mapping[str, float]:
-    """The terms of a text and how much each of them tells."""
+    """Return the terms of a text and the weight of each."""
     weights: dict[str, float] = {}
     for word in split_words(unaccented(text)):
-        weight = _weight(word)
-        terms = word_terms(word) if weight else ()
+        low, weight = word.lower(), _NAME
+        if low in STOP_WORDS or (len(low) < 2 and not low.isdigit()):
+            continue
+        if is_cjk(word):
+            weight = _PAIR
+        elif low in EVERYDAY_WORDS or low in _COMMON_WORDS:
+            weight = _COMMON
+        elif word.isdigit() or (word.isalpha() and (len(word) == 1 or word[1:].islower())):
+            weight = _WORD
+        terms = word_terms(word)
         longest = max(terms, key=len, default="")
         for term in terms:  # of a path or an identifier the whole is its name, and the parts are words
             part = weight
@@ -55,20 +61,8 @@ def term_weights(text: str) -> Mapping[str, float]:
     return weights
 
 
-def _weight(word: str) -> float:
-    low = word.lower()
-    if low in STOP_WORDS or (len(low) < 2 and not low.isdigit()):
-        return 0.0
-    if is_cjk(word):
-        return _PAIR
-    if low in EVERYDAY_WORDS or low in _COMMON_WORDS:
-        return _COMMON
-    is_word = word.isdigit() or (word.isalpha() and (len(word) == 1 or word[1:].islower()))
-    return _WORD if is_word else _NAME
-
-
 def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """How similar two texts are by their term weights: 0 when they do not say the same."""
+    """Return how similar two texts are by their term weights: 0 when they do not say the same."""
     if not one or not other:
         return 0.0
     common = {term: min(weight, other[term]) for term, weight in one.items() if term in other}
@@ -78,18 +72,13 @@ def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     has_name = _NAME in common.values() or pairs > len(common) / 2
     if shared < min(_MIN_WEIGHT, light) or shared / light < (_SHARED if has_name else _SHARED_WITHOUT_NAME):
         return 0.0
-    if shared / heavy < _SHARE_OF_HEAVIER:
+    # Parts of an identifier are no words of their own, and pairs of CJK characters count half.
+    terms = [term for term, weight in common.items() if weight > _COMMON]
+    words = [term for term in terms if not any(term != longer and term in longer for longer in terms)]
+    is_one_name = sum(0.5 if common[term] == _PAIR else 1.0 for term in words) < _MIN_WORDS
+    if shared / heavy < (_SHARED_WITHOUT_NAME if is_one_name else _SHARE_OF_HEAVIER):
         return 0.0
-    if shared / heavy < _SHARED_WITHOUT_NAME and _count_words(common) < _MIN_WORDS:
-        return 0.0  # one name alone, whatever it consists of
     return shared / light
-
-
-def _count_words(common: Mapping[str, float]) -> float:
-    """How many words these terms are: parts of an identifier do not count, pairs of CJK characters count half."""
-    telling = [term for term, weight in common.items() if weight > _COMMON]
-    words = [term for term in telling if not any(term != other and term in other for other in telling)]
-    return sum(0.5 if common[term] == _PAIR else 1.0 for term in words)
 
 
 def differ(one: str, other: str) -> bool:
@@ -109,7 +98,7 @@ def differ(one: str, other: str) -> bool:
 
 
 def _key_words(text: str) -> list[str]:
-    """The words that tell something, by their stems, in their order."""
+    """Return the significant words, by their stems, in their order."""
     words = []
     for word in split_words(unaccented(text)):
         low = word.lower().strip("'’")
@@ -123,7 +112,7 @@ def _key_words(text: str) -> list[str]:
 
 
 class TextMatcher:
-    """Texts by their terms, each under a number, to find the one that says the same as another."""
+    """Numbered texts, to find the one that says the same as another."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: list[str] = []
@@ -141,12 +130,11 @@ class TextMatcher:
         return number
 
     def nearest(self, text: str) -> int | None:
-        """The number of the most similar text, the earliest of equals; None when none says the same."""
+        """Return the number of the most similar text, the earliest of equals; None when none says the same."""
         weights = term_weights(text)
-        telling = [term for term, weight in weights.items() if weight > _COMMON]
-        near = {number for term in telling for number in self._by_term.get(term, ())}
+        near = (self._by_term.get(term, ()) for term, weight in weights.items() if weight > _COMMON)
         best, nearest = 0.0, None
-        for number in sorted(near):
+        for number in sorted({number for numbers in near for number in numbers}):
             score = similarity(weights, term_weights(self._texts[number]))
             if score > best and not differ(text, self._texts[number]):
                 best, nearest = score, number
