@@ -13,7 +13,7 @@ from datetime import timedelta
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph import paths
 from ralph.app import hook_state, index, memory, outdated, usage
@@ -76,8 +76,7 @@ class RecallReason:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class PromptContext:
+class PromptContext(NamedTuple):
     """What is injected with a prompt, and why."""
 
     text: str = ""

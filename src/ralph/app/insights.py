@@ -5,29 +5,15 @@ when the same is found again in other words. A file that cannot be read is repor
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ralph import paths
 from ralph.app import filters, index, journal, knowledge
 from ralph.app.memory import Change
 from ralph.app.tasks import board
 from ralph.capture import insights as proposing
-from ralph.capture.insights import (
-    COUNT,
-    EVIDENCE,
-    MAX_EVIDENCE,
-    PROMOTED,
-    PROVEN,
-    REPEATS,
-    SOURCE,
-    evidence,
-    location_of,
-    of_origin,
-    places,
-    sightings,
-)
 from ralph.capture.privacy import redact
 from ralph.capture.similarity import TextMatcher
 from ralph.errors import NotFound, RalphError, Unreadable, UsageError
@@ -52,8 +38,7 @@ _SESSION = "ralph://session/"
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Insight:
+class Insight(NamedTuple):
     """An insight, its task, and where it is stored."""
 
     task: str
@@ -65,8 +50,7 @@ class Insight:
         return self.stored.record
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
+class Extraction(NamedTuple):
     """The insights of a task that are new, and those with more evidence."""
 
     task: str
@@ -99,8 +83,8 @@ def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration
                 record = replace(record, origin=replace(origin, run=ended.run, iteration=ended.iteration))
         placed.append(record)
     if run:
-        wanted = {location_of(journal_record(entry)) for entry in chosen}
-        placed = [record for record in placed if location_of(record) in wanted]
+        wanted = {proposing.location_of(journal_record(entry)) for entry in chosen}
+        placed = [record for record in placed if proposing.location_of(record) in wanted]
     return [*placed, *map(journal_record, chosen), *_knowledge_records(root, entries, chosen)]
 
 
@@ -137,7 +121,9 @@ def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequ
                     givers = [*givers, entry] if is_same else [entry]
         for entry in givers:
             if entry in chosen and entry.created_at >= (record.updated_at or record.created_at):
-                yield of_origin(record, Origin(session=entry.session, run=entry.run, iteration=entry.iteration))
+                yield proposing.of_origin(
+                    record, Origin(session=entry.session, run=entry.run, iteration=entry.iteration)
+                )
 
 
 # --- extraction --------------------------------------------------------------------------------
@@ -199,17 +185,22 @@ def merge_insights(existing: Sequence[Record], proposed: Sequence[Record]) -> tu
 
 def _with_evidence(old: Record, new: Record) -> Record:
     """Add the evidence of a proposal that says the same; known evidence changes nothing."""
-    counts = sightings(old)
-    for name, count in sightings(new).items():
+    counts = proposing.sightings(old)
+    for name, count in proposing.sightings(new).items():
         counts[name] = max(counts.get(name, 0), count)
     members = proposing.count_members(counts)
-    total = old.extra.get(COUNT)
+    total = old.extra.get(proposing.COUNT)
     if isinstance(total, int):  # a person may have counted more
-        members[COUNT] = max(total, int(str(members[COUNT])))
-    extra = {key: value for key, value in old.extra.items() if key != REPEATS}
-    extra |= {EVIDENCE: list(dict.fromkeys([*evidence(old), *evidence(new)]))[:MAX_EVIDENCE], **members}
+        members[proposing.COUNT] = max(total, int(str(members[proposing.COUNT])))
+    extra = {key: value for key, value in old.extra.items() if key != proposing.REPEATS}
+    extra |= {
+        proposing.EVIDENCE: list(dict.fromkeys([*proposing.evidence(old), *proposing.evidence(new)]))[
+            : proposing.MAX_EVIDENCE
+        ],
+        **members,
+    }
     if proposing.is_proven(old) or proposing.is_proven(new):
-        extra[PROVEN] = True
+        extra[proposing.PROVEN] = True
     if extra == dict(old.extra):
         return old
     newest = max(old.updated_at, new.updated_at or new.created_at)
@@ -308,14 +299,17 @@ def change(
 
 def add_promotion(record: Record, file: str) -> Record:
     """Note one more file that an insight was promoted to; that also accepts it."""
-    link = Link(PROMOTED, file)
+    link = Link(proposing.PROMOTED, file)
     links = record.links if link in record.links else (*record.links, link)
-    return replace(record, status=Status.ACCEPTED, links=links, extra={**record.extra, PROMOTED: file})
+    return replace(record, status=Status.ACCEPTED, links=links, extra={**record.extra, proposing.PROMOTED: file})
 
 
 def promotions(record: Record) -> tuple[str, ...]:
     """Return the files that an insight was promoted to."""
-    targets = [record.extra.get(PROMOTED), *(link.target for link in record.links if link.relation == PROMOTED)]
+    targets = [
+        record.extra.get(proposing.PROMOTED),
+        *(link.target for link in record.links if link.relation == proposing.PROMOTED),
+    ]
     return tuple(dict.fromkeys(str(target) for target in targets if target))
 
 
@@ -358,12 +352,12 @@ def insight_json(insight: Insight) -> dict[str, object]:
         "text": record.text,
         "tags": list(record.tags),
         "files": list(record.origin.files),
-        "found_by": record.extra.get(SOURCE, ""),
-        "count": record.extra.get(COUNT, 1),
-        "places": list(places(record)),
+        "found_by": record.extra.get(proposing.SOURCE, ""),
+        "count": record.extra.get(proposing.COUNT, 1),
+        "places": list(proposing.places(record)),
         "well_evidenced": proposing.is_well_evidenced(record),
-        "evidence": list(evidence(record)),
-        "promoted_to": record.extra.get(PROMOTED),
+        "evidence": list(proposing.evidence(record)),
+        "promoted_to": record.extra.get(proposing.PROMOTED),
         "created_at": record.created_at,
         "updated_at": record.updated_at,
         "file": str(insight.stored.path),

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import filters, index
@@ -67,8 +68,7 @@ def _visible_to(task: str, condition: tuple[str, list[object]]) -> tuple[str, li
 EVERY = JournalFilter()
 
 
-@dataclass(frozen=True, slots=True)
-class JournalMatch:
+class JournalMatch(NamedTuple):
     """An entry, how well it matches, and why."""
 
     entry: JournalEntry

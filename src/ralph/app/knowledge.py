@@ -6,8 +6,9 @@ loses both. A person's secret is refused, an agent's is redacted, because a loop
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import feature as features
@@ -31,8 +32,7 @@ from ralph.store.library import Library, Stored, check_folders
 _TRIES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedEntry:
+class LearnedEntry(NamedTuple):
     """What became of one `<knowledge>` sigil; `why` explains a refusal or an alteration."""
 
     title: str
@@ -41,8 +41,7 @@ class LearnedEntry:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeLink:
+class KnowledgeLink(NamedTuple):
     """One `[[link]]`: the entry that has it, its words, and the entry it leads to, if there is one."""
 
     source: Record

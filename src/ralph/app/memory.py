@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.app.json_shapes import VIA, memory_json
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
@@ -68,8 +68,7 @@ class SavedMemory:
         return self.change is not Change.UNCHANGED
 
 
-@dataclass(frozen=True, slots=True)
-class PrimedMemories:
+class PrimedMemories(NamedTuple):
     """Entries chosen for an agent: the text to inject, the entries in it, and how many there were."""
 
     text: str

@@ -22,14 +22,7 @@ from ralph.formats.text import Problem
 from ralph.model import ids
 from ralph.model.graph import Relation
 from ralph.model.record import Family, Hit, Record, Status
-from ralph.search.citations import (
-    STALE,
-    CheckedCitation,
-    Citation,
-    CitationKind,
-    CitationState,
-    find_citations,
-)
+from ralph.search import citations
 from ralph.store import files, lookup
 from ralph.store.sources import Format, memory_files, read_source, sources
 
@@ -45,8 +38,8 @@ _MAX_FILE = 4_000_000
 _NO_CODE = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
 _PROSE_SUFFIXES = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")  # they mention symbols but do not define them
 _MAKEFILES = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
-_TOO_LATE = (CitationState.UNVERIFIABLE, "", "git did not answer in time")
-CheckResult = tuple[CitationState, str, str]
+_TOO_LATE = (citations.CitationState.UNVERIFIABLE, "", "git did not answer in time")
+CheckResult = tuple[citations.CitationState, str, str]
 """The state of a citation, where it is now, and why."""
 
 
@@ -177,7 +170,7 @@ def _save_results(root: Path, reports: Sequence["CitationReport"], other_lines: 
         recall.citation_line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
         for each in reports
         for looked in each.looked
-        if looked.verdict is not CitationState.UNVERIFIABLE
+        if looked.verdict is not citations.CitationState.UNVERIFIABLE
     ]
     text = recall.citation_page((*lines, *other_lines))
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
@@ -195,18 +188,18 @@ class CitationReport:
     place: str
     line: int
     path: Path
-    looked: tuple[CheckedCitation, ...] = ()
+    looked: tuple[citations.CheckedCitation, ...] = ()
 
     @property
-    def verdict(self) -> CitationState:
+    def verdict(self) -> citations.CitationState:
         """The worst state of its citations; those that cannot be verified do not count."""
-        states = [each.verdict for each in self.looked if each.verdict is not CitationState.UNVERIFIABLE]
-        return min(states, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
+        states = [each.verdict for each in self.looked if each.verdict is not citations.CitationState.UNVERIFIABLE]
+        return min(states, key=list(citations.CitationState).index, default=citations.CitationState.UNVERIFIABLE)
 
     @property
     def is_stale(self) -> bool:
         """Whether something was removed or moved."""
-        return self.verdict in STALE
+        return self.verdict in citations.STALE
 
 
 def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[CitationReport, ...]:
@@ -225,7 +218,7 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
     return tuple(checked)
 
 
-def check_record(root: Path, record: Record, patience: float = 0) -> tuple[CheckedCitation, ...]:
+def check_record(root: Path, record: Record, patience: float = 0) -> tuple[citations.CheckedCitation, ...]:
     """Check the citations of one record within so many seconds (0: no limit)."""
     from ralph.app.repository import GitHistory
 
@@ -250,7 +243,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
         (each.record.id, looked.citation.what)
         for each in reports
         for looked in each.looked
-        if git.late and looked.verdict is CitationState.UNVERIFIABLE
+        if git.late and looked.verdict is citations.CitationState.UNVERIFIABLE
     }
     earlier = _read_cache(root).decode("utf-8", "surrogateescape") if unchecked or unsure else ""
     lines = [line.split("\t") for line in earlier.split("\n")]
@@ -273,7 +266,7 @@ def _valid_records(root: Path) -> Iterator[CitationReport]:
 
 def _check(git: "GitHistory", reports: Sequence[CitationReport], *, changes: bool = True) -> list[CitationReport]:
     """Check all citations of records; without `changes`, files that exist are not compared."""
-    cited = [(each, find_citations(each.record), _written_at(each.record)) for each in reports]
+    cited = [(each, citations.find_citations(each.record), _written_at(each.record)) for each in reports]
     check = _CitationCheck(git, [(citation, at) for _, some, at in cited for citation in some], changes)
     return [replace(report, looked=check.check(some, at)) for report, some, at in cited]
 
@@ -295,7 +288,7 @@ def _written_at(record: Record) -> int:
 class _CitationCheck:
     """Checks citations against the files and the history of a checkout; git is asked for all of them at once."""
 
-    def __init__(self, git: "GitHistory", cited: Sequence[tuple[Citation, int]], changes: bool) -> None:
+    def __init__(self, git: "GitHistory", cited: Sequence[tuple[citations.Citation, int]], changes: bool) -> None:
         self._git = git
         self._names: dict[str, list[str]] = {}  # paths by the last part of their names
         self._tracked: dict[str, str] = {}
@@ -303,8 +296,8 @@ class _CitationCheck:
         self._removed: dict[str, str] = {}
         self._changed_at: dict[str, int] = {}
         self._searches: dict[tuple[str, str], bool] = {}
-        self._commits = git.commits({each.what for each, _ in cited if each.kind is CitationKind.COMMIT})
-        wanted = {each.what for each, _ in cited if each.kind is CitationKind.FILE}
+        self._commits = git.commits({each.what for each, _ in cited if each.kind is citations.CitationKind.COMMIT})
+        wanted = {each.what for each, _ in cited if each.kind is citations.CitationKind.FILE}
         if not wanted or (not changes and all(self._mtime(path) >= 0 for path in wanted)):
             return
         for name in sorted(git.files()):
@@ -374,31 +367,31 @@ class _CitationCheck:
         digest.update(b"blob %d\0" % len(raw) + raw)
         return digest.hexdigest() == blob
 
-    def check(self, cited: Sequence[Citation], written: int) -> tuple[CheckedCitation, ...]:
+    def check(self, cited: Sequence[citations.Citation], written: int) -> tuple[citations.CheckedCitation, ...]:
         """Check what a record cites; its symbols are searched for in its files."""
-        results = {each: self._check_file(each, written) for each in cited if each.kind is CitationKind.FILE}
+        results = {each: self._check_file(each, written) for each in cited if each.kind is citations.CitationKind.FILE}
         places = [place for _, place, _ in results.values() if place]
         for each in cited:
-            if each.kind is CitationKind.SYMBOL:
+            if each.kind is citations.CitationKind.SYMBOL:
                 results[each] = self._check_symbol(each.what.rpartition(".")[2], places)
-            elif each.kind is CitationKind.COMMAND:
+            elif each.kind is citations.CitationKind.COMMAND:
                 results[each] = self._check_command(*each.what.rsplit(" ", 1))
-            elif each.kind is CitationKind.COMMIT:
+            elif each.kind is citations.CitationKind.COMMIT:
                 results[each] = self._check_commit(each)
-        return tuple(CheckedCitation(each, *results[each]) for each in cited)
+        return tuple(citations.CheckedCitation(each, *results[each]) for each in cited)
 
-    def _check_file(self, citation: Citation, written: int) -> CheckResult:
+    def _check_file(self, citation: citations.Citation, written: int) -> CheckResult:
         path = citation.what
         if place := self._find(path):
             why = self._describe_change(place, citation.last, written)
-            return CitationState.CHANGED if why else CitationState.FRESH, place, why
+            return citations.CitationState.CHANGED if why else citations.CitationState.FRESH, place, why
         if path in self._moved:
-            return CitationState.MOVED, self._moved[path], f"moved to {self._moved[path]}"
+            return citations.CitationState.MOVED, self._moved[path], f"moved to {self._moved[path]}"
         if self._git.late:
             return _TOO_LATE
         if path in self._removed or citation.sure:
-            return CitationState.GONE, "", self._removed.get(path, "there is no such file")
-        return CitationState.UNVERIFIABLE, "", "nobody here has ever had such a file"
+            return citations.CitationState.GONE, "", self._removed.get(path, "there is no such file")
+        return citations.CitationState.UNVERIFIABLE, "", "nobody here has ever had such a file"
 
     def _describe_change(self, place: str, last_line: int, written: int) -> str:
         """Describe how a file changed since the record was written; "" when it did not."""
@@ -416,14 +409,14 @@ class _CitationCheck:
 
     def _check_symbol(self, word: str, places: Sequence[str]) -> CheckResult:
         if not places:
-            return CitationState.UNVERIFIABLE, "", "the record names no file for it"
+            return citations.CitationState.UNVERIFIABLE, "", "the record names no file for it"
         whole_word = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
         here = next((place for place in places if whole_word.search(self._text(place))), "")
         if here:
-            return CitationState.FRESH, here, ""
+            return citations.CitationState.FRESH, here, ""
         was = next((place for place in places if self._once_had(word, place)), "")
         if not was:
-            return CitationState.UNVERIFIABLE, "", f"{places[0]} never had it"
+            return citations.CitationState.UNVERIFIABLE, "", f"{places[0]} never had it"
         now = [
             name
             for name in sorted(self._git.holding([word])[word])
@@ -432,12 +425,12 @@ class _CitationCheck:
         if self._git.late:
             return _TOO_LATE
         if len(now) == 1:
-            return CitationState.MOVED, now[0], f"moved to {now[0]}"
+            return citations.CitationState.MOVED, now[0], f"moved to {now[0]}"
         why = f"{was} does not have it any more"
-        return (CitationState.CHANGED, was, why) if now else (CitationState.GONE, "", why)
+        return (citations.CitationState.CHANGED, was, why) if now else (citations.CitationState.GONE, "", why)
 
     def _check_command(self, tool: str, name: str) -> CheckResult:
-        unknown = (CitationState.UNVERIFIABLE, "", "no file here says what it does")
+        unknown = (citations.CitationState.UNVERIFIABLE, "", "no file here says what it does")
         for place in _MAKEFILES.get(tool, ("package.json",)):
             text = self._text(place)
             if not text:
@@ -453,11 +446,11 @@ class _CitationCheck:
                     return unknown
                 is_defined, needle = isinstance(scripts, dict) and name in scripts, f'"{name}"'
             if is_defined:
-                return CitationState.FRESH, place, ""
+                return citations.CitationState.FRESH, place, ""
             if self._once_had(needle, place):
-                return CitationState.GONE, "", f"{place} does not have it any more"
+                return citations.CitationState.GONE, "", f"{place} does not have it any more"
             if tool not in _MAKEFILES and not self._git.late:
-                return CitationState.CHANGED, place, f"{place} has no script {name}"
+                return citations.CitationState.CHANGED, place, f"{place} has no script {name}"
         return unknown
 
     def _once_had(self, needle: str, place: str) -> bool:
@@ -467,9 +460,9 @@ class _CitationCheck:
             self._searches[key] = len(self._searches) < _MAX_SEARCHES and self._git.ever(needle, place)
         return self._searches[key]
 
-    def _check_commit(self, citation: Citation) -> CheckResult:
+    def _check_commit(self, citation: citations.Citation) -> CheckResult:
         if citation.what in self._commits:
-            return CitationState.FRESH, "", ""
+            return citations.CitationState.FRESH, "", ""
         if citation.sure and self._git.there and not self._git.is_shallow() and not self._git.late:
-            return CitationState.GONE, "", "there is no such commit"
-        return CitationState.UNVERIFIABLE, "", "no such commit is known here"
+            return citations.CitationState.GONE, "", "there is no such commit"
+        return citations.CitationState.UNVERIFIABLE, "", "no such commit is known here"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ralph import paths
 from ralph.app import graph, index, memory, outdated
@@ -192,8 +192,7 @@ class Target(StrEnum):
     DESIGN = "design"
 
 
-@dataclass(frozen=True, slots=True)
-class NearMatch:
+class NearMatch(NamedTuple):
     """A line of a file that already says nearly the same."""
 
     text: str

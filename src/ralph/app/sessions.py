@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ralph import paths
 from ralph.app import chat_log, filters, index
@@ -72,8 +72,7 @@ class Session:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+class SessionSummary(NamedTuple):
     """A session's summary, and whether it was stored or made now."""
 
     session: Session
@@ -236,8 +235,7 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
 # --- improved summaries --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ImprovedSummary:
+class ImprovedSummary(NamedTuple):
     """The summary that is stored now, or why nothing changed."""
 
     session: str

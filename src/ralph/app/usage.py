@@ -10,7 +10,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -46,8 +45,7 @@ _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
 _ALL_BYTES = 1 << 28
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
+class Injection(NamedTuple):
     """One record injected once."""
 
     record: str
@@ -58,8 +56,7 @@ class Injection:
     event: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(NamedTuple):
     """The injections, in order, and the pairs of session and record that were used."""
 
     injections: tuple[Injection, ...] = ()
@@ -280,8 +277,7 @@ def _curated(root: Path) -> Iterator[Record]:
 # --- statistics ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class InjectionStats:
+class InjectionStats(NamedTuple):
     """What an event (or all of them) injected; `handed` and `referenced` count pairs of session and record."""
 
     event: str
@@ -297,8 +293,7 @@ class InjectionStats:
         return _rate(self.referenced, self.handed)
 
 
-@dataclass(frozen=True, slots=True)
-class HookUsage:
+class HookUsage(NamedTuple):
     """What the hooks recorded, how often they failed, and the last failure."""
 
     recorded: int = 0
@@ -312,8 +307,7 @@ class HookUsage:
         return _rate(self.recorded, self.recorded + self.failures)
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedMemory:
+class UnusedMemory(NamedTuple):
     """A memory that was injected and never referred to."""
 
     id: str
@@ -323,8 +317,7 @@ class UnusedMemory:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class LoopUsage:
+class LoopUsage(NamedTuple):
     """How many runs of the loop ended how; rates are None before there is anything to count."""
 
     runs: int = 0
@@ -336,8 +329,7 @@ class LoopUsage:
     mean_iterations: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UsageStats:
+class UsageStats(NamedTuple):
     """Everything that `ralph status --usage` prints; events are sorted by cost, unused memories by sessions."""
 
     total: InjectionStats

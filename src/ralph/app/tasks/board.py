@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable
@@ -51,16 +52,14 @@ Edit = Callable[[Task], Task]
 """A pure function, as it may be called again."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskLocation:
+class TaskLocation(NamedTuple):
     """A task and the file that holds it."""
 
     task: Task
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableFile:
+class UnreadableFile(NamedTuple):
     """A task.json that says no task, and why."""
 
     path: Path

@@ -7,8 +7,9 @@ knowledge, is put among the patterns at the top; blocks and lines of people stay
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import graph, insights, review, worktree
@@ -20,17 +21,8 @@ from ralph.capture.privacy import redact
 from ralph.capture.similarity import TextMatcher
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Refused
+from ralph.formats import progress as pages
 from ralph.formats.log import journal_id
-from ralph.formats.progress import (
-    JOURNAL_KEY,
-    ProgressDocument,
-    is_progress_pattern,
-    parse_progress,
-    progress_template,
-    read_learnings,
-    with_pointer,
-    without_pointer,
-)
 from ralph.formats.text import scan_lines
 from ralph.formats.work import PrdDocument, parse_prd
 from ralph.model import ids
@@ -48,8 +40,7 @@ _MARKS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+"
 _NOISE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
 
 
-@dataclass(frozen=True, slots=True)
-class GivenKnowledge:
+class GivenKnowledge(NamedTuple):
     """What an agent gave as knowledge: a title, a text, and the name of the entry that has it."""
 
     title: str
@@ -144,7 +135,7 @@ def begin(root: Path, task_id: str) -> Path | None:
                 archived = _archive(root, task_id, last, known, with_progress=True)
             _set_branch(root, task_id, branch)
         files.update(source / _LAST_PRD, lambda _: text, root=paths.main_checkout(root))
-    files.update(source / "progress.txt", lambda old: old or progress_template(), root=paths.main_checkout(root))
+    files.update(source / "progress.txt", lambda old: old or pages.progress_template(), root=paths.main_checkout(root))
     return archived
 
 
@@ -185,10 +176,10 @@ def stories_section(root: Path, task_id: str) -> str:
 def prompt_section(root: Path, task_id: str, budget: int = BUDGET) -> str:
     """Return progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first."""
     path = folder(root, task_id) / "progress.txt"
-    records = [entry.record for entry in parse_progress(files.read(path) or "").entries]
+    records = [entry.record for entry in pages.parse_progress(files.read(path) or "").entries]
     patterns: list[str] = []
     room = budget - 40
-    for text in [record.text for record in records if is_progress_pattern(record)]:
+    for text in [record.text for record in records if pages.is_progress_pattern(record)]:
         line = "- " + text.replace("\n", "\n  ")
         if (cost := estimate(line) + 1) <= room:
             room -= cost
@@ -222,12 +213,14 @@ def append_iteration(
         return queries.safe(redact(clean_text(text), patterns).text)
 
     block = _block(entry, story or entry.task, clean)
-    known = [with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned]
+    known = [
+        pages.with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned
+    ]
 
     def edit(text: str) -> tuple[str, list[Record]]:
-        document = parse_progress(text or progress_template())
-        name = block.extra[JOURNAL_KEY]
-        if all(each.record.extra.get(JOURNAL_KEY) != name for each in document.entries):
+        document = pages.parse_progress(text or pages.progress_template())
+        name = block.extra[pages.JOURNAL_KEY]
+        if all(each.record.extra.get(pages.JOURNAL_KEY) != name for each in document.entries):
             try:
                 document = document.add(block)
             except Refused:  # the text would break the file
@@ -241,7 +234,7 @@ def append_iteration(
 
 def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Record:
     notes = clean(entry.notes)  # whole: a key may be spread over lines
-    lessons = [_line(each.text) for each in read_learnings("", list(scan_lines(notes)))]
+    lessons = [_line(each.text) for each in pages.read_learnings("", list(scan_lines(notes)))]
     bullets = []
     for line in notes.splitlines():  # without the learnings and without marks that mean something in this file
         text = _line(_MARKS.sub("", line.strip()))
@@ -256,7 +249,7 @@ def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Reco
         body.append(f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_MAX_FILES])}{more}")
     body += [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)] if any(lessons) else []
     at = (entry.created_at or ids.timestamp())[:16].replace("T", " ")
-    extra = {JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
+    extra = {pages.JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
     if entry.session:
         extra["thread"] = "ralph://session/" + _UNSAFE.sub("-", clean(entry.session))
     title = f"{at} - {_line(clean(story))}"
@@ -273,13 +266,17 @@ def _sentence(text: str) -> str:
     return first if len(first) <= _MAX_PATTERN else first[: _MAX_PATTERN - 1].rsplit(" ", 1)[0] + "…"
 
 
-def _with_patterns(document: ProgressDocument, known: Sequence[str]) -> tuple[ProgressDocument, list[Record]]:
+def _with_patterns(
+    document: pages.ProgressDocument, known: Sequence[str]
+) -> tuple[pages.ProgressDocument, list[Record]]:
     """Add what is known, and what two blocks have learned, to the patterns; return those that are new."""
-    texts = [without_pointer(each.record.text) for each in document.entries if is_progress_pattern(each.record)]
+    texts = [
+        pages.without_pointer(each.record.text) for each in document.entries if pages.is_progress_pattern(each.record)
+    ]
     patterns = TextMatcher(texts)
     added: list[Record] = []
     for text in [*known, *_repeated_learnings(document)]:
-        short = without_pointer(text)
+        short = pages.without_pointer(text)
         if short in texts or patterns.nearest(short) is not None:
             continue
         record = Record(ids.derived("found", text), MemoryKind.PATTERN, text)
@@ -293,7 +290,7 @@ def _with_patterns(document: ProgressDocument, known: Sequence[str]) -> tuple[Pr
     return document, added
 
 
-def _repeated_learnings(document: ProgressDocument) -> Iterator[str]:
+def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
     """Yield the learnings that stand in a second block as well, as they were worded first."""
     matcher = TextMatcher()
     first: list[tuple[str, str]] = []

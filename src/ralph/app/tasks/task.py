@@ -9,24 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph import paths
 from ralph.app.tasks import board
-from ralph.app.tasks.board import (
-    ATTEMPT,
-    FAILURE,
-    HISTORY,
-    REASON,
-    Board,
-    UnreadableFile,
-    can_end,
-    is_live,
-    parse_time,
-    status_of,
-    with_member,
-    with_status,
-)
 from ralph.errors import RalphError, Refused
 from ralph.formats.work import parse_prd
 from ralph.model import ids
@@ -42,8 +28,7 @@ LEASE = 1800.0
 _ENDED = (TaskStatus.DONE, TaskStatus.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTask:
+class ListedTask(NamedTuple):
     """A task in a listing: what it waits for, and whether it can be begun."""
 
     task: Task
@@ -62,8 +47,7 @@ class TaskChange:
     private_parts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskView(NamedTuple):
     """One task with its blockers, children and stories."""
 
     listed: ListedTask
@@ -73,8 +57,7 @@ class TaskView:
     stories: tuple[Story, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEvent:
+class TaskEvent(NamedTuple):
     """One event of a task: when, what, by whom (a run; empty for a person), and why."""
 
     at: str
@@ -105,10 +88,10 @@ def claim(root: Path, task_id: str, claim: Claim, *, now: datetime | None = None
     """
 
     def edit(task: Task) -> Task:
-        status, holder = status_of(task), task.claim.run if task.claim is not None else ""
+        status, holder = board.status_of(task), task.claim.run if task.claim is not None else ""
         if holder == claim.run and status is TaskStatus.IN_PROGRESS:
             return replace(task, claim=claim)
-        if holder not in ("", claim.run) and is_live(task.claim, now or ids.now()):
+        if holder not in ("", claim.run) and board.is_live(task.claim, now or ids.now()):
             return task
         is_free = status is TaskStatus.PENDING or (status is TaskStatus.IN_PROGRESS and holder)  # a dead run's
         if not is_free and (not named or status in (None, TaskStatus.DONE)):
@@ -116,7 +99,7 @@ def claim(root: Path, task_id: str, claim: Claim, *, now: datetime | None = None
         if status is TaskStatus.IN_PROGRESS:
             task = replace(task, status=TaskStatus.PENDING.value)
         note = f"left by {holder}" if holder else ""
-        return with_status(task, TaskStatus.IN_PROGRESS, by=claim.run, note=note, claim=claim)
+        return board.with_status(task, TaskStatus.IN_PROGRESS, by=claim.run, note=note, claim=claim)
 
     after = board.change(root, task_id, edit)
     return after if after.claim == claim else None
@@ -135,9 +118,9 @@ def release_run(root: Path, run: str) -> list[str]:
     def release(task: Task) -> Task:
         if not _holds(run, task):
             return task
-        if status_of(task) is not TaskStatus.IN_PROGRESS:
+        if board.status_of(task) is not TaskStatus.IN_PROGRESS:
             return replace(task, claim=None)
-        return with_status(task, TaskStatus.PENDING, by=run, note="its run ended")
+        return board.with_status(task, TaskStatus.PENDING, by=run, note="its run ended")
 
     claimed = [task.id for task in board.read(root).tasks if _holds(run, task)]
     released = [name for name in claimed if _holds(run, board.update(root, name, release)[0])]
@@ -157,19 +140,19 @@ def finish(
     note = privacy.redact_note(note, patterns)
 
     def edit(task: Task) -> Task:
-        current = status_of(task)
+        current = board.status_of(task)
         if not _holds(run, task) and (task.claim is not None or current in _ENDED or current is status):
             return task
         if current is status and status is not TaskStatus.PENDING:
             return replace(task, claim=None)
-        after = with_status(task, status, by=run, note=note)
+        after = board.with_status(task, status, by=run, note=note)
         if status is TaskStatus.DONE:
             return after
-        after = with_member(after, FAILURE, note)
-        return with_member(after, REASON, note) if status is TaskStatus.BLOCKED else after
+        after = board.with_member(after, board.FAILURE, note)
+        return board.with_member(after, board.REASON, note) if status is TaskStatus.BLOCKED else after
 
     task = board.change(root, task_id, edit)
-    if task.parent and status_of(task) is TaskStatus.DONE:
+    if task.parent and board.status_of(task) is TaskStatus.DONE:
         close_parents(root, by=run)
     return task
 
@@ -187,9 +170,11 @@ def count_attempt(
     attempt = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:
-        if (task.claim is not None and not _holds(run, task)) or (attempt and task.extra.get(ATTEMPT) == attempt):
+        if (task.claim is not None and not _holds(run, task)) or (attempt and task.extra.get(board.ATTEMPT) == attempt):
             return task
-        return with_member(with_member(replace(task, attempts=task.attempts + 1), FAILURE, note), ATTEMPT, attempt)
+        return board.with_member(
+            board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note), board.ATTEMPT, attempt
+        )
 
     return board.change(root, task_id, edit).attempts
 
@@ -201,8 +186,8 @@ def close_parents(root: Path, *, by: str = "") -> list[Task]:
     """
 
     def end(task: Task) -> Task:
-        is_open = can_end(task) and not is_live(task.claim, ids.now())
-        return with_status(task, TaskStatus.DONE, by=by, note="its last child is done") if is_open else task
+        is_open = board.can_end(task) and not board.is_live(task.claim, ids.now())
+        return board.with_status(task, TaskStatus.DONE, by=by, note="its last child is done") if is_open else task
 
     closed: list[Task] = []
     while True:
@@ -246,7 +231,7 @@ def add(
         feature.find(root, feature_id)
     with board.lock_all(root) as everything:
         above = everything.get(parent) if parent else None
-        if above is not None and status_of(above) in _ENDED:
+        if above is not None and board.status_of(above) in _ENDED:
             hint = f"`ralph task reset {above.id}` first, or leave the parent out"
             raise Refused(f"{above.id} is {above.status}: it gets no more children", hint=hint)
         now = board.stamp()
@@ -274,25 +259,25 @@ def add(
 
 def list_(
     root: Path, *, status: TaskStatus | None = None, feature_id: str = "", only_ready: bool = False
-) -> tuple[list[ListedTask], tuple[UnreadableFile, ...]]:
+) -> tuple[list[ListedTask], tuple[board.UnreadableFile, ...]]:
     """List the tasks in the order in which they should be done, and the files that could not be read."""
     everything = board.read(root)
     tasks = [
         listed
         for listed in _list_board(everything)
-        if (status is None or status_of(listed.task) is status)
+        if (status is None or board.status_of(listed.task) is status)
         and (not feature_id or listed.task.feature == feature_id)
         and (not only_ready or listed.is_ready)
     ]
     return tasks, everything.unread
 
 
-def _list_board(everything: Board) -> Iterator[ListedTask]:
+def _list_board(everything: board.Board) -> Iterator[ListedTask]:
     now = ids.now()
     ready_ids = {task.id for task in everything.ready(now)}
     for task in everything.tasks:
-        waits_for = () if status_of(task) in _ENDED else everything.waits_for(task)
-        yield ListedTask(task, waits_for, task.id in ready_ids, is_live(task.claim, now))
+        waits_for = () if board.status_of(task) in _ENDED else everything.waits_for(task)
+        yield ListedTask(task, waits_for, task.id in ready_ids, board.is_live(task.claim, now))
 
 
 def ready(root: Path, *, now: datetime | None = None) -> list[Task]:
@@ -321,12 +306,12 @@ def start(root: Path, task_id: str) -> TaskChange:
 
     def edit(task: Task) -> Task:
         _check_free(task)
-        if status_of(task) is TaskStatus.IN_PROGRESS:
+        if board.status_of(task) is TaskStatus.IN_PROGRESS:
             return replace(task, claim=None)
         if blockers := [blocker for blocker in task.blocked_by if blocker not in everything.done]:
             hint = f"do that first, or take it out of `blocked_by` in {board.find(root, task_id).path}"
             raise Refused(f"{task_id} waits for {', '.join(blockers)}", hint=hint)
-        return with_status(task, TaskStatus.IN_PROGRESS)
+        return board.with_status(task, TaskStatus.IN_PROGRESS)
 
     return _change(root, task_id, edit)
 
@@ -340,7 +325,7 @@ def done(root: Path, task_id: str) -> TaskChange:
         if children:
             hint = f"do them first: then {task_id} is done by itself; `ralph task fail` gives one up"
             raise Refused(f"{task_id} has parts that are not done: {', '.join(children)}", hint=hint)
-        return task if status_of(task) is TaskStatus.DONE else with_status(task, TaskStatus.DONE)
+        return task if board.status_of(task) is TaskStatus.DONE else board.with_status(task, TaskStatus.DONE)
 
     after = _change(root, task_id, edit)
     return replace(after, parents=tuple(close_parents(root)) if after.task.parent else ())
@@ -376,10 +361,10 @@ def block(
 
     def edit(task: Task) -> Task:
         after = replace(task, blocked_by=tuple(dict.fromkeys([*task.blocked_by, *by])))
-        if status_of(task) is TaskStatus.DONE:
+        if board.status_of(task) is TaskStatus.DONE:
             raise Refused(f"{task_id} is done: it waits for nothing", hint=f"`ralph task reset {task_id}` first")
-        if status_of(task) is TaskStatus.IN_PROGRESS:
-            return with_status(after, TaskStatus.PENDING, note=f"waits for {', '.join(by)}")
+        if board.status_of(task) is TaskStatus.IN_PROGRESS:
+            return board.with_status(after, TaskStatus.PENDING, note=f"waits for {', '.join(by)}")
         return after
 
     with board.lock_all(root) as everything:
@@ -393,11 +378,11 @@ def _stop(
     from ralph.capture import privacy
 
     why = privacy.clean_description(reason, "reason", allow_secret=allow, patterns=patterns)
-    member = FAILURE if status is TaskStatus.FAILED else REASON
+    member = board.FAILURE if status is TaskStatus.FAILED else board.REASON
 
     def edit(task: Task) -> Task:
-        after = task if status_of(task) is status else with_status(task, status, note=why.text)
-        return with_member(after, member, why.text)
+        after = task if board.status_of(task) is status else board.with_status(task, status, note=why.text)
+        return board.with_member(after, member, why.text)
 
     return replace(_change(root, task_id, edit), private_parts=why.private)
 
@@ -413,26 +398,26 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
         if not force:
             _check_free(task)
         after = replace(task, attempts=0, claim=None)
-        if status_of(task) is not TaskStatus.PENDING:
-            after = with_status(after, TaskStatus.PENDING)
+        if board.status_of(task) is not TaskStatus.PENDING:
+            after = board.with_status(after, TaskStatus.PENDING)
         return replace(after, extra={**after.extra, board.RESET_PARENT: True}) if is_parent else after
 
     def reopen(task: Task) -> Task:
-        is_done = status_of(task) is TaskStatus.DONE
-        return with_status(task, TaskStatus.PENDING, note=f"{task_id} was reset") if is_done else task
+        is_done = board.status_of(task) is TaskStatus.DONE
+        return board.with_status(task, TaskStatus.PENDING, note=f"{task_id} was reset") if is_done else task
 
     after = _change(root, task_id, edit)
     everything = board.read(root)
     parents: list[Task] = []
     above = everything.get(after.task.parent or "")
-    while above is not None and status_of(above) is TaskStatus.DONE:
+    while above is not None and board.status_of(above) is TaskStatus.DONE:
         parents.append(board.change(root, above.id, reopen))
         above = everything.get(above.parent or "") if len(parents) < len(everything.placed) else None
     return replace(after, parents=tuple(parents))
 
 
 def _check_free(task: Task) -> None:
-    if task.claim is not None and is_live(task.claim, ids.now()):
+    if task.claim is not None and board.is_live(task.claim, ids.now()):
         what = f"{task.id} is being worked on by {task.claim.run} (process {task.claim.pid} on {task.claim.host})"
         raise Refused(what, hint="stop that run first; `ralph task reset --force` takes the task away from it")
 
@@ -444,13 +429,13 @@ def _change(root: Path, task_id: str, edit: board.Edit) -> TaskChange:
 
 def prerequisites(root: Path, task: Task) -> list[Task]:
     """Return the blockers of a task that are done, in its own order."""
-    everything = board.read(root) if task.blocked_by else Board({})
+    everything = board.read(root) if task.blocked_by else board.Board({})
     return [everything.placed[name].task for name in task.blocked_by if name in everything.done]
 
 
 def retry_note(task: Task) -> str:
     """Return why the last attempt at a task failed; "" when none did."""
-    note = task.extra.get(FAILURE)
+    note = task.extra.get(board.FAILURE)
     return note if isinstance(note, str) else ""
 
 
@@ -460,7 +445,7 @@ def log(root: Path, task_id: str) -> list[TaskEvent]:
 
     task = board.find(root, task_id).task
     events = [TaskEvent(task.created_at, "added")] if task.created_at else []
-    history = task.extra.get(HISTORY)
+    history = task.extra.get(board.HISTORY)
     for line in history if isinstance(history, list) else []:
         if isinstance(line, dict):
             at, by, note, before, to = (str(line.get(key, "")) for key in ("at", "by", "note", "from", "to"))
@@ -472,4 +457,4 @@ def log(root: Path, task_id: str) -> list[TaskEvent]:
     for _, record in sorted(iterations, key=lambda row: (row[1].created_at, row[1].origin.iteration or 0)):
         what = f"iteration {record.origin.iteration}: {record.kind.value}"
         events.append(TaskEvent(record.created_at, what, record.origin.run, record.text))
-    return sorted(events, key=lambda event: parse_time(event.at))
+    return sorted(events, key=lambda event: board.parse_time(event.at))

@@ -5,9 +5,10 @@ is known by its id, a story by its id and its PRD. Existing tasks stay; a story 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app.tasks import board
@@ -27,16 +28,14 @@ _IMPORTED = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
 _COMPARED = ("title", "description", "priority")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportProblem:
+class ImportProblem(NamedTuple):
     """A part of a file that cannot be imported: its line (0: unknown), and why."""
 
     line: int
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskImport:
+class TaskImport(NamedTuple):
     """What an import did: new tasks, those that are done now, those that were there, and what was left out.
 
     `differing` are the tasks that were there and say something else than the file.
