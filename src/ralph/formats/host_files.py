@@ -30,42 +30,6 @@ _BLANKS = " \t\r\n"
 _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty
 
 
-class JsonStyle(NamedTuple):
-    """How a text is laid out: line end, one step of indentation, and what follows a key or a comma."""
-
-    newline: str = "\n"
-    unit: str = "  "
-    spread: bool = True
-    colon: str = ": "
-
-    @property
-    def comma(self) -> str:
-        """The separator of two values on one line."""
-        return "," if self.colon == ":" else ", "
-
-    def render(self, value: object, pad: str | None) -> str:
-        """A value indented by `pad`, or on one line when that is None."""
-        if pad is None:
-            return dump_json(value, separators=(self.comma, self.colon))
-        text = dump_json(value, indent=self.unit, separators=(",", self.colon))
-        return text.replace("\n", self.newline + pad)
-
-
-def _style_of(text: str, root: JsonNode) -> JsonStyle:
-    """The layout of a text, taken from its outermost value."""
-    colon, unit, spread = ": ", "", True
-    inner = next((node for node in (root, *root.items) if node.members), None)
-    if inner is not None:
-        first = inner.members[0]
-        colon = ":" if text[first.key_end : first.node.start] == ":" else ": "
-    if root.children:
-        start = root.children[0].start
-        spread = "\n" in text[root.start : start]
-        line = text[text.rfind("\n", 0, start) + 1 :]
-        unit = line[: len(line) - len(line.lstrip(" \t"))] if spread else ""
-    return JsonStyle(newline_of(text), unit or "  ", spread, colon)
-
-
 def _is_empty_file(text: str, *, comments: bool) -> bool:
     return is_blank(_without_comments(text, comments=comments))
 
@@ -87,7 +51,8 @@ class HostFile:
         if isinstance(root, Problem):
             raise Unreadable(f"line {root.line}: {root.what}", hint="mend the file by hand; nothing was written")
         self.root = self.check_type(root, dict, "the file")
-        self.style = _style_of(self.json, root)
+        indented = re.search(r"\n([ \t]+)[^ \t\r\n]", self.json)
+        self.unit = indented[1] if indented is not None else "  "
 
     def check_type(self, node: JsonNode, kind: type, name: str) -> JsonNode:
         """Return the node; Unreadable when it has another type."""
@@ -156,59 +121,42 @@ class HostFile:
         first, second = sorted([(comma, comma + 1), (child.start, child.end)])
         return self.text[: first[0]] + self.text[first[1] : second[0]] + self.text[second[1] :]
 
-    def insertion_point(self, container: JsonNode, depth: int) -> tuple[int, str, str | None]:
-        """Where a new child goes, what separates it, and its indentation (None: all on one line)."""
-        style = self.style
-        pad = style.unit * depth if style.spread else None
+    def insertion_point(self, container: JsonNode, depth: int) -> tuple[int, str, str]:
+        """Where a new child goes, what separates it from the one before, and its indentation."""
+        pad = self.unit * depth
         if not container.children:
             return container.start + 1, "", pad
         last = container.children[-1]
         gap = self.text[len(self.text[: last.start].rstrip(_BLANKS)) : last.start]
-        if "\n" in gap:
-            pad = gap.rpartition("\n")[2].lstrip("\r")
-        elif gap or pad is None:
-            pad, gap = None, gap or style.comma[1:]
-        else:
-            gap = style.newline + pad
-        return last.end, "," + gap, pad
+        if "\n" not in gap:
+            return last.end, f",{newline_of(self.text)}{pad}", pad
+        return last.end, "," + gap, gap.rpartition("\n")[2]
 
 
 def _insert_value(
     text: str | None, path: Sequence[str], value: object, *, comments: bool, in_list: bool = False
 ) -> str:
     """The text with a value at a path of keys, or appended to the list there; None is a missing file."""
-    if text is None or _is_empty_file(text, comments=comments):
-        style = JsonStyle()
-        member = _nest_value(style, style.unit, path, value, in_list=in_list)
-        return f"{{\n{style.unit}{member}\n}}\n" if text is None else f"{text}{{{_BLANK_FILE_MARK}{member}\n}}"
-    page = HostFile(text, comments=comments)
-    nodes, _ = page.find_nodes(path)
-    depth = len(nodes)
-    if depth <= len(path):
-        position, gap, pad = page.insertion_point(nodes[-1], depth)
-        new = _nest_value(page.style, pad, path[depth - 1 :], value, in_list=in_list)
-    elif in_list:
-        container = page.check_type(nodes[-1], list, f"`{'.'.join(path)}`")
-        position, gap, pad = page.insertion_point(container, depth)
-        new = page.style.render(value, pad)
-    else:
+    page = None if text is None or _is_empty_file(text, comments=comments) else HostFile(text, comments=comments)
+    nodes = page.find_nodes(path)[0] if page is not None else []
+    key = ""
+    if len(nodes) <= len(path):
+        value = [value] if in_list else value
+        for name in reversed(path[len(nodes) :]):
+            value = {name: value}
+        key = dump_json(path[len(nodes) - 1]) + ": "
+    elif not in_list:
         raise Conflict(f"there is a member `{'.'.join(path)}` already", hint="take it out first; nothing was written")
-    return text[:position] + gap + new + text[position:]
-
-
-def _nest_value(style: JsonStyle, pad: str | None, path: Sequence[str], value: object, *, in_list: bool) -> str:
-    """A member with the objects and the list around it that have to be created.
-
-    They get white space behind their opening bracket, by which `without` recognises them.
-    """
-    key = dump_json(path[0]) + style.colon
-    if len(path) == 1 and not in_list:
-        return key + style.render(value, pad)
-    inside = None if pad is None else pad + style.unit
-    before, after = (" ", " ") if pad is None else (f"{style.newline}{inside}", style.newline + pad)
-    if len(path) > 1:
-        return f"{key}{{{before}{_nest_value(style, inside, path[1:], value, in_list=in_list)}{after}}}"
-    return f"{key}[{before}{style.render(value, inside)}{after}]"
+    elif page is not None:
+        page.check_type(nodes[-1], list, f"`{'.'.join(path)}`")
+    written = dump_json(value, indent=page.unit if page is not None else "  ", separators=(",", ": "))
+    if text is None:
+        return written + "\n"
+    if page is None:
+        return f"{text}{{{_BLANK_FILE_MARK}{written[1:].lstrip()}"
+    # Lines of their own put white space behind the brackets that we create, by which `without` recognises them.
+    at, gap, pad = page.insertion_point(nodes[-1], len(nodes))
+    return text[:at] + gap + key + written.replace("\n", newline_of(text) + pad) + text[at:]
 
 
 # --- hooks ---------------------------------------------------------------------------------------
