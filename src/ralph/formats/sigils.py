@@ -4,7 +4,9 @@ Tags in code, comments and quotes are examples, and so are those that an agent c
 prompt (`echo`). A text of any size or form is read in linear time.
 """
 
+import html
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,10 +26,7 @@ _TAG = re.compile(
     re.IGNORECASE | re.VERBOSE | re.ASCII,
 )
 _ATTRIBUTE = re.compile(r"""([\w:.-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|“([^”]*+)”|([^\s"'“<>/,]++))""", re.ASCII)
-_QUOTE = re.compile(r"^[ \t]*+>", re.MULTILINE)
 _LINE_ENDS = re.compile(r"[ \t\r]*+(?:\n|\Z)")
-_ENTITY = re.compile(r"&(?:(lt|gt|amp|quot|apos)|#([0-9]{1,7})|#[xX]([0-9a-fA-F]{1,6}));")
-_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}", re.ASCII)
 _TASK = re.compile(r"[^\W_][\w.-]{0,99}")
 _ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word of a sentence has not
@@ -106,39 +105,23 @@ def read_sigils(text: str, *, echo: str = "") -> Sigils:
 def _tags(text: str) -> Iterator[_Tag]:
     for match in _TAG.finditer(text):
         start = match.start()
-        margin = start
-        while margin > 0 and start - margin < 8 and text[margin - 1] in " \t":
-            margin -= 1
-        leads = margin == 0 or text[margin - 1] == "\n"
+        before = text[max(0, start - 8) : start]
+        leads = not before.rpartition("\n")[2].strip(" \t") and ("\n" in before or len(before) == start)
         name = match["name"].lower().replace("_", "-")
         yield _Tag(name, start, match.end(), bool(match["close"]), bool(match["void"]), leads, match["attributes"])
 
 
 def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
     """The tags without those in fences, comments, inline code and quotes."""
-    if not any(mark in text for mark in ("`", "~~~", "<!--")) and not _QUOTE.search(text):
-        return tags
-    visible: list[_Tag] = []
-    number = 0
+    tag_ends = {text.rfind("\n", tag.start, tag.end) + 1 for tag in tags} - {0}  # a `>` there is no quote
+    hidden: list[tuple[int, int]] = []
     for line in scan_lines(text):
-        if number == len(tags):
-            break
-        if tags[number].start >= line.end:
-            continue
-        first = number
-        while number < len(tags) and tags[number].start < line.end:
-            number += 1
-        continues = first > 0 and tags[first - 1].end > line.start  # then the line's `>` is a tag's end
-        if not line.is_markdown or (line.text.lstrip().startswith(">") and not continues):
-            continue
-        spans = iter(code_spans(line.text) if "`" in line.text else [])
-        start = end = -1
-        for tag in tags[first:number]:
-            while end <= tag.start - line.start and start < len(line.text):
-                start, end = next(spans, (len(line.text) + 1, len(line.text) + 1))
-            if tag.start - line.start < start:
-                visible.append(tag)
-    return visible
+        if not line.is_markdown or (line.text.lstrip().startswith(">") and line.start not in tag_ends):
+            hidden.append((line.start, line.end))
+        elif "`" in line.text:
+            hidden += [(line.start + start, line.start + end) for start, end in code_spans(line.text)]
+    starts = [start for start, _ in hidden]
+    return [tag for tag in tags if not (at := bisect_right(starts, tag.start)) or tag.start >= hidden[at - 1][1]]
 
 
 # --- sigils ------------------------------------------------------------------------------------
@@ -231,17 +214,9 @@ def _failures(sigil: _Sigil) -> dict[str, str]:
 
 def _values(attributes: str) -> dict[str, str]:
     """Attributes by name; the first of a name counts."""
-
-    def resolve(entity: re.Match[str]) -> str:
-        if entity[1]:
-            return _ENTITIES[entity[1]]
-        code = int(entity[2]) if entity[2] else int(entity[3], 16)
-        printable = 0x20 <= code < 0xD800 or 0xE000 <= code < 0x110000
-        return chr(code) if printable else entity[0]
-
     values: dict[str, str] = {}
     for name, *quoted in _ATTRIBUTE.findall(attributes):
-        values.setdefault(name.lower(), _ENTITY.sub(resolve, next(filter(None, quoted), "")))
+        values.setdefault(name.lower(), html.unescape(next(filter(None, quoted), "")))
     return values
 
 
