@@ -7,7 +7,7 @@ decoded by `json` alone, because a board reads thousands.
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -154,8 +154,39 @@ _EXPECTED: dict[str, tuple[type, str]] = {
     "texts": (list, "a list of texts"),
     "list": (list, "a list"),
     "object": (dict, "an object"),
+    "any": (object, ""),
 }
 _TYPE_NAMES = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
+
+
+def read_members(
+    members: Members, kinds: Mapping[str, str], report: Callable[[Path, str, str, object], None]
+) -> tuple[Members, Members]:
+    """The members that a format names and that have the right type, and the others.
+
+    `report` gets the path, the name and the expected type of a member with a wrong one, and its value.
+    """
+    values: Members = {}
+    others: Members = {}
+    for key, value in members.items():
+        kind = kinds.get(key)
+        expected, words = _EXPECTED[kind or "any"]
+        if kind is None:
+            others[key] = value
+        elif value is None:
+            continue
+        elif expected is int and isinstance(value, float) and value.is_integer():
+            values[key] = int(value)
+        elif type(value) is not expected and (expected is not dict or not isinstance(value, dict)):
+            report((key,), key, words, value)
+        elif kind == "texts":
+            for number, item in enumerate(members[key]):
+                if not isinstance(item, str):
+                    report((key, number), f"{key}[]", "text", item)
+            values[key] = tuple(item for item in members[key] if isinstance(item, str))
+        else:
+            values[key] = value
+    return values, others
 
 
 class JsonReader:
@@ -217,29 +248,14 @@ class JsonReader:
                     hint = "delete the one that is wrong"
                     self.problems.append(Problem(self.line_of(member), what, hint, "warning", "duplicate-key"))
                 keys.add(member.key)
-        values: Members = {}
-        for key, kind in kinds.items():
-            expected, words = _EXPECTED[kind]
-            value = members.get(key)
-            if expected is int and isinstance(value, float) and value.is_integer():
-                value = int(value)
-            if value is None:
-                continue
-            if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-                self._report_type((*path, key), key, words, value)
-                continue
-            if kind == "texts":
-                for number, item in enumerate(members[key]):
-                    if not isinstance(item, str):
-                        self._report_type((*path, key, number), f"{key}[]", "text", item)
-                value = tuple(item for item in members[key] if isinstance(item, str))
-            values[key] = value
-        return values, {key: value for key, value in members.items() if key not in kinds}
 
-    def _report_type(self, path: Path, name: str, expected: str, value: object) -> None:
-        actual = "null" if value is None else _TYPE_NAMES.get(type(value), "an object")
-        hint = f"write {expected}; the value is kept but not used"
-        self.report(path, f"`{name}` should be {expected}, but is {actual}", hint, code="wrong-type")
+        def report(where: Path, name: str, expected: str, value: object) -> None:
+            actual = "null" if value is None else _TYPE_NAMES.get(type(value), "an object")
+            hint = f"write {expected}; the value is kept but not used"
+            what = f"`{name}` should be {expected}, but is {actual}"
+            self.report((*path, *where), what, hint, code="wrong-type")
+
+        return read_members(members, kinds, report)
 
     def unreadable_error(self) -> Unreadable:
         """The error for an edit of a text that could not be read: its first serious Problem."""

@@ -7,15 +7,13 @@ that writing it again after a crash gives the same id.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ralph.errors import Refused
-from ralph.formats.json_text import dump_line, skip_blanks
+from ralph.formats.json_text import dump_line, read_members, skip_blanks
 from ralph.formats.text import BOM, Entry, Problem
 from ralph.model.record import (
-    NOWHERE,
     Family,
     Link,
     MemoryKind,
@@ -49,8 +47,11 @@ _CHOICES: dict[str, dict[str, Status | Scope]] = {
     "scope": {scope.value: scope for scope in Scope},
 }
 _TEXTS = ("text", "label", "title", "created_at", "updated_at", "valid_until")
-_ORIGIN_TEXTS = ("by", "session", "run", "task", "agent", "commit")
-_KEYS = {"v", "type", *(Record.__dataclass_fields__)} - {"family"}
+_RECORD = dict.fromkeys((*_TEXTS, "id", "kind", "status", "scope"), "text")
+_RECORD |= {"tags": "texts", "origin": "object", "links": "list", "extra": "object"}
+_ORIGIN = dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "text")
+_ORIGIN |= {"iteration": "number", "files": "texts"}
+_LINK = {"relation": "text", "target": "text"}
 _OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
 _READ_LIMIT = 32  # a broken line is searched for objects up to so many times its length
 _LARGEST = 1e300  # somebody's whole number may be larger than a float can be
@@ -75,78 +76,38 @@ class LogLine:
 # --- one record --------------------------------------------------------------------------------
 
 
-def _read_texts(value: Value, keys: Iterable[str], faults: Faults) -> dict[str, Any]:
-    texts = {}
-    for key in keys:
-        member = value.get(key)
-        if type(member) is str:
-            texts[key] = member
-        elif member is not None:
-            faults.append(("wrong-type", f"`{key}` should be text"))
-    return texts
-
-
-def _read_list(value: Value, key: str, faults: Faults) -> tuple[str, ...]:
-    member = value.get(key)
-    items = [] if member is None else member if isinstance(member, list) else [None]
-    texts = tuple(item for item in items if isinstance(item, str))
-    if len(texts) != len(items):
-        faults.append(("wrong-type", f"`{key}` should be a list of texts"))
-    return texts
-
-
-def _read_origin(member: object, faults: Faults) -> Origin:
-    if not isinstance(member, dict):
-        faults.append(("wrong-type", "`origin` should be an object"))
-        return NOWHERE
-    iteration = member.get("iteration")
-    if iteration is not None and type(iteration) is not int:
-        faults.append(("wrong-type", "`iteration` should be a whole number"))
-        iteration = None
-    texts = _read_texts(member, _ORIGIN_TEXTS, faults)
-    return Origin(**texts, iteration=iteration, files=_read_list(member, "files", faults))
-
-
-def _read_links(member: object, faults: Faults) -> tuple[Link, ...]:
-    links = []
-    for pair in member if isinstance(member, list) else [member]:
-        relation, target = (pair.get("relation"), pair.get("target")) if isinstance(pair, dict) else (None, None)
-        if isinstance(relation, str) and isinstance(target, str):
-            links.append(Link(relation, target))
-        else:
-            faults.append(("wrong-type", "`links` should be a list of objects with a relation and a target"))
-    return tuple(links)
-
-
 def _build_record(value: Value, family: Family, faults: Faults) -> Record | None:
     """The record of a line, or None when `faults` has what makes it unreadable."""
-    name, kinds = value.get("id"), _KINDS[family]
+
+    def report(_path: object, name: str, expected: str, _value: object) -> None:
+        faults.append(("wrong-type", f"`{name}` should be {expected}"))
+
+    kinds = _KINDS[family]
     kind = kinds.get(str(value.get("kind")))
-    if type(name) is not str or not name:
+    if not isinstance(value.get("id"), str) or not value["id"]:
         faults.append(("no-id", f"a record of the type {family} needs an `id`"))
         return None
     if kind is None:
         what = f"{value.get('kind')!r:.60} is no kind of {family}; the kinds are {', '.join(kinds)}"
         faults.append(("unknown-kind", what))
         return None
-    fields = _read_texts(value, _TEXTS, faults)
+    fields, others = read_members(value, _RECORD, report)
     for key, default in zip(("status", "scope"), _DEFAULTS[family], strict=True):
-        member, choices = value.get(key), _CHOICES[key]
-        fields[key] = choices.get(str(member), default)
-        if member is not None and str(member) not in choices:
-            faults.append(("wrong-type", f"`{key}` should be one of {', '.join(choices)}"))
-    fields["tags"] = _read_list(value, "tags", faults)
-    if value.get("origin") is not None:
-        fields["origin"] = _read_origin(value["origin"], faults)
-    if value.get("links") is not None:
-        fields["links"] = _read_links(value["links"], faults)
-    extra = {key: member for key, member in value.items() if key not in _KEYS}  # another writer's members
-    inner = value.get("extra")
-    if isinstance(inner, dict):
-        extra |= inner
-    elif inner is not None:
-        faults.append(("wrong-type", "`extra` should be an object"))
-    return Record(name, kind, fields.pop("text", ""), family, **fields, extra=extra)
+        choices = _CHOICES[key]
+        if fields.get(key, default) not in choices:
+            report((), key, f"one of {', '.join(choices)}", None)
+        fields[key] = choices.get(fields.get(key, default), default)
+    if "origin" in fields:
+        fields["origin"] = Origin(**read_members(fields["origin"], _ORIGIN, report)[0])
+    links = [read_members(link if isinstance(link, dict) else {}, _LINK, report)[0] for link in fields.get("links", ())]
+    fields["links"] = tuple(Link(**link) for link in links if len(link) == len(_LINK))
+    if len(fields["links"]) != len(links):
+        report((), "links", "a list of objects with a relation and a target", None)
+    fields |= {"kind": kind, "family": family}
+    extra = {key: member for key, member in others.items() if key not in ("v", "type")}  # another writer's members
+    fields["extra"] = extra | fields.get("extra", {})
+    fields.setdefault("text", "")
+    return Record(**fields)
 
 
 def _join_line(first: Value, others: Mapping[str, object]) -> str:
@@ -165,7 +126,7 @@ def encode_record(record: Record) -> str:
             hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}",
         )
     members: Value = {key: getattr(record, key) for key in (*_TEXTS, "tags", "extra")}
-    origin = {key: getattr(record.origin, key) for key in (*_ORIGIN_TEXTS, "iteration", "files")}
+    origin = {key: getattr(record.origin, key) for key in _ORIGIN}
     members["origin"] = {key: member for key, member in origin.items() if member or member == 0}
     members["links"] = [{"relation": link.relation, "target": link.target} for link in record.links]
     members |= {"scope": record.scope.value, "status": record.status.value}
