@@ -25,7 +25,7 @@ from ralph.formats.graphiti import (
 )
 from ralph.formats.knowledge import parse_knowledge, render_knowledge
 from ralph.formats.memories import parse_memories, render_memories
-from ralph.formats.text import Document
+from ralph.formats.text import EditableDocument
 from ralph.formats.work import parse_insights, render_insights
 from ralph.model.graph import Edge, Node, NodeType, Relation
 from ralph.model.record import Link, MemoryKind, Record, Scope, Status
@@ -83,7 +83,7 @@ MEMORY = Record("mem-1705751400-a3f8", MemoryKind.FIX, "Words.", label="fix", ta
 ENTRY = Record("know-x", MemoryKind.CONTEXT, "Words.", label="knowledge", title="X", tags=("db",))
 INSIGHT = replace(MEMORY, id="ins-1-a", scope=Scope.TASK, status=Status.PROPOSED)
 
-FILES: dict[EdgeForm, tuple[str, Callable[[str], Document], str]] = {
+FILES: dict[EdgeForm, tuple[str, Callable[[str], EditableDocument], str]] = {
     EdgeForm.COMMENT: (render_memories([MEMORY]), parse_memories, MEMORY.id),
     EdgeForm.FRONT: (render_knowledge(ENTRY), lambda text: parse_knowledge(text, "x"), ENTRY.id),
     EdgeForm.LINKS: (render_insights(INSIGHT), parse_insights, INSIGHT.id),

@@ -407,10 +407,9 @@ def test_a_text_with_a_mark_is_refused() -> None:
             parse_region(f"{REGION_START}\n{REGION_END}\n").add(region_memory(words))
 
 
-def test_one_bullet_is_replaced_or_removed_and_the_others_stay() -> None:
+def test_one_bullet_of_a_region_is_removed_and_the_others_stay() -> None:
     document = parse_region(f"{REGION_START}\n- one\n* two\n{REGION_END}\n")
     second = document.entries[1].record.id
-    assert document.replace(second, region_memory("zwei")).text == f"{REGION_START}\n- one\n* zwei\n{REGION_END}\n"
     assert document.remove(second).text == f"{REGION_START}\n- one\n{REGION_END}\n"
     with pytest.raises(NotFound):
         document.remove("reg-00000000")

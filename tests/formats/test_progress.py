@@ -261,30 +261,14 @@ def test_patterns_go_to_the_end_of_their_section_once() -> None:
     assert after.add(pattern("`D`.")) is after
 
 
-def test_replacing_a_block_keeps_its_rule_and_the_rest() -> None:
-    text = "## a\nb\n\n---\n\n## c\nd"
-    document = parse_progress(text)
-    first, second = (entry.record for entry in document.entries)
-    after = document.replace(first.id, block("a", "new, done"))
-    assert after.text == "## a\nnew, done\n\n---\n\n## c\nd"
-    after = document.replace(second.id, block("c", "e", Outcome.BLOCKED))
-    assert after.text == "## a\nb\n\n---\n\n## c\ne"
-
-
-def test_patterns_and_learnings_are_replaced_and_removed_in_place() -> None:
+def test_patterns_and_learnings_are_removed_in_place() -> None:
     text = "## Codebase Patterns\n* p\n---\n\n## a\n- Learnings: one\n- Learnings:\n  - two\n  - three\n"
     document = parse_progress(text)
     by_text = {entry.record.text: entry.record for entry in document.entries}
-    for old, new in (("p", "q\nr"), ("one", "q\nr"), ("two", "q\nr")):
-        record = dataclasses.replace(by_text[old], text=new)
-        after = document.replace(by_text[old].id, record)
-        assert new in [entry.record.text for entry in after.entries]
-        assert len(after.entries) == len(document.entries)
-        removed = document.remove(by_text[old].id)
-        assert old not in [entry.record.text for entry in removed.entries]
+    for learned in ("p", "one", "two"):
+        removed = document.remove(by_text[learned].id)
+        assert learned not in [entry.record.text for entry in removed.entries]
         assert len(removed.entries) == len(document.entries) - 1
-    after = document.replace(by_text["one"].id, by_text["one"])
-    assert after.text == text
 
 
 def test_equal_blocks_get_numbered_ids() -> None:

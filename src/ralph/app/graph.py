@@ -33,7 +33,7 @@ from ralph.formats.graphiti import (
 )
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
-from ralph.formats.text import Document, find_entry
+from ralph.formats.text import EditableDocument, find_entry
 from ralph.formats.work import parse_insights
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
@@ -476,7 +476,7 @@ def _write_link(
     name = paths.shown(file.path, root)
 
     def edit(text: str) -> tuple[str, LinkChange]:
-        document: Document
+        document: EditableDocument
         if file.format is Format.KNOWLEDGE:
             document = parse_knowledge(text, file.path.stem)
         elif file.format is Format.INSIGHTS:

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ralph.errors import Refused, Unreadable
 from ralph.formats.text import BOM, Problem
@@ -180,10 +180,11 @@ def read_members(
         elif type(value) is not expected and (expected is not dict or not isinstance(value, dict)):
             report((key,), key, words, value)
         elif kind == "texts":
-            for number, item in enumerate(members[key]):
+            items = cast("list[Any]", value)
+            for number, item in enumerate(items):
                 if not isinstance(item, str):
                     report((key, number), f"{key}[]", "text", item)
-            values[key] = tuple(item for item in members[key] if isinstance(item, str))
+            values[key] = tuple(item for item in items if isinstance(item, str))
         else:
             values[key] = value
     return values, others

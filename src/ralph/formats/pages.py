@@ -21,6 +21,7 @@ from ralph.formats.text import (
     LineRole,
     Problem,
     TextDocument,
+    bullet_marker,
     check_text,
     cut_lines,
     find_entry,
@@ -35,7 +36,6 @@ from ralph.formats.text import (
     parse_heading,
     read_bullets,
     render_bullet,
-    rewrite_bullet,
     scan_lines,
     sort_problems,
     text_end,
@@ -107,7 +107,11 @@ class PatternsDocument(TextDocument):
         if record.kind is not entry.record.kind:
             return self.remove(record_id).add(record)
         expected = dataclasses.replace(as_pattern(record), label=entry.record.label)
-        return self._spliced(entry.start, entry.end, rewrite_bullet(self.text, entry, expected.text), expected)
+        first = self.text[entry.start : entry.end].partition("\n")[0]
+        _, pad, index = bullet_marker(first) or (0, 2, 0)
+        written = render_bullet(expected.text, newline_of(self.text), first[:index], pad)
+        written = written if self.text[: entry.end].endswith("\n") else written.rstrip("\r\n")
+        return self._spliced(entry.start, entry.end, written, expected)
 
     def remove(self, record_id: str) -> "PatternsDocument":
         """The document without one bullet, and without a heading that was made for it."""
@@ -256,17 +260,10 @@ class RegionDocument(TextDocument):
             region = self.regions[0]
             last = text_end(self.text[: region.stop], region.stop)
             at = region.inner if last <= region.inner else self.text.find("\n", last) + 1
-            return self._spliced(at, at, bullet, expected)
+            return self._spliced(at, bullet, expected)
         block = f"{REGION_START}{newline}{HEADING_ADDED}{newline}{bullet}{REGION_END}"
         at, block = insertion_below(self.text, len(self.text), block, newline)
-        return self._spliced(at, at, block, expected)
-
-    def replace(self, record_id: str, record: Record) -> "RegionDocument":
-        """The document with one bullet changed."""
-        self._check()
-        entry = find_entry(self.entries, record_id)
-        expected = as_bullet(record)
-        return self._spliced(entry.start, entry.end, rewrite_bullet(self.text, entry, expected.text), expected)
+        return self._spliced(at, block, expected)
 
     def remove(self, record_id: str) -> "RegionDocument":
         """The document without one bullet, and without a region that was made and is empty then."""
@@ -283,10 +280,10 @@ class RegionDocument(TextDocument):
         if error is not None:
             raise Refused(f"line {error.line}: {error.what}", hint=f"{error.hint}; nothing was written")
 
-    def _spliced(self, start: int, end: int, block: str, expected: Record) -> "RegionDocument":
-        after = parse_region(self.text[:start] + block + self.text[end:])
+    def _spliced(self, at: int, block: str, expected: Record) -> "RegionDocument":
+        after = parse_region(self.text[:at] + block + self.text[at:])
         broken = any(problem.level == "error" for problem in after.problems)
-        _check_splice(self.entries, () if broken else after.entries, start, end, expected)
+        _check_splice(self.entries, () if broken else after.entries, at, at, expected)
         return after
 
 

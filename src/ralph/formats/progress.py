@@ -244,7 +244,7 @@ class ProgressDocument(TextDocument):
         if record.family is Family.JOURNAL:
             expected = as_block(record)
             at, block = insertion_below(self.text, len(self.text), _write_block(expected, newline) + "---", newline)
-            return self._spliced(at, at, block, expected)
+            return self._spliced(at, block, expected)
         expected = as_progress_pattern(record)
         if any(
             is_progress_pattern(entry.record) and normalise_text(entry.record.text) == normalise_text(expected.text)
@@ -255,33 +255,11 @@ class ProgressDocument(TextDocument):
         if self.patterns is not None:
             name, at = self.patterns
             at, block = insertion_below(self.text, at, bullet, newline, apart=False)
-            return self._spliced(at, at, block, dataclasses.replace(expected, label=label_of(name)))
+            return self._spliced(at, block, dataclasses.replace(expected, label=label_of(name)))
         made = [HEADING_ADDED] if self.text.strip(f"{BOM}{BLANK}\r\n") else []  # a new file's section is its own
         block = newline.join([f"## {PATTERNS}", *made, bullet, "---"])
         at, block = insertion_below(self.text, self.top, block, newline)
-        return self._spliced(at, at, block, expected)
-
-    def replace(self, record_id: str, record: Record) -> "ProgressDocument":
-        """The document with one block, pattern or learning changed."""
-        entry = find_entry(self.entries, record_id)
-        old = entry.record
-        newline = newline_of(self.text)
-        if old.family is Family.JOURNAL:
-            expected = as_block(record)
-            lines = scan_lines(self.text[entry.start : entry.end])
-            filled = (line.end for line in lines if not line.blank and not _is_end(line))
-            end = entry.start + max(filled, default=0)  # the rule and the blank lines around it stay
-            block = _write_block(expected, newline)
-        else:
-            text = check_text(record.text, old.label).strip(" \t\n")
-            expected = dataclasses.replace(
-                old, text=text, kind=old.kind if is_progress_pattern(old) else _leading_kind(text)
-            )
-            end = entry.end
-            block = self._bullet(entry, text, newline)
-        if not self.text[:end].endswith("\n"):
-            block = block.removesuffix(newline)
-        return self._spliced(entry.start, end, block, expected, entry)
+        return self._spliced(at, block, expected)
 
     def remove(self, record_id: str) -> "ProgressDocument":
         """The document without one block, pattern or learning, and without a section that was made for it."""
@@ -295,35 +273,14 @@ class ProgressDocument(TextDocument):
                 return after
         return parse_progress(cut_lines(self.text, start, entry.end))
 
-    def _bullet(self, entry: Entry, text: str, newline: str) -> str:
-        """A bullet with the marker of the one it replaces; one in the middle of a line has none."""
-        first = self.text[entry.start : entry.end].partition("\n")[0]
-        marker = bullet_marker(first)
-        at_margin = entry.start == 0 or self.text[entry.start - 1] in f"\n{BOM}"
-        if marker is not None and at_margin:
-            return render_bullet(text, newline, first[: marker[2]], marker[1])
-        line_start = self.text.rfind("\n", 0, entry.start) + 1
-        return render_bullet(text, newline, "", indentation(self.text[line_start : entry.start]) + 2)
-
-    def _spliced(
-        self, start: int, end: int, block: str, expected: Record, old: Entry | None = None
-    ) -> "ProgressDocument":
+    def _spliced(self, at: int, block: str, expected: Record) -> "ProgressDocument":
         """The new document; Refused unless the entry reads back as expected and its neighbours are unchanged."""
-        after = parse_progress(self.text[:start] + block + self.text[end:])
-        above = [entry for entry in self.entries if entry.start < start]
-        last = old.end if old is not None else end
-        below = [_content(entry.record) for entry in self.entries if entry.start >= last and entry is not old]
+        after = parse_progress(self.text[:at] + block + self.text[at:])
+        above = [_content(entry.record) for entry in self.entries if entry.start < at]
+        below = [_content(entry.record) for entry in self.entries if entry.start >= at]
         contents = [_content(entry.record) for entry in after.entries]
-        at = len(above)
-        same_above = all(
-            content == _content(entry.record) or (old is not None and entry.end > start)  # holds what is replaced
-            for entry, content in zip(above, contents, strict=False)
-        )
-        if (
-            not same_above
-            or contents[at : at + 1] != [_content(expected)]
-            or contents[len(contents) - len(below) :] != below
-        ):
+        same_below = contents[len(contents) - len(below) :] == below
+        if contents[: len(above) + 1] != [*above, _content(expected)] or not same_below:
             raise Refused(
                 "this text cannot be written to progress.txt: it would not read back the same",
                 hint="put `## ` and `---` lines into a fence, and close its fences and comments",

@@ -70,11 +70,15 @@ class Document(Protocol):
     def add(self, record: Record) -> Self:
         """The document with one more block."""
 
-    def replace(self, record_id: str, record: Record) -> Self:
-        """The document with one block changed."""
-
     def remove(self, record_id: str) -> Self:
         """The document without one block."""
+
+
+class EditableDocument(Document, Protocol):
+    """A parsed file whose entries can be changed in their places."""
+
+    def replace(self, record_id: str, record: Record) -> Self:
+        """The document with one block changed."""
 
 
 def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -420,12 +424,3 @@ def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> st
     first, *rest = text.split("\n")
     indent = " " * pad
     return "".join([lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)])
-
-
-def rewrite_bullet(text: str, entry: Entry, content: str) -> str:
-    """The bullet of an entry with other content, its own marker and indentation; no line end at the end of a file."""
-    first = text[entry.start : entry.end].partition("\n")[0]
-    marker = bullet_marker(first)
-    lead, pad = (first[: marker[2]], marker[1]) if marker is not None else ("- ", 2)
-    written = render_bullet(content, newline_of(text), lead, pad)
-    return written if text[: entry.end].endswith("\n") else written.rstrip("\r\n")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ralph import paths
 from ralph.errors import Conflict, NotFound, RalphError, Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, parse_memories
-from ralph.formats.text import Document, Entry, Problem
+from ralph.formats.text import EditableDocument, Entry, Problem
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.store import files
@@ -46,7 +46,7 @@ class Collection:
         """The file that new records go to."""
         return next((place for place in self.places if place.exists() or place.is_symlink()), self.places[0])
 
-    def parse(self, text: str, path: Path) -> Document:
+    def parse(self, text: str, path: Path) -> EditableDocument:
         """Parse the text of one of these files."""
         if self.name == "knowledge":
             return _parse_knowledge(text, path.stem)
@@ -56,7 +56,7 @@ class Collection:
             return parse_patterns(text)
         return _parse_sections(text, self.layout)
 
-    def insert(self, text: str, path: Path, record: Record) -> Document:
+    def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
         """Parse the text of a file and add a record to it; patterns get a new footer."""
         if self.name == "patterns":
             from ralph.formats.pages import parse_patterns
@@ -66,12 +66,12 @@ class Collection:
 
 
 @lru_cache(maxsize=8)  # a pure function; to find an entry and to change it parses the same text
-def _parse_sections(text: str, layout: Layout) -> Document:
+def _parse_sections(text: str, layout: Layout) -> EditableDocument:
     return parse_memories(text, layout)
 
 
 @lru_cache(maxsize=4096)  # a pure function; the loop reads the same files again and again
-def _parse_knowledge(text: str, slug: str) -> Document:
+def _parse_knowledge(text: str, slug: str) -> EditableDocument:
     from ralph.formats.knowledge import parse_knowledge
 
     return parse_knowledge(text, slug)
@@ -129,9 +129,9 @@ class Library:
             return sorted(collection.places[0].glob("*.md"))
         return list(collection.places)
 
-    def documents(self, collection: Collection) -> list[tuple[Path, Document]]:
+    def documents(self, collection: Collection) -> list[tuple[Path, EditableDocument]]:
         """Parse every file of a collection that exists; two names of one file count once."""
-        documents: dict[Path, tuple[Path, Document]] = {}
+        documents: dict[Path, tuple[Path, EditableDocument]] = {}
         for path in self.files_of(collection):
             try:
                 text = files.read(path)
@@ -252,7 +252,7 @@ class Library:
         return stored
 
 
-def _entry(document: Document, record_id: str) -> Entry:
+def _entry(document: EditableDocument, record_id: str) -> Entry:
     entry = next((each for each in document.entries if each.record.id == record_id), None)
     if entry is None:  # another writer was faster
         raise NotFound(f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids")
