@@ -13,7 +13,7 @@ from tests.cli.test_init import git, repository
 
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
-from ralph.formats.text import Document
+from ralph.formats.text import EditableDocument
 from ralph.store.library import Library
 
 __all__ = ["repository"]
@@ -320,7 +320,7 @@ def test_whoever_deletes_second_is_told_that_it_is_not_there(ralph: Project, mon
     library = Library(ralph.root)
     documents = Library.documents
 
-    def and_then_somebody_deletes_it(self: Library, shelf: object) -> list[tuple[Path, Document]]:
+    def and_then_somebody_deletes_it(self: Library, shelf: object) -> list[tuple[Path, EditableDocument]]:
         found = documents(self, library.memories)
         ralph.memories(TWO)
         return found
