@@ -46,7 +46,7 @@ def held(root: Path, task: str) -> dict[str, bytes]:
 
 def test_a_part_holds_what_is_the_tasks_own_and_what_that_touches_never_what_is_anothers(root: Path) -> None:
     done = export(root)
-    assert [(each.task, each.changed) for each in done] == [("t-1", True), ("t-2", True)]
+    assert [(each["task"], each["changed"]) for each in done] == [("t-1", True), ("t-2", True)]
     files = held(root, "t-1")
     assert list(files) == ["edges.json", "nodes.json"]
     nodes = json.loads(files["nodes.json"])["nodes"]
@@ -65,24 +65,24 @@ def test_the_same_records_give_the_same_bytes_and_are_not_written_again(root: Pa
     export(root)
     before = held(root, "t-1")
     marks = [path.stat().st_mtime_ns for path in sorted((root / ".ralph/tasks/t-1/graphiti").iterdir())]
-    assert not any(each.changed for each in export(root))
+    assert not any(each["changed"] for each in export(root))
     assert [path.stat().st_mtime_ns for path in sorted((root / ".ralph/tasks/t-1/graphiti").iterdir())] == marks
     for path in (root / ".ralph/tasks/t-1/graphiti").iterdir():
         path.unlink()
     index.rebuild(root)
     paths.graph_file(root).unlink()
-    assert export(root, task="t-1")[0].changed
+    assert export(root, task="t-1")[0]["changed"]
     assert held(root, "t-1") == before
 
 
 def test_vectors_come_from_the_cache_a_row_a_node_in_their_order(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = HashEmbedder(8)
     monkeypatch.setattr(meaning, "embedder_of", lambda settings: embedder)
-    assert export(root, embedding=Embedding())[0].vectors == 0
+    assert export(root, embedding=Embedding())[0]["vectors"] == 0
     assert "embeddings.bin" not in held(root, "t-1")
     meaning.embed_with(root, embedder)
     asked = len(embedder.texts)
-    assert export(root, task="t-1", embedding=Embedding())[0].vectors == 2
+    assert export(root, task="t-1", embedding=Embedding())[0]["vectors"] == 2
     assert len(embedder.texts) == asked
     files = held(root, "t-1")
     nodes, raw = json.loads(files["nodes.json"])["nodes"], files["embeddings.bin"]
@@ -90,7 +90,7 @@ def test_vectors_come_from_the_cache_a_row_a_node_in_their_order(root: Path, mon
     for number, node in enumerate(nodes):
         row = struct.unpack_from("<8f", raw, len(raw) - 32 * (len(nodes) - number))
         assert sum(value * value for value in row) == pytest.approx(1.0 if "text" in node else 0.0, abs=1e-5)
-    assert export(root, task="t-1")[0].changed
+    assert export(root, task="t-1")[0]["changed"]
     assert "embeddings.bin" not in held(root, "t-1")
 
 

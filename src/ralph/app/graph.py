@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ralph import paths
 from ralph.app import filters, index, meaning, outdated
@@ -113,18 +113,6 @@ class LinkChange:
     path: Path
     changed: bool
     diff: str
-
-
-@dataclass(frozen=True, slots=True)
-class GraphExport:
-    """The number of nodes, edges and vectors that were written for a task, and whether a file changed."""
-
-    task: str
-    folder: Path
-    nodes: int
-    edges: int
-    vectors: int
-    changed: bool
 
 
 # --- reading ---------------------------------------------------------------------------------------
@@ -498,7 +486,7 @@ def _write_link(
 # --- export ----------------------------------------------------------------------------------------
 
 
-def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[GraphExport]:
+def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[dict[str, Any]]:
     """Write a task's part of the graph to `graphiti/` in its folder, or every task's; nothing is sent anywhere."""
     folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
     if task and task not in folders:
@@ -523,7 +511,8 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
                 files.delete(folder / file)
             else:
                 files.write(folder / file, text, root=paths.main_checkout(root))
-        exports.append(GraphExport(name, folder, len(nodes), len(edges), count, changed))
+        sizes = {"nodes": len(nodes), "edges": len(edges), "vectors": count}
+        exports.append({"task": name, **sizes, "changed": changed, "folder": folder})
     return exports
 
 

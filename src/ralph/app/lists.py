@@ -5,7 +5,7 @@ files that hold something, and sees the changes of editors, git, hooks and loops
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,20 +49,8 @@ def one_line(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-# --- tasks ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TaskList:
-    """Tasks in an order, how many there are in each state, and problems with files."""
-
-    rows: list[Row]
-    by_state: Mapping[str, int]
-    notes: tuple[str, ...] = ()
-
-
-def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority") -> TaskList:
-    """Return tasks whose id, title or description has some words, in these states; the counts are of every state."""
+def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority") -> Row:
+    """Return as `items` the tasks with some words in these states; `by_state` counts those of every state."""
     if sort not in SORTS:
         raise UsageError(f"{sort!r} is no order of tasks", hint=f"one of {', '.join(SORTS)}")
     tasks, unread = task.list_(root)
@@ -79,8 +67,8 @@ def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort:
         rows.sort(key=lambda row: (row["title"].casefold(), row["id"]))
     elif sort == "state":
         rows.sort(key=lambda row: [*_STATE_ORDER, row["status"]].index(row["status"]))
-    notes = tuple(f"{paths.shown(problem.path, root)}: {problem.what}" for problem in unread)
-    return TaskList(rows, by_state, notes)
+    notes = [f"{paths.shown(problem.path, root)}: {problem.what}" for problem in unread]
+    return {"items": rows, "by_state": by_state, "notes": notes}
 
 
 def task_row(entry: ListedTask) -> Row:
@@ -92,9 +80,6 @@ def task_row(entry: ListedTask) -> Row:
         "status": status.value if status is not None else work.status,
         "run": work.claim.run if work.claim is not None and entry.is_held else "",
     }
-
-
-# --- runs ----------------------------------------------------------------------------------------
 
 
 def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = "") -> tuple[list[Row], int]:
@@ -134,9 +119,6 @@ def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
 @lru_cache(maxsize=20_000)
 def _token_count(path: Path, size: int) -> int:
     return estimate(files.read(path) or "")
-
-
-# --- sessions ------------------------------------------------------------------------------------
 
 
 def session_rows(
@@ -182,9 +164,6 @@ def read_ledger(root: Path) -> usage.Ledger:
 @lru_cache(maxsize=2)
 def _cached_ledger(root: Path, changed: int, size: int) -> usage.Ledger:
     return usage.read_ledger(root, _LEDGER)
-
-
-# --- what changed ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

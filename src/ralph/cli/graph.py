@@ -152,14 +152,13 @@ def link(
 @opt.formats("table", "json")
 def export(call: Invocation, task: str, form: str) -> None:
     """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin)."""
-    names = ("task", "nodes", "edges", "vectors", "changed")
 
-    def to_json(part: verbs.GraphExport) -> dict[str, object]:
-        return {**{name: getattr(part, name) for name in names}, "folder": call.show_path(part.folder)}
+    def to_json(part: dict[str, Any]) -> dict[str, object]:
+        return part | {"folder": call.show_path(part["folder"])}
 
-    def row(part: verbs.GraphExport) -> Sequence[object]:
-        folder = call.show_path(part.folder) + ("" if part.changed else " (unchanged)")
-        return part.task, part.nodes, part.edges, part.vectors, folder
+    def row(part: dict[str, Any]) -> Sequence[object]:
+        folder = call.show_path(part["folder"]) + ("" if part["changed"] else " (unchanged)")
+        return part["task"], part["nodes"], part["edges"], part["vectors"], folder
 
     parts = verbs.export(call.root, task=task, embedding=call.config.embedding)
     nothing = "There is no task, so there is nothing to export."

@@ -33,8 +33,6 @@ _ABOUT = render.INTRO.removeprefix(NOTE)
 _NOT_IN_A_NAME = re.compile(r"[^\w .@/+-]+")
 _MAX_NAME = 40
 
-# --- arguments -----------------------------------------------------------------------------------
-
 
 def _to_text(value: object) -> object:
     if isinstance(value, str) and len(value) > _MAX_TEXT:
@@ -79,8 +77,6 @@ Hops = Annotated[int, Field(ge=1, le=6), _AS_NUMBER]
 Families = Annotated[list[Literal["memory", "observation", "journal"]], _AS_WORDS]
 OutcomeName = Literal["", "done", "failed", "retried", "blocked", "interrupted"]
 StateName = Literal["", "pending", "in_progress", "blocked", "done", "failed"]
-
-# --- tools ---------------------------------------------------------------------------------------
 
 _ROWS: Schema = {"items": {"type": "object"}, "type": "array"}
 _TEXT: Schema = {"type": "string"}
@@ -161,9 +157,6 @@ def _shorten(schema: Any) -> Any:
     if "" in short.get("enum", ()):
         short["enum"] = [each for each in short["enum"] if each]
     return short
-
-
-# --- calls and answers -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,6 @@ def _replaced(instead: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     return [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in instead]
 
 
-# --- memories ------------------------------------------------------------------------------------
-
-
 @tool("id", "added", writes=True)
 def memory_add(call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags: s.Words = []) -> ToolAnswer:
     """Keep what was learned, in a few sentences, for later sessions. No secrets."""
@@ -150,9 +147,6 @@ def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
     return frame(render.record_details(record), {"deleted": True, **s.memory_members(record, source)}, notes)
 
 
-# --- search --------------------------------------------------------------------------------------
-
-
 @tool("hits", "total")
 def search(
     call: ToolCall,
@@ -240,9 +234,6 @@ def _safe_line(line: str, record_id: str) -> str:
     return f"{name} {_WITHHELD}" if is_withheld else line
 
 
-# --- knowledge, journal, graph -------------------------------------------------------------------
-
-
 @tool("id", "change", writes=True)
 def knowledge_add(call: ToolCall, title: s.Text, text: s.Text, tags: s.Words, feature: s.Text = "") -> ToolAnswer:
     """Keep what needs a page of up to 500 words. The same title is updated."""
@@ -295,9 +286,6 @@ def journal_search(
         hits.append({"id": name, "type": each.entry.outcome.value, "text": text})
     content = "\n\n".join(f"{each['id']}\n{each['text']}" for each in hits)
     return frame(content, {"hits": hits, "total": total}, [_more(total - len(hits))], "Nothing found.")
-
-
-# --- tasks and sessions --------------------------------------------------------------------------
 
 
 @tool("tasks", "total")

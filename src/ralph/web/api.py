@@ -46,8 +46,6 @@ _MAX_TAGS = 40
 _MAX_HOPS = 3
 _MAX_DIGITS = 6
 
-# --- records ---------------------------------------------------------------------------------------
-
 
 def _get_state(request: ApiRequest) -> Json:
     explorer: Explorer = request.state.explorer
@@ -109,9 +107,6 @@ def _insights(request: ApiRequest, task: str, status: str = "") -> list[Json]:
     ]
 
 
-# --- dashboard and tasks ---------------------------------------------------------------------------
-
-
 def _get_doctor(request: ApiRequest) -> Json:
     items = dashboard.doctor_notices(request.root, os.environ)
     return {"items": items, "total": len(items)}
@@ -120,12 +115,8 @@ def _get_doctor(request: ApiRequest) -> Json:
 def _get_tasks(request: ApiRequest) -> Json:
     sort = request.word("sort") or "priority"
     tasks = lists.list_tasks(request.root, states=request.words("state"), words=request.word("q"), sort=sort)
-    return {
-        "items": tasks.rows[request.offset : request.offset + request.limit],
-        "total": len(tasks.rows),
-        "by_state": dict(tasks.by_state),
-        "notes": list(tasks.notes),
-    }
+    items = tasks["items"]
+    return {**tasks, "items": items[request.offset : request.offset + request.limit], "total": len(items)}
 
 
 def _get_task(request: ApiRequest) -> Json:
@@ -133,9 +124,6 @@ def _get_task(request: ApiRequest) -> Json:
     page["task"]["html"] = render_html(page["task"]["description"])
     page["progress_html"] = render_html(page.pop("progress"))
     return {**page, "insights": _insights(request, page["task"]["id"])}
-
-
-# --- changes ---------------------------------------------------------------------------------------
 
 
 def _post_plan(request: ApiRequest) -> Json:
@@ -175,9 +163,6 @@ def _change_request(request: ApiRequest) -> ChangeRequest:
         force=body.get("force") is True,
         allow_secret=body.get("allow_secret") is True,
     )
-
-
-# --- context and graph -----------------------------------------------------------------------------
 
 
 def _post_context(request: ApiRequest) -> Json:
@@ -231,9 +216,6 @@ def _node_name(request: ApiRequest, name: str) -> str:
     if not node:
         raise UsageError(f"{name} names no node", hint="choose one in the graph, or search for it")
     return node
-
-
-# --- runs and sessions -----------------------------------------------------------------------------
 
 
 def _get_runs(request: ApiRequest) -> Json:

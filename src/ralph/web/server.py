@@ -57,18 +57,12 @@ _STATIC = Path(__file__).parent / "static"
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
-    "mjs": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
-    "png": "image/png",
-    "woff2": "font/woff2",
     "json": "application/json",
     "txt": "text/plain; charset=utf-8",
 }
 _REOPEN = "Use the window that `ralph web` opened, or run `ralph web` again."
-
-
-# --- access ----------------------------------------------------------------------------------------
 
 
 class _Rejected(Exception):
@@ -165,9 +159,6 @@ def _add_headers(send: Send, more: Mapping[str, str]) -> Send:
     return send_with_headers
 
 
-# --- events ----------------------------------------------------------------------------------------
-
-
 async def _events(request: Request) -> Response:
     return StreamingResponse(_stream(request), media_type="text/event-stream")
 
@@ -196,9 +187,6 @@ async def _stream(request: Request) -> AsyncIterator[str]:
 
 def _event(name: str, value: object) -> str:
     return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True)}\n\n"
-
-
-# --- application -----------------------------------------------------------------------------------
 
 
 def build_app(root: Path, *, port: int, token: str) -> Starlette:

@@ -99,12 +99,12 @@ class TestRows:
         broken.parent.mkdir()
         broken.write_text("{", encoding="utf-8", newline="")
         found = lists.list_tasks(tmp_path)
-        assert [row["title"] for row in found.rows] == ["good"]
-        assert found.notes[0].startswith(".ralph/tasks/t-broken/task.json: ")
+        assert [row["title"] for row in found["items"]] == ["good"]
+        assert found["notes"][0].startswith(".ralph/tasks/t-broken/task.json: ")
 
     def test_an_unknown_task_state_is_listed_unchanged(self, tmp_path: Path) -> None:
         path = board.task_file(tmp_path, task.add(tmp_path, "odd").task.id)
         path.write_text(path.read_text(encoding="utf-8").replace('"pending"', '"parked"'), encoding="utf-8", newline="")
         found = lists.list_tasks(tmp_path)
-        assert found.rows[0]["status"] == "parked"
-        assert found.by_state["parked"] == 1
+        assert found["items"][0]["status"] == "parked"
+        assert found["by_state"]["parked"] == 1

@@ -66,9 +66,6 @@ class AppliedChange:
     undone: bool = False
 
 
-# --- actions ---------------------------------------------------------------------------------------
-
-
 def apply_action(
     root: Path, request: ChangeRequest, patterns: Sequence[str] = (), observer: WriteObserver | None = None
 ) -> ChangeResult:
@@ -148,9 +145,6 @@ def _saved_result(root: Path, verb: str, saved: SavedMemory, unchanged: str = "N
 
 def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
     return ChangeResult(stored.record.id, f"{verb} {stored.record.id} ({paths.shown(stored.path, root)})")
-
-
-# --- plan, apply, undo -----------------------------------------------------------------------------
 
 
 def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> dict[str, Any]:

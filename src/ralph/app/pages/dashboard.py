@@ -59,12 +59,12 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     """Return everything that is quick to compute; an empty project has empty lists."""
     tasks = lists.list_tasks(root, sort="state")
     counts, first = Counter[str](), []
-    for row in tasks.rows:
+    for row in tasks["items"]:
         counts[row["status"]] += 1
         if counts[row["status"]] <= MAX_TASKS:
             first.append(row)
     return {
-        "tasks": {"by_state": dict(tasks.by_state), "notes": list(tasks.notes), "items": first},
+        "tasks": {**tasks, "items": first},
         "runs": lists.run_rows(root, limit=MAX_RUNS)[0],
         "sessions": lists.session_rows(root, limit=MAX_SESSIONS)[0],
         "tokens": token_usage(root),
@@ -90,9 +90,6 @@ def doctor_notices(root: Path, env: Mapping[str, str]) -> Items:
 def _notice(location: str, problem: Problem) -> dict[str, Any]:
     message = f"{location}: {problem.what}" if location else problem.what
     return {"level": problem.level, "message": message, "hint": problem.hint}
-
-
-# --- usage by day ----------------------------------------------------------------------------------
 
 
 def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
@@ -177,9 +174,6 @@ def _response_times(connection: sqlite3.Connection, ledger: Ledger, since: str) 
 def _quantile(values: Sequence[float], part: float) -> float | None:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else None
-
-
-# --- health ----------------------------------------------------------------------------------------
 
 
 def memory_health(root: Path, patterns: Sequence[str] = ()) -> dict[str, Any]:

@@ -51,9 +51,6 @@ def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
     return () if record.status is Status.RETIRED else ("promote",)
 
 
-# --- a record --------------------------------------------------------------------------------------
-
-
 def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> tuple[int, Record, tuple[str, int], Format]:
     key = queries.key_of(connection, record_id)
     record = queries.records(connection, [key]).get(key) if key is not None else None
@@ -214,9 +211,6 @@ def _record_lines(root: Path, name: str, form: Format, text: str, record_id: str
     return first, first + len(lines) - 1
 
 
-# --- a task ----------------------------------------------------------------------------------------
-
-
 def task_page(root: Path, task_id: str) -> dict[str, Any]:
     """Return a task with its stories, progress, log, sessions and runs; NotFound when there is none of that id."""
     view = task.show(root, task_id)
@@ -243,9 +237,6 @@ def readable_progress(progress: str) -> str:
     """Return a progress.txt without its markers, and with each field on a line of its own in markdown."""
     lines = [line for line in progress.split("\n") if not line.startswith("[//]: # (ralph: ")]
     return "\n".join(f"{line}  " if line.startswith(("Thread: ", "Outcome: ")) else line for line in lines)
-
-
-# --- a session -------------------------------------------------------------------------------------
 
 
 def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> dict[str, Any]:

@@ -98,9 +98,6 @@ def date_days_ago(days: int) -> str:
     return (ids.now() - timedelta(days=days)).date().isoformat()
 
 
-# --- facets ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class FacetView:
     """Every record of one state of the index: its time, its facet values, and its position from the newest."""
@@ -161,9 +158,6 @@ def _shape(values: FacetValues) -> Shape:
     status = STATUS_WORDS.get(values.status, values.status)
     single = {"family": values.family, "type": values.kind, "scope": values.scope, "source": values.source}
     return {**{facet: (value,) for facet, value in single.items()}, "tag": values.tag, "status": (status,)}
-
-
-# --- lists -----------------------------------------------------------------------------------------
 
 
 class Explorer:

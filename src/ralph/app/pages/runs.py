@@ -87,9 +87,6 @@ def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
     return page
 
 
-# --- comparison ------------------------------------------------------------------------------------
-
-
 def compare(root: Path, a: str, b: str) -> dict[str, Any]:
     """Compare two runs or two sessions; UsageError for one of each."""
     if not (a and b):
