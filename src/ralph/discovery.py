@@ -150,22 +150,6 @@ def _main_checkout(common: str) -> str:
     return "" if bare or os.path.basename(common) != ".git" else os.path.dirname(common)
 
 
-def worktrees(location: Location) -> dict[str, str]:
-    """Return the project's folder in each linked worktree of its repository, by git's names; a locked one counts."""
-    try:
-        names = sorted(os.listdir(f"{location.common}/worktrees")) if location.common else []
-    except OSError:
-        return {}
-    inside = f"/{location.inside}" if location.inside else ""
-    folders = {}
-    for name in names:
-        git = f"{location.common}/worktrees/{name}"
-        pointer = os.path.normpath(os.path.join(git, read_text(f"{git}/gitdir") or "."))
-        if pointer != git and (os.path.isfile(pointer) or os.path.exists(f"{git}/locked")):
-            folders[name] = os.path.dirname(pointer) + inside
-    return folders
-
-
 def state_home(main: str, env: "Mapping[str, str]" = os.environ) -> str:
     """Return the setting `state.home` ("git" or "project"), read without a YAML parser and before any cache."""
     if env.get("RALPH_STATE_HOME"):

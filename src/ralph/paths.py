@@ -66,11 +66,6 @@ def task_of(root: Path) -> str:
     return location(root).task
 
 
-def worktrees(root: Path) -> dict[str, Path]:
-    """Return the project's folder in each linked worktree of its repository, by git's names."""
-    return {name: Path(folder) for name, folder in discovery.worktrees(location(root)).items()}
-
-
 def head_log(root: Path) -> Path | None:
     """Return the file that git writes to when the checkout comes to another commit; None outside git."""
     git = location(root).git
@@ -151,6 +146,7 @@ log_folder = _in_state("log")  # what happened: sessions, runs and injections
 cache_folder = _in_state("cache")  # what can be made again, at the cost of time
 tree_caches = _in_state("cache/worktrees")  # one folder a linked worktree, by git's name
 runs_folder = _in_state("log/runs")
+git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
 
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal
 run_folder = _of_run(runs_folder, "{}")  # the prompts of the iterations

@@ -392,10 +392,10 @@ def test_a_gitignore_of_ones_own_is_left_alone(root: Path) -> None:
 
 def test_one_state_of_the_index_answers_a_whole_question(root: Path) -> None:
     index.sync(root)
-    with index.connection(root) as connection:
+    with index.of(root).open_current() as connection:
         count = lookup.size(connection)
         put(root, ".agent/memories.md", page())
         index.sync(root)
         assert lookup.size(connection) == count
-    with index.connection(root) as connection:
+    with index.of(root).open_current() as connection:
         assert lookup.size(connection) == count - 41

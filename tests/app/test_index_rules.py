@@ -69,7 +69,7 @@ def test_a_rule_that_came_later_reaches_raw_lines_when_they_are_read_again(tmp_p
     assert search(tmp_path, Query("bluebird")).found.total == 0
     assert search(tmp_path, Query("today")).found.total == 1
     assert index.verify(tmp_path) == []
-    with index.connection(tmp_path) as connection:
+    with index.of(tmp_path).open_current() as connection:
         assert "Bluebird" not in "".join(str(tuple(row)) for row in connection.execute("SELECT * FROM observations"))
 
 

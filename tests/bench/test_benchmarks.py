@@ -261,7 +261,7 @@ def test_speed_indexes_event_lines(tmp_path: Path) -> None:
     assert measured.records == 130
     assert measured.found > 0
     assert measured.search_p95 >= measured.search_p50 > 0
-    with index.connection(tmp_path) as connection:
+    with index.of(tmp_path).open_current() as connection:
         rows = connection.execute("SELECT count(*) FROM observations").fetchone()[0]
     assert rows == 130 + speed.APPENDS
     (bar,) = speed.bars([speed.Speed(1_000, 1, 30, 1, 10, 1, 1, 1, 1_000 * 1000, 1, 1)])

@@ -8,7 +8,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -376,11 +376,10 @@ def chat_lock(root: Path, session_id: str) -> Iterator[None]:
     """Lock a chat for one turn: two at once would each record half. Conflict when another process has it."""
     path = paths.cache_folder(root) / "chats" / paths.session_log(root, session_id).stem
     owner = f"process {os.getpid()}, since {ids.timestamp()}"
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(files.process_lock(path, owner, root=paths.state_boundary(root)))
-        except files.LockTaken as taken:
-            what = f"another turn of {session_id} is running{taken.by}"
-            hint = f"wait for the answer there; `ralph session resume {session_id} --fork` begins another one beside it"
-            raise Conflict(what, hint=hint) from taken
-        yield
+    try:
+        with files.process_lock(path, owner, root=paths.state_boundary(root)):
+            yield
+    except files.LockTaken as taken:
+        what = f"another turn of {session_id} is running{taken.by}"
+        hint = f"wait for the answer there; `ralph session resume {session_id} --fork` begins another one beside it"
+        raise Conflict(what, hint=hint) from taken

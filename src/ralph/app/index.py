@@ -8,7 +8,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -103,11 +103,6 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
 def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:
     """Ask the up-to-date index something; a damaged one is made again and asked once more."""
     return _index(root).ask(question, progress)
-
-
-def connection(root: Path) -> AbstractContextManager[sqlite3.Connection]:
-    """Connect to one state of the index, brought up to date first, for several questions."""
-    return _index(root).open_current()
 
 
 def wait_until_current(root: Path) -> None:
@@ -226,9 +221,9 @@ def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = Fals
 
 
 def stale_indexes(root: Path) -> list[Prunable]:
-    """List the cache folders of worktrees that are gone."""
-    existing = paths.worktrees(root)
-    folders = (path for path in sorted(paths.tree_caches(root).glob("*")) if path.name not in existing)
+    """List the cache folders of worktrees that git has removed or pruned."""
+    git = paths.git_worktrees(root)
+    folders = (path for path in sorted(paths.tree_caches(root).glob("*")) if not (git / path.name).exists())
     return [
         Prunable(folder, "the index of a worktree that is gone", sum(path.lstat().st_size for path in folder.glob("*")))
         for folder in folders

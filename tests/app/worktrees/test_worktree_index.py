@@ -173,7 +173,7 @@ def test_vectors_of_one_checkout_are_not_thrown_away_by_another_one(checkouts: C
         meaning.embed_with(root, HashEmbedder())
     assert [meaning.embed_with(root, HashEmbedder()).done for root in checkouts.all] == [0, 0, 0]
     for root, marks in checkouts.all.items():
-        with index.connection(root) as connection:
+        with index.of(root).open_current() as connection:
             ask = meaning.nearness(root, HashEmbedder(), connection, Query(limit=None), pytest.fail)
             assert len(ask(words("any"), list(queries.digests(connection)))) == len(marks)
 
@@ -191,6 +191,7 @@ def test_the_index_of_a_worktree_that_was_deleted_by_hand_is_told_and_pruned_and
     for root in checkouts.all:
         found(root)
     shutil.rmtree(checkouts.one)
+    git(checkouts.main, "worktree", "prune")
     told = [each for each in doctor.examine(checkouts.main) if each.problem.code == "worktree-index"]
     assert [(each.path.name, each.needs_a_person) for each in told] == [("one", False)]
     assert [one.path.name for one in index.prune(checkouts.main)] == ["one"]
