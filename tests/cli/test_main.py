@@ -85,7 +85,7 @@ def test_the_environment_may_name_the_root(
 def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(ralph: Project) -> None:
     said = ralph("memroy", "list")
     assert (said.code, said.out) == (2, "")
-    assert said.err == "error: there is no command 'memroy'\n  did you mean `ralph memory`?\n"
+    assert said.err == "error: there is no command `ralph memroy`\n  did you mean `ralph memory`?\n"
     assert "`ralph --help`" in ralph("xyzzy").err
 
 

@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ralph import config, paths
+from ralph import paths
 from ralph.app import hook_state, index, outdated, usage, worktree
 from ralph.app.memory import backup
 from ralph.app.usage import HookUsage
 from ralph.capture import privacy
+from ralph.config import ConfigProblem
 from ralph.errors import RalphError
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log
@@ -282,16 +283,9 @@ def files_to_scan(root: Path) -> list[Path]:
     library = Library(root)
     candidates = [path for collection in (library.memories, library.guardrails) for path in collection.places]
     candidates += [paths.scratchpad(root), *(path for path, _ in _other_files(root))]
-    names: dict[Path, set[str]] = {}
-    for path in candidates:
-        names.setdefault(path.parent, set()).add(path.name)
-    backups = [
-        copy
-        for folder in names
-        for copy in sorted(folder.glob("*.bak*"))
-        if copy.name.partition(".bak")[0] in names[folder]
-    ]
     unique = list({os.path.realpath(path): path for path in reversed(candidates)}.values())[::-1]
+    copies = [copy for folder in {path.parent: 1 for path in candidates} for copy in sorted(folder.glob("*.bak*"))]
+    backups = [copy for copy in copies if copy.with_name(copy.name.partition(".bak")[0]) in set(candidates)]
     return [path for path in (*unique, *backups) if path.exists()]
 
 
@@ -305,19 +299,14 @@ def _find_secrets(path: Path, custom: Sequence[str]) -> list[Finding]:
     ]
 
 
-def check_config(root: Path, env: Mapping[str, str]) -> tuple[Sequence[str], list[Finding]]:
-    """Return the user's patterns for secrets, and the problems of the config: with a variable, at the settings file."""
-    try:
-        loaded = config.load(root, env=env)
-        patterns, problems, level = loaded.config.privacy.patterns, loaded.complaints, "warning"
-    except config.ConfigProblem as error:
-        patterns, problems, level = (), [error], "error"
+def config_findings(root: Path, problems: Iterable[ConfigProblem], level: str = "warning") -> list[Finding]:
+    """Return the problems of the config; one of an environment variable is reported at the settings file."""
     findings, hint = [], "see `ralph config show --origin` and docs/config.md"
     for problem in problems:
         place = problem.place
         path, what = (root / place.where, problem.what) if place.line else (paths.config_file(root), problem.message)
         findings.append(_finding(path, what, hint, level, "config", place.line or 1))
-    return patterns, findings
+    return findings
 
 
 # --- status ----------------------------------------------------------------------------------------

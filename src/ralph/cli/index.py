@@ -21,14 +21,11 @@ def cli() -> None:
 
 
 @cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
-@click.option("--embed", is_flag=True, help="Also compute the vectors of every record that has none.")
+@click.option("--embed", is_flag=True, help="Also let embedding.provider make the vectors of every record.")
 @opt.limit(None, "With --embed: at most so many; a later call continues.")
 @opt.formats("table", "json")
 def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
-    """Read the files that changed, as every search does by itself; with --embed, search also goes by meaning.
-
-    The embedder is the one of embedding.provider; with a server, the texts of records are sent there.
-    """
+    """Read the files that changed, as every search does by itself; with --embed, search also goes by meaning."""
     if limit is not None and not embed:
         raise UsageError("--limit goes with --embed", hint="ralph index sync --embed --limit 1000")
     with bar("reading the files") as progress:

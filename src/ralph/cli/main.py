@@ -7,14 +7,14 @@ RalphError says what is wrong and what to do; an OSError is passed on in the sys
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
+from typing import ClassVar
 
 import click
 
 from ralph import __version__
-from ralph.cli.options import Invocation
+from ralph.cli.options import Group, Invocation
 from ralph.errors import RalphError, UsageError
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -58,42 +58,28 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: f"ralph.cli.{where}" for group in GROUPS.values() for name, (where, _) in group.items()}
 """Where each command is: module and attribute."""
 _MORE = "More"
-_ELSEWHERE = {
-    "add": "ralph memory add TEXT",
-    "list": "ralph memory list",
-    "show": "ralph memory show ID",
-    "start": "ralph loop start GOAL",
-    "stop": "ralph loop stop",
-    "resume": "ralph loop resume",
-    "pause": "ralph capture off",
-    "stats": "ralph status --usage",
-    "check": "ralph doctor --citations",
-    "timeline": "ralph search --around ID",
-    "journal": "ralph loop journal",
-    "agent": "ralph loop agents",
-    "where": "ralph context --where",
-}
-"""Words that people try as a command, and the command that does it."""
-
 EXTRAS = {
     "numpy": "local",
     "acp": "acp",
-    "mcp": "mcp",
-    "mcp_types": "mcp",
-    "anyio": "mcp",
-    "pydantic": "mcp",
-    "starlette": "web",
-    "uvicorn": "web",
-    "markdown_it": "web",
+    **dict.fromkeys(("mcp", "mcp_types", "anyio", "pydantic"), "mcp"),
+    **dict.fromkeys(("starlette", "uvicorn", "markdown_it"), "web"),
 }
 """Packages that come with an extra, so that a missing one can be named."""
-
 INTERRUPTED = 130
 _CANNOT_PRINT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group whose commands are imported when they are called; help comes from the table."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "add": "ralph memory add TEXT",
+        "list": "ralph memory list",
+        "show": "ralph memory show ID",
+        "start": "ralph loop start GOAL",
+        "stop": "ralph loop stop",
+        "resume": "ralph loop resume",
+    }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List every command, in the order of the groups."""
@@ -106,15 +92,6 @@ class LazyGroup(click.Group):
         module, _, attribute = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; an unknown one is answered with the command that was probably meant."""
-        name = args[0] if args else ""
-        if name and name not in COMMANDS and name not in HIDDEN and not name.startswith("-"):
-            raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the groups, one line for each command; More has only its names."""
@@ -149,21 +126,20 @@ def version() -> None:
 HIDDEN = {"help": help_, "version": version}
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--root", type=click.Path(path_type=Path), help="The project's folder (default: found upward from here).")
+@click.group(
+    cls=LazyGroup,
+    examples=[
+        "ralph init",
+        'ralph memory add "ECONNREFUSED: run docker compose up first" -t fix --tags docker',
+        'ralph memory search "connection refused"',
+        "ralph memory prime --budget 2000",
+    ],
+)
 @click.version_option(__version__, "--version", prog_name="ralph", message="%(prog)s %(version)s")
 @click.pass_context
-def cli(ctx: click.Context, root: Path | None) -> None:
-    """Ralph gives coding agents a memory that lasts, in plain files in your repository.
-
-    \b
-    Examples:
-      ralph init
-      ralph memory add "ECONNREFUSED: run docker compose up first" -t fix --tags docker
-      ralph memory search "connection refused"
-      ralph memory prime --budget 2000
-    """
-    ctx.obj = Invocation(explicit_root=root)
+def cli(ctx: click.Context) -> None:
+    """Ralph gives coding agents a memory that lasts, in plain files in your repository."""
+    ctx.obj = ctx.obj or Invocation()
     ctx.color = color()
 
 
@@ -233,12 +209,3 @@ def drop_output() -> None:
 def color() -> bool | None:
     """False when nobody wants colours or the terminal has none; None lets the stream decide."""
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
-
-
-def _nearest(word: str) -> str:
-    from difflib import get_close_matches
-
-    if word in _ELSEWHERE:
-        return f"`{_ELSEWHERE[word]}` does that"
-    near = get_close_matches(word, COMMANDS, n=1)
-    return f"did you mean `ralph {near[0]}`?" if near else "`ralph --help` lists the commands"

@@ -323,10 +323,7 @@ def prime(call: Invocation, form: str, **options: Any) -> None:
 @opt.allow_secret
 @opt.formats("table", "json")
 def migrate(call: Invocation, allow_secret: bool, form: str) -> int:
-    """Turn legacy Signs of guardrails.md into structured entries, and keep a backup of the file.
-
-    A Sign that looks like it holds a secret stays as it is, and the exit code is 1.
-    """
+    """Turn legacy Signs of guardrails.md into structured entries, and keep a backup; exit 1: some must stay."""
     from ralph.app import project
 
     migrations = project.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)

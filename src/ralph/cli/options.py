@@ -5,11 +5,11 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
@@ -29,18 +29,14 @@ _TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
 
 _SYNONYMS = {
     "add": "new create",
-    "archive": "retire",
     "delete": "rm remove del",
     "done": "finish close",
     "drop": "rm remove",
     "edit": "update set",
-    "fail": "cancel",
     "list": "ls ready",
     "search": "find",
     "show": "get view cat",
-    "start": "begin",
     "stop": "cancel",
-    "unarchive": "restore",
 }
 """Commands of groups, and other words that people try for them."""
 
@@ -159,6 +155,8 @@ class Group(click.Group):
     """A group of such commands; it takes --root as well."""
 
     command_class = Command
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Words that people try as a command, and the command that does it."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
@@ -167,15 +165,17 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown one is answered with the nearest."""
-        name = args[0] if args else ""
-        if name and name not in self.commands and not name.startswith("-"):
+        name, path = args[0] if args else "", ctx.command_path
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches
 
-            listed = [each for each, command in self.commands.items() if not command.hidden]
+            listed = self.list_commands(ctx)
             near = [each for each in listed if name in _SYNONYMS.get(each, "").split()]
             near = near or get_close_matches(name, listed, n=1)
-            hint = f"did you mean `{ctx.command_path} {near[0]}`?" if near else f"its commands: {', '.join(listed)}"
-            raise UsageError(f"there is no command `{ctx.command_path} {name}`", hint=hint)
+            hint = f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands"
+            if name in self.elsewhere:
+                hint = f"`{self.elsewhere[name]}` does that"
+            raise UsageError(f"there is no command `{path} {name}`", hint=hint)
         return super().resolve_command(ctx, args)
 
 

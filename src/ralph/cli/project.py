@@ -70,10 +70,7 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
 @click.command(name="capture", cls=Command, examples=["ralph capture off", "ralph capture on"])
 @click.argument("state", type=click.Choice(["on", "off"]), required=False)
 def capture(call: Invocation, state: str | None) -> None:
-    """Turn recording and injecting on or off in this project; without an argument, show which it is.
-
-    For one session alone, start your agent with RALPH_DISABLE=1 instead.
-    """
+    """Turn recording and injecting on or off in this project; without an argument, show which it is."""
     paused = hook_state.paused_since(call.root)
     since = f" since {visible(paused)}" if paused else ""
     if state is None:
@@ -192,10 +189,7 @@ def _host_options(function: Fn) -> Fn:
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
 def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: bool, **options: Any) -> None:
-    """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay.
-
-    Run it again after an upgrade that moved Ralph, or at any time: what is up to date is left alone.
-    """
+    """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay."""
     plugin = options["plugin"]
     if always_load and (tuple(hosts) != (Host.CLAUDE.value,) or plugin or no_mcp):
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")

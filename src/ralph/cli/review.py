@@ -11,7 +11,7 @@ from ralph.app.review import ReviewItem, Target
 from ralph.capture.insights import evidence, is_well_evidenced
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation, pass_call, read_text
-from ralph.cli.output import one_line, print_json, print_raw, print_rows, say, warn
+from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, say, warn
 from ralph.errors import UsageError
 from ralph.model import ids
 
@@ -76,9 +76,9 @@ def show(call: Invocation, name: str, within: str, form: str) -> None:
         "promoted to": str(record.extra.get("promoted_to") or ""),
         "next": " or ".join(item.actions),
     }
-    lines = [f"{label}: {value}" for label, value in fields.items() if value]
-    heading = f"{record.id} ({record.label}, {insights.status_word(record)}) of {insight.task}"
-    print_raw("\n".join([heading, *lines, "", record.text, ""]))
+    click.echo(one_line(f"{record.id} ({record.label}, {insights.status_word(record)}) of {insight.task}"))
+    print_fields(fields)
+    print_raw(f"\n{record.text}\n")
 
 
 @cli.command("accept", examples=["ralph review accept ins-a231"])

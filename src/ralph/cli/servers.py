@@ -32,11 +32,7 @@ _FILE_HELP = "With --http: the token in this file, which is made when it is miss
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
 def web(call: Invocation, port: int, no_open: bool) -> None:
     """See, search, judge and correct what is remembered, in a browser on this machine; Ctrl-C ends it."""
-    try:
-        from ralph.web import server as site
-    except ModuleNotFoundError as error:
-        hint = "uv tool install 'ralph-memory[web]'   (or: pipx install 'ralph-memory[web]')"
-        raise UsageError("`ralph web` needs the extra 'web', which is not installed", hint=hint) from error
+    from ralph.web import server as site
 
     def opened(address: str) -> None:
         click.echo(address)
@@ -80,11 +76,7 @@ def serve(call: Invocation, http: bool, port: int, token_file: Path | None, read
 @click.option("--refresh", is_flag=True, help="Ask every server now, whatever is remembered.")
 @opt.formats("table", "json")
 def status(call: Invocation, refresh: bool, form: str) -> None:
-    """Show whether each MCP server works; answers are remembered for five minutes.
-
-    What .mcp.json names is asked only after `ralph trust`, or when your own settings of Claude Code agree to it. The
-    loop leaves out failed, needs-auth and untrusted servers.
-    """
+    """Show whether each MCP server works, as of at most five minutes ago; those of .mcp.json need `ralph trust`."""
     from ralph.app import mcp_servers as verbs
 
     def row(state: "ServerState") -> Sequence[object]:

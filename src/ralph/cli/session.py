@@ -47,10 +47,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only show it, as withou
 
 @click.group(name="session", cls=Group, examples=["ralph session list", "ralph session show 3f2a"])
 def cli() -> None:
-    """Show recorded sessions, and hold some about a task: the prompts, what happened, and how each ended.
-
-    Inside a task (RALPH_TASK, or its worktree) sessions of other unfinished tasks are left out.
-    """
+    """Show recorded sessions, and hold some about a task: the prompts, what happened, and how each ended."""
 
 
 @cli.command("list", examples=["ralph session list --since 7d --format json"])
@@ -85,7 +82,7 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
 @cli.command("show", examples=["ralph session show 3f2a --history", "ralph session show --layer 3 --limit 5"])
 @_newest_or_id
 @click.option("--layer", type=click.IntRange(1, 3), help="Each observation: 1 a line (as usual), 2 more of it, 3 all.")
-@click.option("--history", is_flag=True, help="As a conversation: what each side said, with the tools folded.")
+@click.option("--history", is_flag=True, help="As a conversation, as those of `session new` always are.")
 @opt.limit(None, "Only the newest so many.")
 @opt.since
 @opt.all_tasks
@@ -93,10 +90,7 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
 def show(
     call: Invocation, session_id: str, layer: int | None, history: bool, since: str, form: str, **options: Any
 ) -> None:
-    """Show what happened in a session, in its order; without an ID, in the newest one.
-
-    A session that was begun with `ralph session new` is shown as a conversation, others with --history.
-    """
+    """Show what happened in a session, in its order; without an ID, in the newest one."""
     root, limit, begin = call.root, options["limit"], when(since)
     exclude({"--history": history, "--layer": layer})
     try:

@@ -19,6 +19,7 @@ from ralph.app.usage import UsageStats
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, table, visible
+from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.search.citations import STALE, CitationState
@@ -227,7 +228,12 @@ def doctor(
         print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(reports, bool(names))
         return 1 if ci and any(report.is_stale for report in reports) else 0
     repairs = verbs.fix(call.root) if fix else []
-    patterns, findings = verbs.check_config(call.root, os.environ)
+    patterns: Sequence[str] = ()
+    try:
+        loaded = load(call.root, env=os.environ)
+        patterns, findings = loaded.config.privacy.patterns, verbs.config_findings(call.root, loaded.complaints)
+    except ConfigProblem as error:
+        findings = verbs.config_findings(call.root, [error], "error")
     findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
     serious = sum(finding.needs_a_person for finding in findings)
     if form == "json":

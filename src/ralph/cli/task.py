@@ -236,10 +236,7 @@ def block(call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allo
 @opt.allow_secret
 @opt.formats("table", "json")
 def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_secret: bool, form: str) -> int:
-    """Import the user stories of a prd.json as tasks, or a tasks.jsonl ("-": from standard input).
-
-    Importing again adds nothing; a story that passes by then makes its task done.
-    """
+    """Import the user stories of a prd.json as tasks, or a tasks.jsonl ("-": from stdin); again, it adds nothing."""
     from_stdin, patterns = str(file) == "-", call.patterns
     if task_id and (partial or form == "json"):
         raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
