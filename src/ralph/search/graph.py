@@ -254,9 +254,9 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFac
     owner = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
     nodes: list[tuple[Node, str]] = []
     facts: list[Fact] = []
-    names = queries.source_row_ids(index, source)
-    for key, record in queries.select_records(index, Family.MEMORY, "source = ?", (source,)):
-        record = replace(record, id=names[key])
+    records = dict(queries.select_records(index, Family.MEMORY, "source = ?", (source,)))
+    for key, name in queries.row_ids(index, list(records)).items():
+        record = replace(records[key], id=name)
         nodes.append((node_of(record, owner), record.title))
         facts += _memory_facts(record, owner)
     for task, title, blocked_by, parent, at in sessions.tasks_in(index, source):

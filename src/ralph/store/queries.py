@@ -325,19 +325,17 @@ def iterations(
 
     `run` may be the beginning of an id; with `noted` only those that have something to say.
     """
-    label = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.label') END, '')"
-    tests = ["iteration IS NOT NULL", "run_id NOT IN ('', ?)", f"{label} <> 'run'"]
-    values: list[object] = [not_of]
-    for test, value in (("task_id = ?", task), ("outcome = ?", outcome), ("created_at >= ?", since)):
-        if value:
-            tests.append(test)
-            values.append(value)
-    if run:
-        tests.append("substr(run_id, 1, ?) = ?")
-        values += [len(safe(run)), run]
-    if noted:
-        tests.append("notes <> ''")
-    return " AND ".join(tests), [safe(value) if isinstance(value, str) else value for value in values]
+    _, test, values = lookup.conditions(
+        FAMILIES.index(Family.JOURNAL),
+        (True, "iteration IS NOT NULL AND run_id NOT IN ('', ?)", (not_of,)),
+        (True, f"{lookup.ORIGIN_TASK.replace('task', 'label')} <> 'run'", ()),
+        (task, "task_id = ?", (task,)),
+        (outcome, "outcome = ?", (outcome,)),
+        (since, "created_at >= ?", (since,)),
+        (run, "substr(run_id, 1, ?) = ?", (len(safe(run)), run)),
+        (noted, "notes <> ''", ()),
+    )
+    return test, [safe(value) if isinstance(value, str) else value for value in values]
 
 
 def count_loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
@@ -363,11 +361,6 @@ def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, 
     """Return the keys of memory rows by their ids."""
     sql = "SELECT id, key FROM records WHERE id IN (SELECT value FROM json_each(?))"
     return dict(connection.execute(sql, (json.dumps(list(names)),)).fetchall())
-
-
-def source_row_ids(connection: sqlite3.Connection, source: int) -> dict[int, str]:
-    """Return the ids of a source's memory rows by their keys."""
-    return dict(connection.execute("SELECT key, id FROM records WHERE source = ?", (source,)).fetchall())
 
 
 def record_ids(connection: sqlite3.Connection) -> list[str]:

@@ -140,12 +140,6 @@ def count_observations(connection: sqlite3.Connection, session_id: str) -> int:
     return int(connection.execute(sql, (safe(session_id),)).fetchone()[0])
 
 
-def observation_lines(connection: sqlite3.Connection, source: str) -> dict[int, int]:
-    """Return the lines of a log's observations by their keys."""
-    sql = "SELECT key, line FROM observations WHERE source = (SELECT key FROM sources WHERE path = ?) ORDER BY key"
-    return {row[0]: row[1] for row in connection.execute(sql, (source,))}
-
-
 def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:
     """Return the time of a session's last observation up to a moment; "" when there is none."""
     sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
