@@ -180,26 +180,27 @@ def rank(
     )
     if not words:
         return Ranking((), 0, ())
+    ranker = _Ranker(connection, words, keep, recipe)
     while True:
-        matches, total = _candidates(connection, words, None if hurried else keep, limit, recipe)
-        scores, around = _with_neighbours(connection, matches, recipe)
+        matches, total = ranker.find_candidates(limit, hurried)
+        scores, around = ranker.add_neighbours(matches)
         near = meaning(text, list(scores)) if meaning is not None else {}
-        share = _meaning_share(connection, words, scores, recipe) if near else 0.0
+        share = ranker.share_of_meaning(scores) if near else 0.0
         fused = _fuse(scores, near, share)
-        most = None if limit is None else max(recipe.judged, limit)
-        order = _filtered(connection, fused, keep, most)
-        if crowded is None or most is None or len(order) >= most or len(matches) < max(recipe.candidates, most):
+        most = None if limit is None else max(ranker.recipe.judged, limit)
+        order = ranker.filter_best(fused, most)
+        if crowded is None or most is None or len(order) >= most or len(matches) < max(ranker.recipe.candidates, most):
             break
-        recipe, crowded = crowded, None
+        ranker.recipe, crowded = crowded, None
     present = {key for key in order if key % _FAMILIES == 0}
     if len(present) < _MEMORIES:  # many lines of a log must not crowd out the best memories
         others = {key: fused[key] for key in fused if key % _FAMILIES == 0 and key not in present}
-        order += _filtered(connection, others, keep, _MEMORIES - len(present))
-    judged = _judge(connection, words, order, fused, near, around, today, recipe, share)
+        order += ranker.filter_best(others, _MEMORIES - len(present))
+    judged = ranker.judge(order, fused, near, around, today, share)
     matching = [each for each in judged if each.matched or each.close]
-    if not any(is_answer(each, recipe) for each in matching[:_FIRST]):
+    if not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST]):
         return Ranking((), 0, words)
-    _follow_links(connection, judged, keep, recipe, related)
+    ranker.follow_links(judged, related)
     return Ranking(judged[:limit], max(total, len(order), len(judged)), words)
 
 
@@ -224,81 +225,144 @@ def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[Ranked
     return [each for each in fit if each.score >= least or each.subject >= recipe.subject]
 
 
-def _filtered(
-    connection: "sqlite3.Connection", fused: "Mapping[int, float]", keep: "Filter", most: int | None
-) -> list[int]:
-    """Return the best keys that pass the filter, best first; equal ones by time and place, whatever their keys are."""
-    order = sorted(fused, key=lambda key: fused[key], reverse=True)
-    passing: list[int] = []
-    size = len(order) if most is None else most
-    while order and (most is None or len(passing) < most):
-        while size < len(order) and fused[order[size]] == fused[order[size - 1]]:  # equal ones stay together
-            size += 1
-        first, order = order[:size], order[size:]
-        allowed = lookup.filter_keys(connection, first, keep)
-        first = [key for key in first if key in allowed]
-        if len({fused[key] for key in first}) < len(first):
-            places = lookup.sort_values(connection, first)
-            first.sort(key=lambda key: (fused[key], places.get(key, ("", "", key))), reverse=True)
-        passing += first
-        if 2 * len(first) < size:  # where few pass, few queries are better than short ones
-            size *= 2
-    return passing[:most]
+class _Ranker:
+    """The steps of one ranking, which share a connection, the words of the query, a filter and a recipe."""
 
+    def __init__(
+        self, connection: "sqlite3.Connection", words: "Sequence[WeightedWord]", keep: "Filter", recipe: Recipe
+    ) -> None:
+        self.connection = connection
+        self.words = words
+        self.keep = keep
+        self.recipe = recipe
 
-def _candidates(
-    connection: "sqlite3.Connection",
-    words: "Sequence[WeightedWord]",
-    keep: "Filter | None",
-    limit: int | None,
-    recipe: Recipe,
-) -> tuple[dict[int, float], int]:
-    """Return keys with BM25 scores, and how many match; two words of the query that are adjacent count extra."""
-    chosen = question.rarest_terms(words, recipe.common)
-    if not chosen:
-        return {}, 0
-    match = " OR ".join(f'"{term}"' for term in chosen)
-    most = -1 if limit is None else max(recipe.candidates, limit)
-    scores = dict(lookup.matching(connection, match, recipe.fields, most, keep))
-    total = len(scores)
-    if keep is not None and total == most:
-        total = lookup.count_matching(connection, match, keep)
-    pairs = [
-        f'"{list(left.counts)[-1]} {next(iter(right.counts))}"'
-        for left, right in zip(words, words[1:])  # noqa: B905, RUF007  (itertools is one import more)
-        if left.counts and right.counts and not (left.replaced or right.replaced)
-    ]
-    if pairs:
-        for key, score in lookup.matching(connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most):
-            if key in scores:
-                scores[key] += recipe.pairs * score
-    return scores, total
+    def filter_best(self, fused: "Mapping[int, float]", most: int | None) -> list[int]:
+        """Return the best keys that pass the filter, best first; equal ones by time and place, never by key."""
+        order = sorted(fused, key=lambda key: fused[key], reverse=True)
+        passing: list[int] = []
+        size = len(order) if most is None else most
+        while order and (most is None or len(passing) < most):
+            while size < len(order) and fused[order[size]] == fused[order[size - 1]]:  # equal ones stay together
+                size += 1
+            first, order = order[:size], order[size:]
+            allowed = lookup.filter_keys(self.connection, first, self.keep)
+            first = [key for key in first if key in allowed]
+            if len({fused[key] for key in first}) < len(first):
+                places = lookup.sort_values(self.connection, first)
+                first.sort(key=lambda key: (fused[key], places.get(key, ("", "", key))), reverse=True)
+            passing += first
+            if 2 * len(first) < size:  # where few pass, few queries are better than short ones
+                size *= 2
+        return passing[:most]
 
+    def find_candidates(self, limit: int | None, hurried: bool) -> tuple[dict[int, float], int]:
+        """Return keys with BM25 scores, and how many match; two words of the query that are adjacent count extra."""
+        words, recipe, keep = self.words, self.recipe, None if hurried else self.keep
+        chosen = question.rarest_terms(words, recipe.common)
+        if not chosen:
+            return {}, 0
+        match = " OR ".join(f'"{term}"' for term in chosen)
+        most = -1 if limit is None else max(recipe.candidates, limit)
+        scores = dict(lookup.matching(self.connection, match, recipe.fields, most, keep))
+        total = len(scores)
+        if keep is not None and total == most:
+            total = lookup.count_matching(self.connection, match, keep)
+        pairs = [
+            f'"{list(left.counts)[-1]} {next(iter(right.counts))}"'
+            for left, right in zip(words, words[1:])  # noqa: B905, RUF007  (itertools is one import more)
+            if left.counts and right.counts and not (left.replaced or right.replaced)
+        ]
+        if pairs:
+            for key, score in lookup.matching(self.connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most):
+                if key in scores:
+                    scores[key] += recipe.pairs * score
+        return scores, total
 
-def _with_neighbours(
-    connection: "sqlite3.Connection", scores: dict[int, float], recipe: Recipe
-) -> tuple[dict[int, float], dict[int, list[int]]]:
-    """Add what matched just before and after in the same session, less with each step."""
-    total = dict(scores)
-    around: dict[int, list[int]] = {}
-    first = sorted(scores, key=lambda key: scores[key], reverse=True)[: recipe.spreading]
-    for key, other, step in lookup.neighbours(connection, first, len(recipe.near)):
-        total[other] = total.get(other, 0.0) + recipe.near[abs(step) - 1] * scores[key]
-        around.setdefault(other, []).append(key)
-    return total, around
+    def add_neighbours(self, scores: dict[int, float]) -> tuple[dict[int, float], dict[int, list[int]]]:
+        """Add what matched just before and after in the same session, less with each step."""
+        total = dict(scores)
+        around: dict[int, list[int]] = {}
+        first = sorted(scores, key=lambda key: scores[key], reverse=True)[: self.recipe.spreading]
+        for key, other, step in lookup.neighbours(self.connection, first, len(self.recipe.near)):
+            total[other] = total.get(other, 0.0) + self.recipe.near[abs(step) - 1] * scores[key]
+            around.setdefault(other, []).append(key)
+        return total, around
 
+    def share_of_meaning(self, scores: "Mapping[int, float]") -> float:
+        """Return how much meaning counts: the more, the fewer words of the query the best match has.
 
-def _meaning_share(
-    connection: "sqlite3.Connection", words: "Sequence[WeightedWord]", scores: "Mapping[int, float]", recipe: Recipe
-) -> float:
-    """How much meaning counts: the more, the fewer words of the query the best match has.
+        The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
+        """
+        first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
+        found = lookup.fetch_rows(self.connection, first).values()
+        cover = max((question.coverage(self.words, match_words(row, self.words))[0] for row in found), default=0.0)
+        return self.recipe.meaning + (self.recipe.faraway - self.recipe.meaning) * (1 - cover)
 
-    The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
-    """
-    first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
-    found = lookup.fetch_rows(connection, first).values()
-    cover = max((question.coverage(words, match_words(row, words))[0] for row in found), default=0.0)
-    return recipe.meaning + (recipe.faraway - recipe.meaning) * (1 - cover)
+    def judge(
+        self,
+        order: "Sequence[int]",
+        fused: "Mapping[int, float]",
+        near: "Mapping[int, float]",
+        around: "Mapping[int, Sequence[int]]",
+        today: str,
+        share: float,
+    ) -> list[RankedRow]:
+        """Read the best candidates and score what they contain; words count less where meaning counts more."""
+        words, recipe = self.words, self.recipe
+        textual = min(1.0, (1 - share) / (1 - recipe.meaning))
+        beside = {other for key in order for other in around.get(key, ())}
+        rows = lookup.fetch_rows(self.connection, list({*order, *beside}))
+        matches = {key: match_words(row, words) for key, row in rows.items()}
+        highest = 1 + recipe.tags + recipe.cover
+        judged = []
+        for key in order:
+            if key not in rows:
+                continue
+            each = RankedRow(rows[key])
+            each.matched = matches[key]
+            each.cover, each.evidence = question.coverage(words, each.matched)
+            each.close = near.get(key, 0.0)
+            tags = terms.TermMatcher(each.row.tags)
+            tagged = [word for word in words if each.row.tags and word.word in each.matched and word.match(tags)]
+            each.subject = max((word.weight * each.matched[word.word] for word in tagged if word.certain), default=0.0)
+            if any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words):
+                each.subject = 1.0
+            nearby = [matches[other].items() for other in around.get(key, ()) if other in matches]
+            together = {word: recipe.beside * part for match in nearby for word, part in match}
+            for word, part in each.matched.items():
+                together[word] = max(part, together.get(word, 0.0))
+            score = fused[key] * freshness(each.row.created_at, today, recipe)
+            score += textual * (
+                recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.coverage(words, together)[0]
+            )
+            if each.matched and key % _FAMILIES == 0:
+                score *= 1 + recipe.memory
+            each.score = score / highest
+            judged.append(each)
+        position = {key: -at for at, key in enumerate(order)}
+        judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]), reverse=True)
+        return judged
+
+    def follow_links(self, judged: list[RankedRow], related: "Related | None") -> None:
+        """Add what one of the best records links to, or is near to in the graph."""
+        best = {each.row.key: each for each in judged[:_LINKING] if is_answer(each, self.recipe)}
+        links = [(*pair, 1.0) for pair in lookup.linked_keys(self.connection, list(best))]
+        if related is not None:
+            links += (each for each in related(list(best)) if each[2] >= self.recipe.nearby)
+        position = {key: at for at, key in enumerate(best)}
+        links.sort(key=lambda link: position[link[0]])  # keys have no order
+        known = {each.row.key: each for each in judged}
+        new = lookup.filter_keys(self.connection, [key for _, key, _ in links if key not in known], self.keep)
+        rows = lookup.fetch_rows(self.connection, list(new))
+        for source, target, share in links:
+            if target in rows and target not in known:
+                known[target] = RankedRow(rows[target])
+                judged.append(known[target])
+            score = self.recipe.link * share * best[source].score
+            if target in known and known[target].score < score:
+                known[target].score = score
+                known[target].link = best[source].row.id
+        judged.sort(key=lambda each: -round(each.score, 9))
 
 
 def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: float) -> dict[int, float]:
@@ -310,77 +374,6 @@ def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: flo
         close = (value - low) / (high - low) if high > low else 1.0
         fused[key] = (1 - share) * fused.get(key, 0.0) + share * close
     return {key: round(value, 9) for key, value in fused.items()}  # the order of a sum must not matter
-
-
-def _judge(
-    connection: "sqlite3.Connection",
-    words: "Sequence[WeightedWord]",
-    order: "Sequence[int]",
-    fused: "Mapping[int, float]",
-    near: "Mapping[int, float]",
-    around: "Mapping[int, Sequence[int]]",
-    today: str,
-    recipe: Recipe,
-    share: float,
-) -> list[RankedRow]:
-    """Read the best candidates and score what they contain; words count less where meaning counts more."""
-    textual = min(1.0, (1 - share) / (1 - recipe.meaning))
-    beside = {other for key in order for other in around.get(key, ())}
-    rows = lookup.fetch_rows(connection, list({*order, *beside}))
-    matches = {key: match_words(row, words) for key, row in rows.items()}
-    highest = 1 + recipe.tags + recipe.cover
-    judged = []
-    for key in order:
-        if key not in rows:
-            continue
-        each = RankedRow(rows[key])
-        each.matched = matches[key]
-        each.cover, each.evidence = question.coverage(words, each.matched)
-        each.close = near.get(key, 0.0)
-        tags = terms.TermMatcher(each.row.tags)
-        tagged = [word for word in words if each.row.tags and word.word in each.matched and word.match(tags)]
-        each.subject = max((word.weight * each.matched[word.word] for word in tagged if word.certain), default=0.0)
-        if any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words):
-            each.subject = 1.0
-        nearby = [matches[other].items() for other in around.get(key, ()) if other in matches]
-        together = {word: recipe.beside * part for match in nearby for word, part in match}
-        for word, part in each.matched.items():
-            together[word] = max(part, together.get(word, 0.0))
-        score = fused[key] * freshness(each.row.created_at, today, recipe)
-        score += textual * (
-            recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.coverage(words, together)[0]
-        )
-        if each.matched and key % _FAMILIES == 0:
-            score *= 1 + recipe.memory
-        each.score = score / highest
-        judged.append(each)
-    position = {key: -at for at, key in enumerate(order)}
-    judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]), reverse=True)
-    return judged
-
-
-def _follow_links(
-    connection: "sqlite3.Connection", judged: list[RankedRow], keep: "Filter", recipe: Recipe, related: "Related | None"
-) -> None:
-    """Add what one of the best records links to, or is near to in the graph."""
-    best = {each.row.key: each for each in judged[:_LINKING] if is_answer(each, recipe)}
-    links = [(*pair, 1.0) for pair in lookup.linked_keys(connection, list(best))]
-    if related is not None:
-        links += (each for each in related(list(best)) if each[2] >= recipe.nearby)
-    position = {key: at for at, key in enumerate(best)}
-    links.sort(key=lambda link: position[link[0]])  # keys have no order
-    known = {each.row.key: each for each in judged}
-    new = lookup.filter_keys(connection, [key for _, key, _ in links if key not in known], keep)
-    rows = lookup.fetch_rows(connection, list(new))
-    for source, target, share in links:
-        if target in rows and target not in known:
-            known[target] = RankedRow(rows[target])
-            judged.append(known[target])
-        score = recipe.link * share * best[source].score
-        if target in known and known[target].score < score:
-            known[target].score = score
-            known[target].link = best[source].row.id
-    judged.sort(key=lambda each: -round(each.score, 9))
 
 
 def match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
