@@ -1,21 +1,8 @@
-"""Every error that Ralph raises on purpose.
-
-    RalphError                     exit 1
-    ├── UsageError                 exit 2: the call's words are wrong
-    │   └── ConfigError            a config file or value is wrong (file:line)
-    ├── NotFound                   no record, file or key of that name
-    │   └── NothingYet             there is no newest one yet: for a listing no error at all
-    ├── Conflict                   something is there that must not be overwritten, or changed under us
-    ├── Refused                    a rule says no: a secret, an unsafe path, an empty text
-    ├── Unreadable                 a file cannot be read or is not what it should be
-    └── WriteFailed                the disk said no; the file is as it was
-
-The message says what is wrong and where, and `hint` how to go on. The adapter that catches it prints it once.
-"""
+"""Every error that Ralph raises on purpose: the message says what is wrong and where, `hint` how to go on."""
 
 
 class RalphError(Exception):
-    """Anything Ralph raises on purpose; the adapters put it into words and exit with `exit_code`."""
+    """Anything Ralph raises on purpose; the adapters print it once and exit with `exit_code`."""
 
     exit_code = 1
 

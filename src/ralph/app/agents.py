@@ -131,19 +131,19 @@ def check_agent(agent: Agent, folder: Path, *, model: str = "", timeout: float =
         QUESTION, folder, model=model, read_only=agent.reads_only, timeout=timeout, environment={"RALPH_DISABLE": "1"}
     )
     reply = agent.run(ask)
-    if reply.stop is StopReason.END_TURN:
-        if reply.text.strip():
-            return AgentCheck(agent.name, True, reply)
-        hint = "ask it by hand, with the same program"
-        return AgentCheck(agent.name, False, reply, "it answered without a word", hint)
+    if reply.stop is StopReason.END_TURN and reply.text.strip():
+        return AgentCheck(agent.name, True, reply)
+    problem = reply.error or f"it ended with {reply.stop}"
     hint = "run the same program by hand to see more of it"
-    if reply.stop is StopReason.TIMEOUT:
+    if reply.stop is StopReason.END_TURN:
+        problem = "it answered without a word"
+    elif reply.stop is StopReason.TIMEOUT:
         hint = "give it more time with --timeout, or see by hand what it waits for"
-    elif reply.stop is StopReason.UNAVAILABLE and "no such program" in reply.error:
-        hint = _INSTALL.get(agent.name, "check the program's name and the PATH")
     elif reply.stop is StopReason.UNAVAILABLE:
         hint = "check the login, the network and the model's name; then try again"
-    return AgentCheck(agent.name, False, reply, reply.error or f"it ended with {reply.stop}", hint)
+        if "no such program" in reply.error:
+            hint = _INSTALL.get(agent.name, "check the program's name and the PATH")
+    return AgentCheck(agent.name, False, reply, problem, hint)
 
 
 def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:

@@ -38,14 +38,6 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerList:
-    """The servers, each name once, and problems of the files that name them."""
-
-    servers: tuple[McpServer, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ServerState:
     """A server and its status; `checked` when that was just now, else of `cached_at`."""
 
@@ -69,15 +61,15 @@ class ServerOverview:
     problems: tuple[str, ...] = ()
 
 
-def list_servers(root: Path, env: Mapping[str, str]) -> ServerList:
-    """Return every server that an agent in this project would get."""
+def list_servers(root: Path, env: Mapping[str, str]) -> tuple[list[McpServer], list[str]]:
+    """Return every server that an agent in this project would get, and problems of the files that name them."""
     reader = _ServerReader(root, env)
     servers: dict[str, McpServer] = {}
     for path, scope, keys, plugin in reader.server_files():
         for name, spec in reader.read_specs(path, scope, keys):
             server = reader.build_server(path, scope, plugin, name, spec)
             servers.setdefault(server.name, server)
-    return ServerList(tuple(servers.values()), tuple(dict.fromkeys(reader.problems)))
+    return list(servers.values()), list(dict.fromkeys(reader.problems))
 
 
 def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
@@ -230,13 +222,13 @@ def server_status(
 
     `needed`: UsageError when servers must be checked and the SDK is not installed.
     """
-    overview = list_servers(root, env)
+    servers, problems = list_servers(root, env)
     now = time.time_ns() // 1_000_000 if now is None else now
     cached: Mapping[str, object] = {}
     with suppress(Unreadable):
         cache_text = "" if refresh else files.read(paths.mcp_status_file(root)) or ""
         cached = get_object(_parse_cache(cache_text), "entries", str(root.resolve()), "servers")
-    states = [_cached_state(server, get_object(cached, server.name), now) for server in overview.servers]
+    states = [_cached_state(server, get_object(cached, server.name), now) for server in servers]
     pending = [state.server for state in states if state.status is ServerStatus.UNKNOWN and not state.server.why_not]
     answers = _check_servers(pending, root, env, seconds, needed) if pending else {}
     for position, state in enumerate(states):
@@ -248,7 +240,7 @@ def server_status(
     before = {name: get_object(cached, name).get("status") for name in cached}
     if statuses != before or any(state.checked for state in states):
         _write_cache(root, states, now)
-    return ServerOverview(tuple(states), overview.problems)
+    return ServerOverview(tuple(states), tuple(problems))
 
 
 def denying_settings(states: Sequence[ServerState]) -> str:
@@ -268,7 +260,7 @@ def describe_denied(states: Sequence[ServerState]) -> list[str]:
 
 def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, ...]:
     """Return the project's servers that the user has not trusted, without checking any."""
-    servers = list_servers(root, env).servers
+    servers, _ = list_servers(root, env)
     return tuple(ServerState(each, ServerStatus.UNKNOWN, why=each.why_not) for each in servers if not each.trusted)
 
 

@@ -49,7 +49,7 @@ def installed(root: Path, scope: str = "user", on: bool = True, **more: object) 
 
 
 def found(root: Path, **env: str) -> dict[str, McpServer]:
-    return {each.name: each for each in servers.list_servers(root, env_of(root, **env)).servers}
+    return {each.name: each for each in servers.list_servers(root, env_of(root, **env))[0]}
 
 
 def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: Path) -> None:
@@ -70,8 +70,8 @@ def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: 
 
 
 def test_a_project_without_files_has_no_servers(project: Path) -> None:
-    assert servers.list_servers(project, env_of(project)) == servers.ServerList()
-    assert servers.list_servers(project, {}) == servers.ServerList()
+    assert servers.list_servers(project, env_of(project)) == ([], [])
+    assert servers.list_servers(project, {}) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_worktree_has_the_servers_that_were_named_for_its_main_checkout(projec
     write(own / "commondir", "../..\n")
     write(own / "HEAD", "ref: refs/heads/main\n")
     write(project / ".git/HEAD", "ref: refs/heads/main\n")
-    assert list({each.name for each in servers.list_servers(worktree, env_of(project)).servers}) == ["a"]
+    assert list({each.name for each in servers.list_servers(worktree, env_of(project))[0]}) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_damaged_file_costs_no_other_server(project: Path, text: str) -> None:
 
 def test_problems_of_a_file_are_reported(project: Path) -> None:
     write(project / ".mcp.json", "{")
-    assert servers.list_servers(project, env_of(project)).problems[0].startswith(".mcp.json: is no JSON")
+    assert servers.list_servers(project, env_of(project))[1][0].startswith(".mcp.json: is no JSON")
 
 
 def test_a_config_folder_that_was_moved_is_read_there(project: Path) -> None:
