@@ -134,8 +134,15 @@ def extract(
 ) -> Extraction:
     """Propose insights from a task's records; with a run (and iteration), only from those of it."""
     folder = board.find(root, task_id).path.parent
-    records = _records_of_task(root, task_id, folder, run, iteration)
-    proposed = [_redacted(record, patterns) for record in proposing.propose(records)]
+
+    def clean(text: str) -> str:
+        return queries.safe(redact(text, patterns).text)
+
+    proposed = []
+    for record in proposing.propose(_records_of_task(root, task_id, folder, run, iteration)):
+        origin = replace(record.origin, files=tuple(map(clean, record.origin.files)))
+        tags = tuple(tag for tag in record.tags if clean(tag) == tag)
+        proposed.append(replace(record, text=clean(record.text), tags=tags, origin=origin))
     if not proposed:
         return Extraction(task_id)
 
@@ -193,28 +200,14 @@ def _with_evidence(old: Record, new: Record) -> Record:
     if isinstance(total, int):  # a person may have counted more
         members[proposing.COUNT] = max(total, int(str(members[proposing.COUNT])))
     extra = {key: value for key, value in old.extra.items() if key != proposing.REPEATS}
-    extra |= {
-        proposing.EVIDENCE: list(dict.fromkeys([*proposing.evidence(old), *proposing.evidence(new)]))[
-            : proposing.MAX_EVIDENCE
-        ],
-        **members,
-    }
+    both = dict.fromkeys([*proposing.evidence(old), *proposing.evidence(new)])
+    extra |= {proposing.EVIDENCE: list(both)[: proposing.MAX_EVIDENCE], **members}
     if proposing.is_proven(old) or proposing.is_proven(new):
         extra[proposing.PROVEN] = True
     if extra == dict(old.extra):
         return old
     newest = max(old.updated_at, new.updated_at or new.created_at)
     return replace(old, updated_at=newest if newest > old.created_at else old.updated_at, extra=extra)
-
-
-def _redacted(record: Record, patterns: Sequence[str]) -> Record:
-    def clean(text: str) -> str:
-        return queries.safe(redact(text, patterns).text)
-
-    origin = replace(record.origin, files=tuple(map(clean, record.origin.files)))
-    return replace(
-        record, text=clean(record.text), tags=tuple(tag for tag in record.tags if clean(tag) == tag), origin=origin
-    )
 
 
 # --- listing and deciding ----------------------------------------------------------------------
@@ -306,11 +299,7 @@ def add_promotion(record: Record, file: str) -> Record:
 
 def promotions(record: Record) -> tuple[str, ...]:
     """Return the files that an insight was promoted to."""
-    targets = [
-        record.extra.get(proposing.PROMOTED),
-        *(link.target for link in record.links if link.relation == proposing.PROMOTED),
-    ]
-    return tuple(dict.fromkeys(str(target) for target in targets if target))
+    return tuple(link.target for link in record.links if link.relation == proposing.PROMOTED)
 
 
 def is_due(record: Record) -> bool:
