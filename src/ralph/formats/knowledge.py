@@ -13,19 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ralph.errors import Conflict, Refused
+from ralph.formats import text as markdown
 from ralph.formats.config_files import ConfigNode, YamlError, read_yaml
-from ralph.formats.text import (
-    BOM,
-    Entry,
-    Problem,
-    TextDocument,
-    check_text,
-    find_entry,
-    line_problem,
-    newline_of,
-    scan_lines,
-    sort_problems,
-)
+from ralph.formats.text import BOM, Entry, Problem, TextDocument
 from ralph.model import ids
 from ralph.model.record import Link, MemoryKind, Record, Status, kind_of
 
@@ -218,9 +208,9 @@ class KnowledgeDocument(TextDocument):
 
     def replace(self, record_id: str, record: Record) -> "KnowledgeDocument":
         """The file with the values and the body that differ changed."""
-        old = find_entry(self.entries, record_id).record
+        old = markdown.find_entry(self.entries, record_id).record
         expected = normalise_entry(record, self.slug)
-        text, newline = self.text, newline_of(self.text)
+        text, newline = self.text, markdown.newline_of(self.text)
         if self.matter is None or expected == old:
             return self
         if expected.text != old.text:
@@ -237,7 +227,7 @@ class KnowledgeDocument(TextDocument):
 
     def remove(self, record_id: str) -> "KnowledgeDocument":
         """The empty file; a byte order mark stays."""
-        find_entry(self.entries, record_id)
+        markdown.find_entry(self.entries, record_id)
         return parse_knowledge(self.text[: self.text.startswith(BOM)], self.slug)
 
     def _body(self, start: int, body: str, newline: str) -> str:
@@ -278,12 +268,12 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
     if not body.strip():
         problems.append(Problem(1, "the entry has no text", "write it below the front matter", code="no-text"))
     above = text.count("\n", 0, matter.body)
-    for problem in map(line_problem, scan_lines(text[matter.body :])):
+    for problem in map(markdown.line_problem, markdown.scan_lines(text[matter.body :])):
         if problem is not None:
             problems.append(replace(problem, line=problem.line + above))
     start = len(BOM) if text.startswith(BOM) else 0
     entry = Entry(_build_record(matter, slug, body), start, len(text), 1)
-    return KnowledgeDocument(text, (entry,), sort_problems(problems), slug, matter)
+    return KnowledgeDocument(text, (entry,), markdown.sort_problems(problems), slug, matter)
 
 
 def render_knowledge(record: Record) -> str:
@@ -301,7 +291,7 @@ def normalise_entry(record: Record, slug: str) -> Record:
     tags = clean_tags(record.tags)
     if not title or not tags:
         raise Refused("a knowledge entry needs a title and at least one tag", hint="give it both")
-    text = check_text(record.text, "entry")
+    text = markdown.check_text(record.text, "entry")
     label = " ".join(record.label.split()) if kind_of(record.label) is record.kind else record.kind.value
     if label == MemoryKind.CONTEXT.value and record.label != label:
         label = KNOWLEDGE_LABEL
@@ -363,7 +353,7 @@ def shorten(body: str, words: int = 500) -> str:
         return body
     total = block_end = line_end = 0
     closer = ""
-    for line in scan_lines(body):
+    for line in markdown.scan_lines(body):
         total += len(line.text.split())
         if total > words:
             break
@@ -371,7 +361,7 @@ def shorten(body: str, words: int = 500) -> str:
             block_end = line.start
         if not line.blank and total + bool(line.closer) <= words:
             line_end, closer = line.start + len(line.text), line.closer
-    newline = newline_of(body)
+    newline = markdown.newline_of(body)
     if block_end:
         result = body[:block_end].rstrip()
     elif line_end:
@@ -385,7 +375,7 @@ def shorten(body: str, words: int = 500) -> str:
 def links_in(body: str) -> tuple[str, ...]:
     """The titles in `[[...]]`, each once, in order; not those in code or comments."""
     titles: dict[str, str] = {}
-    for line in scan_lines(body) if "[[" in body else ():
+    for line in markdown.scan_lines(body) if "[[" in body else ():
         if line.is_markdown and "[[" in line.text:
             edges = [0, *itertools.chain.from_iterable(code_spans(line.text)), len(line.text)]
             outside_code = "`".join(line.text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))

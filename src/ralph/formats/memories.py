@@ -13,23 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from ralph.errors import Refused
-from ralph.formats.text import (
-    BOM,
-    DATE,
-    Entry,
-    Line,
-    LineRole,
-    Problem,
-    cut_lines,
-    find_entry,
-    insertion_below,
-    is_rule,
-    newline_of,
-    parse_heading,
-    scan_lines,
-    sort_problems,
-    text_end,
-)
+from ralph.formats import text as markdown
+from ralph.formats.text import BOM, DATE, Entry, Line, LineRole, Problem
 from ralph.model import ids
 from ralph.model.record import SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
 
@@ -122,7 +107,7 @@ class _Scan:
         self._text = text
         self._block: _Block | None = None
         self._section, self._in_comment, conflict = _Section("", 0, 0, 0), False, -1
-        for line in scan_lines(_mask_torn_comments(text), None if "\r" in text else _RUN, hide_unclosed=True):
+        for line in markdown.scan_lines(_mask_torn_comments(text), None if "\r" in text else _RUN, hide_unclosed=True):
             if line.role is LineRole.CONFLICT:  # skipped, so that both sides' entries are read
                 if line.text.startswith("<"):
                     conflict = line.start
@@ -173,7 +158,7 @@ class _Scan:
         elif content[0] == ">" and block is not None and not block.name and block.meta is None:
             block.quoted = True
             self._append(block, line, content[2:] if content[1:2] == " " else content[1:])
-        elif is_rule(content):
+        elif markdown.is_rule(content):
             self._block, self._section.closed = None, True
         else:
             self._take_text(line)
@@ -201,7 +186,7 @@ class _Scan:
         block.lines.append(self._text[line.start : block.end] if text is None else text)
 
     def _take_heading(self, line: Line, content: str) -> None:
-        heading = parse_heading(line._replace(text=content))
+        heading = markdown.parse_heading(line._replace(text=content))
         if heading is None and not _NO_SPACE.match(content):
             self._take_text(line)
             return
@@ -376,7 +361,7 @@ class MemoriesDocument:
         if self._scan.first_text and not self.entries and not explained:
             hint = "add one with `ralph memory add`, or leave it"
             report(self._scan.first_text, "there is text, but no entries in it", hint, "note", "nothing-read")
-        return sort_problems(problems)
+        return markdown.sort_problems(problems)
 
     @property
     def format(self) -> str:
@@ -399,7 +384,7 @@ class MemoriesDocument:
     def add(self, record: Record) -> "MemoriesDocument":
         """The document with one more entry at the end of its section, which is made when it is missing."""
         check_record(record)
-        newline = newline_of(self.text)
+        newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + "\r\n\t "):
             return MemoriesDocument(self.text + self.layout.template(newline), self.layout).add(record)
         block = render_block(record, newline)
@@ -423,7 +408,7 @@ class MemoriesDocument:
             return self.remove(record_id).add(replace(record, label=record.kind.value))
         check_record(record)
         mark = isinstance(block, _Block) and block.heading_added
-        written = render_block(record, newline_of(self.text), _HEADING_ADDED * mark)
+        written = render_block(record, markdown.newline_of(self.text), _HEADING_ADDED * mark)
         return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], entry, record)
 
     def remove(self, record_id: str) -> "MemoriesDocument":
@@ -434,7 +419,9 @@ class MemoriesDocument:
             rest = self.text[entry.end : min([section.end, *(start for start, _ in self._scan.barred)])]
             if self.text[section.start : entry.start].rstrip() == f"## {section.heading}" and not rest.strip():
                 starts.insert(0, section.start)
-        cuts = (cut_lines(self.text, start, entry.end, apart=apart) for start in starts for apart in (True, False))
+        cuts = (
+            markdown.cut_lines(self.text, start, entry.end, apart=apart) for start in starts for apart in (True, False)
+        )
         return self._spliced(cuts, entry, None)
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
@@ -460,7 +447,7 @@ class MemoriesDocument:
         missing = self._missing_sections()
         if self.has_conflict or not missing:
             return self
-        headings = (newline_of(self.text) * 2).join(f"## {heading}" for heading in missing)
+        headings = (markdown.newline_of(self.text) * 2).join(f"## {heading}" for heading in missing)
         try:
             return self._spliced((self._inserted(end, headings) for end in self._ends()), None, None)
         except Refused:
@@ -468,7 +455,7 @@ class MemoriesDocument:
 
     def _changeable(self, record_id: str) -> tuple[Entry, _Block | Entry]:
         """The entry with this id and its block; refused when a merge conflict runs through it."""
-        entry = find_entry(self.entries, record_id)
+        entry = markdown.find_entry(self.entries, record_id)
         block = self._scan.blocks[self.entries.index(entry)]
         if isinstance(block, _Block) and block.conflict is not None and block.conflict < block.end:
             raise Refused(f"a merge conflict runs through {record_id}", hint="resolve the merge first")
@@ -484,11 +471,11 @@ class MemoriesDocument:
         """This position, or the end of the text above the conflict or the unclosed comment that it is in."""
         for start, end in self._scan.barred:
             if start <= at <= end:
-                at = text_end(self.text, start)
+                at = markdown.text_end(self.text, start)
         return at
 
     def _inserted(self, at: int, written: str) -> str:
-        at, block = insertion_below(self.text, at, written, newline_of(self.text))
+        at, block = markdown.insertion_below(self.text, at, written, markdown.newline_of(self.text))
         return self.text[:at] + block + self.text[at:]
 
     def _spliced(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument":
@@ -572,7 +559,7 @@ def sort_by_section(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEM
 
 def _render_sign(record: Record) -> str:
     written = f"### Sign: {record.title}\n{record.text}".rstrip("\n")
-    *_, last = scan_lines(written, hide_unclosed=True)  # a fence that it leaves open is closed
+    *_, last = markdown.scan_lines(written, hide_unclosed=True)  # a fence that it leaves open is closed
     metadata = [_render_metadata(record)] if record.tags or _metadata_pairs(record) else []
     return "\n".join([written, *filter(None, [last.closer]), *metadata])
 

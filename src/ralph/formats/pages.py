@@ -13,33 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ralph.errors import Refused
-from ralph.formats.text import (
-    BOM,
-    HEADING_ADDED,
-    Entry,
-    Line,
-    LineRole,
-    Problem,
-    TextDocument,
-    bullet_marker,
-    check_text,
-    cut_lines,
-    find_entry,
-    insertion_below,
-    is_footer,
-    is_rule,
-    is_spaced_below,
-    line_problem,
-    made_heading_start,
-    newline_of,
-    normalise_text,
-    parse_heading,
-    read_bullets,
-    render_bullet,
-    scan_lines,
-    sort_problems,
-    text_end,
-)
+from ralph.formats import text as markdown
+from ralph.formats.text import BOM, HEADING_ADDED, Entry, Line, LineRole, Problem, TextDocument
 from ralph.model import ids
 from ralph.model.record import MemoryKind, Record, kind_of, label_of
 
@@ -87,41 +62,42 @@ class PatternsDocument(TextDocument):
         expected = as_pattern(record)
         if any(entry.record.id == expected.id for entry in self.entries):
             return self
-        newline = newline_of(self.text)
+        newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + " \t\r\n"):
             return parse_patterns(self.text + patterns_template(newline)).add(record)
         section = self._section(expected.kind, record.label)
-        bullet = render_bullet(expected.text, newline).removesuffix(newline)
+        bullet = markdown.render_bullet(expected.text, newline).removesuffix(newline)
         if section is not None:
             expected = as_pattern(record, section.heading)
-            apart = not section.ends_with_bullet and is_spaced_below(self.text, text_end(self.text, section.tail))
-            at, block = insertion_below(self.text, section.tail, bullet, newline, apart=apart)
+            end = markdown.text_end(self.text, section.tail)
+            apart = not section.ends_with_bullet and markdown.is_spaced_below(self.text, end)
+            at, block = markdown.insertion_below(self.text, section.tail, bullet, newline, apart=apart)
         else:
             above = f"## {HEADINGS[MemoryKind(expected.kind)]}\n{HEADING_ADDED}\n\n".replace("\n", newline)
-            at, block = insertion_below(self.text, self.closing, above + bullet, newline)
+            at, block = markdown.insertion_below(self.text, self.closing, above + bullet, newline)
         return self._spliced(at, at, block, expected)
 
     def replace(self, record_id: str, record: Record) -> "PatternsDocument":
         """The document with one bullet changed; it stays in its section unless its kind changes."""
-        entry = find_entry(self.entries, record_id)
+        entry = markdown.find_entry(self.entries, record_id)
         if record.kind is not entry.record.kind:
             return self.remove(record_id).add(record)
         expected = dataclasses.replace(as_pattern(record), label=entry.record.label)
         first = self.text[entry.start : entry.end].partition("\n")[0]
-        _, pad, index = bullet_marker(first) or (0, 2, 0)
-        written = render_bullet(expected.text, newline_of(self.text), first[:index], pad)
+        _, pad, index = markdown.bullet_marker(first) or (0, 2, 0)
+        written = markdown.render_bullet(expected.text, markdown.newline_of(self.text), first[:index], pad)
         written = written if self.text[: entry.end].endswith("\n") else written.rstrip("\r\n")
         return self._spliced(entry.start, entry.end, written, expected)
 
     def remove(self, record_id: str) -> "PatternsDocument":
         """The document without one bullet, and without a heading that was made for it."""
-        entry = find_entry(self.entries, record_id)
-        start = made_heading_start(self.text, entry.start)
+        entry = markdown.find_entry(self.entries, record_id)
+        start = markdown.made_heading_start(self.text, entry.start)
         if start < entry.start and any(section.tail == entry.end for section in self.sections):
-            after = parse_patterns(cut_lines(self.text, start, entry.end, apart=True))
+            after = parse_patterns(markdown.cut_lines(self.text, start, entry.end, apart=True))
             if [other.record for other in after.entries] == [e.record for e in self.entries if e is not entry]:
                 return after
-        return parse_patterns(cut_lines(self.text, entry.start, entry.end))
+        return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))
 
     def stamped(self, date: str, task: str) -> "PatternsDocument":
         """The document with the date and task of its last change in the footer."""
@@ -130,9 +106,9 @@ class PatternsDocument(TextDocument):
         line = f"_Last updated: {date} by {task}_"
         if self.footer is not None:
             return parse_patterns(self.text[: self.footer[0]] + line + self.text[self.footer[1] :])
-        newline = newline_of(self.text)
-        rule = "" if is_rule(self.text.rstrip(" \t\r\n").rpartition("\n")[2]) else f"---{newline * 2}"
-        at, block = insertion_below(self.text, len(self.text), rule + line, newline)
+        newline = markdown.newline_of(self.text)
+        rule = "" if markdown.is_rule(self.text.rstrip(" \t\r\n").rpartition("\n")[2]) else f"---{newline * 2}"
+        at, block = markdown.insertion_below(self.text, len(self.text), rule + line, newline)
         return parse_patterns(self.text[:at] + block + self.text[at:])
 
     def _section(self, kind: str, label: str) -> PatternSection | None:
@@ -173,17 +149,17 @@ def parse_patterns(text: str) -> PatternsDocument:
     problems: list[Problem] = []
     chunks: list[tuple[str | None, list[Line]]] = [(None, [])]  # the lines below each heading; None: no section
     footer, closing = None, len(text)
-    for line in scan_lines(text):
-        problem = line_problem(line)
+    for line in markdown.scan_lines(text):
+        problem = markdown.line_problem(line)
         if problem is not None:
             is_conflict = problem.code == "conflict"
             problems.append(dataclasses.replace(problem, hint=_CONFLICT_HINT) if is_conflict else problem)
-        heading = parse_heading(line)
+        heading = markdown.parse_heading(line)
         if heading is not None and heading[0] <= 2:
             chunks.append((heading[1] if heading[0] == 2 else None, [line]))
-        elif is_footer(line):
+        elif markdown.is_footer(line):
             above = next((other for other in reversed(chunks[-1][1]) if not other.blank), None)
-            has_rule = above is not None and above.is_markdown and is_rule(above.text)
+            has_rule = above is not None and above.is_markdown and markdown.is_rule(above.text)
             footer = (line.start, line.start + len(line.text))
             closing = above.start if above is not None and has_rule else line.start
             chunks.append((None, [line]))
@@ -193,7 +169,7 @@ def parse_patterns(text: str) -> PatternsDocument:
     sections: list[PatternSection] = []
     first_lines: dict[str, int] = {}
     for name, lines in chunks:
-        bullets = list(read_bullets(lines))
+        bullets = list(markdown.read_bullets(lines))
         kind, label = _section_kind(name or ""), label_of(name or "")
         for item in bullets:
             record = Record(_pattern_id(item.text), kind, item.text, label=label)
@@ -203,17 +179,17 @@ def parse_patterns(text: str) -> PatternsDocument:
                 what = f"this is the same as line {first}"
                 problems.append(Problem(item.number, what, "delete one of the two", "warning", "duplicate-id"))
         if name is not None:
-            until_rule = itertools.takewhile(lambda line: not (line.is_markdown and is_rule(line.text)), lines)
+            until_rule = itertools.takewhile(lambda line: not (line.is_markdown and markdown.is_rule(line.text)), lines)
             tail = max(line.end for line in until_rule if not line.blank)
             sections.append(PatternSection(name, tail, any(item.end == tail for item in bullets)))
-    return PatternsDocument(text, tuple(entries), sort_problems(problems), tuple(sections), footer, closing)
+    return PatternsDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing)
 
 
 def as_pattern(record: Record, name: str = "") -> Record:
     """A record as this file can hold it: kind and text, the heading as label, an id derived from the text."""
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is no memory", hint="global-patterns.md holds memories only")
-    text = check_text(record.text, "pattern").strip(" \t\n")
+    text = markdown.check_text(record.text, "pattern").strip(" \t\n")
     return Record(id=_pattern_id(text), kind=record.kind, text=text, label=label_of(name or HEADINGS[record.kind]))
 
 
@@ -222,7 +198,7 @@ def _section_kind(name: str) -> MemoryKind:
 
 
 def _pattern_id(text: str) -> str:
-    return ids.derived("pat", normalise_text(text))
+    return ids.derived("pat", markdown.normalise_text(text))
 
 
 REGION_START, REGION_END = "<!-- ralph:start -->", "<!-- ralph:end -->"
@@ -254,25 +230,25 @@ class RegionDocument(TextDocument):
         expected = as_bullet(record)
         if any(entry.record.id == expected.id for entry in self.entries):
             return self
-        newline = newline_of(self.text)
-        bullet = render_bullet(expected.text, newline)
+        newline = markdown.newline_of(self.text)
+        bullet = markdown.render_bullet(expected.text, newline)
         if self.regions:
             region = self.regions[0]
-            last = text_end(self.text[: region.stop], region.stop)
+            last = markdown.text_end(self.text[: region.stop], region.stop)
             at = region.inner if last <= region.inner else self.text.find("\n", last) + 1
             return self._spliced(at, bullet, expected)
         block = f"{REGION_START}{newline}{HEADING_ADDED}{newline}{bullet}{REGION_END}"
-        at, block = insertion_below(self.text, len(self.text), block, newline)
+        at, block = markdown.insertion_below(self.text, len(self.text), block, newline)
         return self._spliced(at, block, expected)
 
     def remove(self, record_id: str) -> "RegionDocument":
         """The document without one bullet, and without a region that was made and is empty then."""
         self._check()
-        entry = find_entry(self.entries, record_id)
+        entry = markdown.find_entry(self.entries, record_id)
         region = next(region for region in self.regions if region.inner <= entry.start < region.stop)
         rest = self.text[region.inner : entry.start] + self.text[entry.end : region.stop]
         if rest.strip() == HEADING_ADDED:
-            return parse_region(cut_lines(self.text, region.start, region.end, apart=True))
+            return parse_region(markdown.cut_lines(self.text, region.start, region.end, apart=True))
         return parse_region(self.text[: entry.start] + self.text[entry.end :])
 
     def _check(self) -> None:
@@ -298,7 +274,7 @@ def parse_region(text: str) -> RegionDocument:
     def report(line: Line, what: str, hint: str) -> None:
         problems.append(Problem(line.number, what, hint, "error", "unpaired-region"))
 
-    for line in scan_lines(text):
+    for line in markdown.scan_lines(text):
         mark = _MARK.fullmatch(line.text.strip()) if line.role is not LineRole.INSIDE else None
         if mark is None:
             lines.append(line)
@@ -313,21 +289,23 @@ def parse_region(text: str) -> RegionDocument:
                 what = "there is a second region; new bullets go into the first one"
                 problems.append(Problem(opening.number, what, "put the two together", "warning", "second-region"))
             regions.append(MarkedRegion(opening.start, opening.end, line.start, line.end))
-            bullets = read_bullets(lines)
+            bullets = markdown.read_bullets(lines)
             entries += [Entry(_region_record(item.text), item.start, item.end, item.number) for item in bullets]
             opening = None
     if opening is not None:
         report(opening, "a region begins here that never ends", f"write {REGION_END} below it")
-    return RegionDocument(text, tuple(entries), sort_problems(problems), tuple(regions))
+    return RegionDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(regions))
 
 
 def as_bullet(record: Record) -> Record:
     """A record as a region can hold it: its text, and an id derived from that."""
-    text = check_text(record.text, "text").strip(" \t\n")
+    text = markdown.check_text(record.text, "text").strip(" \t\n")
     if _MARK.search(text):
         raise Refused("the text holds a mark of the region itself", hint="leave the `<!-- ralph: -->` out of it")
     return _region_record(text)
 
 
 def _region_record(text: str) -> Record:
-    return Record(id=ids.derived("reg", normalise_text(text)), kind=MemoryKind.CONTEXT, text=text, label=REGION_LABEL)
+    return Record(
+        id=ids.derived("reg", markdown.normalise_text(text)), kind=MemoryKind.CONTEXT, text=text, label=REGION_LABEL
+    )

@@ -14,35 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ralph.errors import Refused
-from ralph.formats.text import (
-    ANY_DEPTH,
-    BLANK,
-    BOM,
-    HEADING_ADDED,
-    Bullet,
-    Document,
-    Entry,
-    Line,
-    LineRole,
-    Problem,
-    TextDocument,
-    bullet_marker,
-    check_text,
-    continues_paragraph,
-    cut_lines,
-    find_entry,
-    indentation,
-    insertion_below,
-    line_problem,
-    made_heading_start,
-    newline_of,
-    normalise_text,
-    parse_heading,
-    read_bullets,
-    render_bullet,
-    scan_lines,
-    sort_problems,
-)
+from ralph.formats import text as markdown
+from ralph.formats.text import BLANK, BOM, Bullet, Entry, Line, LineRole, Problem, TextDocument
 from ralph.model import ids
 from ralph.model.record import Family, Link, MemoryKind, Origin, Outcome, Record, Scope, Status, kind_of, label_of
 
@@ -69,7 +42,7 @@ def as_block(record: Record) -> Record:
     title = " ".join(record.title.split())
     if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
         raise Refused("a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`")
-    body = _trim_blank(check_text(record.text, "block").split("\n")) if record.text.strip() else []
+    body = _trim_blank(markdown.check_text(record.text, "block").split("\n")) if record.text.strip() else []
     thread = str(record.extra.get("thread") or _thread_in(body))
     match = _JOURNAL_LINE.fullmatch(_journal_line(str(record.extra.get(JOURNAL_KEY, ""))))
     return _block_record(title, body, record.kind, thread, match[1] if match is not None else "")
@@ -169,7 +142,7 @@ _LEARNINGS = re.compile(
 def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
     """The learnings in a block with this title, in file order."""
     if _LEARNINGS.fullmatch(title):
-        yield from read_bullets(region)
+        yield from markdown.read_bullets(region)
         return
     at = 0
     while at < len(region):
@@ -181,27 +154,27 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
         begin = at - 1
         while at < len(region) and _is_under(first, region[at], region[at - 1]):
             at += 1
-        marker = bullet_marker(first.text)
+        marker = markdown.bullet_marker(first.text)
         if inline < len(first.text) and marker is not None:
-            label, *others = read_bullets(region[begin:at], ANY_DEPTH)
+            label, *others = markdown.read_bullets(region[begin:at], markdown.ANY_DEPTH)
             yield label._replace(start=first.start + inline, text=label.text[inline - marker[2] :])
             yield from others
             continue
         if inline < len(first.text):
-            indent = indentation(first.text)
+            indent = markdown.indentation(first.text)
             text = first.text[inline:].rstrip(BLANK)
             yield Bullet(first.start + inline, first.end, first.number, indent, indent + 2, text)
-        yield from read_bullets(region[begin + 1 : at], ANY_DEPTH)
+        yield from markdown.read_bullets(region[begin + 1 : at], markdown.ANY_DEPTH)
 
 
 def _learnings_label(line: Line) -> int | None:
     """Where the learning begins on a line that announces learnings (maybe at its end); None for other lines."""
     if not line.is_markdown or line.blank:
         return None
-    heading = parse_heading(line)
+    heading = markdown.parse_heading(line)
     if heading is not None:
         return len(line.text) if _LEARNINGS.fullmatch(heading[1]) else None
-    marker = bullet_marker(line.text)
+    marker = markdown.bullet_marker(line.text)
     start = marker[2] if marker is not None else len(line.text) - len(line.text.lstrip(BLANK))
     label = _LEARNINGS.match(line.text, start)
     if label is None or (label.end() < len(line.text) and not (label["inner"] or label["outer"])):
@@ -213,13 +186,15 @@ def _is_under(label: Line, line: Line, above: Line) -> bool:
     """Whether a line still belongs to the label; the line above it does."""
     if line.blank or line.role in (LineRole.INSIDE, LineRole.CONFLICT):
         return True
-    if bullet_marker(label.text) is not None:
-        return indentation(line.text) > indentation(label.text)
-    if parse_heading(line) is not None:
+    if markdown.bullet_marker(label.text) is not None:
+        return markdown.indentation(line.text) > markdown.indentation(label.text)
+    if markdown.parse_heading(line) is not None:
         return False
-    if parse_heading(label) is not None or bullet_marker(line.text) is not None or indentation(line.text) >= 2:
+    if markdown.parse_heading(label) is not None or markdown.bullet_marker(line.text) is not None:
         return True
-    return not above.blank and line.role is LineRole.TEXT and continues_paragraph(line)
+    if markdown.indentation(line.text) >= 2:
+        return True
+    return not above.blank and line.role is LineRole.TEXT and markdown.continues_paragraph(line)
 
 
 _POINTER = re.compile(r" ?\(\[\[[^\[\]\n]{1,200}\]\]\)\Z")
@@ -240,38 +215,39 @@ class ProgressDocument(TextDocument):
 
     def add(self, record: Record) -> "ProgressDocument":
         """The document with one more block at its end, or one more pattern, unless that is already there."""
-        newline = newline_of(self.text)
+        newline = markdown.newline_of(self.text)
         if record.family is Family.JOURNAL:
             expected = as_block(record)
-            at, block = insertion_below(self.text, len(self.text), _write_block(expected, newline) + "---", newline)
+            block = _write_block(expected, newline) + "---"
+            at, block = markdown.insertion_below(self.text, len(self.text), block, newline)
             return self._spliced(at, block, expected)
         expected = as_progress_pattern(record)
-        if any(
-            is_progress_pattern(entry.record) and normalise_text(entry.record.text) == normalise_text(expected.text)
-            for entry in self.entries
-        ):
+        patterns = [entry.record for entry in self.entries if is_progress_pattern(entry.record)]
+        if markdown.normalise_text(expected.text) in {markdown.normalise_text(record.text) for record in patterns}:
             return self
-        bullet = render_bullet(expected.text, newline).removesuffix(newline)
+        bullet = markdown.render_bullet(expected.text, newline).removesuffix(newline)
         if self.patterns is not None:
             name, at = self.patterns
-            at, block = insertion_below(self.text, at, bullet, newline, apart=False)
+            at, block = markdown.insertion_below(self.text, at, bullet, newline, apart=False)
             return self._spliced(at, block, dataclasses.replace(expected, label=label_of(name)))
-        made = [HEADING_ADDED] if self.text.strip(f"{BOM}{BLANK}\r\n") else []  # a new file's section is its own
+        made = (
+            [markdown.HEADING_ADDED] if self.text.strip(f"{BOM}{BLANK}\r\n") else []
+        )  # a new file's section is its own
         block = newline.join([f"## {PATTERNS}", *made, bullet, "---"])
-        at, block = insertion_below(self.text, self.top, block, newline)
+        at, block = markdown.insertion_below(self.text, self.top, block, newline)
         return self._spliced(at, block, expected)
 
     def remove(self, record_id: str) -> "ProgressDocument":
         """The document without one block, pattern or learning, and without a section that was made for it."""
-        entry = find_entry(self.entries, record_id)
+        entry = markdown.find_entry(self.entries, record_id)
         start = max(self.text.rfind("\n", 0, entry.start) + 1, len(BOM) if self.text.startswith(BOM) else 0)
-        heading, below = made_heading_start(self.text, start), self.text[entry.end :].partition("\n")[0]
+        heading, below = markdown.made_heading_start(self.text, start), self.text[entry.end :].partition("\n")[0]
         if heading < start and below.rstrip("\r") == "---":
-            after = parse_progress(cut_lines(self.text, heading, entry.end + len(below), apart=True))
+            after = parse_progress(markdown.cut_lines(self.text, heading, entry.end + len(below), apart=True))
             others = [_content(other.record) for other in self.entries if other is not entry]
             if [_content(other.record) for other in after.entries] == others:
                 return after
-        return parse_progress(cut_lines(self.text, start, entry.end))
+        return parse_progress(markdown.cut_lines(self.text, start, entry.end))
 
     def _spliced(self, at: int, block: str, expected: Record) -> "ProgressDocument":
         """The new document; Refused unless the entry reads back as expected and its neighbours are unchanged."""
@@ -295,11 +271,11 @@ def parse_progress(text: str) -> ProgressDocument:
     ends: list[int] = []  # of the blocks; an open one has none yet
     first_text = title_end = 0
     in_title, past_rule = True, False
-    for line in scan_lines(text):
-        problem = line_problem(line)
+    for line in markdown.scan_lines(text):
+        problem = markdown.line_problem(line)
         if problem is not None:
             problems.append(problem)
-        heading = parse_heading(line)
+        heading = markdown.parse_heading(line)
         is_open = len(ends) < len(blocks)
         if heading is not None and heading[0] <= 2:
             past_rule = False
@@ -330,7 +306,7 @@ def parse_progress(text: str) -> ProgressDocument:
         hint = "it is kept as it is; blocks begin with `## ` and end with `---`"
         problems.append(Problem(first_text, what, hint, "note", "nothing-read"))
     top = max(blocks[0][0].start if blocks else title_end, len(BOM) if text.startswith(BOM) else 0)
-    return ProgressDocument(text, tuple(entries), sort_problems(problems), patterns, top)
+    return ProgressDocument(text, tuple(entries), markdown.sort_problems(problems), patterns, top)
 
 
 def _read_entries(
@@ -350,7 +326,7 @@ def _read_entries(
 
     for (head, title, region), end in zip(blocks, ends, strict=True):
         if kind_of(re.split(r"[(<:]", title, maxsplit=1)[0]) is MemoryKind.PATTERN:
-            for item in read_bullets(region):
+            for item in markdown.read_bullets(region):
                 record = _learning_record("found", item.text, MemoryKind.PATTERN, label_of(title))
                 append(record, item.start, item.end, item.number)
             if patterns is None:
@@ -381,16 +357,18 @@ def without_pointer(text: str) -> str:
     return _POINTER.sub("", text)
 
 
-def searchable_entries(document: Document) -> tuple[Entry, ...]:
+def searchable_entries(document: markdown.Document) -> tuple[Entry, ...]:
     """The entries without duplicates: blocks that the journal has, and learnings that are also patterns."""
-    patterns = {normalise_text(entry.record.text) for entry in document.entries if is_progress_pattern(entry.record)}
+    patterns = {
+        markdown.normalise_text(entry.record.text) for entry in document.entries if is_progress_pattern(entry.record)
+    }
 
     def is_duplicate(record: Record) -> bool:
         if record.family is Family.JOURNAL:
             return JOURNAL_KEY in record.extra
         if is_progress_pattern(record):
             return _POINTER.search(record.text) is not None
-        return normalise_text(record.text) in patterns
+        return markdown.normalise_text(record.text) in patterns
 
     return tuple(entry for entry in document.entries if not is_duplicate(entry.record))
 
@@ -400,7 +378,9 @@ def as_progress_pattern(record: Record) -> Record:
     if record.kind is not MemoryKind.PATTERN:
         what = f"{record.id or 'the record'} is neither a journal entry nor a pattern"
         raise Refused(what, hint="other memories of a task go to its insights")
-    return _learning_record("found", check_text(record.text, "pattern").strip(" \t\n"), MemoryKind.PATTERN, PATTERNS)
+    return _learning_record(
+        "found", markdown.check_text(record.text, "pattern").strip(" \t\n"), MemoryKind.PATTERN, PATTERNS
+    )
 
 
 def is_progress_pattern(record: Record) -> bool:
@@ -415,7 +395,7 @@ def _content(record: Record) -> Record:
 
 def _learning_record(prefix: str, text: str, kind: MemoryKind, label: str, block: Record | None = None) -> Record:
     record = Record(
-        id=ids.derived(prefix, normalise_text(text)),
+        id=ids.derived(prefix, markdown.normalise_text(text)),
         kind=kind,
         text=text,
         label=label,
