@@ -152,13 +152,6 @@ def test_unknown_members_of_a_prd_are_kept_as_extra() -> None:
     assert document.extra == {"x": {"y": []}}
 
 
-def test_a_duplicate_list_of_stories_is_reported_and_the_last_one_counts() -> None:
-    text = '{"userStories": [{"id": "old", "title": "x"}], "userStories": [{"id": "new", "title": "y"}]}'
-    document = parse_prd(text)
-    assert codes(document.problems) == [[1, "duplicate-key"]]
-    assert [story.id for story in document.stories] == ["new"]
-
-
 def test_stories_with_the_same_id_are_both_read_and_reported() -> None:
     document = parse_prd('{"userStories": [{"id": "a", "title": "x"}, {"id": "a", "title": "y"}]}')
     assert [story.title for story in document.stories] == ["x", "y"]

@@ -1,7 +1,7 @@
 """JSON with positions: read a text into nodes, read members by their types, and serialise values.
 
-`json` forgets positions and duplicate keys, which edits and reports need. A text without problems is
-decoded by `json` alone, because a board reads thousands.
+`json` forgets positions, which edits and reports need. A text without problems is decoded by `json`
+alone, because a board reads thousands.
 """
 
 import json
@@ -59,20 +59,11 @@ class JsonMember(NamedTuple):
 # --- reading -----------------------------------------------------------------------------------
 
 
-class _DuplicateKeys(dict[str, Any]):
-    """An object in which a key occurs more than once; the last one counts."""
-
-
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Members:
-    members = dict(pairs)
-    return members if len(members) == len(pairs) else _DuplicateKeys(members)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def skip_blanks(text: str, position: int) -> int:
@@ -177,7 +168,7 @@ def read_members(
             continue
         elif expected is int and isinstance(value, float) and value.is_integer():
             values[key] = int(value)
-        elif type(value) is not expected and (expected is not dict or not isinstance(value, dict)):
+        elif type(value) is not expected:
             report((key,), key, words, value)
         elif kind == "texts":
             items = cast("list[Any]", value)
@@ -217,7 +208,7 @@ class JsonReader:
             node = nodes[key] if isinstance(key, str) else node.items[key]
         return node
 
-    def line_of(self, node: JsonNode | JsonMember) -> int:
+    def line_of(self, node: JsonNode) -> int:
         """The line at which a node starts."""
         return bisect_left(self._line_ends, node.start) + 1
 
@@ -241,14 +232,6 @@ class JsonReader:
 
     def read_members(self, members: Members, kinds: Mapping[str, str], path: Path = ()) -> tuple[Members, Members]:
         """The members that the format names and that have the right type, and the others."""
-        if isinstance(members, _DuplicateKeys):
-            keys: set[str] = set()
-            for member in self.node(path).members:
-                if member.key in keys:
-                    what = f"the key `{member.key}` occurs twice in one object; the last one counts"
-                    hint = "delete the one that is wrong"
-                    self.problems.append(Problem(self.line_of(member), what, hint, "warning", "duplicate-key"))
-                keys.add(member.key)
 
         def report(where: Path, name: str, expected: str, value: object) -> None:
             actual = "null" if value is None else _TYPE_NAMES.get(type(value), "an object")

@@ -1,9 +1,7 @@
 """Lines, bullets and splices that the markdown formats share, and what every codec returns.
 
-A Document is a value that keeps every byte of its file: `add`, `replace` and `remove` return a new
-one that differs in one block; what cannot be read stays in the text and is reported as a Problem.
-Lines inside a code fence or an HTML comment are examples, never entries. A fence or comment that
-is never closed hides nothing. Every reader is one pass, linear in the size of the file.
+A Document keeps every byte of its file; an edit returns a new one that differs in one block. Lines
+in a code fence or an HTML comment are examples. Every reader is one pass, linear in the size.
 """
 
 import re
@@ -109,11 +107,9 @@ BLANK = " \t"
 DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _CLOSER = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
 _SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anything but text
+# The line below a heading that `add` made, which `remove` takes away again; the `-->` of an HTML comment would
+# close one left open above.
 HEADING_ADDED = "[//]: # (ralph: made)"
-"""The line below a heading that `add` made for an entry; `remove` takes such a heading away again.
-
-The `-->` of an HTML comment would close one left open above.
-"""
 MARKERS = ("- ", "* ", "-\t", "*\t")
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _FOOTER = re.compile(r"[_*]+last updated:", re.IGNORECASE)
