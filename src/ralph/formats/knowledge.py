@@ -9,7 +9,8 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ralph.errors import Conflict, Refused
@@ -111,9 +112,13 @@ def _plain_value(node: ConfigNode) -> object:
         return {name: _plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, tuple):
         return [_plain_value(item) for item in node.value]
-    if node.value is None or isinstance(node.value, bool | str):
+    if node.value is None or isinstance(node.value, bool) or node.style != "plain":
         return node.value
-    return node.value if write_value(node.value) == node.source else node.source
+    with suppress(ValueError):
+        number = json.loads(node.source)
+        if isinstance(number, int | float) and math.isfinite(number) and json.dumps(number) == node.source:
+            return number
+    return node.source
 
 
 def change_fields(
@@ -159,34 +164,19 @@ def write_tag(tag: str) -> str:
 
 
 def write_value(value: object) -> str:
-    """A value on one line; a tuple holds tags."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, str):
-        return _quote(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return _write_float(value)
+    """A value on one line, as JSON, which is YAML too; a tuple holds tags."""
     if isinstance(value, tuple):
         return f"[{', '.join(write_tag(str(item)) for item in value)}]"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_quote(str(key))}: {write_value(item)}' for key, item in value.items())}}}"
-    if isinstance(value, Sequence):
-        return f"[{', '.join(write_value(item) for item in value)}]"
-    raise Refused(f"front matter cannot hold {value!r}", hint="use texts, numbers, lists or mappings")
-
-
-def _write_float(value: float) -> str:
-    text = repr(value)
-    return text if "." in text else text.replace("e", ".0e")
-
-
-def _quote(text: str) -> str:
-    if any("\ud800" <= char <= "\udfff" or char == "\x00" for char in text):
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(
+            f"front matter cannot hold {value!r:.60}", hint="use texts, numbers, lists or mappings"
+        ) from error
+    if "\\u0000" in text or any("\ud800" <= char <= "\udfff" for char in text):
         what = "the front matter would hold a character that YAML cannot: NUL or half of a surrogate pair"
         raise Refused(what, hint="remove it from the title, the tags or the other values")
-    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +207,9 @@ class KnowledgeDocument(TextDocument):
             text = text[: self.matter.body] + self._body(self.matter.body, expected.text, newline)
         before, after = _field_values(old), _field_values(expected)
         key = self.matter.kind_key() or "kind"
-        written = {
-            key if name == "kind" else name: value
-            for name, value in after.items()
-            if name not in before or before[name] != value
-        }
+        written = {name: value for name, value in after.items() if name not in before or before[name] != value}
+        if "kind" in written:
+            written[key] = written.pop("kind")
         removed = [key if name == "kind" else name for name in before if name not in after]
         return self._checked(change_fields(text, self.matter, written, removed, newline), expected)
 
