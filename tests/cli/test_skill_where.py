@@ -4,7 +4,7 @@ import pytest
 from tests.cli.runner import Project
 
 from ralph.context import brief
-from ralph.context.brief import ANSWERS
+from ralph.context.brief import ANSWERS, TopicAnswer
 
 
 @pytest.mark.parametrize("words", [[], ["memories"]])
@@ -20,10 +20,9 @@ def test_an_unknown_skill_is_wrong_usage_and_names_the_known_ones(ralph: Project
     assert "memories" in said.err
 
 
-@pytest.mark.parametrize("topic", ANSWERS)
-def test_where_answers_each_topic_in_any_case(ralph: Project, topic: str) -> None:
-    said = ralph("context", "--where", topic.upper())
-    answer = ANSWERS[next(each for each in ANSWERS if each == topic)]
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.topic)
+def test_where_answers_each_topic_in_any_case(ralph: Project, answer: TopicAnswer) -> None:
+    said = ralph("context", "--where", answer.topic.upper())
     assert said.code == 0
     for part in (answer.question, answer.place, answer.command, answer.why):
         assert part in said.out
@@ -31,12 +30,12 @@ def test_where_answers_each_topic_in_any_case(ralph: Project, topic: str) -> Non
 
 def test_where_alone_answers_everything(ralph: Project) -> None:
     out = ralph("context", "--where").out
-    assert all(answer.place in out for answer in ANSWERS.values())
+    assert all(answer.place in out for answer in ANSWERS)
 
 
 def test_where_as_json_is_a_list_with_the_same_shape_for_one_and_for_all(ralph: Project) -> None:
     everything = ralph("context", "--where", "--format", "json").json
-    assert [each["topic"] for each in everything] == [topic.value for topic in ANSWERS]
+    assert [each["topic"] for each in everything] == [answer.topic for answer in ANSWERS]
     assert ralph("context", "--where", "state", "--format", "json").json == [
         each for each in everything if each["topic"] == "state"
     ]
@@ -45,7 +44,7 @@ def test_where_as_json_is_a_list_with_the_same_shape_for_one_and_for_all(ralph: 
 def test_an_unknown_topic_is_wrong_usage_and_names_the_valid_ones(ralph: Project) -> None:
     said = ralph("context", "--where", "nowhere")
     assert said.code == 2
-    assert all(topic.value in said.err for topic in ANSWERS)
+    assert all(answer.topic in said.err for answer in ANSWERS)
 
 
 def test_neither_needs_or_makes_a_project(ralph: Project) -> None:

@@ -18,10 +18,8 @@ from ralph.context.brief import (
     SKILL,
     Brief,
     BriefCaps,
-    KnowledgeTopic,
     SessionRecap,
     TopicAnswer,
-    answer_topic,
     by_use,
     filter_memories,
     journal_block,
@@ -29,7 +27,7 @@ from ralph.context.brief import (
     session_brief,
 )
 from ralph.context.tokens import estimate
-from ralph.errors import NotFound, UsageError
+from ralph.errors import NotFound
 from ralph.model import INJECTED, NOTE
 from ralph.model.record import MemoryKind, Origin, Outcome, Record, Status
 from ralph.model.work import JournalEntry
@@ -340,51 +338,25 @@ def test_a_section_is_within_its_budget_and_keeps_the_newest(
         assert len(own) in (len(shown), len(mine))
 
 
-@pytest.mark.parametrize("topic", KnowledgeTopic)
-def test_every_topic_has_one_complete_answer(topic: KnowledgeTopic) -> None:
-    found = answer_topic(topic)
-    assert found is ANSWERS[topic]
-    assert found.topic is topic
-    assert found.question.endswith("?")
-    assert all((found.place, found.command, found.why))
-
-
 @pytest.mark.parametrize(
     ("word", "place", "command"),
     [
         ("error", "guardrails.md, section Fixes", "ralph memory add --in guardrails"),
-        ("decision", "guardrails.md, section Decisions", "ralph memory add --in guardrails"),
+        ("decision", "guardrails.md, section Decisions; specs/design/", "ralph memory add --in guardrails"),
         ("pattern", "guardrails.md, section Patterns", "ralph memory add --in guardrails"),
         ("state", "scratchpad.md", "ralph scratchpad append"),
         ("permanent", "AGENTS.md", "person"),
     ],
 )
 def test_each_topic_leads_to_its_file_and_command(word: str, place: str, command: str) -> None:
-    found = answer_topic(word)
-    assert place in found.place
-    assert command in found.command
+    [answer] = [answer for answer in ANSWERS if answer.topic == word]
+    assert answer.question.endswith("?")
+    assert place in answer.place
+    assert command in answer.command
+    assert answer.why
 
 
-def test_a_permanent_decision_goes_to_the_design_folder() -> None:
-    assert "specs/design/" in answer_topic(KnowledgeTopic.DECISION).place
-
-
-def test_the_topics_are_asked_in_one_order_and_cannot_be_changed() -> None:
-    assert list(ANSWERS) == list(KnowledgeTopic)
-    with pytest.raises(TypeError):
-        ANSWERS[KnowledgeTopic.ERROR] = answer_topic(KnowledgeTopic.STATE)  # type: ignore[index]  # that it is refused is the point
-
-
-def test_a_topic_is_found_in_any_case() -> None:
-    assert answer_topic(" Error ") is ANSWERS[KnowledgeTopic.ERROR]
-
-
-def test_an_unknown_topic_is_refused_with_the_valid_ones() -> None:
-    with pytest.raises(UsageError, match="error, decision, pattern, state, permanent"):
-        answer_topic("elsewhere")
-
-
-@pytest.mark.parametrize("found", ANSWERS.values(), ids=lambda found: found.topic.value)
+@pytest.mark.parametrize("found", ANSWERS, ids=lambda found: found.topic)
 def test_the_skill_sends_people_to_the_same_places(found: TopicAnswer) -> None:
     section = brief.skill_text().partition("## Where does it belong?")[2]
     words = found.command.partition('"')[0].strip()

@@ -18,7 +18,7 @@ from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
 from ralph.cli.output import ago, bar, one_line, print_json, print_raw, say, table, visible, warn
 from ralph.context import brief as skills
-from ralph.context.brief import KnowledgeTopic, answer_topic
+from ralph.context.brief import ANSWERS
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Detail, Family, Query
 from ralph.settings import Inject
@@ -29,8 +29,7 @@ ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Fa
 """What a search can be limited to; tasks are not records and are searched by their own verb."""
 _LEFT_OUT = 10
 """Records left out that --explain names."""
-_TOPICS = tuple(topic.value for topic in KnowledgeTopic)
-_TOPIC = click.Choice([*_TOPICS, "all"], case_sensitive=False)
+_TOPIC = click.Choice([*(answer.topic for answer in ANSWERS), "all"], case_sensitive=False)
 _WHERE = "Show instead where a learning of this kind belongs."
 
 
@@ -231,12 +230,12 @@ def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form
 
 
 def _print_where(topic: str, form: str) -> None:
-    answers = [answer_topic(name) for name in (_TOPICS if topic == "all" else [topic])]
+    answers = [answer for answer in ANSWERS if topic in (answer.topic, "all")]
     if form == "json":
-        print_json([{**asdict(answer), "topic": answer.topic.value} for answer in answers])
+        print_json([asdict(answer) for answer in answers])
         return
     for number, answer in enumerate(answers):
-        click.echo("\n" * bool(number) + click.style(f"{answer.topic.value}: {answer.question}", bold=True))
+        click.echo("\n" * bool(number) + click.style(f"{answer.topic}: {answer.question}", bold=True))
         click.echo(f"  place:    {answer.place}\n  command:  {answer.command}\n  why:      {answer.why}")
 
 

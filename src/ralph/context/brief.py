@@ -8,7 +8,6 @@ Notices and the skill are outside of the fence. 0 tokens are unlimited, characte
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from enum import StrEnum
 from pathlib import Path
 from textwrap import indent
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from types import MappingProxyType
 from ralph.context import budget, render
 from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
-from ralph.errors import NotFound, UsageError
+from ralph.errors import NotFound
 from ralph.formats.log import journal_id
 from ralph.model import INJECTED
 from ralph.model.record import MemoryKind, Query, Record
@@ -349,30 +348,20 @@ def skill_text(name: str = "memories") -> str:
         return file.read()
 
 
-class KnowledgeTopic(StrEnum):
-    """The kind of a piece of knowledge."""
-
-    ERROR = "error"
-    DECISION = "decision"
-    PATTERN = "pattern"
-    STATE = "state"
-    PERMANENT = "permanent"
-
-
 @dataclass(frozen=True, slots=True)
 class TopicAnswer:
     """Where a topic belongs: the file and section, the command that writes there, and the reason."""
 
-    topic: KnowledgeTopic
+    topic: str
     question: str
     place: str
     command: str
     why: str
 
 
-_ANSWERS = (
+ANSWERS = (
     TopicAnswer(
-        KnowledgeTopic.ERROR,
+        "error",
         "Did something fail in a way that will come back?",
         ".ralph/guardrails.md, section Fixes",
         'ralph memory add --in guardrails "what happens: what to do" -t fix',
@@ -380,7 +369,7 @@ _ANSWERS = (
         'Use `ralph memory add "..." -t fix` when it is good to know but no rule to watch.',
     ),
     TopicAnswer(
-        KnowledgeTopic.DECISION,
+        "decision",
         "Did you choose between real alternatives?",
         ".ralph/guardrails.md, section Decisions; specs/design/ when it is permanent",
         'ralph memory add --in guardrails "what, and why" -t decision',
@@ -388,7 +377,7 @@ _ANSWERS = (
         "write it up in specs/design/ once it shapes the architecture.",
     ),
     TopicAnswer(
-        KnowledgeTopic.PATTERN,
+        "pattern",
         "Did you find out how this codebase does things?",
         ".ralph/guardrails.md, section Patterns; .agent/memories.md, section Patterns, as background",
         'ralph memory add --in guardrails "how it is done here" -t pattern',
@@ -396,28 +385,18 @@ _ANSWERS = (
         '`ralph memory add "..." -t pattern`.',
     ),
     TopicAnswer(
-        KnowledgeTopic.STATE,
+        "state",
         "Is it progress, a blocker or a next step?",
         ".ralph/scratchpad.md",
         'ralph scratchpad append "what is done, what is next"',
         "The next iteration starts with an empty context and reads the scratchpad; nobody needs it later.",
     ),
     TopicAnswer(
-        KnowledgeTopic.PERMANENT,
+        "permanent",
         "Must everybody follow it, in every session?",
         "AGENTS.md",
         "propose the line to a person, who edits AGENTS.md",
         "It is read at every start by every agent, so each line there has a price, and people own that file.",
     ),
 )
-
-ANSWERS: Mapping[KnowledgeTopic, TopicAnswer] = MappingProxyType({answer.topic: answer for answer in _ANSWERS})
 """Every topic's answer, in the order in which to ask the questions."""
-
-
-def answer_topic(topic: KnowledgeTopic | str) -> TopicAnswer:
-    """Return the answer for a topic or its name; UsageError names the topics."""
-    word = topic.strip().lower()
-    if word not in tuple(KnowledgeTopic):
-        raise UsageError(f"no topic {topic!r}", hint=f"one of: {', '.join(KnowledgeTopic)}")
-    return ANSWERS[KnowledgeTopic(word)]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
 
 from ralph.errors import NotFound, UsageError
 from ralph.formats.text import LineRole, scan_lines
@@ -36,11 +35,8 @@ class CriterionKind(StrEnum):
     MARKER = "marker"
 
 
-class Runner(Protocol):
-    """Runs a program to its end, without a shell."""
-
-    def __call__(self, argv: Sequence[str], *, cwd: Path, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
-        """Run it in a folder; a timeout of 0 is none."""
+Runner = Callable[..., ProcessResult]
+"""Runs a program to its end, without a shell: argv, cwd, timeout (0 is none), stopped."""
 
 
 @dataclass(frozen=True, slots=True)
