@@ -257,8 +257,6 @@ class _AcpListener:
 
 @dataclass(slots=True)
 class _AcpToolCall:
-    """One tool call, described by several updates."""
-
     title: str = ""
     kind: str = ""
     status: str = ""

@@ -61,8 +61,6 @@ def check_servers(
 
 
 class _ServerCheck:
-    """The check of one server."""
-
     def __init__(self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float) -> None:
         self.error: BaseException | None = None
         self._server, self._folder, self._env, self._seconds = server, folder, env, seconds

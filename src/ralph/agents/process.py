@@ -170,7 +170,6 @@ class _RunningProgram:
         return self._process.poll() is not None
 
     def _move(self, wait: float) -> None:
-        """Send and receive what is possible now; wait at most `wait` seconds for it."""
         if not self._selector.get_map():
             time.sleep(_NAP)  # all pipes are closed: it has ended, or will soon
             return
@@ -299,8 +298,6 @@ class AsyncProcess:
 
 
 class _ProcessEntry(NamedTuple):
-    """One row of the system's process table."""
-
     pid: int
     parent: int
     group: int

@@ -286,7 +286,6 @@ def _title_and_description(goal: str) -> tuple[str, str]:
 
 
 def _open_task(root: Path, goal: str) -> str:
-    """Return the id of an open task with the same text as a goal; "" when there is none."""
     for work in board.read(root).tasks:
         is_open = status_of(work) not in (TaskStatus.DONE, TaskStatus.FAILED)
         if is_open and (work.title, work.description) == _title_and_description(goal):

@@ -85,8 +85,7 @@ class Brief:
     left_out: int = 0
     withheld: int = 0
     has_skill: bool = False
-    noted: tuple[str, ...] = ()
-    """Marks of the lines in it that show no record."""
+    noted: tuple[str, ...] = ()  # marks of the lines in it that show no record
 
 
 def filter_memories(
@@ -162,8 +161,6 @@ def session_brief(
 
 @dataclass(frozen=True, slots=True)
 class _BriefPiece:
-    """A part of the brief: section, text, cost, and the id of its record."""
-
     section: str
     text: str
     tokens: int
@@ -213,7 +210,6 @@ def _is_within(text: str, shown: Sequence[_BriefPiece], caps: BriefCaps) -> bool
 
 
 def _candidates(records: Sequence[Record], uses: Uses, stale: Collection[str]) -> tuple[list[Record], int]:
-    """Return the records to choose from, the most useful first, and how many are withheld."""
     candidates: list[Record] = []
     withheld = 0
     for index in by_use(records, uses, stale):
@@ -263,7 +259,6 @@ def _trim(
 
 
 def _recaps(summaries: Sequence[SessionRecap], caps: BriefCaps) -> list[_BriefPiece]:
-    """Return the summaries that fit; none takes more than its part of the characters."""
     pieces: list[_BriefPiece] = []
     room = caps.summaries
     for summary in summaries[:_MANY]:

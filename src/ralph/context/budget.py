@@ -21,8 +21,7 @@ Render = Callable[[tuple[int, ...], int], str]
 
 TURNS = (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT)
 """The kinds in the order in which they take turns; kinds of other families follow by name."""
-RELATED = 0.25
-"""An item with less than this part of the best score is dropped."""
+RELATED = 0.25  # an item with less than this part of the best score is dropped
 KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS, MemoryKind.FIX))
 """The kinds that say how something ended."""
 _TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}

@@ -17,8 +17,7 @@ from ralph.model.record import Record
 from ralph.search import terms
 
 HEADING = "## Project Knowledge"
-BUDGET = 2000
-"""Tokens for the section."""
+BUDGET = 2000  # tokens for the section
 HOPS = 2
 _TASK, _FEATURE, _FILES, _DECAY = 2.0, 2.0, 1.0, 0.5
 _SHORT = 2  # shorter words of a path say nothing
@@ -122,8 +121,6 @@ def _block(record: Record) -> str:
 
 
 class _TagFinder:
-    """The words of some texts, in which tags are looked for."""
-
     def __init__(self, texts: Sequence[str]) -> None:
         rows = [" ".join(_pieces(text, parts=parts)) for text in texts for parts in (False, True)]
         self._phrases = f" {_PATH_END.join(rows)} "

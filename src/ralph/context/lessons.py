@@ -111,7 +111,6 @@ def _candidates(connection: "sqlite3.Connection", match: str, keep: "Filter") ->
 
 
 def _parts(path: str) -> list[str]:
-    """The folders of a path and its name, whatever system it is of."""
     found = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..", "~")]
     return found[1:] if found and len(found[0]) == 2 and found[0][1] == ":" else found
 
@@ -122,7 +121,6 @@ def is_common(name: str) -> bool:
 
 
 def _match(path: str) -> str:
-    """Return the query for the candidates for a file; "" when its name says too little."""
     parts = _parts(path)
     common = bool(parts) and is_common(parts[-1])
     if len(parts) < 1 + common:
@@ -184,7 +182,6 @@ def _words(command: str) -> list[str]:
 
 
 def _commands(command: str) -> "Iterator[tuple[str, ...]]":
-    """Each program of a command line with its subcommand, as far as that says something."""
     for mark in ("&&", "||", ";", "|", "\n"):
         command = command.replace(mark, "\0")
     for part in command.split("\0")[:_MOST_COMMANDS]:

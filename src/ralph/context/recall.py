@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from ralph.search.rank import RankedRow
     from ralph.store.lookup import Filter, RecordRow
 
-ACTION_CHARACTERS = 600
-"""Characters that may be injected before or after an action."""
-MEMORY_SHARE = 0.15
-"""The default part of a context window that memories may fill."""
+ACTION_CHARACTERS = 600  # characters that may be injected before or after an action
+MEMORY_SHARE = 0.15  # the default part of a context window that memories may fill
 HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}")
 """Tokens of the frame around the records."""
@@ -36,10 +34,8 @@ _CROWDED = ranking.Recipe(
 )
 _LESSONS = ("fix", "decision")
 _RANKED = 20
-PER_SESSION = 2
-"""Records of one earlier session."""
-MOST = 5
-"""Records for a prompt."""
+PER_SESSION = 2  # records of one earlier session
+MOST = 5  # records for a prompt
 _FOR_ACTION = 2
 _BELOW = "\n  "
 _VERIFIED = 2  # times the injected records are checked for stale citations: behind these, nothing can move up
@@ -52,14 +48,10 @@ PATH_ONLY_TITLES = tuple(
 )
 """Beginnings of titles of observations that only name a path."""
 _OWN_COMMANDS = ("/mem-", "/ralph:", "/ralph ")  # they fetch what they need themselves
-CITATIONS_FILE = "citations"
-"""The name of the cache of verified citations."""
-CITATIONS_HEAD = b"ralph citations 2\n"
-"""Its first line; a file without it is ignored."""
-CITATIONS_BYTES = 4_000_000
-"""Bytes of it that are read."""
-GONE_SHARE, MOVED_SHARE = 0.5, 0.8
-"""The factor of a record's score when something that it cites is gone, or has moved."""
+CITATIONS_FILE = "citations"  # the name of the cache of verified citations
+CITATIONS_HEAD = b"ralph citations 2\n"  # its first line; a file without it is ignored
+CITATIONS_BYTES = 4_000_000  # bytes of it that are read
+GONE_SHARE, MOVED_SHARE = 0.5, 0.8  # the factor of a record's score when something that it cites is gone, or has moved
 
 _CITATION_LINES = 40
 _LONGEST_CITATION = 120
@@ -191,7 +183,6 @@ def _memory_filter(
 
 
 def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[RankedRow]":
-    """Return records about the files that a prompt names and a session has touched, the newest first."""
     words = dict.fromkeys(word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
     endings = {word: word.rpartition(".")[2] for word in words if "." in word[1:]}
     names = [word for word, ending in endings.items() if ending.isalnum() and len(ending) <= _ENDING][:_FILES]
@@ -245,7 +236,6 @@ def _withheld(row: "RecordRow") -> bool:
 
 
 def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
-    """The best of some records, in a few hundred characters."""
     new = [row for row in rows if row.id not in options.seen and not _withheld(row)][: _VERIFIED * _FOR_ACTION]
     new = sorted(new, key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
     for layer in (3, 1):
@@ -256,7 +246,6 @@ def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled
 
 
 def _lower_stale(judged: "list[RankedRow]", cache: "CitationCache | None") -> "list[RankedRow]":
-    """Lower records with stale citations behind others of their family."""
     if cache is None:
         return judged
     keyed: list[tuple[int, float, float]] = []
@@ -282,7 +271,6 @@ def _share(row: "RecordRow", cache: "CitationCache | None") -> float:
 
 
 def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, characters: int) -> Recalled:
-    """As many records as fit, at one layer, each with the note about its citations."""
     blocks: list[str] = []
     spent = _FRAME
     for row in rows:
@@ -356,7 +344,6 @@ class CitationCache:
         return worst
 
     def _lines(self, record_id: str) -> "Iterator[list[str]]":
-        """Yield kind, verdict, what and place of each citation of a record."""
         start = b"\n%s\t" % record_id.encode("utf-8", "replace")
         at = self._content.find(start)
         for _ in range(_CITATION_LINES):

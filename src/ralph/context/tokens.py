@@ -55,7 +55,6 @@ _GROUP_BITS, _CLASS_BITS = b"\xe0", b"\x1f"  # a character is one byte: its grou
 
 
 def _tables() -> tuple[bytes, bytes]:
-    """The code of each byte, and the weight of each pair of a group and a class."""
     codes, weights = bytearray(256), bytearray(256)
     for number, (members, group, costs) in enumerate(_CLASSES, start=1):
         for byte in members:

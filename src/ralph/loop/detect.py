@@ -85,14 +85,11 @@ _MYPY_TARGET = r"(?:(?!^\[)[\s\S])*?^(?:files|packages|modules)\s*="
 
 
 class _Project:
-    """The files of a folder, each read once."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.text = cache(self._text)
 
     def _text(self, name: str) -> str:
-        """Return the text of a file; "" when it is missing, too large or not a file."""
         path = self.folder / name
         try:
             if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
@@ -114,7 +111,6 @@ class _Project:
         return ""
 
     def members(self, name: str, *keys: str) -> Mapping[str, object]:
-        """Return an object within a JSON file; empty when it is missing or broken."""
         try:
             value = json.loads(self.text(name) or "{}")
         except (ValueError, RecursionError):
@@ -134,7 +130,6 @@ def detect_commands(folder: Path) -> Mapping[CriterionKind, DetectedCommand]:
 
 
 def _from_tables(project: _Project) -> _Detected:
-    """Yield what the files of languages say: Python, scripts of Node and tasks of Deno, other languages."""
     dependencies = {
         name for kind in ("devDependencies", "dependencies") for name in project.members("package.json", kind)
     }
@@ -184,7 +179,6 @@ _LOCKS = {
 
 
 def _python_tool(project: _Project, name: str) -> str:
-    """Return how a Python tool is started: from the environment, by the package manager, or as a module."""
     if program := project.find(f".venv/bin/{name}", f"venv/bin/{name}"):
         return program
     python = project.find(".venv/bin/python", "venv/bin/python")
@@ -199,7 +193,6 @@ def _python_tool(project: _Project, name: str) -> str:
 
 
 def _python_tests(project: _Project) -> _Detected:
-    """Detect tests whose runner is named nowhere."""
     for folder in ("tests", "test", "."):
         at = "" if folder == "." else f"{folder}/**/"
         if test := project.find(f"{at}test_*.py", *([f"{at}*_test.py"] if at else [])):
@@ -307,7 +300,6 @@ def _parse_rules(text: str, *, just: bool) -> dict[str, tuple[int, list[str], li
 
 
 def _recipes(rules: Mapping[str, tuple[int, list[str], list[str]]], name: str, above: Set[str]) -> Iterator[str]:
-    """Yield the commands of a target and of all that it needs."""
     if name in rules and name not in above and len(above) < 9:
         _, needs, recipe = rules[name]
         yield "\n".join(recipe).strip()

@@ -127,7 +127,6 @@ def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
 
 
 def _judge(state: Run, task: Task, work: AgentWork, parts: Parts) -> Judgement:
-    """Judge an iteration: the criteria first, and the verifier only where they pass."""
     no_work = work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE)
     verdict = CriteriaVerdict() if no_work else parts.check(work)
     judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
@@ -223,7 +222,6 @@ def _find_limit(state: Run, limits: Limits, results: Sequence[IterationResult]) 
 def _check_stop(
     state: Run, parts: Parts, limits: Limits, results: Sequence[IterationResult]
 ) -> tuple[Run, RunEnd | None]:
-    """Check whether a person or a limit ends the run before the next iteration; a person may also give feedback."""
     reason = parts.stop()
     resumed = parts.feedback(state) if reason is EndReason.INTERRUPTED else None
     if reason is not None and resumed is None:
@@ -233,7 +231,6 @@ def _check_stop(
 
 
 def _check_end(state: Run, work: AgentWork, judgement: Judgement) -> RunEnd | None:
-    """Check whether an iteration was the run's last one, by its result."""
     if work.reply.stop is StopReason.UNAVAILABLE:
         return RunEnd(EndReason.AGENT_UNAVAILABLE, judgement.reason)
     if state.only and set(state.only) <= {*state.done, *state.failed}:
