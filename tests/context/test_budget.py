@@ -14,7 +14,6 @@ from ralph.context.budget import (
     TURNS,
     BudgetItem,
     Render,
-    Selection,
     ShownItem,
     compression,
     fill,
@@ -85,12 +84,11 @@ class TestFill:
     def test_only_what_does_not_fit_is_left_out(self, records: list[Record], data: st.DataObject) -> None:
         costs = [data.draw(st.integers(1, 60)) for _ in records]
         budget = data.draw(st.integers(1, 400))
-        selection = fill(records, costs, budget)
-        spent = sum(costs[index] for index in selection.kept)
-        assert sorted(selection.kept + selection.left_out) == list(range(len(records)))
-        assert list(selection.kept) == sorted(selection.kept)
+        shown = fill(records, costs, budget)
+        spent = sum(costs[index] for index in shown)
+        assert list(shown) == sorted(set(shown))
         assert spent <= budget
-        assert all(spent + costs[index] > budget for index in selection.left_out)
+        assert all(spent + costs[index] > budget for index in range(len(records)) if index not in shown)
 
     @given(RECORDS, st.data())
     def test_no_kind_starves_when_the_smallest_of_each_would_fit(
@@ -100,51 +98,48 @@ class TestFill:
         kinds = {record.kind for record in records}
         budget = sum(min(c for c, r in zip(costs, records, strict=True) if r.kind is kind) for kind in kinds)
         assume(budget)
-        kept = fill(records, costs, budget + data.draw(st.integers(0, 100))).kept
+        kept = fill(records, costs, budget + data.draw(st.integers(0, 100)))
         assert {records[i].kind for i in kept} == kinds
 
     @pytest.mark.parametrize("budget", [0, None])
     def test_no_budget_keeps_everything(self, budget: int | None) -> None:
         records = [_record(MemoryKind.FIX)] * 3
-        assert fill(records, [10**6] * 3, budget) == Selection(kept=(0, 1, 2), left_out=())
+        assert fill(records, [10**6] * 3, budget) == (0, 1, 2)
 
     def test_an_entry_that_does_not_fit_is_skipped_and_smaller_ones_still_go_in(self) -> None:
         records = [_record(MemoryKind.FIX, created=f"2026-01-0{day}") for day in (1, 2, 3, 4)]
-        assert fill(records, [5, 500, 6, 7], 20) == Selection(kept=(0, 2, 3), left_out=(1,))
+        assert fill(records, [5, 500, 6, 7], 20) == (0, 2, 3)
 
 
 class TestFit:
     @given(RECORDS, st.integers(1, 600))
     def test_the_text_never_estimates_above_the_budget(self, records: list[Record], budget: int) -> None:
         render = _renderer(records)
-        text, selection = fit(records, budget, render)
+        text, shown = fit(records, budget, render)
         assert estimate(text) <= budget
-        assert (text, selection) == fit(records, budget, render)
-        assert sorted(selection.kept + selection.left_out) == list(range(len(records)))
-        if text or not selection.left_out:
-            assert text == render(selection.kept, len(selection.left_out))
+        assert (text, shown) == fit(records, budget, render)
+        if text or len(shown) == len(records):
+            assert text == render(shown, len(records) - len(shown))
         else:
             assert estimate(render((), len(records))) > budget
-            assert selection.kept == ()
+            assert shown == ()
 
     @given(RECORDS)
     def test_what_fits_is_unchanged(self, records: list[Record]) -> None:
         render = _renderer(records)
         whole = render(tuple(range(len(records))), 0)
-        everything = Selection(kept=tuple(range(len(records))), left_out=())
+        everything = tuple(range(len(records)))
         assert fit(records, 0, render) == (whole, everything)
         assert fit(records, None, render) == (whole, everything)
         assert fit(records, max(1, estimate(whole)), render) == (whole, everything)
 
     def test_nothing_is_shown_when_not_even_the_notice_fits(self) -> None:
         records = [_record(MemoryKind.FIX, "a long story " * 50)] * 2
-        assert fit(records, 3, _renderer(records)) == ("", Selection(kept=(), left_out=(0, 1)))
+        assert fit(records, 3, _renderer(records)) == ("", ())
 
     def test_only_the_notice_is_shown_when_no_entry_fits(self) -> None:
         records = [_record(MemoryKind.FIX, "a long story " * 50)] * 2
-        text, selection = fit(records, 30, _renderer(records))
-        assert text == "<!-- 0 of 2 shown -->\n"
-        assert selection.left_out == (0, 1)
+        assert fit(records, 30, _renderer(records)) == ("<!-- 0 of 2 shown -->\n", ())
 
     def test_twenty_thousand_records_take_a_handful_of_small_renderings(self) -> None:
         records = [
@@ -152,9 +147,9 @@ class TestFit:
             for n, kind in enumerate(list(MemoryKind) * 5_000)
         ]
         calls: list[int] = []
-        text, selection = fit(records, 2_000, _renderer(records, calls))
+        text, shown = fit(records, 2_000, _renderer(records, calls))
         assert 1_800 <= estimate(text) <= 2_000
-        assert {records[i].kind for i in selection.kept} == set(MemoryKind)
+        assert {records[i].kind for i in shown} == set(MemoryKind)
         assert len(calls) <= 12
         assert max(calls) <= 200
 
@@ -166,9 +161,9 @@ class TestFit:
             calls.append(len(kept))
             return "word " * len(kept) ** 2 + f"({left_out} more)" * bool(left_out)
 
-        text, selection = fit(records, 5_000, render)
+        text, shown = fit(records, 5_000, render)
         assert estimate(text) <= 5_000
-        assert selection.kept
+        assert shown
         assert len(calls) <= 25
 
 

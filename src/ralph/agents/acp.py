@@ -37,14 +37,6 @@ _MODES = {  # names of a mode by agent, the best first; `dontAsk` is Claude's, w
     "work": ("acceptEdits", "autoEdit", "auto_edit"),
     BYPASS: ("bypassPermissions", "yolo"),
 }
-_STOPS = {
-    "end_turn": StopReason.END_TURN,
-    "max_tokens": StopReason.MAX_TOKENS,
-    "max_turn_requests": StopReason.MAX_TURNS,
-    "refusal": StopReason.REFUSAL,
-    "cancelled": StopReason.CANCELLED,
-}
-
 Session = schema.NewSessionResponse | schema.LoadSessionResponse | schema.ResumeSessionResponse
 
 
@@ -142,7 +134,9 @@ class Acp:
                 break
         listener.started = True  # what came before was history
         response = await connection.prompt(listener.session, [text_block(ask.prompt)])
-        return _STOPS.get(response.stop_reason, StopReason.END_TURN)
+        if response.stop_reason == "max_turn_requests":
+            return StopReason.MAX_TURNS
+        return StopReason(response.stop_reason) if response.stop_reason in set(StopReason) else StopReason.END_TURN
 
     async def _open_session(
         self, connection: ClientSideConnection, listener: "_AcpListener", ask: Ask, can: schema.AgentCapabilities | None

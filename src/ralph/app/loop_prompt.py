@@ -5,7 +5,6 @@ global patterns before the journal, and never the task or the rules. Text that d
 Memories related to the task come first, then the most useful ones.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ from ralph.store import files
 GUARDRAILS, JOURNAL, KNOWLEDGE, SCRATCHPAD, PATTERNS = 2_000, 3_000, 2_000, 1_000, 1_500
 """Tokens of these sections; memories have `memories.budget`."""
 CUT = "[... cut to fit the context budget]"
+_CUT_TOKENS = estimate(f"\n```\n{CUT}\n") + 2
 ALWAYS = 0  # the rank of sections that are never left out
 _RELATED = 30
 _NOTE = 40  # tokens for the note about entries that are left out
@@ -157,16 +157,13 @@ def truncate_text(text: str, budget: int) -> str:
     """Truncate a text to a number of tokens at the end of a line; "" when not even one line fits."""
     if estimate(text) <= budget:
         return text
-    lines = text.split("\n")
-
-    def cut(count: int) -> str:
-        is_open = sum(line.lstrip().startswith("```") for line in lines[:count]) % 2
-        return "\n".join(lines[:count]).rstrip() + ("\n```" if is_open else "") + f"\n{CUT}\n"
-
-    fits = bisect_right(range(len(lines)), budget, key=lambda count: estimate(cut(count))) - 1
-    while fits > 0 and estimate(cut(fits)) > budget:  # a fence that is closed costs a line
-        fits -= 1
-    return cut(fits) if any(line.strip() and not line.startswith("#") for line in lines[: max(fits, 0)]) else ""
+    lines = render.cut(text, budget - _CUT_TOKENS, "").split("\n")
+    if not text.startswith("\n".join([*lines, ""])):  # the last one is not complete
+        lines.pop()
+    if all(not line.strip() or line.startswith("#") for line in lines):
+        return ""
+    is_open = sum(line.lstrip().startswith("```") for line in lines) % 2
+    return "\n".join(lines).rstrip() + ("\n```" if is_open else "") + f"\n{CUT}\n"
 
 
 def render_rules(task: Task, *, iteration: int, most: int, folder: str, checks: Sequence[str]) -> str:

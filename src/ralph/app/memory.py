@@ -237,8 +237,8 @@ def _fit(
         parts = [before.text, text, f"{_TRUNCATED}\n<!-- {note} -->\n" if omitted else ""]
         return "\n".join(part for part in parts if part)
 
-    text, selection = budgets.fit(ordered, budget, render)
-    chosen = before.records + tuple(ordered[row] for row in selection.kept)
+    text, shown = budgets.fit(ordered, budget, render)
+    chosen = before.records + tuple(ordered[row] for row in shown)
     return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
 
 

@@ -232,7 +232,7 @@ def _lines(section: str, lines: Sequence[str]) -> list[_BriefPiece]:
 def _pieces(section: str, records: Sequence[Record], most: int) -> list[_BriefPiece]:
     texts = [_render_record(record) for record in records]
     costs = [estimate(text) + 1 for text in texts]
-    kept = budget.fill(records, costs, most, order=range(len(records))).kept
+    kept = budget.fill(records, costs, most, order=range(len(records)))
     return [_BriefPiece(section, texts[index], costs[index], records[index].id) for index in kept]
 
 

@@ -27,14 +27,6 @@ KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS
 _TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which records are shown and which are not: indices, both in file order."""
-
-    kept: tuple[int, ...]
-    left_out: tuple[int, ...]
-
-
 def useful_order(records: Sequence[Record]) -> list[int]:
     """Return the indices of the records, the most useful first: kinds take turns, the newest first within a kind."""
     groups: dict[str, list[int]] = {}
@@ -50,11 +42,10 @@ def _turn(kind: str) -> tuple[int, str]:
 
 def fill(
     records: Sequence[Record], costs: Sequence[int], budget: int | None, order: Sequence[int] | None = None
-) -> Selection:
+) -> tuple[int, ...]:
     """Return the most useful records whose costs stay within the budget; room for the smallest of each kind is kept."""
-    count = len(records)
     if not budget or sum(costs) <= budget:
-        return Selection(tuple(range(count)), ())
+        return tuple(range(len(records)))
     kinds = [record.kind.value for record in records]
     smallest: dict[str, int] = {}
     for kind, cost in zip(kinds, costs, strict=True):
@@ -65,39 +56,40 @@ def fill(
         if smallest[kind] <= room:
             reserved[kind] = smallest[kind]
             room -= smallest[kind]
-    kept: set[int] = set()
+    shown: list[int] = []
     for index in useful_order(records) if order is None else order:
         if costs[index] <= room + reserved.get(kinds[index], 0):
             room += reserved.pop(kinds[index], 0) - costs[index]
-            kept.add(index)
-    return Selection(tuple(sorted(kept)), tuple(index for index in range(count) if index not in kept))
+            shown.append(index)
+    return tuple(sorted(shown))
 
 
-def fit(records: Sequence[Record], budget: int | None, render: Render) -> tuple[str, Selection]:
+def fit(records: Sequence[Record], budget: int | None, render: Render) -> tuple[str, tuple[int, ...]]:
     """Return the rendered text that stays within the budget, and what it shows; "" when not even the notice fits.
 
     Costs are guessed by length; a search for the best guess corrects them by what the text really costs.
     """
-    everything = Selection(tuple(range(len(records))), ())
+    count = len(records)
     costs = [len(record.text) // 4 + 20 for record in records]
     if not budget or sum(costs) <= 4 * budget + 10_000:  # far above that it cannot fit, and rendering would be slow
-        text = render(everything.kept, 0)
+        text = render(tuple(range(count)), 0)
         if not budget or estimate(text) <= budget:
-            return text, everything
-    best = render((), len(records)), Selection((), everything.kept)
-    if estimate(best[0]) > budget:
-        return "", best[1]
+            return text, tuple(range(count))
+    best = render((), count)
+    shown: tuple[int, ...] = ()
+    if estimate(best) > budget:
+        return "", ()
     order = useful_order(records)
     fits, too_much = 0, 2 * budget
     while too_much - fits > max(1, budget // 100):
         aim = (fits + too_much) // 2
-        selection = fill(records, costs, aim, order)
-        text = render(selection.kept, len(selection.left_out)) if selection != best[1] else best[0]
+        chosen = fill(records, costs, aim, order)
+        text = render(chosen, count - len(chosen))
         if estimate(text) <= budget:
-            fits, best = aim, (text, selection)
+            fits, best, shown = aim, text, chosen
         else:
             too_much = aim
-    return best
+    return best, shown
 
 
 def split_budget(budget: int, guardrails_cost: int) -> tuple[int, int]:

@@ -26,18 +26,14 @@ ACTION_CHARACTERS = 600  # characters that may be injected before or after an ac
 MEMORY_SHARE = 0.15  # the default part of a context window that memories may fill
 HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}")
-"""Tokens of the frame around the records."""
-
 # The quick recipe beside other tasks: their records on the same subject must not crowd out all else.
 _CROWDED = ranking.Recipe(
     candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
 )
-_LESSONS = ("fix", "decision")
 _RANKED = 20
 PER_SESSION = 2  # records of one earlier session
 MOST = 5  # records for a prompt
 _FOR_ACTION = 2
-_BELOW = "\n  "
 _VERIFIED = 2  # times the injected records are checked for stale citations: behind these, nothing can move up
 _FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
 _PROMPT = "prompt"  # the title of earlier prompts, which are no answers
@@ -60,35 +56,27 @@ _LONGEST_CITATION = 120
 class RecallOptions:
     """The settings that count, and what the session has seen already."""
 
+    enabled = True
+    types: "Sequence[str]" = ()
+    tags: "Sequence[str]" = ()
+    since = ""
+    task = ""
+    stale: "CitationCache | None" = None
+    budget = 2_000
+    characters = render.MOST_CHARACTERS
+
     def __init__(self, today: str, session: str = "", seen: "Collection[str]" = ()) -> None:
-        self.today = today
-        self.session = session
-        self.seen = seen
-        self.enabled = True
-        self.types: Sequence[str] = ()
-        self.tags: Sequence[str] = ()
-        self.since = ""
-        self.task = ""
-        self.stale: CitationCache | None = None
-        self.budget = 2_000
-        self.characters = render.MOST_CHARACTERS
+        self.today, self.session, self.seen = today, session, seen
 
 
 class Recalled:
     """The text to inject, its records with their tokens and layer, and the ranking behind it."""
 
-    def __init__(
-        self,
-        text: str = "",
-        records: "Sequence[tuple[str, int]]" = (),
-        layer: int = 0,
-        judged: "Sequence[RankedRow]" = (),
-    ) -> None:
-        self.text = text
-        self.records = records
-        self.layer = layer
-        self.judged = judged
-        self.words: Sequence[WeightedWord] = ()
+    judged: "Sequence[RankedRow]" = ()
+    words: "Sequence[WeightedWord]" = ()
+
+    def __init__(self, text: str = "", records: "Sequence[tuple[str, int]]" = (), layer: int = 0) -> None:
+        self.text, self.records, self.layer = text, records, layer
 
 
 NOTHING = Recalled()
@@ -276,7 +264,7 @@ def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, cha
     for row in rows:
         block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
         if note := citation_note(row, options.stale):
-            block += f"{' ' if layer == 1 else _BELOW}({' '.join(note.split())})"
+            block += f"{' ' if layer == 1 else chr(10) + '  '}({' '.join(note.split())})"
         spent += estimate(block) + 1
         if options.budget and spent > options.budget:
             break
