@@ -12,6 +12,7 @@ from ralph.app import graph, index, knowledge, meaning, memory
 from ralph.errors import NotFound
 from ralph.model.graph import NodeType
 from ralph.model.record import MemoryKind, Outcome
+from ralph.search.graph import ReachedNode
 from ralph.settings import Embedding
 from ralph.testing import HashEmbedder
 
@@ -32,8 +33,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(answer: graph.GraphHit) -> list[str]:
-    return [each.node.id for each in answer.hits]
+def found(answer: tuple[list[ReachedNode], list[str]]) -> list[str]:
+    return [each.node.id for each in answer[0]]
 
 
 @pytest.mark.parametrize(

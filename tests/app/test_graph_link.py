@@ -126,7 +126,7 @@ def test_what_cannot_be_stated_says_why_and_writes_nothing(
 
 
 def test_a_record_whose_file_cannot_hold_edges_says_so(root: Path) -> None:
-    bullet = next(each.node.id for each in graph.search(root, "tabs makefiles").hits)
+    bullet = next(each.node.id for each in graph.search(root, "tabs makefiles")[0])
     with pytest.raises(Refused, match=r"global-patterns\.md"):
         link(root, bullet, "affects", "tag:a")
 

@@ -289,7 +289,7 @@ def test_no_path_leads_out_of_the_pages_files(server: Served, path: str) -> None
     status, said = server.raw(f"GET {path} HTTP/1.1\r\nHost: {server.host}\r\nConnection: close\r\n\r\n".encode())
     assert status in (400, 404, 403)
     assert b"root:" not in said
-    assert b"class Guard" not in said
+    assert b"class _Guard" not in said
 
 
 def test_the_pages_files_need_no_cookie_but_the_right_host(client: TestClient) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ralph import paths
@@ -19,18 +20,8 @@ from ralph.app import filters, index, meaning, outdated
 from ralph.app.tasks import board
 from ralph.capture.privacy import clean_memory
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
-from ralph.formats.graphiti import (
-    EdgeForm,
-    Embeddings,
-    StatedEdge,
-    edges_text,
-    embeddings_bytes,
-    nodes_text,
-    sort_nodes,
-    stated_edges,
-    with_edge,
-    without_edge,
-)
+from ralph.formats import graphiti
+from ralph.formats.graphiti import EdgeForm, Embeddings, StatedEdge
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.formats.text import EditableDocument, find_entry
@@ -97,14 +88,6 @@ class GraphPath:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphHit:
-    """The nodes that a search returned, best first, with warnings."""
-
-    hits: tuple[ReachedNode, ...]
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class LinkChange:
     """An edge, the record and file that state it, whether that changed anything, and the change as a diff."""
 
@@ -118,24 +101,24 @@ class LinkChange:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-Question = Callable[[sqlite3.Connection, sqlite3.Connection, GraphVisibility], T]
+Question = Callable[[Connection, Connection, GraphVisibility], T]
 
 
 def query_graph(root: Path, question: Question[T], *, task: str = "", progress: Progress | None = None) -> T:
     """Call `question` with connections to the graph and the index, both up to date, and what a task may see."""
 
-    def ask(connection: sqlite3.Connection) -> T:
+    def ask(connection: Connection) -> T:
         with closing(_open_graph(root, connection)) as graph:
             return question(graph, connection, filters.graph_visibility(graph, connection, task))
 
     return index.ask(root, ask, progress)
 
 
-def _open_graph(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+def _open_graph(root: Path, connection: Connection) -> Connection:
     """Open the graph of an open index, up to date; in memory when the index is, or the disk cannot be written."""
     path = paths.graph_file(root)
 
-    def synced(graph: sqlite3.Connection) -> sqlite3.Connection:
+    def synced(graph: Connection) -> Connection:
         try:
             with db.explained(path):
                 stored.sync(graph, connection, lambda key, name: source_facts(connection, key, name))
@@ -154,9 +137,7 @@ def _open_graph(root: Path, connection: sqlite3.Connection) -> sqlite3.Connectio
     return synced(stored.in_memory())
 
 
-def related_records(
-    root: Path, connection: sqlite3.Connection
-) -> Callable[[Sequence[int]], list[tuple[int, int, float]]]:
+def related_records(root: Path, connection: Connection) -> Callable[[Sequence[int]], list[tuple[int, int, float]]]:
     """Return a function that finds records linked to the best hits; it returns none if the graph fails."""
 
     def near(keys: Sequence[int]) -> list[tuple[int, int, float]]:
@@ -170,7 +151,7 @@ def related_records(
 def overview(root: Path, *, task: str = "") -> GraphOverview:
     """Return the size of the graph, or of the part that a task may see."""
 
-    def question(graph: sqlite3.Connection, _: sqlite3.Connection, allowed: GraphVisibility) -> GraphOverview:
+    def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> GraphOverview:
         nodes = {key: node for key, node in stored.nodes(graph).items() if key not in allowed.hidden}
         edges = [row for row in stored.edges(graph) if allowed.allows(row.source, row.target)]
         degrees = Counter(end for row in edges for end in (row.source, row.target))
@@ -187,7 +168,7 @@ def overview(root: Path, *, task: str = "") -> GraphOverview:
 def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
     """Return a node with its edges, stated ones first."""
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection, allowed: GraphVisibility) -> NodeView:
+    def question(graph: Connection, connection: Connection, allowed: GraphVisibility) -> NodeView:
         key = find_node(graph, name, allowed)
         rows = {row for row in stored.edges_at(graph, [key]) if allowed.allows(row.source, row.target)}
         nodes = stored.nodes(graph, {key} | {end for row in rows for end in (row.source, row.target)})
@@ -215,7 +196,7 @@ def neighbors(
 ) -> list[ReachedNode]:
     """Return the nodes within some hops of a node, nearest first."""
 
-    def question(graph: sqlite3.Connection, _: sqlite3.Connection, allowed: GraphVisibility) -> list[ReachedNode]:
+    def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> list[ReachedNode]:
         key = find_node(graph, name, allowed)
         return walking.neighbours(
             graph, key, hops=hops, types=types, relations=relations, at=at, visibility=allowed, by=ids.today()
@@ -227,7 +208,7 @@ def neighbors(
 def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> GraphPath:
     """Find a shortest path between two nodes."""
 
-    def question(graph: sqlite3.Connection, _: sqlite3.Connection, allowed: GraphVisibility) -> GraphPath:
+    def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> GraphPath:
         keys = find_node(graph, start, allowed), find_node(graph, end, allowed)
         nodes = stored.nodes(graph, keys)
         way = walking.path(graph, *keys, at=at, visibility=allowed, by=ids.today())
@@ -247,12 +228,12 @@ def search(
     task: str = "",
     embedding: "Embedding | None" = None,
     progress: Progress | None = None,
-) -> GraphHit:
-    """Rank nodes by words as `ralph search` does, then walk from the hits; as of a time or now."""
+) -> tuple[list[ReachedNode], list[str]]:
+    """Rank nodes by words as `ralph search` does, then walk from the hits, as of a time or now; and warnings."""
     when = at or ids.today()
     warnings: list[str] = []
 
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection, allowed: GraphVisibility) -> GraphHit:
+    def question(graph: Connection, connection: Connection, allowed: GraphVisibility) -> list[ReachedNode]:
         warnings.clear()
         query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, warnings.append)
@@ -275,12 +256,12 @@ def search(
         }
         hits = walking.walk(graph, seeds, hops=hops, at=when, visibility=allowed, hub=walking.HUB)
         fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]
-        return GraphHit(tuple(fit[:limit]), tuple(warnings))
+        return fit[:limit]
 
-    return query_graph(root, question, task=task, progress=progress)
+    return query_graph(root, question, task=task, progress=progress), warnings
 
 
-def find_node(graph: sqlite3.Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
+def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
     """Return the key of a visible node by name. Raises NotFound, with the nearest name as a hint."""
     text = name.strip()
     candidates = [*(stored.key_of(graph, spelling) for spelling in _spellings(text)), stored.find_by_words(graph, text)]
@@ -314,7 +295,7 @@ def _spellings(name: str) -> list[str]:
     ]
 
 
-def records(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, Record]:
+def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
     """Return the records of nodes, by node id."""
     keys = queries.row_keys(connection, names)
     by_key = queries.records(connection, list(keys.values()))
@@ -356,12 +337,12 @@ def link(
             raise Refused(what, hint=hint)
 
     def change(record: Record) -> tuple[Record, StatedEdge]:
-        old = next((edge for edge in stated_edges(record) if (edge.relation, edge.target) == (how, end)), None)
+        old = next((edge for edge in graphiti.stated_edges(record) if (edge.relation, edge.target) == (how, end)), None)
         stated = StatedEdge(how, end, since, until)
         if old is not None and since in ("", old.since) and until in ("", old.until):
             return record, stated
         begin = "" if supersedes else since or (old.since if old is not None else ids.today())
-        return with_edge(record, StatedEdge(how, end, begin, until), _LINKABLE[file.format]), stated
+        return graphiti.with_edge(record, StatedEdge(how, end, begin, until), _LINKABLE[file.format]), stated
 
     return _write_link(root, record_id, file, change, dry_run)
 
@@ -374,12 +355,12 @@ def remove_link(root: Path, source: str, relation: str, target: str, *, dry_run:
     names = (text, *_spellings(text), _node_id(root, text))
 
     def change(record: Record) -> tuple[Record, StatedEdge]:
-        targets = [edge.target for edge in stated_edges(record) if edge.relation is how]
+        targets = [edge.target for edge in graphiti.stated_edges(record) if edge.relation is how]
         end = next((name for name in names if name in targets), None)
         if end is None:
             hint = f"`ralph graph show {record_id}` lists its edges; derived ones go with what they come from"
             raise NotFound(f"{record_id} states no edge {how.value} {target}", hint=hint)
-        return without_edge(record, how, end, _LINKABLE[file.format]), StatedEdge(how, end)
+        return graphiti.without_edge(record, how, end, _LINKABLE[file.format]), StatedEdge(how, end)
 
     return _write_link(root, record_id, file, change, dry_run)
 
@@ -391,7 +372,7 @@ def _parse_relation(word: str) -> Relation:
     return relation
 
 
-def _read_node(graph: sqlite3.Connection, name: str) -> Node:
+def _read_node(graph: Connection, name: str) -> Node:
     key = find_node(graph, name)
     return stored.nodes(graph, [key])[key]
 
@@ -403,7 +384,7 @@ def _node_id(root: Path, name: str) -> str:
 
 
 def _locate_source(root: Path, source: str) -> tuple[str, Source]:
-    def question(graph: sqlite3.Connection, connection: sqlite3.Connection, _: object) -> tuple[Node, str, str]:
+    def question(graph: Connection, connection: Connection, _: object) -> tuple[Node, str, str]:
         node = _read_node(graph, source)
         if entity_type(node.id) is not None:
             hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
@@ -455,11 +436,7 @@ def _normalise_name(kind: NodeType, name: str) -> str:
 
 
 def _write_link(
-    root: Path,
-    record_id: str,
-    file: Source,
-    change: Callable[[Record], tuple[Record, StatedEdge]],
-    dry_run: bool,
+    root: Path, record_id: str, file: Source, change: Callable[[Record], tuple[Record, StatedEdge]], dry_run: bool
 ) -> LinkChange:
     name = paths.shown(file.path, root)
 
@@ -496,10 +473,13 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
     exports = []
     for name, (nodes, edges, digests) in zip(names, parts, strict=True):
         vectors = _embeddings(root, digests, embedding) if embedding is not None else None
-        texts: dict[str, str | None] = {"nodes.json": nodes_text(nodes), "edges.json": edges_text(edges)}
+        texts: dict[str, str | None] = {
+            "nodes.json": graphiti.nodes_text(nodes),
+            "edges.json": graphiti.edges_text(edges),
+        }
         count, texts["embeddings.bin"] = 0, None
         if vectors is not None:  # the very bytes, both ways
-            texts["embeddings.bin"] = embeddings_bytes(vectors).decode("utf-8", "surrogateescape")
+            texts["embeddings.bin"] = graphiti.embeddings_bytes(vectors).decode("utf-8", "surrogateescape")
             size = 4 * vectors.dimensions
             count = sum(any(vectors.rows[start : start + size]) for start in range(0, len(vectors.rows), size))
         folder, changed = folders[name] / "graphiti", False
@@ -516,9 +496,7 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
     return exports
 
 
-def _task_graph(
-    graph: sqlite3.Connection, connection: sqlite3.Connection, task: str
-) -> tuple[list[Node], list[Edge], list[str]]:
+def _task_graph(graph: Connection, connection: Connection, task: str) -> tuple[list[Node], list[Edge], list[str]]:
     """Return nodes, edges and the digests of the nodes' vectors; never records or sessions of another task."""
     own = set(stored.task_keys(graph, task))
     itself = stored.key_of(graph, entity_id(NodeType.TASK, task))
@@ -532,7 +510,9 @@ def _task_graph(
         if row.source in part and row.target in part
     ]
     texts = records(connection, [node.id for node in part.values() if entity_type(node.id) is None])
-    nodes = sort_nodes(node._replace(text=texts[node.id].text) if node.id in texts else node for node in part.values())
+    nodes = graphiti.sort_nodes(
+        node._replace(text=texts[node.id].text) if node.id in texts else node for node in part.values()
+    )
     return nodes, edges, [digest_of(texts[node.id]) if node.id in texts else "" for node in nodes]
 
 

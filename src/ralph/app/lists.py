@@ -28,19 +28,14 @@ from ralph.store import sessions as stored_sessions
 
 Row = dict[str, Any]
 SORTS = ("priority", "newest", "title", "state")
-_STATE_ORDER = [
-    state.value
-    for state in (TaskStatus.IN_PROGRESS, TaskStatus.PENDING, TaskStatus.BLOCKED, TaskStatus.FAILED, TaskStatus.DONE)
-]
+_STATE_ORDER = ("in_progress", "pending", "blocked", "failed", "done")
 _TITLE_LENGTH = 160
 _LEDGER = 1 << 28
 _NEWEST_RUNS = 20
 """The newest runs that are checked for a task, beside those that the journal names, and that a watcher compares."""
-_TASK_MEMBERS = "id title priority created_at updated_at attempts blocked_by waits_for ready".split()
-_RUN_MEMBERS = (
-    "id task goal status reason started_at ended_at iterations agent model cost_usd seconds alive step".split()
-)
-_SESSION_MEMBERS = "id host task started_at ended_at observations messages".split()
+_TASK_MEMBERS = "id title priority created_at updated_at attempts blocked_by waits_for ready"
+_RUN_MEMBERS = "id task goal status reason started_at ended_at iterations agent model cost_usd seconds alive step"
+_SESSION_MEMBERS = "id host task started_at ended_at observations messages"
 
 
 def one_line(text: str, length: int) -> str:
@@ -75,7 +70,7 @@ def task_row(entry: ListedTask) -> Row:
     """Return a task as a row; `run` is the one that works on it now, and an unknown state stays as it is written."""
     work, members, status = entry.task, task_json(entry), status_of(entry.task)
     return {
-        **{name: members[name] for name in _TASK_MEMBERS},
+        **{name: members[name] for name in _TASK_MEMBERS.split()},
         **{name: members[name] or "" for name in ("parent", "feature", "branch", "worktree")},
         "status": status.value if status is not None else work.status,
         "run": work.claim.run if work.claim is not None and entry.is_held else "",
@@ -108,7 +103,7 @@ def run_row(root: Path, run: Run) -> Row:
         why = runs.DOING.get(run.step, run.step) or "between two iterations"
     members = run_json(run, alive=live, heartbeat="")
     tokens = sum(prompt_tokens(root, run.id).values())
-    return {**{name: members[name] for name in _RUN_MEMBERS}, "tokens": tokens, "why": why}
+    return {**{name: members[name] for name in _RUN_MEMBERS.split()}, "tokens": tokens, "why": why}
 
 
 def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
@@ -141,7 +136,7 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
         is_chat = bool(session.task) or session.mode == "plan"
         rows.append(
             {
-                **{name: members[name] for name in _SESSION_MEMBERS},
+                **{name: members[name] for name in _SESSION_MEMBERS.split()},
                 "title": one_line(session.prompt or session.summary, _TITLE_LENGTH),
                 "agent": session.host if is_chat else "",
                 "mode": session.mode if is_chat else "",

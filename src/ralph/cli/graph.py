@@ -112,9 +112,9 @@ def search(
     """Find nodes by words and meaning, and what is linked to them: what holds now, or held then."""
     options |= {"at": when(as_of), "types": node_types(types), "task": within, "embedding": call.config.embedding}
     with bar("reading the files") as progress:
-        answer = verbs.search(call.root, read_words(words), progress=progress, **options)
-    warn(*answer.warnings)
-    _print_reached(answer.hits, call, form, "Nothing found.")
+        nodes, warnings = verbs.search(call.root, read_words(words), progress=progress, **options)
+    warn(*warnings)
+    _print_reached(nodes, call, form, "Nothing found.")
 
 
 @cli.command("link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --until 2026-06-30"])

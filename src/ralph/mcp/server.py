@@ -93,7 +93,7 @@ _PIECES = 64
 """Pieces of a refused request that are still read: a connection closed before that loses the answer."""
 
 
-class RalphServer:
+class _Handlers:
     """The handlers of one server; it keeps nothing but where it runs."""
 
     def __init__(self, explicit: Path | None, env: Mapping[str, str], *, read_only: bool, one_client: bool) -> None:
@@ -103,7 +103,6 @@ class RalphServer:
         self._prompts = [name for name in _PROMPTS if not (read_only and name == "remember")]
 
     async def list_tools(self, ctx: Context, params: Page) -> types.ListToolsResult:
-        """List every tool of this server."""
         entries = [
             types.Tool(
                 name=tool.name,
@@ -177,7 +176,6 @@ class RalphServer:
         return types.ListResourcesResult(resources=resources)
 
     async def list_templates(self, ctx: Context, params: Page) -> types.ListResourceTemplatesResult:
-        """List how the address of any memory or session is made."""
         templates = [
             types.ResourceTemplate(
                 uri_template=f"ralph://{name}/{{id}}", name=name, description=f"One {name}", mime_type="text/plain"
@@ -187,7 +185,6 @@ class RalphServer:
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """Read one memory or session."""
         uri = params.uri
         for prefix, tool in ((_MEMORY, "memory_show"), (_SESSION, "session_show")):
             name = unquote(uri.removeprefix(prefix))
@@ -200,7 +197,6 @@ class RalphServer:
         raise MCPError(types.INVALID_PARAMS, _describe(missing))
 
     async def list_prompts(self, ctx: Context, params: Page) -> types.ListPromptsResult:
-        """List the prompts with their arguments."""
         prompts = []
         for name in self._prompts:
             about, argument, meaning, _ = _PROMPTS[name]
@@ -209,7 +205,6 @@ class RalphServer:
         return types.ListPromptsResult(prompts=prompts)
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """Return a prompt, filled in."""
         if params.name not in self._prompts:
             raise MCPError(types.INVALID_PARAMS, _harmless(f"there is no prompt {params.name!r}"))
         about, argument, meaning, template = _PROMPTS[params.name]
@@ -232,7 +227,7 @@ def build(
     one_client: bool = True,
 ) -> Server[object]:
     """Return the server for a project, ready to be run over any transport."""
-    ralph = RalphServer(explicit, os.environ if env is None else env, read_only=read_only, one_client=one_client)
+    ralph = _Handlers(explicit, os.environ if env is None else env, read_only=read_only, one_client=one_client)
     return Server(
         "ralph",
         version=__version__,

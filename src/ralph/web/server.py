@@ -73,7 +73,7 @@ class _Rejected(Exception):
         self.status, self.reason, self.hint = status, reason, hint
 
 
-class Guard:
+class _Guard:
     """The access checks in front of the application; the token works once."""
 
     def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
@@ -84,7 +84,6 @@ class Guard:
         self._secret = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or reject it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -200,7 +199,7 @@ def build_app(root: Path, *, port: int, token: str) -> Starlette:
             Route("/{path:path}", _shell),
         ],
         middleware=[
-            Middleware(Guard, port=port, token=token),
+            Middleware(_Guard, port=port, token=token),
             Middleware(GZipMiddleware, minimum_size=800, compresslevel=5),
         ],
     )

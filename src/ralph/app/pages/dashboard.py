@@ -187,12 +187,8 @@ def memory_health(root: Path, patterns: Sequence[str] = ()) -> dict[str, Any]:
         notes.append(f"near duplicates: compared the {MAX_PAIRS:,} pairs of texts that share the rarest words")
     if unfinished:
         notes.append(f"{unfinished} log(s) are not completely scanned for secrets yet")
-    aspects: dict[str, Items] = {
-        "stale": stale,
-        "unused": _unused_records(root),
-        "duplicates": duplicates,
-        "secrets": secrets,
-    }
+    unused = _unused_records(root)
+    aspects: dict[str, Items] = {"stale": stale, "unused": unused, "duplicates": duplicates, "secrets": secrets}
     return {
         **{name: items[:MAX_LISTED] for name, items in aspects.items()},
         "counts": {name: len(items) for name, items in aspects.items()},

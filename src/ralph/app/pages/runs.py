@@ -58,11 +58,7 @@ def _iteration(entry: JournalEntry, prompts: Mapping[int, int]) -> Iteration:
         "notes": entry.notes,
         "files": entry.files,
         "checks": [
-            {
-                "name": str(check["name"]),
-                "passed": check.get("passed") is True,
-                "output": str(check.get("output", "")),
-            }
+            {"name": str(check["name"]), "passed": check.get("passed") is True, "output": str(check.get("output", ""))}
             for check in (checks if isinstance(checks, list) else ())
             if isinstance(check, Mapping) and check.get("name")
         ],
@@ -165,12 +161,7 @@ def _compare_sessions(root: Path, a: str, b: str) -> dict[str, Any]:
         each["files touched by both"] = len(files[0] & files[1])
     rates = one["reference rate"], other["reference rate"]
     better = {"reference rate": "" if None in rates else _higher(*rates)}
-    return {
-        "a": rows[0],
-        "b": rows[1],
-        "rows": _differences(one, other, better),
-        "iterations": [],
-    }
+    return {"a": rows[0], "b": rows[1], "rows": _differences(one, other, better), "iterations": []}
 
 
 def _session_stats(root: Path, name: str) -> tuple[Row, Stats, set[str]]:

@@ -1,4 +1,4 @@
-"""What changed since the last look, whoever changed it."""
+"""Rows of tasks, and a watcher that reports what changed, whoever changed it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +9,8 @@ from tests.web.sample_live import Live
 
 from ralph import paths
 from ralph.app import insights, knowledge, memory, project, review, runs
-from ralph.app.lists import ChangedParts, Watcher
-from ralph.app.tasks import task
+from ralph.app.lists import ChangedParts, Watcher, list_tasks
+from ralph.app.tasks import board, task
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_nothing_changed_without_a_change(root: Path) -> None:
         (lambda root: task.add(root, "Something to do"), "tasks"),
     ],
 )
-def test_what_changes_is_named(root: Path, change: Callable[[Path], object], part: str) -> None:
+def test_changed_part_is_reported_once(root: Path, change: Callable[[Path], object], part: str) -> None:
     watcher = Watcher(root)
     watcher.look()
     change(root)
@@ -44,7 +44,7 @@ def test_what_changes_is_named(root: Path, change: Callable[[Path], object], par
     assert watcher.look() == ChangedParts()
 
 
-def test_a_missing_folder_has_no_changes(tmp_path: Path) -> None:
+def test_missing_folder_has_no_changes(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "nothing")
     assert watcher.look() == ChangedParts()
 
@@ -68,7 +68,7 @@ def test_changed_insights_sessions_and_runs_are_reported(tmp_path: Path) -> None
     assert watcher.look().changed == ("runs",)
 
 
-def test_a_live_run_is_reported_until_it_ends(tmp_path: Path) -> None:
+def test_live_run_is_reported_until_it_ends(tmp_path: Path) -> None:
     shop = sample.copied(tmp_path / "shop")
     with sample.isolated(shop.env):
         live = Live(shop.root).start()
@@ -76,10 +76,28 @@ def test_a_live_run_is_reported_until_it_ends(tmp_path: Path) -> None:
             watcher = Watcher(shop.root)
             assert [(row["id"], row["alive"]) for row in watcher.look().runs] == [(live.id, True)]
             live.advance()
-            told = watcher.look()
-            assert "runs" in told.changed
-            assert [(row["id"], row["iterations"]) for row in told.runs] == [(live.id, live.run.iterations)]
+            parts = watcher.look()
+            assert "runs" in parts.changed
+            assert [(row["id"], row["iterations"]) for row in parts.runs] == [(live.id, live.run.iterations)]
         finally:
             live.stop()
         assert [(row["id"], row["alive"]) for row in watcher.look().runs] == [(live.id, False)]
         assert watcher.look() == ChangedParts()
+
+
+def test_broken_task_file_is_noted(tmp_path: Path) -> None:
+    task.add(tmp_path, "good")
+    broken = tmp_path / ".ralph" / "tasks" / "t-broken" / "task.json"
+    broken.parent.mkdir()
+    broken.write_text("{", encoding="utf-8", newline="")
+    tasks = list_tasks(tmp_path)
+    assert [row["title"] for row in tasks["items"]] == ["good"]
+    assert tasks["notes"][0].startswith(".ralph/tasks/t-broken/task.json: ")
+
+
+def test_unknown_task_state_is_listed_unchanged(tmp_path: Path) -> None:
+    path = board.task_file(tmp_path, task.add(tmp_path, "odd").task.id)
+    path.write_text(path.read_text(encoding="utf-8").replace('"pending"', '"parked"'), encoding="utf-8", newline="")
+    tasks = list_tasks(tmp_path)
+    assert tasks["items"][0]["status"] == "parked"
+    assert tasks["by_state"]["parked"] == 1
