@@ -8,7 +8,7 @@ from ralph.app.filters import full_id, when
 from ralph.app.forget import ForgetPlan, ForgetRequest
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation, read_text
-from ralph.cli.output import bar, cut, one_line, print_json, warn
+from ralph.cli.output import bar, cut, one_line, print_item, print_json, say, warn
 from ralph.errors import UsageError
 from ralph.store.index import Synced
 
@@ -37,19 +37,15 @@ def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
             result = meaning.embed(call.root, settings, limit=limit, progress=progress)
         else:
             result = meaning.embed_some(call.root, settings, progress)
-    if form == "json":
-        vectors = {"model": result.model, "embedded": result.done, "left": result.left} if result is not None else {}
-        print_json({"read": synced.read, "removed": synced.removed, "busy": synced.busy, **vectors})
-    elif not embed:
-        _print_synced(synced)
-    if result is None:
-        return
-    if form != "json" and (result.done or result.left):
+    vectors = {"model": result.model, "embedded": result.done, "left": result.left} if result is not None else {}
+    text = "Every record has its vector." if embed else _describe_sync(synced)
+    if result is not None and (result.done or result.left):
         rest = f"; {result.left} left, `ralph index sync --embed` does them" if result.left else ""
-        click.echo(f"{result.done} record(s) embedded by {result.model}{rest}.", err=not embed)
-    elif form != "json" and embed:
-        click.echo("Every record has its vector.")
-    if result.problem is not None:
+        note = f"{result.done} record(s) embedded by {result.model}{rest}."
+        text = note if embed else text
+        say("" if embed else note)
+    print_item(form, {"read": synced.read, "removed": synced.removed, "busy": synced.busy, **vectors}, text)
+    if result is not None and result.problem is not None:
         if embed:
             raise result.problem
         warn(result.problem.message)
@@ -59,7 +55,7 @@ def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
 def rebuild(call: Invocation) -> None:
     """Make the index anew from the files."""
     with bar("reading the files") as progress:
-        _print_synced(index.rebuild(call.root, progress))
+        click.echo(_describe_sync(index.rebuild(call.root, progress)))
 
 
 @cli.command("verify", examples=["ralph index verify"])
@@ -99,9 +95,10 @@ def prune(call: Invocation, days: int | None, max_mb: float | None, yes: bool, f
         click.echo("Nothing was removed; --yes does it.")
 
 
-def _print_synced(synced: Synced) -> None:
-    counts = f"{synced.read} file(s) read, {synced.removed} gone." if synced.read or synced.removed else "Up to date."
-    click.echo("Another process is bringing the index up to date." if synced.busy else counts)
+def _describe_sync(synced: Synced) -> str:
+    if synced.busy:
+        return "Another process is bringing the index up to date."
+    return f"{synced.read} file(s) read, {synced.removed} gone." if synced.read or synced.removed else "Up to date."
 
 
 # --- forget ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ralph.app import json_shapes, runs
 from ralph.app.json_shapes import journal_json
 from ralph.cli import options as opt
 from ralph.cli.loop_terminal import LoopTerminal
-from ralph.cli.options import Fn, Group, Invocation, read_text, read_words
+from ralph.cli.options import Group, Invocation, read_text, read_words
 from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible
 from ralph.errors import NothingYet, RalphError, Refused, UsageError
 from ralph.loop.state import Run, exit_code
@@ -43,27 +43,21 @@ _CRITERIA = (
     "may be given several times."
 )
 _POSITIVE = click.FloatRange(min=0, min_open=True)
+_ITERATIONS = "End after so many iterations (default: ralph.max_iterations)."
 _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
+_run_options = opt.combine(
+    click.option("--max-iterations", type=click.IntRange(min=1), help=_ITERATIONS),
+    click.option("--max-minutes", type=click.IntRange(min=1), help="End after so many minutes."),
+    click.option("--max-cost", type=_POSITIVE, metavar="DOLLARS", help="End when it has cost so much."),
+    click.option("--criteria", "-c", multiple=True, metavar="WHAT", help=_CRITERIA),
+    opt.agent,
+    click.option("--verify/--no-verify", default=None, help="Have a second, read-only session check the work."),
+)
 
 
 @click.group(name="loop", cls=Group, examples=['ralph loop start "make the tests pass"', "ralph loop status --watch"])
 def cli() -> None:
     """Run an agent again and again, each time with fresh context and the right memory, until its goal is met."""
-
-
-def _run_options(function: Fn) -> Fn:
-    """Add the options that `start` and `resume` share."""
-    about = "End after so many iterations (default: ralph.max_iterations)."
-    for option in (
-        click.option("--verify/--no-verify", default=None, help="Have a second, read-only session check the work."),
-        opt.agent,
-        click.option("--criteria", "-c", multiple=True, metavar="WHAT", help=_CRITERIA),
-        click.option("--max-cost", type=_POSITIVE, metavar="DOLLARS", help="End when it has cost so much."),
-        click.option("--max-minutes", type=click.IntRange(min=1), help="End after so many minutes."),
-        click.option("--max-iterations", type=click.IntRange(min=1), help=about),
-    ):
-        function = option(function)
-    return function
 
 
 @cli.command("start", examples=['ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --detach'])

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, update_wrapper
+from functools import cached_property, reduce, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -228,22 +228,20 @@ def limit(default: int | None, what: str = "At most so many.") -> Callable[[Fn],
     return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=shown, help=what)
 
 
-def visibility(function: Fn) -> Fn:
-    """Add `--task` and `--all-tasks`, which a command gets as `within`."""
-    text = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
-    return click.option("--task", "within", default="", metavar="ID", help=text)(all_tasks(function))
+def combine(*options: Callable[[Any], Any]) -> Callable[[Fn], Fn]:
+    """Return one decorator for several, in this order."""
+    return lambda function: reduce(lambda inner, option: option(inner), reversed(options), function)
 
 
-def agent(function: Fn) -> Fn:
-    """Add the options that choose an agent."""
-    for option in (
-        click.option("--permission", default="", metavar="MODE", help="Claude Code's permission mode."),
-        click.option("--model", default="", help="The agent's model."),
-        click.option("--command", default="", help="The program of the agents `command` and `acp`."),
-        click.option("--agent", default="", help="The agent: claude, codex, acp, command."),
-    ):
-        function = option(function)
-    return function
+_VISIBILITY = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
+visibility = combine(click.option("--task", "within", default="", metavar="ID", help=_VISIBILITY), all_tasks)
+"""What a command sees; it gets both options as `within`."""
+agent = combine(
+    click.option("--agent", default="", help="The agent: claude, codex, acp, command."),
+    click.option("--command", default="", help="The program of the agents `command` and `acp`."),
+    click.option("--model", default="", help="The agent's model."),
+    click.option("--permission", default="", metavar="MODE", help="Claude Code's permission mode."),
+)
 
 
 def split_commas(words: Iterable[str]) -> tuple[str, ...]:

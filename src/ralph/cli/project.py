@@ -17,7 +17,7 @@ from ralph.app import hook_state, project
 from ralph.app import hosts as installation
 from ralph.app.hosts import Host, InstallScope, host_folder
 from ralph.cli import options as opt
-from ralph.cli.options import Command, Fn, Group, Invocation, exclude, read_text
+from ralph.cli.options import Command, Group, Invocation, exclude, read_text
 from ralph.cli.output import (
     ago,
     cut,
@@ -167,21 +167,17 @@ def _format_value(value: object) -> str:
 # --- coding agents ---------------------------------------------------------------------------------
 
 
-def _host_options(function: Fn) -> Fn:
-    """Add the hosts and the options that `install` and `uninstall` share."""
-    hosts = click.Choice([host.value for host in Host], case_sensitive=False)
-    scopes = click.Choice([scope.value for scope in InstallScope], case_sensitive=False)
-    about = "For the Claude Code plugin, which has its own hooks: only Ralph's path is stored."
-    for option in (
-        opt.formats("table", "json"),
-        opt.dry_run,
-        click.option("--plugin", is_flag=True, help=about),
-        click.option("--scope", type=scopes, default="user", show_default=True, help="For you, or this project only."),
-        click.option("--all", "every", is_flag=True, help="Every agent (install: that has a settings folder)."),
-        click.argument("hosts", metavar="[HOST]", type=hosts, nargs=-1),
-    ):
-        function = option(function)
-    return function
+_HOSTS = click.Choice([host.value for host in Host], case_sensitive=False)
+_SCOPES = click.Choice([scope.value for scope in InstallScope], case_sensitive=False)
+_PLUGIN = "For the Claude Code plugin, which has its own hooks: only Ralph's path is stored."
+_host_options = opt.combine(
+    click.argument("hosts", metavar="[HOST]", type=_HOSTS, nargs=-1),
+    click.option("--all", "every", is_flag=True, help="Every agent (install: that has a settings folder)."),
+    click.option("--scope", type=_SCOPES, default="user", show_default=True, help="For you, or this project only."),
+    click.option("--plugin", is_flag=True, help=_PLUGIN),
+    opt.dry_run,
+    opt.formats("table", "json"),
+)
 
 
 @click.command(name="install", cls=Command, examples=["ralph install claude codex", "ralph install --all --dry-run"])

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ralph.app import insights, review
+from ralph.app.filters import full_id
 from ralph.app.review import ReviewItem, Target
 from ralph.capture.insights import evidence, is_well_evidenced
 from ralph.cli import options as opt
@@ -120,7 +121,7 @@ def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bo
     and <!-- ralph:end --> is written.
     """
     options |= {"text": read_text(text) if text is not None else "", "patterns": call.patterns}
-    promotion = review.promote(call.root, name, Target(to), dry_run=dry_run, **options)
+    promotion = review.promote(call.root, full_id(call.root, name), Target(to), dry_run=dry_run, **options)
     file, near = call.show_path(promotion.path), promotion.near
     if form == "json":
         print_json(
