@@ -304,7 +304,7 @@ def test_a_run_killed_between_its_record_and_its_end_is_found_and_ends_well(tmp_
 def test_snapshots_are_private_and_listed_in_order(root: Path) -> None:
     for number in (2, 1, 11):
         runs.keep_snapshot(root, RUN.id, number, f"prompt {number}")
-    assert [each.iteration for each in runs.snapshots(root, RUN.id)] == [1, 2, 11]
+    assert list(runs.snapshots(root, RUN.id)) == [1, 2, 11]
     assert runs.snapshot(root, RUN.id, 11) == "prompt 11"
     with pytest.raises(NotFound, match="no snapshot of iteration 3"):
         runs.snapshot(root, RUN.id, 3)

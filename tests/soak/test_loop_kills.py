@@ -129,7 +129,7 @@ def check(loop: Loop) -> None:
     outcomes = {str(entry.iteration): entry.outcome.value for entry in entries}
     for number, outcome in ENDED.findall("\n".join(loop.said)):
         assert outcomes[number] == outcome
-    assert {each.iteration for each in runs.snapshots(loop.root, run.id)} <= set(range(1, run.iterations + 1))
+    assert set(runs.snapshots(loop.root, run.id)) <= set(range(1, run.iterations + 1))
     document = parse_log(paths.run_log(loop.root, run.id).read_text(encoding="utf-8"))
     ids = [entry.record.id for entry in document.entries]
     assert len(ids) == len(set(ids)) == len(entries) + 1, "each iteration once, and the run record"

@@ -108,7 +108,7 @@ def run_row(root: Path, run: Run) -> Row:
 
 def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
     """Return the tokens of each prompt of a run, by iteration."""
-    return {prompt.iteration: _token_count(prompt.path, prompt.size) for prompt in runs.snapshots(root, run_id)}
+    return {number: _token_count(path, path.stat().st_size) for number, path in runs.snapshots(root, run_id).items()}
 
 
 @lru_cache(maxsize=20_000)

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from ralph import paths
@@ -32,15 +32,6 @@ DOING = {  # descriptions of a run's step
     "checking": "checking the work",
     "verifying": "having the work verified",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The prompt of one iteration."""
-
-    iteration: int
-    path: Path
-    size: int
 
 
 def mint(root: Path) -> str:
@@ -297,17 +288,17 @@ def keep_snapshot(root: Path, run_id: str, iteration: int, prompt: str) -> None:
     files.write(path, prompt, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
-def snapshots(root: Path, run_id: str) -> list[Snapshot]:
-    """Return the stored prompts, in order."""
+def snapshots(root: Path, run_id: str) -> dict[int, Path]:
+    """Return the stored prompts by iteration, in order."""
     stored = sorted(paths.run_folder(root, run_id).glob("[0-9]*.md"))
-    return [Snapshot(int(path.stem), path, path.stat().st_size) for path in stored if path.stem.isdigit()]
+    return {int(path.stem): path for path in stored if path.stem.isdigit()}
 
 
 def snapshot(root: Path, run_id: str, iteration: int) -> str:
     """Return the prompt of an iteration; NotFound when it was not stored."""
     text = files.read(_prompt_file(root, run_id, iteration))
     if text is None:
-        numbers = ", ".join(str(prompt.iteration) for prompt in snapshots(root, run_id)) or "none"
+        numbers = ", ".join(map(str, snapshots(root, run_id))) or "none"
         raise NotFound(f"{run_id} has no snapshot of iteration {iteration}", hint=f"it has: {numbers}")
     return text
 

@@ -239,7 +239,7 @@ def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> Non
         print_json(shape) if form == "json" else print_raw(text)
     elif form == "json":
         entries = [journal_json(entry) for entry in runs.iterations(root, run.id)]
-        prompts = [snapshot.iteration for snapshot in runs.snapshots(root, run.id)]
+        prompts = list(runs.snapshots(root, run.id))
         print_json({**_run_json(root, run), "journal": entries, "context_snapshots": prompts})
     else:
         click.echo(_describe_run(root, run, everything=True))

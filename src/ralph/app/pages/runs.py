@@ -72,7 +72,7 @@ def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
     run = runs.read(root, run_id)
     text = runs.snapshot(root, run.id, number)
     page: dict[str, Any] = {"text": text, "tokens": estimate(text), "previous": None, "diff": "", "note": ""}
-    earlier = [each.iteration for each in runs.snapshots(root, run.id) if each.iteration < number]
+    earlier = [earlier for earlier in runs.snapshots(root, run.id) if earlier < number]
     if earlier:
         before, after = runs.snapshot(root, run.id, earlier[-1]).splitlines(), text.splitlines()
         names = (f"prompt {earlier[-1]}", f"prompt {number}")
