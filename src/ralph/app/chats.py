@@ -365,9 +365,10 @@ def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat |
     if command.chat.is_unnamed:  # the session that hooks have recorded since for the same task
         recorded = _sessions_since(root, command.chat, command.began)
         chat = replace(command.chat, id=recorded[0].id, host=recorded[0].id) if recorded else None
-        files.delete(paths.session_log(root, command.chat.id))
     if chat is not None:
         chat_log.record_turn(root, config.privacy, chat, command.began, ())
+    if command.chat.is_unnamed:
+        files.delete(paths.session_log(root, command.chat.id))
     return chat
 
 
