@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.looping import Workshop, git, project
-from tests.app.worktrees.test_worktree import commit, new, now
+from tests.app.test_worktree import commit, new, now
 
 from ralph.app import runs, worktree
 from ralph.app.tasks import task

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.app.hosts.test_install import MOVED, OURS, at, install, tree, uninstall
+from tests.app.test_hosts import MOVED, OURS, at, install, tree, uninstall
 
 from ralph.app.hosts import Host, InstallScope, InstallTarget, plan_install, servers_file
 from ralph.errors import Refused, Unreadable, WriteFailed

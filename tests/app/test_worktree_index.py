@@ -26,7 +26,7 @@ from ralph.testing import HashEmbedder
 
 ROUNDS = 12
 LOGGED = "marklogged"
-SEARCHER = Path(__file__).parents[1] / "tree_searcher.py"
+SEARCHER = Path(__file__).with_name("tree_searcher.py")
 
 
 def words(mark: str) -> str:
