@@ -118,11 +118,8 @@ def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
 
 def _read_log(path: Path, run: str) -> list[JournalEntry]:
     records = (entry.record for entry in parse_log(files.read(path) or "").entries)
-    return sorted(_unique_entries(record for record in records if record.origin.run == run), key=_iteration)
-
-
-def _iteration(entry: JournalEntry) -> int:
-    return entry.iteration
+    entries = _unique_entries(record for record in records if record.origin.run == run)
+    return sorted(entries, key=lambda entry: entry.iteration)
 
 
 def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
@@ -221,7 +218,7 @@ def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, 
             what = f"what {run or 'every run'} did belongs to other tasks, which are not finished"
             raise NotFound(what, hint="--all-tasks shows everything")
         name = _choose_run(run, list(dict.fromkeys(entry.run for entry in entries)))
-        return tuple(sorted((entry for entry in entries if entry.run == name), key=_iteration))
+        return tuple(sorted((entry for entry in entries if entry.run == name), key=lambda entry: entry.iteration))
 
     return index.ask(root, question)
 

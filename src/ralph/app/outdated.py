@@ -5,7 +5,6 @@ a cache of the checkout; searches and hooks, which may not start git, only read 
 """
 
 import hashlib
-import json
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -430,28 +429,20 @@ class _CitationCheck:
         return (citations.CitationState.CHANGED, was, why) if now else (citations.CitationState.GONE, "", why)
 
     def _check_command(self, tool: str, name: str) -> CheckResult:
-        unknown = (citations.CitationState.UNVERIFIABLE, "", "no file here says what it does")
+        escaped, is_make = re.escape(name), tool in _MAKEFILES
+        target = rf"^(?:[^\s#:=]+ +)*{escaped}(?: +[^\s#:=]+)* *:(?!=)|^{escaped}\b.*:|^include "
+        definition = re.compile(target if is_make else rf'"{escaped}"\s*:', re.MULTILINE)
         for place in _MAKEFILES.get(tool, ("package.json",)):
             text = self._text(place)
             if not text:
                 continue
-            if tool in _MAKEFILES:
-                escaped = re.escape(name)
-                target = rf"^(?:[^\s#:=]+ +)*{escaped}(?: +[^\s#:=]+)* *:(?!=)|^{escaped}\b.*:|^include "
-                is_defined, needle = re.search(target, text, re.MULTILINE) is not None, f"{name}:"
-            else:
-                try:
-                    scripts = json.loads(text).get("scripts")
-                except (ValueError, RecursionError, AttributeError):
-                    return unknown
-                is_defined, needle = isinstance(scripts, dict) and name in scripts, f'"{name}"'
-            if is_defined:
+            if definition.search(text):
                 return citations.CitationState.FRESH, place, ""
-            if self._once_had(needle, place):
+            if self._once_had(f"{name}:" if is_make else f'"{name}"', place):
                 return citations.CitationState.GONE, "", f"{place} does not have it any more"
-            if tool not in _MAKEFILES and not self._git.late:
+            if not is_make and not self._git.late:
                 return citations.CitationState.CHANGED, place, f"{place} has no script {name}"
-        return unknown
+        return citations.CitationState.UNVERIFIABLE, "", "no file here says what it does"
 
     def _once_had(self, needle: str, place: str) -> bool:
         """Whether a file once contained a text; False after `_MAX_SEARCHES` searches."""

@@ -150,7 +150,7 @@ class Board:
     def waits_for(self, task: Task) -> tuple[str, ...]:
         """Return the blockers and children that are not done, and the parent when something holds that."""
         needed = [each for each in (*task.blocked_by, *self.children.get(task.id, ())) if each not in self.done]
-        above = [task.parent] if task.parent and task.parent in self._held else []
+        above = [task.parent] if task.parent and task.parent in self._stopped_parents else []
         return tuple(dict.fromkeys([*needed, *above]))
 
     def ready(self, now: datetime) -> list[Task]:
@@ -170,9 +170,9 @@ class Board:
         return [task for task in parents if can_end(task)]
 
     @cached_property
-    def _held(self) -> set[str]:
+    def _stopped_parents(self) -> set[str]:
         """The parents whose children cannot be begun: ended, blocked, waiting, gone, or below such a parent."""
-        held: set[str] = set()
+        stopped: set[str] = set()
         pending = []
         for name in self.children:
             task = self.get(name)
@@ -180,10 +180,10 @@ class Board:
                 pending.append(name)
         while pending:
             name = pending.pop()
-            if name not in held:
-                held.add(name)
+            if name not in stopped:
+                stopped.add(name)
                 pending += self.children.get(name, ())
-        return held
+        return stopped
 
     def cycle(self, *names: str) -> tuple[str, ...]:
         """Return the names along a cycle that these tasks (or any) are in or wait for; () when there is none.
