@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from ralph.store.lookup import Filter, RecordRow
 
 SUMMARY_TOKENS = 1_000
-MOST_LEFT_OUT = 100
-"""Records that a preview names as left out."""
+MOST_LEFT_OUT = 100  # records that a preview names as left out
 
 _SKILL = "skill"  # its mark in the list of what a session has seen
 _VERIFIED_RECORDS, _VERIFY_SECONDS = 200, 0.2
@@ -203,7 +202,6 @@ def _line_mark(line: str) -> str:
 
 
 def _curated(root: Path) -> tuple[list[Record], list[Record]]:
-    """Read the guardrails and the memories."""
     rules = memory.list_(root, in_=("guardrails",))
     return [stored.record for stored in rules], [stored.record for stored in memory.list_(root)]
 
@@ -214,7 +212,6 @@ def _filter_memories(records: Sequence[Record], config: Config) -> list[Record]:
 
 
 def _from_index(root: Path, session: str, task: str) -> tuple[list[SessionRecap], list[str]]:
-    """Return the summaries of the last sessions and the active work; nothing when there is no usable index."""
     with suppress(RalphError, sqlite3.Error):
         project_index = index.of(root)
         if project_index.built():
@@ -284,7 +281,6 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
 
 
 def _first_day(recent: int) -> str:
-    """Return the first of the last so many days; "" for all of them (0)."""
     today = ids.now().date()
     return (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent else ""
 
@@ -372,7 +368,6 @@ def _area(row: "RecordRow") -> str:
 def _exclusions(
     connection: sqlite3.Connection, best: Sequence[rank.RankedRow], shown: Collection[int], task: str, keep: "Filter"
 ) -> Callable[["RecordRow"], str]:
-    """Return a function that names the first rule which excludes a record that the ranking finds."""
     keys = [ranked.row.key for ranked in best]
     fitting: set[int] = set()
     for family in range(len(lookup.TABLES)):
@@ -425,7 +420,6 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> Previ
 
 
 def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
-    """Preview the prompt of the next iteration on a task, or of the first one on a goal."""
     from ralph.app import loop_prompt
     from ralph.app.tasks import board
     from ralph.loop.state import Run

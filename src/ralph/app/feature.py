@@ -117,7 +117,6 @@ def show(root: Path, feature_id: str) -> FeatureView:
 
 
 def _read(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
-    """Read every feature, the oldest first; of two with one id the first counts."""
     views: dict[str, FeatureView] = {}
     unread: list[UnreadableFile] = []
     for path in sorted(paths.features_folder(root).glob("*/feature.json")):

@@ -29,8 +29,7 @@ from ralph.store.library import Stored
 
 KNOWLEDGE_MEMBER = "knowledge"
 """The member of a journal entry that lists the knowledge which its iteration gave: names, and what became of them."""
-FIRST = "proposed_text"
-"""The member of an insight that keeps its first text when a command refined it."""
+FIRST = "proposed_text"  # the member of an insight that keeps its first text when a command refined it
 REJECTED = Status.RETIRED
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
 _MAX_OBSERVATIONS = 20_000  # of a task, the newest
@@ -62,7 +61,6 @@ class Extraction(NamedTuple):
 
 
 def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration: int | None) -> list[Record]:
-    """Return the records of a task, run or iteration, with the iteration in which each was made."""
     journaled, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
     entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
     chosen = [entry for entry in entries if iteration is None or entry.iteration == iteration]
@@ -214,7 +212,6 @@ def _with_evidence(old: Record, new: Record) -> Record:
 
 
 def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, InsightsDocument | RalphError]]:
-    """Yield the tasks, or one of them, with their files of insights, or why a file cannot be read."""
     if task_id:
         folders = [(task_id, board.find(root, task_id).path.parent)]
     else:

@@ -123,7 +123,6 @@ def _read_log(path: Path, run: str) -> list[JournalEntry]:
 
 
 def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
-    """Return the records that are entries; of one id, the first."""
     entries: dict[str, JournalEntry] = {}
     for record in records:
         if is_journal_entry(record) and record.id not in entries:
@@ -174,7 +173,6 @@ def _rank_entries(
     limit: int | None,
     recipe: ranking.Recipe = ranking.STANDARD,
 ) -> tuple[ranking.Ranking, list[tuple[ranking.RankedRow, JournalEntry]]]:
-    """Rank entries by a text; return the ranking and the entries, best first, each once."""
     keep = [(queries.FAMILIES.index(Family.JOURNAL), *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
     records = queries.records(connection, [row.row.key for row in ranked.best])

@@ -190,7 +190,6 @@ def _file_for(root: Path, entry: Record) -> Path:
 def _with_entry(
     root: Path, document: knowledge.KnowledgeDocument, entry: Record, observer: WriteObserver | None
 ) -> tuple[Document, Change, str]:
-    """Return a file with the entry in it, what that changes, and the id under which the old body is kept."""
     now = ids.timestamp()
     if not document.entries:
         return document.add(replace(entry, created_at=now)), Change.NEW, ""

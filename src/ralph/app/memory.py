@@ -220,7 +220,6 @@ def prime(
 def _fit(
     collection: Collection, records: Sequence[Record], budget: int, form: str, before: PrimedMemories
 ) -> PrimedMemories:
-    """Append as many entries of a collection to what was chosen before as the budget allows."""
     from ralph.context import budget as budgets
     from ralph.context import knowledge
 

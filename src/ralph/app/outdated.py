@@ -38,8 +38,7 @@ _NO_CODE = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph
 _PROSE_SUFFIXES = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")  # they mention symbols but do not define them
 _MAKEFILES = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
 _TOO_LATE = (citations.CitationState.UNVERIFIABLE, "", "git did not answer in time")
-CheckResult = tuple[citations.CitationState, str, str]
-"""The state of a citation, where it is now, and why."""
+CheckResult = tuple[citations.CitationState, str, str]  # the state of a citation, where it is now, and why
 
 
 # --- superseded and expired --------------------------------------------------------------------
@@ -164,7 +163,6 @@ def demote_stale(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 
 def _save_results(root: Path, reports: Sequence["CitationReport"], other_lines: Sequence[str] = ()) -> None:
-    """Write the results and other lines to the cache; a failed write is ignored."""
     lines = [
         recall.citation_line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
         for each in reports
@@ -336,7 +334,6 @@ class _CitationCheck:
             return ""
 
     def _follow_renames(self, missing: Collection[str]) -> None:
-        """Follow missing files from one name to the next, through the index and the commits."""
         staged = self._git.staged_renames()
         names = {path: staged.get(path, "") for path in missing}
         listed = {name for some in self._names.values() for name in some}
@@ -357,7 +354,6 @@ class _CitationCheck:
         self._moved = {path: name for path, name in names.items() if name and self._mtime(name) >= 0}
 
     def _has_blob(self, path: str, blob: str) -> bool:
-        """Whether a file has the content of git's object."""
         try:
             raw = (self._git.folder / path).read_bytes()
         except OSError:
@@ -393,7 +389,6 @@ class _CitationCheck:
         return citations.CitationState.UNVERIFIABLE, "", "nobody here has ever had such a file"
 
     def _describe_change(self, place: str, last_line: int, written: int) -> str:
-        """Describe how a file changed since the record was written; "" when it did not."""
         if last_line and last_line > self._text(place).count("\n") + 1:
             return f"it has no line {last_line} any more"
         if not written or self._mtime(place) <= written:

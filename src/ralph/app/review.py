@@ -101,7 +101,6 @@ def insight_item(each: Insight, root: Path) -> ReviewItem:
 
 
 def _stale_citations(root: Path) -> list[ReviewItem]:
-    """Return the memories that cite a file or symbol which is gone or has moved."""
     stale = []
     for report in outdated.check_citations(root):
         problems = [each for each in report.looked if each.verdict in STALE]
@@ -353,7 +352,6 @@ def _near_match(to: Target, page: str, text: str) -> NearMatch | None:
 
 
 def _target(root: Path, to: Target, record: Record, page: str) -> tuple[Path, Callable[[str], str]]:
-    """Return the file of a target, and the edit that adds the record to it."""
     if page and to is not Target.DESIGN:
         raise UsageError("--file names a design page", hint="use it with --to design")
     library = Library(root)
@@ -416,7 +414,6 @@ def _edit_file(
     dry_run: bool,
     observer: WriteObserver | None = None,
 ) -> tuple[str, Result]:
-    """Edit a file (not in a dry run); return the unified diff and the result of the edit."""
     name = paths.shown(path, root)
 
     def compare(before: str) -> tuple[str, tuple[str, Result]]:

@@ -28,10 +28,8 @@ from ralph.model.record import Detail, Family, Hit, Record, SearchResult
 from ralph.store import files, queries
 from ralph.store import sessions as stored_sessions
 
-SUMMARY_TOKENS = 600
-"""Tokens of a summary that is made now."""
-COMMAND_SECONDS = 120.0
-"""The time limit of a command."""
+SUMMARY_TOKENS = 600  # tokens of a summary that is made now
+COMMAND_SECONDS = 120.0  # the time limit of a command
 SUMMARY_PROMPT = """\
 Write a better summary of the coding session below, in at most 12 lines of plain text: what was wanted, what was
 changed and decided, what failed and what solved it, what is still open. Keep names of files and commands as they are.
@@ -130,8 +128,6 @@ def _with_chat_mode(root: Path, session: Session) -> Session:
 def _read(
     root: Path, session_id: str, within: str, question: Callable[[sqlite3.Connection, Session], T]
 ) -> tuple[Session, T]:
-    """Find a session, and ask the index something about it."""
-
     def ask(connection: sqlite3.Connection) -> tuple[Session, T]:
         session = _with_prompt(connection, _find(connection, session_id, within))
         return session, question(connection, session)
@@ -193,7 +189,6 @@ def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY_TOKENS, w
 
 
 def _sessions(connection: sqlite3.Connection, within: str = "") -> list[Session]:
-    """Return the sessions that a task may see, newest first."""
     hidden = {"", *queries.hidden_sessions(connection, within)}
     visible = [row for row in stored_sessions.all_sessions(connection) if row.id not in hidden]
     return [Session(**row._asdict()) for row in sorted(visible, key=lambda row: (row.started_at, row.id), reverse=True)]
@@ -276,7 +271,6 @@ def improve_summary(
 
 
 def _trim_session(records: Sequence[Record]) -> list[str]:
-    """Return the session within a budget of tokens, the oldest at less and less detail."""
     texts: list[list[str]] = []
     items: list[budget.BudgetItem] = []
     for number, record in enumerate(records):

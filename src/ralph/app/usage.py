@@ -27,8 +27,7 @@ from ralph.search.terms import EVERYDAY_WORDS, stem
 from ralph.store import db, files, queries
 from ralph.store.library import Library
 
-LEDGER_BYTES = 1_000_000
-"""Bytes of the ledger that a hook reads: its end, some 7,000 injections."""
+LEDGER_BYTES = 1_000_000  # bytes of the ledger that a hook reads: its end, some 7,000 injections
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _LEAST_LETTERS, _LEAST_CJK, _LEAST_NAME, _LEAST_WEIGHT = 6, 3, 4, 2
@@ -254,7 +253,6 @@ def _moment(at: str) -> datetime | None:
 
 
 def _find_records(root: Path, names: Sequence[str]) -> list[Record]:
-    """Return the records of these ids: from the memory files, and from the index as it is."""
     by_id = {record.id: record for record in _curated(root)}
     database = paths.index_file(root)
     if not by_id.keys() >= {*names} and database.exists():

@@ -36,8 +36,7 @@ RESET_PARENT = "alone"
 """The member of a parent that was reset after its children were done: it is to be done for itself."""
 HISTORY, FAILURE, REASON, ATTEMPT = "history", "last_failure", "blocked_reason", "last_attempt"
 """Members of task.json beside those that the format names."""
-MAX_HISTORY = 100
-"""Changes of state that a task's history holds; older ones go."""
+MAX_HISTORY = 100  # changes of state that a task's history holds; older ones go
 _OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _VERBS = {
@@ -46,10 +45,8 @@ _VERBS = {
     TaskStatus.DONE: "finished",
     TaskStatus.FAILED: "failed",
 }
-_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-"""An id that can be a folder's name on every system."""
-Edit = Callable[[Task], Task]
-"""A pure function, as it may be called again."""
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")  # an id that can be a folder's name on every system
+Edit = Callable[[Task], Task]  # a pure function, as it may be called again
 
 
 class TaskLocation(NamedTuple):

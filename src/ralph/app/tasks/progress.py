@@ -30,8 +30,7 @@ from ralph.model.record import Family, MemoryKind, Outcome, Record
 from ralph.model.work import JournalEntry, Story, Task, ignore_text
 from ralph.store import files, queries
 
-BUDGET = 2_000
-"""Tokens of progress.txt in the prompt of an iteration."""
+BUDGET = 2_000  # tokens of progress.txt in the prompt of an iteration
 _LAST_PRD = "archive/prd-last.json"  # as it was last seen, so that it can be archived when somebody wrote over it
 _MAX_BULLETS, _MAX_LINE, _MAX_FILES, _MAX_PATTERN = 12, 400, 20, 300
 _LABEL = "- **Learnings for future iterations:**"
@@ -110,7 +109,6 @@ def _set_branch(root: Path, task_id: str, branch: str) -> Task:
 
 
 def _archive(root: Path, task_id: str, prd: str, branch: str, *, with_progress: bool) -> Path:
-    """Put a PRD into the archive, and the progress, too, which begins anew then."""
     source = folder(root, task_id)
     name = _UNSAFE.sub("-", branch.removeprefix(worktree.BRANCH)).strip("-.") or "unnamed"
     base = source / "archive" / f"{ids.today()}-{name}"
@@ -261,7 +259,6 @@ def _line(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return the beginning of a text, as far as one line should go."""
     first = " ".join(text.strip().split("\n\n", 1)[0].split())
     return first if len(first) <= _MAX_PATTERN else first[: _MAX_PATTERN - 1].rsplit(" ", 1)[0] + "…"
 

@@ -23,8 +23,7 @@ from ralph.store import files, queries
 if TYPE_CHECKING:
     from ralph.app.review import Promotion
 
-LEASE = 1800.0
-"""Seconds that a claim counts unless it is renewed."""
+LEASE = 1800.0  # seconds that a claim counts unless it is renewed
 _ENDED = (TaskStatus.DONE, TaskStatus.FAILED)
 
 

@@ -123,7 +123,6 @@ def _is_prd(text: str, name: str) -> bool:
 
 
 def _read_lines(text: str) -> tuple[list[tuple[int, Task]], list[Problem]]:
-    """Return the tasks of a tasks.jsonl with their lines."""
     rows: dict[str, tuple[int, Task]] = {}
     problems: list[Problem] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -138,7 +137,6 @@ def _read_lines(text: str) -> tuple[list[tuple[int, Task]], list[Problem]]:
 
 
 def _read_stories(text: str, name: str) -> tuple[list[tuple[int, Task]], list[Problem]]:
-    """Return the stories of a prd.json as tasks; a second story with the same id is an error."""
     document = parse_prd(text)
     source = "/".join(part for part in (document.project, document.branch) if part) or name
     rows: dict[str, tuple[int, Task]] = {}
@@ -190,7 +188,6 @@ def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> tuple[Tas
 
 
 def _story_key(task: Task) -> str:
-    """By which a story is known again."""
     story = task.extra.get(_STORY)
     return f"{story.get('prd')}\n{story.get('id')}" if isinstance(story, dict) else ""
 
@@ -217,8 +214,6 @@ def _remove_unlinked(everything: Board, new: dict[str, tuple[int, Task]]) -> lis
 
 
 def _finish_stories(root: Path, there: Iterable[tuple[Task, Task]]) -> tuple[Task, ...]:
-    """End the tasks whose story passes by now."""
-
     def end(task: Task) -> Task:
         is_done = status_of(task) is TaskStatus.DONE
         return task if is_done else board.with_status(task, TaskStatus.DONE, note="its story passes")
