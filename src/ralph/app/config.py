@@ -4,6 +4,7 @@ The result of a splice is parsed again and refused unless exactly that key chang
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ralph.config import ConfigSource, Layer
 from ralph.errors import ConfigError, Refused, UsageError
 from ralph.formats.config_files import BOM, FLOW_ROOT, ConfigNode, ParsedConfig, config_node, parse_scalar, parse_yaml
 from ralph.formats.text import newline_of
+from ralph.settings import Privacy
 from ralph.store import files
 
 _SIZE = 100_000
@@ -29,6 +31,11 @@ class ConfigChange:
     value: object
     changed: bool
     note: str = ""
+
+
+def privacy_rules(root: Path) -> Privacy:
+    """Return what must not be kept or shown, as the settings say it now; ConfigError when they cannot be read."""
+    return config.load(root, env=os.environ).config.privacy
 
 
 def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> ConfigChange:

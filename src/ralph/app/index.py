@@ -5,7 +5,6 @@ Raw lines are read by the present privacy rules. Each worktree has an index of i
 
 import json
 import math
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -72,11 +71,10 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
     main = paths.main_checkout(root)
 
     def has_main_rules() -> bool:  # else the main checkout's rows cannot be copied
-        from ralph import config
+        from ralph.app.config import privacy_rules
 
         with suppress(RalphError):  # a config that cannot be read is reported elsewhere
-            ours, theirs = (config.load(folder, env=os.environ).config.privacy for folder in (root, main))
-            return ours == theirs
+            return privacy_rules(root) == privacy_rules(main)
         return False
 
     rules = interpreter(root, privacy)
@@ -90,9 +88,9 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
     def rules() -> Privacy:
         if privacy is not None:
             return privacy
-        from ralph import config
+        from ralph.app.config import privacy_rules
 
-        return config.load(root, env=os.environ).config.privacy
+        return privacy_rules(root)
 
     def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
         return interpret(value, patterns=rules().patterns, paths=rules().paths)
