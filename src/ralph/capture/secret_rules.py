@@ -290,10 +290,10 @@ _BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
 _NAME_TAILS = frozenset(
     ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass")
 )
+_NAME_JOINTS = ("", *"_-.0123456789")
 _NEUTRAL = tuple(NEUTRAL_WORDS.split())
 SCHEMES = ("bearer", "token", "apikey", "api-key", "key", "basic", "digest", "ssws", "bot", "sso-key", "geniekey")
 """Words between the name of a header and its value."""
-_SETTERS = frozenset(("env", "arg", "set", "setx", "setenv", "#define", "config", "secret", "secrets"))
 _LABEL_SEPARATORS = "=＝：|은는は是为為:"
 _SYMBOLS = "!@#$%^&*+=~?-"
 _token_rules: list[tuple[str, list[str], str, str]] = []
@@ -363,20 +363,13 @@ def token_prefixes(text: str) -> list[str]:
         for prefix in names:
             if prefix in searched:
                 (short if lead or len(prefix) < 4 else prefixes).append(prefix)
-    if any(_is_discord_token(run) for run in runs if run.count(b".") > 1):
-        prefixes.append(".")
-    has_long_run = short and any(map(_is_long_run, joined.translate(_WORD_BREAKS).split()))
-    return prefixes + short if has_long_run else prefixes
-
-
-def _is_long_run(run: bytes) -> bool:
-    """Check for a run of 24 or more characters with a digit or letters in both cases."""
-    return len(run) >= 24 and (run.translate(None, _DIGITS) != run or run.lower() != run != run.upper())
-
-
-def _is_discord_token(run: bytes) -> bool:
-    sizes = [len(part) for part in run.split(b".")]
-    return any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False))
+    for sizes in ([len(part) for part in run.split(b".")] for run in runs if run.count(b".") > 1):
+        if any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False)):
+            return [*prefixes, *short, "."]
+    for run in joined.translate(_WORD_BREAKS).split() if short else ():
+        if len(run) >= 24 and (run.translate(None, _DIGITS) != run or run.lower() != run != run.upper()):
+            return prefixes + short
+    return prefixes
 
 
 def _has_login(text: str) -> bool:
@@ -409,53 +402,33 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
     """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
     tails: dict[str, bool] = {}  # output repeats its words
     for keyword in (*NAME_KEYWORDS, *SHORT_NAMES):
-        short = keyword in SHORT_NAMES
-        at = lowered.find(keyword)
-        while at >= 0:
+        for at in positions(lowered, keyword):
             start = at + len(keyword)
             rest = lowered[start : start + 40]
-            if not short or rest[:1] in AFTER_SHORT_NAME:
-                tail = rest[: len(rest) - len(rest.lstrip(_NAME))]
-                if tail not in tails:
-                    tails[tail] = _is_name_tail(tail)
-                if tails[tail] and _assigns(text, lowered, at, start, start + len(tail)):
-                    yield keyword, at
-            at = lowered.find(keyword, at + 1)
+            if keyword in SHORT_NAMES and rest[:1] not in AFTER_SHORT_NAME:
+                continue
+            tail = rest[: len(rest) - len(rest.lstrip(_NAME))]
+            if tail not in tails:
+                ends = (tail[len(name) :] for name in _NAME_TAILS if tail.startswith(name))
+                tails[tail] = any(end[:1] in _NAME_JOINTS or end.startswith(_NEUTRAL) for end in ends)
+            if tails[tail] and _assigns(text, start + len(tail), upper=text[at:start].isupper()):
+                yield keyword, at
 
 
-def _assigns(text: str, lowered: str, at: int, start: int, end: int) -> bool:
-    """Check for an assignment and a value after a name, whose keyword is `text[at:start]`."""
+def _assigns(text: str, end: int, *, upper: bool) -> bool:
+    """Check for an assignment and a value after a name that ends here."""
     rest = text[end : end + 400]
     pair, after = rest.lstrip(" \t\r\n,\"'\\"), rest.lstrip("*\"'`\\])")
-    upper = text[at:start].isupper()
     if pair[:5].lower() == "value" and pair is not rest:
-        after = pair[5:]
-    elif after.lstrip(" \t")[:1] == "[":
-        after = after.partition("]")[2]
-    else:
-        separated = after.lstrip(" \t")
-        if separated[:3] in ("is ", "was"):
-            after, upper = separated.partition(" ")[2], False
-        elif separated[:1] not in ("=", ":", "?", "!", ">", ",", "|"):
-            if separated == after:
-                return False
-            before = lowered[max(0, at - 100) : at].rpartition("\n")[2]
-            flag = before[len(before.rstrip(_NAME)) :].startswith("-")
-            upper = flag or not _SETTERS.isdisjoint(before.replace('"', " ").replace("'", " ").split())
-            if not upper and separated[:1] not in ("'", '"', "`", "\\"):
-                return "=" in separated[:48].partition("\n")[0]
-    return _may_be_value(after.lstrip("\"'\\=:?!>,|* \t"), upper=upper)
-
-
-def _is_name_tail(tail: str) -> bool:
-    """Check whether a name ends here, but for neutral words such as `_prod`."""
-    for _ in range(6):
-        tail = tail.strip("_.-0123456789")
-        neutral = next((word for word in _NEUTRAL if tail.endswith(word)), "")
-        if tail in _NAME_TAILS or not neutral:
-            break
-        tail = tail[: -len(neutral)]
-    return tail.replace("_", "").replace("-", "").replace(".", "") in _NAME_TAILS
+        return _may_be_value(pair[5:].lstrip("\"'\\ :="), upper=upper)
+    value = after.lstrip(" \t")
+    if value[:1] == "[":
+        value = value.partition("]")[2]
+    if value[:3] in ("is ", "was"):
+        value = value.partition(" ")[2]
+    if value[:1] not in ("=", ":", "?", "!", ">", ",", "|"):
+        return value is not after and _may_be_value(value, upper=False)
+    return _may_be_value(value.lstrip("\"'\\=:?!>,|* \t"), upper=upper)
 
 
 def _may_be_value(rest: str, *, upper: bool) -> bool:
