@@ -149,7 +149,10 @@ _RECEIVERS = (
 _OPTION = rf"(?:{'|'.join(_RECEIVERS[:-1])}|(?-i:sudo -S))"
 _ECHO = r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"
 _ECHOED = r"(?P<s>[^\s\"'|;&\\]{1,256})[\"'\\]{0,3}"
-_PIPED = rf"{_ECHOED}[ \t]*\|[^|;\n]{{0,200}}"
+_PIPED = (
+    rf"(?:(?P<echo>{_ECHO})|{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?){_ECHOED}"
+    rf"(?(echo)[ \t]*\|[^|;\n]{{0,200}}{_OPTION})"
+)
 _COOKIE = (
     rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
     r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})"
@@ -169,9 +172,8 @@ PHRASES = (
     ("password", ("convertto-securestring ",), "", rf"convertto-securestring\s+(?=[\"']){_VALUE}", "login"),
     ("password", (":543",), "", r":543\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", "weak"),
     ("password", ("curl",), "-u", _CURL, "login"),
-    ("password", _RECEIVERS, "", rf"{_ECHO}{_PIPED}{_OPTION}", "piped"),
-    ("password", _RECEIVERS, "", rf"{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?{_ECHOED}", "piped"),
-    ("password", ("chpasswd",), "", rf"{_ECHO}[\w.-]+:{_PIPED}chpasswd", "piped"),
+    ("password", _RECEIVERS, "", _PIPED, "piped"),
+    ("password", ("chpasswd",), "", rf"{_ECHO}[\w.-]+:{_ECHOED}[ \t]*\|[^|;\n]{{0,200}}chpasswd", "piped"),
     ("seed phrase", ("mnemonic",), "", rf"mnemonic{_SEED}", "any"),
     ("seed phrase", ("seed phrase", "seed_phrase", "seed-phrase", "seedphrase"), "", rf"seed.?phrase{_SEED}", "any"),
     ("private key", ('"d":', '"d" '), "", r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", "strong"),
@@ -388,7 +390,7 @@ def _has_phrase(text: str, lowered: str) -> bool:
     """Check for a header, a command line or a table that can contain a secret."""
     for _, keywords, other, _, condition in PHRASES:
         for keyword in keywords:
-            for at in positions(lowered, keyword):
+            for at in positions(lowered, keyword) if keyword in lowered else ():
                 rest = text[at + len(keyword) : at + len(keyword) + 700]
                 chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
                 is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
@@ -402,7 +404,7 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
     """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
     tails: dict[str, bool] = {}  # output repeats its words
     for keyword in (*NAME_KEYWORDS, *SHORT_NAMES):
-        for at in positions(lowered, keyword):
+        for at in positions(lowered, keyword) if keyword in lowered else ():
             start = at + len(keyword)
             rest = lowered[start : start + 40]
             if keyword in SHORT_NAMES and rest[:1] not in AFTER_SHORT_NAME:
