@@ -12,7 +12,7 @@ from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
 from ralph.capture.events import Event, Happening
-from ralph.capture.pipeline import Rules, keep_human_prompt
+from ralph.capture.pipeline import keep_human_prompt
 from ralph.context import recall, render
 from ralph.context.recall import CitationCache, Recalled, RecallOptions
 from ralph.context.tokens import estimate
@@ -325,7 +325,7 @@ def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
 )
 def test_no_person_asks_anything_with_these(prompt: str) -> None:
     assert recall.human_question(prompt) == ""
-    event = keep_human_prompt(Event(Happening.USER_PROMPT_SUBMIT, "claude", prompt=prompt), Rules())
+    event = keep_human_prompt(Event(Happening.USER_PROMPT_SUBMIT, "claude", prompt=prompt))
     assert event is None or event.prompt == ""
 
 
@@ -347,7 +347,7 @@ def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
 )
 def test_what_a_host_puts_before_a_prompt_is_no_part_of_it(prompt: str, asked: str) -> None:
     assert recall.human_question(prompt) == asked
-    event = keep_human_prompt(Event(Happening.USER_PROMPT_SUBMIT, "claude", prompt=prompt), Rules())
+    event = keep_human_prompt(Event(Happening.USER_PROMPT_SUBMIT, "claude", prompt=prompt))
     assert event is not None
     assert event.prompt == asked
 

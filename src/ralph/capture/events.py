@@ -142,14 +142,10 @@ def response_text(value: object, depth: int = 0) -> str:
 
 def relative_path(path: str, cwd: str) -> str:
     """Return a path relative to `cwd` when it is inside of it, else as it is."""
-    if not path or not cwd or "\0" in path or "\0" in cwd:
+    if not path or not cwd.startswith("/") or "\0" in path or "\0" in cwd:
         return path
-    normal, top = os.path.normpath(path), os.path.normpath(cwd)
-    if not normal.startswith("/"):
-        return path if normal.startswith("..") else normal
-    if normal == top:
-        return "."
-    return normal[len(top.rstrip("/")) + 1 :] if normal.startswith(top.rstrip("/") + "/") else path
+    relative = os.path.relpath(path, cwd) if path.startswith("/") else os.path.normpath(path)
+    return path if relative.startswith("..") else relative
 
 
 def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str, ...]:

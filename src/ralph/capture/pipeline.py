@@ -1,4 +1,4 @@
-"""Make the observation of an Event that may be stored: a list of plain functions, each of which may drop it.
+"""Make the observation of an Event that may be stored, by plain functions from event to event.
 
 The order is the safety: private paths are searched in the event as it came, then every text is redacted in the order
 of the payload, and only then is anything cut, classified or rendered. What was rendered is redacted once more, because
@@ -27,23 +27,12 @@ _WRITERS = {Happening.USER_PROMPT_SUBMIT: "human", Happening.STOP: "agent", Happ
 """Who wrote the text of an event; other observations are those of tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The user's settings: regexes of secrets, and globs of private files."""
-
-    patterns: Sequence[str] = ()
-    paths: Sequence[str] = ()
-
-
 def observe(event: Event, *, patterns: Sequence[str] = (), paths: Sequence[str] = ()) -> Record | None:
     """Return the observation of an event, or None when it is not to be stored."""
-    rules = Rules(patterns, paths)
-    for step in STEPS:
-        result = step(event, rules)
-        if result is None:
-            return None
-        event = result
-    return _make_record(event, patterns)
+    if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
+        return None
+    human = keep_human_prompt(drop_injected(redact_event(event, patterns)))
+    return None if human is None else _make_record(drop_results(human), patterns)
 
 
 def interpret(
@@ -107,35 +96,33 @@ _OUR_LOOP = re.compile(
 """A prompt of `loop/prompt.py`, and what a person wrote of it."""
 
 
-def select_event(event: Event, rules: Rules) -> Event | None:
-    """Drop all but prompts, answers and finished tools; those that touch or show a file of `privacy.paths`, too."""
-    if event.happening not in _TOOL_EVENTS:
-        return event if event.happening in _WRITERS else None
-    if not rules.paths:
-        return event
+def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
+    """Whether a tool touches or shows a file of `privacy.paths`."""
+    if not globs or event.happening not in _TOOL_EVENTS:
+        return False
     names = (*event.files, *(change.path for change in event.changes))
     texts = (outline(dict(event.parameters)), event.response, event.error)
-    return None if PrivatePaths(rules.paths).named_in(texts, names, event.cwd) else event
+    return PrivatePaths(globs).named_in(texts, names, event.cwd)
 
 
-def redact_event(event: Event, rules: Rules) -> Event:
+def redact_event(event: Event, patterns: Sequence[str]) -> Event:
     """Remove private parts and secrets from every text."""
-    redactor = Redactor(rules.patterns, tolerant=True)
+    redactor = Redactor(patterns, tolerant=True)
     event = _map_event(event, redactor)
     if redactor.astray and redactor.open:
         # Opened in one text and closed in an earlier one: what is between them cannot be known.
         event = _map_event(event, lambda _: "")
 
     def redact_text(text: str) -> str:
-        return redact(remove_codes(text), rules.patterns).text
+        return redact(remove_codes(text), patterns).text
 
     names = ("session", "at", "cwd", "agent", "tool", "call")
     texts: dict[str, Any] = {name: redact_text(getattr(event, name)) for name in names}
-    texts["parameters"] = redact_members(event.parameters, rules.patterns)
+    texts["parameters"] = redact_members(event.parameters, patterns)
     return replace(event, **texts, files=tuple(map(redact_text, event.files)))
 
 
-def drop_injected(event: Event, _rules: Rules) -> Event:
+def drop_injected(event: Event) -> Event:
     """Do not take what we injected, or our own tools' answers, for something new."""
     ours = _OUR_TOOL.match(event.tool) is not None
     if event.action is Action.SHELL:
@@ -143,7 +130,7 @@ def drop_injected(event: Event, _rules: Rules) -> Event:
     return _map_event(replace(event, response="") if ours else event, without_injected)
 
 
-def keep_human_prompt(event: Event, _rules: Rules) -> Event | None:
+def keep_human_prompt(event: Event) -> Event | None:
     """Drop a prompt that no person wrote, and what a host or our loop put around one."""
     if event.happening is not Happening.USER_PROMPT_SUBMIT:
         return event
@@ -153,7 +140,7 @@ def keep_human_prompt(event: Event, _rules: Rules) -> Event | None:
     return replace(event, prompt=prompt) if prompt or not event.prompt.strip() else None
 
 
-def drop_results(event: Event, _rules: Rules) -> Event:
+def drop_results(event: Event) -> Event:
     """Keep of reads, searches and fetches only the location."""
     keys = _LOCATION_KEYS.get(event.action)
     if keys is None:
@@ -163,16 +150,6 @@ def drop_results(event: Event, _rules: Rules) -> Event:
         url = _URL.search(_parameter(event, "prompt"))
         parameters = {"url": url[0]} if url else {}
     return replace(event, parameters=parameters, response="")
-
-
-STEPS: tuple[Callable[[Event, Rules], Event | None], ...] = (
-    select_event,
-    redact_event,
-    drop_injected,
-    keep_human_prompt,
-    drop_results,
-)
-"""What an event goes through, in this order."""
 
 
 def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
