@@ -41,14 +41,8 @@ def cache_file(root: Path) -> Path:
 def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return time and size of the config files; to be called before they are loaded, so that no change is lost."""
     sources = [path for _, path in config.sources(root, env)]
-    lines = []
-    for path in dict.fromkeys([*sources, *paths.config_files(root), *paths.config_files(paths.main_checkout(root))]):
-        try:
-            now = path.stat()
-            lines.append(f"{now.st_mtime_ns} {now.st_size} {path}")
-        except OSError:
-            lines.append(f"0 0 {path}")
-    return tuple(lines)
+    sources += [*paths.config_files(root), *paths.config_files(paths.main_checkout(root))]
+    return tuple(hook_files.file_state(str(path)) for path in dict.fromkeys(sources))
 
 
 def write_settings(

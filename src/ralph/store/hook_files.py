@@ -158,9 +158,6 @@ _LARGEST = 65_536
 class HookSettings:
     """What hooks know of the settings."""
 
-    __slots__ = ("budget", "capture", "enabled", "inject", "paths", "patterns", "recent", "share", "tags", "types",
-                 "window")  # fmt: skip
-
     def __init__(self, lines: "Mapping[str, list[str]]") -> None:
         values = {key: texts[-1] for key, texts in lines.items() if texts}
         self.capture = values["capture"] == "1"
@@ -179,21 +176,18 @@ def escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def parse_lines(text: str) -> dict[str, list[str]]:
-    """Return the values of each key of `key=value` lines."""
-    lines: dict[str, list[str]] = {}
-    for line in text.split("\n"):
-        key, equals, value = line.partition("=")
-        if equals:
-            if "\\" in value:
-                value = value.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
-            lines.setdefault(key, []).append(value)
-    return lines
-
-
 def set_variables(env: "Mapping[str, str]") -> str:
     """Return the variables that set what hooks use, on one line."""
     return "\t".join(sorted(f"{name}={env[name]}" for name in env if name.startswith(VARIABLES)))
+
+
+def file_state(path: str) -> str:
+    """Return the time and size of a config file, `0 0` for no file, with its path."""
+    try:
+        now = os.stat(path)
+        return f"{now.st_mtime_ns} {now.st_size} {path}"
+    except (OSError, ValueError):
+        return f"0 0 {path}"
 
 
 def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: str) -> HookSettings | None:
@@ -201,40 +195,30 @@ def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: s
     text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
     if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):
         return None
-    lines = parse_lines(text)
+    lines: dict[str, list[str]] = {}
+    for key, equals, value in (line.partition("=") for line in text.split("\n")):
+        if equals:
+            unescaped = value.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
+            lines.setdefault(key, []).append(unescaped)
     try:
         same = lines["root"] == [str(os.stat(root).st_ino)]  # a copy of the folder has another number
         same = same and lines["user"] == [user_config] and lines["env"] == [set_variables(env)]
-        return HookSettings(lines) if same and all(map(_is_unchanged, lines["file"])) else None
-    except (KeyError, ValueError, OSError):
+        same = same and all(state == file_state(state.split(" ", 2)[2]) for state in lines["file"])
+        return HookSettings(lines) if same else None
+    except (LookupError, ValueError, OSError):
         return None
-
-
-def _is_unchanged(noted: str) -> bool:
-    """Check whether a config file has the time and size that the cache noted; `0 0` for no file."""
-    time_, _, rest = noted.partition(" ")
-    size, _, path = rest.partition(" ")
-    try:
-        now = os.stat(path)
-    except FileNotFoundError:
-        return time_ == "0" and size == "0"
-    except (OSError, ValueError):
-        return False
-    return time_ == str(now.st_mtime_ns) and size == str(now.st_size)
 
 
 def read_file(path: str, largest: int = _LARGEST) -> bytes | None:
     """Return a small file's bytes without waiting for anybody, or None; of a larger one the beginning."""
     try:
         handle = os.open(path, os.O_RDONLY | _CLOEXEC | _NONBLOCK)
+        try:
+            return os.read(handle, largest)
+        finally:
+            os.close(handle)
     except (OSError, ValueError):
         return None
-    try:
-        return os.read(handle, largest)
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
 
 
 # --- the index ----------------------------------------------------------------------------------
