@@ -314,15 +314,14 @@ def _parse_run(record: Record) -> _Run | None:
 def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
     """Yield the errors of a session whose command passed later, after something was changed."""
     runs = [_parse_run(record) for record in records]
-    failures: dict[Words, int] = {}
+    failures: dict[Words, tuple[int, _Run]] = {}
     for number, run in enumerate(runs):
         if run is not None and run.record.kind is ObservationKind.ERROR:
-            failures[run.key] = number
+            failures[run.key] = (number, run)
         elif run is not None and run.key in failures:
-            first = failures.pop(run.key)
-            failure = runs[first]
+            first, failure = failures.pop(run.key)
             changes = [each for each in runs[first + 1 : number] if each is not None and _may_change(each)]
-            fix = _make_fix(failure, run, changes, records[first : number + 1]) if failure is not None else None
+            fix = _make_fix(failure, run, changes, records[first : number + 1])
             if fix is not None:
                 yield fix
 
@@ -333,15 +332,16 @@ def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Se
     is_style = check is not None and check.kind in (CommandCheck.LINT, CommandCheck.TYPES)
     if failure.key[0] in _READERS or is_style or _STYLE_CHECK.search(failure.command):
         return None
-    if _PASSING.search(failure.record.text):
-        return None
     edits = [each for each in records[1:-1] if is_edit(each)]
     files = list(dict.fromkeys(file for each in edits for file in each.origin.files))
     front = [each for each in success.front if each not in failure.front]
     output = f"{failure.command}\n{failure.record.text}"
-    settings = [file for file in files if _is_setting(file) and PurePosixPath(file).name not in output]
+    paths = [PurePosixPath(file) for file in files if PurePosixPath(file).name not in output]
+    settings = [str(path) for path in paths if path.suffix in _SETTINGS or _SETTING_NAMES.fullmatch(path.name)]
     if not (changes or front or settings) or len(files) + len(changes) > _MAX_ACTIONS:
         return None  # what an edit of the code, or of the file at fault, made pass is work, no lesson
+    if _PASSING.search(failure.record.text):
+        return None
     steps = [f"with `{each}`" for each in front]
     steps += [f"after `{first_line(each.command, _CALL)}`" for each in changes[-_ACTIONS:]]
     steps += [f"after a change of {', '.join((settings or files)[:_ACTIONS])}"] if files else []
@@ -352,11 +352,6 @@ def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Se
     proof = (records[0], *(each for each in records[1:-1] if id(each) in actions), records[-1])
     text = f"`{first_line(failure.command, _CALL)}` failed: {gist}"
     return Candidate(text, "gotcha", InsightSource.FIX, proof, tuple(tags), compared=gist)
-
-
-def _is_setting(file: str) -> bool:
-    path = PurePosixPath(file)
-    return path.suffix in _SETTINGS or _SETTING_NAMES.fullmatch(path.name) is not None
 
 
 def _may_change(run: _Run) -> bool:

@@ -76,32 +76,36 @@ def run_event(
 
 
 def _handle(
-    host: str,
-    event: str,
-    payload: "Payload",
-    project: "Project",
-    env: "Mapping[str, str]",
-    set_deadline: "Callable[[], None]",
+    host: str, event: str, payload: "Payload", project: "Project", env: "Mapping[str, str]", slow: "Callable[[], None]"
 ) -> bytes:
-    if event not in RECORDED + ANSWERED + HANDLED or not (project.root or _may_be_everywhere(env)):
+    if event not in RECORDED + ANSWERED + HANDLED:
+        return b""
+    # The user's config may let hooks act outside of projects only if it has the word.
+    if not project.root and b"everywhere" not in (hook_files.read_file(_user_config(env)) or b""):
         return b""
     if project.root and os.path.exists(f"{project.state}/log/paused"):
         return b""
     if event in HANDLED or not project.root:
-        _prepare_app(set_deadline)
+        _prepare_app(slow)
         from ralph.app.hook import handle_event
 
         printed = handle_event(project.folder, host, event, payload.raw, env=env, project=bool(project.root))
         return printed.encode("utf-8", "replace")
     if project.load_settings(env) is None:
-        _prepare_app(set_deadline)
+        _prepare_app(slow)
         from ralph.app.hook import refresh_settings
 
         refresh_settings(project.root, event, env)
         if project.load_settings(env) is None:
             return b""
     if event in RECORDED and project.settings.capture:
-        payload = _record_event(host, event, payload, project, env, set_deadline)
+        if not payload.members:
+            raise ValueError("the payload is no JSON object")
+        if payload.text("session_id"):
+            stored = stored_payload(payload, project.settings, slow)
+            if stored is not None:
+                append_event(host, event, stored, project, env)
+            payload = stored or Payload(b"{}")
     in_loop = event in ("UserPromptSubmit", "BeforeAgent") and env.get("RALPH_RUN")
     if event not in ANSWERED or in_loop or project.settings.inject != "auto":
         return b""  # Ralph's own loop has put into its prompt what memory has
@@ -276,11 +280,6 @@ class Project:
         return settings
 
 
-def _may_be_everywhere(env: "Mapping[str, str]") -> bool:
-    """Check whether the user's config may let hooks act outside of projects: it has the word."""
-    return b"everywhere" in (hook_files.read_file(_user_config(env)) or b"")
-
-
 def _user_config(env: "Mapping[str, str]") -> str:
     folder = discovery.user_folder("CONFIG", env)
     return f"{folder}/config.yml" if folder else ""
@@ -299,26 +298,6 @@ _HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
 """Members that the host fills by itself: nothing is searched there."""
 _ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _LONGEST_ID = 80
-
-
-def _record_event(
-    host: str,
-    event: str,
-    payload: Payload,
-    project: Project,
-    env: "Mapping[str, str]",
-    before_rules: "Callable[[], None]",
-) -> Payload:
-    """Append an event to its session's log and return what was stored; failures are counted."""
-    if not payload.members:
-        raise ValueError("the payload is no JSON object")
-    if not payload.text("session_id"):
-        return payload
-    stored = stored_payload(payload, project.settings, before_rules)
-    if stored is None:
-        return Payload(b"{}")
-    append_event(host, event, stored, project, env)
-    return stored
 
 
 def append_event(host: str, event: str, stored: Payload, project: Project, env: "Mapping[str, str]") -> bool:
