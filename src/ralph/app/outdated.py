@@ -293,6 +293,7 @@ class _CitationCheck:
         self._removed: dict[str, str] = {}
         self._changed_at: dict[str, int] = {}
         self._searches: dict[tuple[str, str], bool] = {}
+        self._texts: dict[str, str] = {}
         self._commits = git.commits({each.what for each, _ in cited if each.kind is citations.CitationKind.COMMIT})
         wanted = {each.what for each, _ in cited if each.kind is citations.CitationKind.FILE}
         if not wanted or (not changes and all(self._mtime(path) >= 0 for path in wanted)):
@@ -327,11 +328,11 @@ class _CitationCheck:
         return next((name for name in longer if self._mtime(name) >= 0), "")
 
     def _text(self, path: str) -> str:
-        try:
-            with (self._git.folder / path).open("rb") as file:
-                return file.read(_MAX_FILE).decode("utf-8", "replace")
-        except (OSError, ValueError):
-            return ""
+        if path not in self._texts:
+            self._texts[path] = ""
+            with suppress(OSError, ValueError), (self._git.folder / path).open("rb") as file:
+                self._texts[path] = file.read(_MAX_FILE).decode("utf-8", "replace")
+        return self._texts[path]
 
     def _follow_renames(self, missing: Collection[str]) -> None:
         staged = self._git.staged_renames()

@@ -107,26 +107,23 @@ def forget_session(root: Path, session: str) -> None:
 def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -> Ledger:
     """Read the last bytes of the ledger; with a session's id, lines of other sessions may be left out."""
     wanted = session_id if _SAFE_NAME.fullmatch(session_id) else ""  # such an id is written as it is
-    values: list[object] = []
-    for line in _tail(ledger_file(root), most):
-        if line and wanted in line:
-            try:
-                values.append(json.loads(line))
-            except (ValueError, RecursionError):  # a torn line: what can still be read of it
-                values += (entry.value for entry in parse_log(line).lines)
+    lines = [line for line in _tail(ledger_file(root), most) if line and wanted in line]
+    try:  # all at once is much faster
+        values = json.loads(f"[{','.join(lines)}]")
+    except (ValueError, RecursionError):
+        values = []
+    if len(values) != len(lines):  # of a torn line, what can still be read
+        values = [entry.value for line in lines for entry in parse_log(line).lines]
     injections: list[Injection] = []
     uses: set[tuple[str, str]] = set()
     for value in values:
-        if not isinstance(value, Mapping):
-            continue
-        record_id, session, *texts = (value.get(key) for key in ("record", "session", "at", "event"))
-        at, event = (text if isinstance(text, str) else "" for text in texts)
+        record_id, session = (value.get("record"), value.get("session")) if isinstance(value, Mapping) else ("", None)
         if not (isinstance(record_id, str) and isinstance(session, str)):
             continue
         if value.get("type") == "injection":
-            tokens, layer = (
-                number if type(number := value.get(key)) is int and number >= 0 else 0 for key in ("tokens", "layer")
-            )
+            tokens, layer, at, event = map(value.get, ("tokens", "layer", "at", "event"))
+            tokens, layer = (number if type(number) is int and number >= 0 else 0 for number in (tokens, layer))
+            at, event = (text if isinstance(text, str) else "" for text in (at, event))
             injections.append(Injection(record_id, tokens, layer, at, session, event))
         elif value.get("type") == "used":
             uses.add((session, record_id))
