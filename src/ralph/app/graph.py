@@ -98,9 +98,6 @@ class LinkChange:
     diff: str
 
 
-# --- reading ---------------------------------------------------------------------------------------
-
-
 Question = Callable[[Connection, Connection, GraphVisibility], T]
 
 
@@ -302,9 +299,6 @@ def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
     return {name: by_key[key] for name, key in keys.items() if key in by_key}
 
 
-# --- stated edges ----------------------------------------------------------------------------------
-
-
 def link(
     root: Path,
     source: str,
@@ -458,9 +452,6 @@ def _write_link(
     if dry_run:
         return edit(files.read(file.path) or "")[1]
     return files.update(file.path, edit, root=paths.main_checkout(root) if file.format is Format.INSIGHTS else root)
-
-
-# --- export ----------------------------------------------------------------------------------------
 
 
 def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[dict[str, Any]]:

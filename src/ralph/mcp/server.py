@@ -243,9 +243,6 @@ def build(
     )
 
 
-# --- asking the client ---------------------------------------------------------------------------
-
-
 def _can_ask(ctx: Context) -> bool:
     declared = ctx.session.client_capabilities
     elicitation = declared.elicitation if declared is not None else None
@@ -288,9 +285,6 @@ async def _find_client_root(ctx: Context) -> Path | None:
 
 def _is_project(root: Path) -> bool:
     return any((root / marker).exists() for marker in paths.MARKERS)
-
-
-# --- running, results and errors -------------------------------------------------------------------
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -123,7 +123,7 @@ def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int 
     """Return a node and what is within some hops of it; NotFound when there is none of that name."""
     node = graph.show(root, name).node.id
     snapshot, edges = _snapshot(root, at)
-    names = {node}
+    names = {node} & snapshot.nodes.keys()
     for _ in range(hops):
         names |= _adjacent(names, edges)
     return snapshot.part(names, edges, limit, first=node)
