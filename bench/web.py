@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from bench import big
 from ralph.app import search
+from ralph.cli.servers import bind_socket
 from ralph.model.record import Query
 from ralph.web import server as site
 
@@ -37,7 +38,7 @@ _EMPTY = "/api/empty"
 @contextmanager
 def served(root: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, str]]]:
     """A connection to a server of the project, and the headers that let one in."""
-    listening = site.bind_socket(0)
+    listening = bind_socket(0)
     port = listening.getsockname()[1]
     app = site.build_app(root, port=port, token=_TOKEN)
     app.router.routes.insert(0, Route(_EMPTY, _nothing))

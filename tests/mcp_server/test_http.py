@@ -20,7 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.mcp_server.talking import Talk
 
-from ralph.mcp.server import bind_socket
+from ralph.cli.servers import bind_socket
 
 SERVE = (sys.executable, "-m", "ralph", "mcp", "serve", "--http")
 PING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {

@@ -120,10 +120,9 @@ def test_one_memory_is_shown_whole(root: Path) -> None:
 
 def test_a_list_gives_the_newest_and_says_how_many_there_are(root: Path) -> None:
     async def list_(talk: Talk) -> None:
-        for name in ("limit", "last"):  # the command's own word is taken, too
-            got = await talk.got("memory_list", **{name: 1})
-            assert (len(got["hits"]), got["total"]) == (1, 3)
-            assert got["notes"] == ["2 older ones; a higher limit lists them"]
+        got = await talk.got("memory_list", limit=1)
+        assert (len(got["hits"]), got["total"]) == (1, 3)
+        assert got["notes"] == ["2 older ones; a higher limit lists them"]
         assert "결제" in await talk.read("memory_list", tags=["payments"])
         assert "type: Input should be 'pattern'" in await talk.refused("memory_list", type="tip")
 

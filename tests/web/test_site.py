@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
-from tests.web.asking import PORT, TOKEN, Site
+from tests.web.asking import PORT, Site
 
+from ralph.cli.servers import bind_socket
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
-from ralph.web import requests, server
+from ralph.web import requests
 from ralph.web.requests import ApiRequest, route
 
 
@@ -131,14 +132,9 @@ def test_the_config_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert client.get("/x/y").json() == usual
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
-    import socket
-
-    with socket.socket() as taken:
-        taken.bind((server.HOST, 0))
-        taken.listen()
-        with pytest.raises(RalphError, match="cannot be used"):
-            server.serve(tmp_path, port=taken.getsockname()[1], token=TOKEN, opened=lambda address: None)
+def test_used_port_is_an_error() -> None:
+    with bind_socket(0) as taken, pytest.raises(Conflict, match="cannot be used"):
+        bind_socket(taken.getsockname()[1])
 
 
 def test_an_empty_folder_has_pages_too(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver.tools import Tool as SdkTool
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from ralph import paths
 from ralph.app import filters
@@ -113,13 +113,6 @@ class Tool:
         """The schema of the arguments, in as few words as possible."""
         schema: Schema = _shorten(self.sdk.parameters)
         return schema
-
-    @property
-    def argument_names(self) -> set[str]:
-        """Every name that an argument may have."""
-        fields = self.sdk.fn_metadata.arg_model.model_fields
-        aliases = [field.validation_alias for field in fields.values()]
-        return {*fields, *(str(each) for alias in aliases if isinstance(alias, AliasChoices) for each in alias.choices)}
 
 
 TOOLS: dict[str, Tool] = {}

@@ -36,7 +36,7 @@ from pydantic import ValidationError
 from ralph import __version__, paths
 from ralph.app import hook_state, memory, sessions
 from ralph.context import render
-from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
+from ralph.errors import NotFound, RalphError, Refused, Unreadable, UsageError
 from ralph.mcp.schema import Tool, ToolAnswer, ToolCall, one_line, report
 from ralph.mcp.tools import TOOLS
 from ralph.model.ids import derived
@@ -83,7 +83,7 @@ _PROMPTS = {
 }
 """The prompts: description, the one argument, its meaning, and the text."""
 
-HOST, PATH = "127.0.0.1", "/mcp"
+PATH = "/mcp"
 VARIABLE = "RALPH_MCP_TOKEN"
 _SHORTEST, _LONGEST = 32, 512
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)
@@ -300,10 +300,11 @@ async def _in_thread(work: Callable[[], T]) -> T:
 def parse_arguments(tool: Tool, values: Mapping[str, object] | None) -> dict[str, object]:
     """Check the arguments of a call; null counts as absent."""
     sent = {name: value for name, value in (values or {}).items() if value is not None}
-    unknown = [name for name in sent if name not in tool.argument_names]
+    names = tool.input["properties"]
+    unknown = [name for name in sent if name not in names]
     if unknown:
-        names = ", ".join(tool.input["properties"]) or "none"
-        raise UsageError(f"{tool.name} has no argument {unknown[0]!r}", hint=f"its arguments: {names}")
+        hint = f"its arguments: {', '.join(names) or 'none'}"
+        raise UsageError(f"{tool.name} has no argument {unknown[0]!r}", hint=hint)
     try:
         return tool.sdk.fn_metadata.validate_arguments(sent)
     except ValidationError as error:
@@ -422,37 +423,25 @@ def _protocol_error(error: Exception) -> types.JSONRPCError | None:
 
 
 def at_an_address(
-    explicit: Path | None, env: Mapping[str, str], *, port: int, read_only: bool, token_file: Path | None = None
+    explicit: Path | None, env: Mapping[str, str], listening: socket.socket, *, read_only: bool, token_file: Path | None
 ) -> None:
     """Serve clients with the token, on this machine only, until interrupted."""
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
     token, origin = choose_token(env, token_file)
-    with bind_socket(port) as listening:
-        bound_port = listening.getsockname()[1]
-        server = build(explicit, env, read_only=read_only, one_client=False)
-        hosts = [f"{HOST}:{bound_port}", f"localhost:{bound_port}"]
-        settings = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts])
-        app = server.streamable_http_app(streamable_http_path=PATH, transport_security=settings)
-        printed = f"(the token of {origin})" if origin else token
-        sys.stderr.write(f"http://{HOST}:{bound_port}{PATH}\nAuthorization: Bearer {printed}\n")
-        sys.stderr.flush()
-        guarded = _require_token(app, token.encode())
-        config = uvicorn.Config(guarded, log_level="warning", timeout_graceful_shutdown=2, lifespan="on", ws="none")
-        with suppress(KeyboardInterrupt):  # Ctrl-C ends it
-            uvicorn.Server(config).run(sockets=[listening])
-
-
-def bind_socket(port: int) -> socket.socket:
-    """Return a listening socket on loopback; port 0 is a free one. Answers never wait for an acknowledgement."""
-    try:
-        listening = socket.create_server((HOST, port))
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
-        return listening
-    except OSError as error:
-        hint = "name another port, or leave --port out for a free one"
-        raise Conflict(f"port {port} cannot be used: {error.strerror}", hint=hint) from error
+    port = listening.getsockname()[1]
+    server = build(explicit, env, read_only=read_only, one_client=False)
+    hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
+    settings = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts])
+    app = server.streamable_http_app(streamable_http_path=PATH, transport_security=settings)
+    printed = f"(the token of {origin})" if origin else token
+    sys.stderr.write(f"http://{hosts[0]}{PATH}\nAuthorization: Bearer {printed}\n")
+    sys.stderr.flush()
+    guarded = _require_token(app, token.encode())
+    config = uvicorn.Config(guarded, log_level="warning", timeout_graceful_shutdown=2, lifespan="on", ws="none")
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends it
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def _require_token(app: "ASGIApp", token: bytes) -> "ASGIApp":

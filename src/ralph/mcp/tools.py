@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from ralph.app import context as injected_context
 from ralph.app import graph, hook_state, journal, knowledge, memory, sessions
@@ -97,12 +97,7 @@ def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
 
 
 @tool("hits", "total")
-def memory_list(
-    call: ToolCall,
-    limit: Annotated[s.Number, Field(validation_alias=AliasChoices("limit", "last"))] = LAST,
-    type: s.KindNames = [],
-    tags: s.Words = [],
-) -> ToolAnswer:
+def memory_list(call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], tags: s.Words = []) -> ToolAnswer:
     """The newest memories, a line each."""
     entries = memory.list_(call.root, kinds=memory.kinds_named(type), tags=tuple(tags), last=sys.maxsize)
     lines = [(stored.record, render.record_line(stored.record, None)) for stored in entries[-limit:]]
@@ -250,12 +245,7 @@ def knowledge_add(call: ToolCall, title: s.Text, text: s.Text, tags: s.Words, fe
 
 
 @tool("text", "entries")
-def knowledge_match(
-    call: ToolCall,
-    query: Annotated[s.Text, Field(validation_alias=AliasChoices("query", "words"))],
-    feature: s.Text = "",
-    files: s.Words = [],
-) -> ToolAnswer:
+def knowledge_match(call: ToolCall, query: s.Text, feature: s.Text = "", files: s.Words = []) -> ToolAnswer:
     """Knowledge pages whose tags fit a task described in words: whole."""
     matches = knowledge.match(call.root, query, feature=feature, files=tuple(files))
     text = pages.render([each.record for each in matches])

@@ -11,7 +11,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import cache
 from html import escape
 from http.cookies import CookieError, SimpleCookie
@@ -37,7 +37,6 @@ from ralph.errors import RalphError
 from ralph.web import api
 from ralph.web.requests import message_response
 
-HOST = "127.0.0.1"
 _POLL_SECONDS = 1.0
 _HEARTBEAT = 15.0
 """Seconds after which a comment is sent on a quiet event stream."""
@@ -209,36 +208,24 @@ def build_app(root: Path, *, port: int, token: str) -> Starlette:
     return app
 
 
-def serve(root: Path, *, port: int, token: str, opened: Callable[[str], None]) -> None:
+def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None]) -> None:
     """Serve until interrupted; `opened` receives the address as soon as requests are accepted."""
-    with closing(bind_socket(port)) as listening:
-        bound_port = listening.getsockname()[1]
-        app = build_app(root, port=bound_port, token=token)
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            http="h11",
-            ws="none",
-            timeout_graceful_shutdown=3,
-        )
-        server = uvicorn.Server(config)
-        app.state.ending = lambda: server.should_exit
-        opened(f"http://{HOST}:{bound_port}/?token={token}")
-        server.run(sockets=[listening])
-
-
-def bind_socket(port: int) -> socket.socket:
-    """Return a listening socket on loopback; 0 is a free port."""
-    try:
-        listening = socket.create_server((HOST, port), backlog=128)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else the second packet waits 40 ms
-        return listening
-    except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise RalphError(f"port {port} cannot be used: {why}", hint="leave --port out to get a free one") from error
+    port = listening.getsockname()[1]
+    app = build_app(root, port=port, token=token)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        http="h11",
+        ws="none",
+        timeout_graceful_shutdown=3,
+    )
+    server = uvicorn.Server(config)
+    app.state.ending = lambda: server.should_exit
+    opened(f"http://127.0.0.1:{port}/?token={token}")
+    server.run(sockets=[listening])
 
 
 async def _not_found(request: Request) -> Response:

@@ -154,7 +154,7 @@ class FacetView:
         }
 
 
-def _shape(values: FacetValues) -> Shape:
+def _facets_of(values: FacetValues) -> Shape:
     status = STATUS_WORDS.get(values.status, values.status)
     single = {"family": values.family, "type": values.kind, "scope": values.scope, "source": values.source}
     return {**{facet: (value,) for facet, value in single.items()}, "tag": values.tag, "status": (status,)}
@@ -183,7 +183,7 @@ class Explorer:
         order.sort(reverse=True)
         created_at = {key: created for created, _, key in order}
         position = {key: number for number, key in enumerate(created_at)}
-        self._cached_view = FacetView(stamp, created_at, shape_of, [_shape(each) for each in shapes], position)
+        self._cached_view = FacetView(stamp, created_at, shape_of, [_facets_of(each) for each in shapes], position)
         return self._cached_view
 
     def page(self, request: ListRequest, *, embedding: "Embedding | None" = None) -> Page:
