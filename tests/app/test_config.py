@@ -157,7 +157,6 @@ class TestSet:
             ("x: &x {budget: 1}\nmemories: *x\n", 2),
             ("memories: &m\n  budget: 1\nother: *m\n", 1),
             ("memories:\n  budget: &b 1\n", 2),
-            ("base: &b {budget: 1}\nmemories:\n  <<: *b\n", 1),
             ("memories:\n  budget: !!int 1\n", 2),
             ("memories:\n  budget: |\n    1\n", 2),
             ("memories:\n  budget: {a: 1}\n", 2),

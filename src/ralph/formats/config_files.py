@@ -181,24 +181,14 @@ class _YamlReader:
 
     def mapping(self, items: list[ConfigNode]) -> Mapping[str, ConfigNode]:
         entries: dict[str, ConfigNode] = {}
-        merged: list[ConfigNode] = []
         for key, item in zip(items[::2], items[1::2], strict=True):
             if isinstance(key.value, tuple | Mapping):
                 raise self.error(key.start, "a key must be a word, not a list or mapping")
-            if key.source == "<<" and key.style == "plain":
-                merged.append(item)
-                continue
             if key.source in entries:
                 what = f"{key.source}: also at line {entries[key.source].line}; the last one counts"
                 self.problems.append(Problem(key.line, what, "remove one of them", code="duplicate-key"))
             shared = item.shared or key.shared
             entries[key.source] = replace(item, line=key.line, key_start=key.start, key_end=key.end, shared=shared)
-        for item in merged:
-            for source in item.value if isinstance(item.value, tuple) else (item,):
-                if not isinstance(source.value, Mapping):
-                    raise self.error(item.start, "`<<` takes a mapping or a list of mappings")
-                for name, node in source.value.items():
-                    entries.setdefault(name, replace(node, shared=True))
         return entries
 
 

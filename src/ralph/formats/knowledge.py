@@ -31,7 +31,6 @@ _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "
 _UNPRINTABLE = re.compile(
     "[^\\x20-\\x7e\\xa0-\\u2027\\u202a-\\ud7ff\\ue000-\\ufefe\\uff00-\\ufffd\\U00010000-\\U0010ffff]"
 )
-_MERGE = re.compile(r"^<<[ \t]*:", re.MULTILINE)
 _STATUS = "status"  # somebody's own key, unless its value is `retired`
 _RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
@@ -86,8 +85,8 @@ def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
         root, problems = read_yaml("#" * opening + front)  # a comment of that length keeps every position
         if not isinstance(root.value, Mapping):
             raise YamlError(2, "it is not a list of `key: value` lines")
-        if _MERGE.search(front) or _has_alias(root, text):
-            raise YamlError(2, "YAML aliases and merges are not read here")
+        if _has_alias(root, text):
+            raise YamlError(2, "YAML aliases are not read here")
     except YamlError as error:
         return (error.line, f"this front matter cannot be read: {error}")
     return FrontMatter(root.value, tuple(problems), closing.start(), closing.end())

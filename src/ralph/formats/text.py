@@ -276,9 +276,15 @@ def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
     """The text without some lines and one blank line around them; `apart`: they brought a blank line along."""
     end = text_end(text, end)
     count = 2 if apart or is_spaced_below(text, end) else 1
-    if not text[:start].strip(BOM):
-        return text[:start] + text[after_line_ends(text, end, count) :]
-    return text[: before_line_ends(text, start, count)] + text[end:]
+    is_top = not text[:start].strip(BOM)
+    is_windows = text.startswith("\r\n", end) if is_top else text.endswith("\r\n", 0, start)
+    newline = "\r\n" if is_windows else "\n"
+    for _ in range(count):
+        if is_top:
+            end += len(newline) * text.startswith(newline, end)
+        else:
+            start -= len(newline) * text.endswith(newline, 0, start)
+    return text[:start] + text[end:]
 
 
 def made_heading_start(text: str, start: int) -> int:
@@ -305,22 +311,6 @@ def is_spaced_below(text: str, at: int) -> bool:
     below = text.find("\n", at) + 1
     end = text.find("\n", below)
     return not below or not text[below : end if end >= 0 else len(text)].strip(BLANK + "\r")
-
-
-def before_line_ends(text: str, at: int, count: int) -> int:
-    """The position before up to `count` line ends of the same sort in front of `at`."""
-    newline = "\r\n" if text.endswith("\r\n", 0, at) else "\n"
-    for _ in range(count):
-        at -= len(newline) if text.endswith(newline, 0, at) else 0
-    return at
-
-
-def after_line_ends(text: str, at: int, count: int) -> int:
-    """The position after up to `count` line ends of the same sort behind `at`."""
-    newline = "\r\n" if text.startswith("\r\n", at) else "\n"
-    for _ in range(count):
-        at += len(newline) if text.startswith(newline, at) else 0
-    return at
 
 
 def normalise_text(text: str) -> str:
