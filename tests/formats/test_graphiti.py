@@ -75,7 +75,8 @@ def test_each_edge_is_written_once_whatever_their_order(many: list[Edge]) -> Non
 def test_embeddings_have_a_header_and_a_row_for_each_node(embeddings: Embeddings) -> None:
     raw = embeddings_bytes(embeddings)
     name = embeddings.model.encode()
-    header = struct.pack("<IIII", 1, embeddings.dimensions, embeddings.count, len(name))
+    count = len(embeddings.rows) // 4 // embeddings.dimensions
+    header = struct.pack("<IIII", 1, embeddings.dimensions, count, len(name))
     assert raw == b"RALPHVEC" + header + name + embeddings.rows
 
 

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from ralph.errors import Refused
 from ralph.formats.text import DATE
@@ -25,18 +26,12 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x20
 """Characters that break a line for some readers, or are no text by themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Embeddings:
+class Embeddings(NamedTuple):
     """A row of numbers for each node, as bytes: little-endian float32."""
 
     model: str
     dimensions: int
     rows: bytes
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return len(self.rows) // (_FLOAT_SIZE * self.dimensions) if self.dimensions else 0
 
 
 def sort_nodes(nodes: Iterable[Node]) -> list[Node]:
@@ -58,8 +53,9 @@ def edges_text(edges: Iterable[Edge]) -> str:
 
 def embeddings_bytes(embeddings: Embeddings) -> bytes:
     """embeddings.bin."""
-    name = embeddings.model.encode("utf-8")
-    return MAGIC + _NUMBERS.pack(VERSION, embeddings.dimensions, embeddings.count, len(name)) + name + embeddings.rows
+    name, size = embeddings.model.encode("utf-8"), _FLOAT_SIZE * embeddings.dimensions
+    count = len(embeddings.rows) // size if size else 0
+    return MAGIC + _NUMBERS.pack(VERSION, embeddings.dimensions, count, len(name)) + name + embeddings.rows
 
 
 def _render(name: str, members: Iterable[Mapping[str, object]]) -> str:

@@ -7,7 +7,7 @@ so nothing needs to be recorded elsewhere. Comments are blanked for reading only
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Unreadable
@@ -266,57 +266,48 @@ def toml_server(text: str | None) -> object | None:
 
 def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
     """The text with our table added; comments and layout stay. None is a missing file."""
-    before = text or ""
-    expected = _parse_toml(before)
-    servers = expected.setdefault(_TABLE, {})
+    servers = _parse_toml(text or "").get(_TABLE, {})
     if not isinstance(servers, dict) or SERVER_NAME in servers:
         hint = "mend it by hand, or install with --no-mcp; nothing was written"
         raise Conflict(f"`{_TABLE}` is no table, or has a server called {SERVER_NAME} already", hint=hint)
-    servers[SERVER_NAME] = dict(entry)
-
-    def add(document: MutableMapping[str, Any]) -> None:
-        import tomlkit
-
-        if _TABLE not in document:
-            document[_TABLE] = tomlkit.table(is_super_table=True)
-        document[_TABLE][SERVER_NAME] = dict(entry)
-
-    return _edit_toml(before, add, expected)
+    return _edit_toml(text or "", dict(entry))
 
 
 def without_toml_server(text: str) -> str | None:
     """The text without our table; None when nothing else is left of the file."""
-    expected = _parse_toml(text)
-    servers = expected.get(_TABLE)
+    servers = _parse_toml(text).get(_TABLE)
     if not isinstance(servers, dict) or not is_ralph_server(servers.get(SERVER_NAME)):
         return text
-    del servers[SERVER_NAME]
-
-    def remove(document: MutableMapping[str, Any]) -> None:
-        del document[_TABLE][SERVER_NAME]
-        if not document[_TABLE]:
-            del document[_TABLE]
-
-    after = _edit_toml(text, remove, expected)
+    after = _edit_toml(text, None)
     if after.endswith(("\n\n", "\n\r\n")):  # the blank line that set our table off
         after = after.removesuffix("\n").removesuffix("\r")
     return after if after.strip() else None
 
 
-def _edit_toml(text: str, edit: Callable[[MutableMapping[str, Any]], None], expected: dict[str, Any]) -> str:
-    """The text after an edit by tomlkit; Conflict when the result does not hold exactly the expected values."""
+def _edit_toml(text: str, entry: dict[str, object] | None) -> str:
+    """The text with our table, or without it for None; Conflict when that would change another value."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    newline = newline_of(text)
+    before = _parse_toml(text)
+    expected = {**before, _TABLE: {key: value for key, value in before.get(_TABLE, {}).items() if key != SERVER_NAME}}
+    if entry is not None:
+        expected[_TABLE][SERVER_NAME] = entry
     try:
-        document = tomlkit.parse(text.removeprefix(BOM))
-        edit(document)
-        after = text[: text.startswith(BOM)] + re.sub(r"\r?\n", newline, tomlkit.dumps(document))
+        document: dict[str, Any] = tomlkit.parse(text.removeprefix(BOM))
+        if entry is not None:
+            servers = document.setdefault(_TABLE, tomlkit.table(is_super_table=True))
+            servers[SERVER_NAME] = entry
+        else:
+            del document[_TABLE][SERVER_NAME]
+            if not document[_TABLE]:
+                del document[_TABLE]
+        rendered = tomlkit.dumps(document)
+        after = text[: text.startswith(BOM)] + re.sub(r"\r?\n", newline_of(text), rendered)
         values = _parse_toml(after)
     except (TOMLKitError, Unreadable):
         values, after = {}, ""
-    if {**values, _TABLE: values.get(_TABLE, {})} != {**expected, _TABLE: expected.get(_TABLE, {})}:
+    if {_TABLE: {}} | values != expected:
         hint = f"change `{_TABLE}` by hand; nothing was written"
         raise Conflict("the change would alter other values of this file", hint=hint)
     return after
