@@ -170,7 +170,6 @@ class HookEntry(NamedTuple):
 
 
 def _command_words(entry: object) -> list[object]:
-    """The command and the arguments of a hook or server."""
     if not isinstance(entry, Mapping):
         return []
     arguments = entry.get("args")

@@ -402,7 +402,6 @@ def _fold_title(title: str) -> str:
 
 
 def _split(body: str) -> tuple[str, str, str]:
-    """The blank line above the text, the text, and the line end below it."""
     above = next((end for end in ("\n", "\r\n") if body.startswith(end)), "")
     text = body[len(above) :]
     below = next((end for end in ("\r\n", "\n") if text.endswith(end)), "")
@@ -437,7 +436,6 @@ def _build_record(matter: FrontMatter, slug: str, body: str) -> Record:
 
 
 def _field_values(record: Record) -> dict[str, object]:
-    """The front matter of a record, in the order in which a new file has it."""
     values: dict[str, object] = {"title": record.title, "tags": record.tags}
     if record.label != KNOWLEDGE_LABEL or record.kind is not MemoryKind.CONTEXT:
         values["kind"] = record.label

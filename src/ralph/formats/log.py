@@ -59,7 +59,6 @@ _EXTRA_KEYS = ("feature", "model", "duration_secs", "cost_usd")
 
 Value = dict[str, object]
 Faults = list[tuple[str, str]]
-"""What is wrong with a line: the code of the Problem, and its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,6 @@ class LogLine:
 
 
 def _build_record(value: Value, family: Family, faults: Faults) -> Record | None:
-    """The record of a line, or None when `faults` has what makes it unreadable."""
-
     def report(_path: object, name: str, expected: str, _value: object) -> None:
         faults.append(("wrong-type", f"`{name}` should be {expected}"))
 
@@ -223,7 +220,6 @@ def parse_log(text: str) -> LogDocument:
 
 
 def _take_object(document: LogDocument, value: Value, span: tuple[int, int, int], ids: set[str]) -> None:
-    """Read one object of the log; `span` is its start, end and line."""
     faults: Faults = []
     record = None
     line_type, version = value.get("type"), value.get("v", 0)

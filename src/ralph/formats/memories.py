@@ -88,7 +88,6 @@ class _Section:
 
     @property
     def canonical(self) -> str:
-        """Our heading for this section, whatever its case and number; "" for any other word."""
         kind = kind_of(self.heading)
         if kind is None or " ".join(self.heading.lower().split()) not in (kind.value, SECTIONS[kind].lower()):
             return ""
@@ -96,8 +95,6 @@ class _Section:
 
 
 class _Scan:
-    """The blocks, sections and problems of a file, in file order."""
-
     def __init__(self, text: str) -> None:
         self.blocks: list[_Block | Entry] = []
         self.sections: list[_Section] = []
@@ -289,7 +286,6 @@ def _split_tags(tags: str) -> tuple[str, ...]:
 
 
 def _read_metadata(inner: str) -> dict[str, Any]:
-    """The fields of a record in a metadata comment; unknown keys are kept in `extra`."""
     fields: dict[str, Any] = {}
     extra: dict[str, object] = {}
     for part in inner.split("|"):
@@ -577,7 +573,6 @@ def _render_metadata(record: Record, mark: str = "") -> str:
 
 
 def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:
-    """The metadata after the tags."""
     pairs = [("created", record.created_at), ("updated", record.updated_at)]
     pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
     pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]

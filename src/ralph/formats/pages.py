@@ -24,7 +24,6 @@ HEADINGS = {
     MemoryKind.FIX: "Gotchas",
     MemoryKind.CONTEXT: "Tips",
 }
-"""The heading under which each kind is written here."""
 
 _CONFLICT_HINT = (
     "keep the bullets of both sides and one footer, and delete the marker lines; "
@@ -129,7 +128,6 @@ class PatternsDocument(TextDocument):
 
 
 def _check_splice(before: Sequence[Entry], after: Sequence[Entry], start: int, end: int, expected: Record) -> None:
-    """Refuse a splice unless the expected record reads back and its neighbours are unchanged."""
     above = [entry.record for entry in before if entry.start < start]
     below = [entry.record for entry in before if entry.start >= end]
     if [entry.record for entry in after] != [*above, expected, *below]:

@@ -21,7 +21,6 @@ from ralph.model.record import Family, Link, MemoryKind, Origin, Outcome, Record
 
 PATTERNS = "Codebase Patterns"
 JOURNAL_KEY = "journal"
-"""The member of a block that names the journal's entry for the same iteration."""
 
 _DATE = re.compile(
     r"(?<![0-9])([0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -124,7 +123,6 @@ def _outcome_in(title: str, body: list[str]) -> Outcome:
 
 
 def _date_in(title: str) -> str:
-    """The first ISO date of a heading, with its time when it has one; "" when there is none."""
     for match in _DATE.finditer(title):
         moment = f"{match[1]}T{match[2]}" if match[2] else match[1]
         with suppress(ValueError):
@@ -312,7 +310,6 @@ def parse_progress(text: str) -> ProgressDocument:
 def _read_entries(
     blocks: Sequence[tuple[Line, str, list[Line]]], ends: Sequence[int], problems: list[Problem]
 ) -> tuple[list[Entry], tuple[str, int] | None]:
-    """The entries of the blocks, and the heading and the end of the first patterns section."""
     entries: list[Entry] = []
     patterns: tuple[str, int] | None = None
     used: Counter[str] = Counter()
@@ -412,7 +409,6 @@ def _learning_record(prefix: str, text: str, kind: MemoryKind, label: str, block
 
 
 def _leading_kind(text: str) -> MemoryKind:
-    """The kind that a learning names at its start (`Gotcha: ...`), else context."""
     match = _FIRST_WORD.match(text)
     return (kind_of(match[1]) if match is not None else None) or MemoryKind.CONTEXT
 

@@ -75,8 +75,6 @@ class _Tag(NamedTuple):
 
 
 class _Sigil(NamedTuple):
-    """A sigil in a text: its name, attributes, span and body."""
-
     name: str
     attributes: str
     start: int
@@ -112,7 +110,6 @@ def _tags(text: str) -> Iterator[_Tag]:
 
 
 def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
-    """The tags without those in fences, comments, inline code and quotes."""
     tag_ends = {text.rfind("\n", tag.start, tag.end) + 1 for tag in tags} - {0}  # a `>` there is no quote
     hidden: list[tuple[int, int]] = []
     for line in scan_lines(text):
@@ -213,7 +210,6 @@ def _failures(sigil: _Sigil) -> dict[str, str]:
 
 
 def _values(attributes: str) -> dict[str, str]:
-    """Attributes by name; the first of a name counts."""
     values: dict[str, str] = {}
     for name, *quoted in _ATTRIBUTE.findall(attributes):
         values.setdefault(name.lower(), html.unescape(next(filter(None, quoted), "")))
@@ -224,8 +220,6 @@ def _values(attributes: str) -> dict[str, str]:
 
 
 class _Prompt:
-    """The sigils of a prompt and what is beside them, to recognise an echo."""
-
     def __init__(self, prompt: str) -> None:
         self._texts: set[str] = set()
         self._lines: set[str] = set()

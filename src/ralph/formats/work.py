@@ -276,7 +276,6 @@ class InsightsDocument(TextDocument):
         return self._with_list(elements)
 
     def _list(self) -> list[Any]:
-        """The elements of the file's list, read or not; Unreadable when the file has another form."""
         members = self._members()
         elements = members.get("insights") or []
         if not isinstance(elements, list):
@@ -372,7 +371,6 @@ def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | 
 
 
 def _insight_members(record: Record) -> Members:
-    """The members of an insight, in the order in which they are written."""
     if record.family is not Family.MEMORY or record.scope is not Scope.TASK:
         hint = "give the record the scope `task`, or write it to another file"
         raise Refused("insights.json holds memories of one task", hint=hint)

@@ -34,7 +34,6 @@ def human_prompt(prompt: str) -> str:
 
 
 def _first_tag(text: str) -> str:
-    """The name of the tag with which a text begins, or ""."""
     if not text.startswith("<"):
         return ""
     end = 1

@@ -44,7 +44,6 @@ TYPE_OF_KIND = {
     MemoryKind.FIX: NodeType.GOTCHA,
     MemoryKind.CONTEXT: NodeType.DISCOVERY,
 }
-"""The type of a record's node, by its kind."""
 
 ENTITY_TYPES = (NodeType.FILE, NodeType.SYMBOL, NodeType.TASK, NodeType.SESSION, NodeType.TAG)
 """The types of nodes that are no records; their ids begin with the type and a colon."""
@@ -122,6 +121,5 @@ def _within(at: str, since: str, until: str) -> bool:
 
 
 def _before(one: str, other: str) -> bool:
-    """Whether a time is before another, as far as both are known."""
     size = min(len(one), len(other), _SECOND)
     return one[:size] < other[:size]
