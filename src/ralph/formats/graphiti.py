@@ -77,8 +77,6 @@ def _edge_members(edge: Edge) -> dict[str, object]:
     return members | {key: value for key in (*_TIMES, "explicit") if (value := getattr(edge, key))}
 
 
-# --- edges stated in records -------------------------------------------------------------------
-
 _VALIDITY = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?")
 _CODES = {"%": "%25", ",": "%2C", "|": "%7C", "-->": "--%3E", " @": "%20@"}
 _CODE = re.compile("%(25|2C|7C|3E|20)", re.IGNORECASE)

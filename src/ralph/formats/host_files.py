@@ -159,9 +159,6 @@ def _insert_value(
     return text[:at] + gap + key + written.replace("\n", newline_of(text) + pad) + text[at:]
 
 
-# --- hooks ---------------------------------------------------------------------------------------
-
-
 class HookEntry(NamedTuple):
     """One of our hooks in a file: its event, and the group around it."""
 
@@ -216,9 +213,6 @@ def without_hooks(text: str, *, comments: bool = False) -> str | None:
     return rest
 
 
-# --- MCP servers in JSON -------------------------------------------------------------------------
-
-
 def is_ralph_server(entry: object) -> bool:
     """Whether an entry starts our server."""
     words = [str(word) for word in _command_words(entry)]
@@ -252,9 +246,6 @@ def without_json_server(text: str, keys: Sequence[str], *, comments: bool = Fals
     if len(nodes) < len(keys) + 2 or not is_ralph_server(nodes[-1].value):
         return text
     return page.without(positions)
-
-
-# --- MCP servers in TOML -------------------------------------------------------------------------
 
 
 def toml_server(text: str | None) -> object | None:

@@ -56,9 +56,6 @@ class JsonMember(NamedTuple):
         return self.node.end
 
 
-# --- reading -----------------------------------------------------------------------------------
-
-
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not a JSON number")
 
@@ -245,9 +242,6 @@ class JsonReader:
         """The error for an edit of a text that could not be read: its first serious Problem."""
         serious = [problem for problem in self.problems if problem.level == "error"] or self.problems
         return Unreadable(f"line {serious[0].line}: {serious[0].what}", hint=serious[0].hint)
-
-
-# --- serialising -------------------------------------------------------------------------------
 
 
 def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:

@@ -72,9 +72,6 @@ class LogLine:
     line: int
 
 
-# --- one record --------------------------------------------------------------------------------
-
-
 def _build_record(value: Value, family: Family, faults: Faults) -> Record | None:
     def report(_path: object, name: str, expected: str, _value: object) -> None:
         faults.append(("wrong-type", f"`{name}` should be {expected}"))
@@ -146,9 +143,6 @@ def put_record(text: str, record: Record) -> str:
             text = text[: entry.start] + text[entry.end :].removeprefix("\n")
     ended = text in ("", BOM) or text.endswith("\n")
     return text + ("" if ended else "\n") + encode_record(record)
-
-
-# --- the log -----------------------------------------------------------------------------------
 
 
 def _object_at(line: str, place: int) -> tuple[Value | None, int]:
@@ -241,9 +235,6 @@ def _take_object(document: LogDocument, value: Value, span: tuple[int, int, int]
         what, hint = f"a second record has the id {record.id}", "both are read; `forget` removes both"
         document.problems.append(Problem(span[2], what, hint, "warning", "duplicate-id"))
     ids.add(record.id)
-
-
-# --- journal entries ---------------------------------------------------------------------------
 
 
 def journal_id(run: str, iteration: int) -> str:

@@ -97,9 +97,6 @@ def read_sigils(text: str, *, echo: str = "") -> Sigils:
     return _interpret(outermost)
 
 
-# --- tags and examples -------------------------------------------------------------------------
-
-
 def _tags(text: str) -> Iterator[_Tag]:
     for match in _TAG.finditer(text):
         start = match.start()
@@ -119,9 +116,6 @@ def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
             hidden += [(line.start + start, line.start + end) for start, end in code_spans(line.text)]
     starts = [start for start, _ in hidden]
     return [tag for tag in tags if not (at := bisect_right(starts, tag.start)) or tag.start >= hidden[at - 1][1]]
-
-
-# --- sigils ------------------------------------------------------------------------------------
 
 
 def _paired(text: str, tags: Iterable[_Tag], most: int = 1) -> Iterator[_Sigil]:
@@ -214,9 +208,6 @@ def _values(attributes: str) -> dict[str, str]:
     for name, *quoted in _ATTRIBUTE.findall(attributes):
         values.setdefault(name.lower(), html.unescape(next(filter(None, quoted), "")))
     return values
-
-
-# --- echoes ------------------------------------------------------------------------------------
 
 
 class _Prompt:

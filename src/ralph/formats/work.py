@@ -84,9 +84,6 @@ def _merge_members(stored: Members, before: Members, after: Members) -> Members:
     return merged
 
 
-# --- task.json and tasks.jsonl -----------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class TaskDocument(TextDocument):
     """A task.json: its text, and the task in it when there is one."""
@@ -155,9 +152,6 @@ def render_task_line(task: Task) -> str:
     return dump_line(_task_members(task))
 
 
-# --- prd.json ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PrdDocument(TextDocument):
     """A prd.json: its project, branch and stories in file order."""
@@ -194,9 +188,6 @@ def parse_prd(text: str) -> PrdDocument:
     return PrdDocument(text, project, branch, description, tuple(stories), extra, sort_problems(reader.problems))
 
 
-# --- feature.json, spec.md, plan.md ------------------------------------------------------------
-
-
 def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
     """Parse a feature.json: the feature in it when there is one, and the problems."""
     reader = JsonReader(text)
@@ -228,9 +219,6 @@ def is_unwritten(text: str) -> bool:
     """Whether a text holds headings and blank lines only, as a template does."""
     lines = text.removeprefix(BOM).split("\n")
     return all(not line.strip() or _HEADING.fullmatch(line) for line in lines)
-
-
-# --- insights.json -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
