@@ -17,7 +17,7 @@ from ralph.context import render
 from ralph.errors import Unreadable
 from ralph.formats.log import parse_log
 from ralph.model import INJECTED, NOTE
-from ralph.store import db
+from ralph.store.index import sole_writer
 
 REDIS = "mem-1705751401-a001"
 FLAGS = "mem-1705751402-a002"
@@ -362,7 +362,7 @@ def test_an_odd_session_id_becomes_no_path(here: World) -> None:
 
 def test_a_stop_while_another_process_writes_the_index_reads_the_log(here: World) -> None:
     ask(here, "add JWT login")
-    with db.sole_writer(index.of(here.root).path):
+    with sole_writer(index.of(here.root).path):
         stopped(here, "Done.")
     assert summaries(here) == ["Goal: add JWT login\nLast: Done."]
     assert here.failures() == 0

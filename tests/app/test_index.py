@@ -26,7 +26,7 @@ from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.record import Outcome, Query
 from ralph.store import db, lookup
-from ralph.store.index import SCHEMA_VERSION
+from ralph.store.index import SCHEMA_VERSION, sole_writer
 
 QUESTIONS = ("alpha", "ran pytest", "number", "schema", "", "authentcation", "数据库", "nothing like it at all")
 
@@ -271,7 +271,7 @@ def test_two_commands_at_once_both_answer_all_there_is(root: Path) -> None:
 def test_a_search_meanwhile_answers_from_what_was_there(root: Path) -> None:
     before = answers(root)
     put(root, ".agent/memories.md", page(Block("omega")))
-    with db.sole_writer(paths.index_file(root)):
+    with sole_writer(paths.index_file(root)):
         assert answers(root) == before
     assert answers(root) != before
 

@@ -20,7 +20,8 @@ from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.log import encode_line, encode_record, journal_record, parse_log
 from ralph.model.record import Family, Origin, Outcome, Record
 from ralph.model.work import JournalEntry
-from ralph.store import db, files
+from ralph.store import files
+from ralph.store.index import sole_writer
 
 PROJECT = Path(__file__).parents[2]
 TOKEN = "ghp_" + "x7Kq9ZtR2mWv5LpY8sDf3GhJ6nBc1QaE4uTo"
@@ -257,7 +258,7 @@ def test_an_empty_journal_has_no_section_and_leaves_no_trace(tmp_path: Path) -> 
 def test_a_new_entry_is_read_while_another_process_has_the_index(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "first"))
     journal.section(tmp_path, "run-a", "anything")
-    with db.sole_writer(paths.index_file(tmp_path)):
+    with sole_writer(paths.index_file(tmp_path)):
         written(tmp_path, entry("run-a", 2, "second"))
         assert "- **Notes**: second" in journal.section(tmp_path, "run-a", "anything")
 

@@ -11,7 +11,7 @@ from tests.store.test_index import LOG, seen
 
 from ralph import paths
 from ralph.model import ids
-from ralph.store import db
+from ralph.store.index import sole_writer
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_sync_says_what_it_read(project: Project) -> None:
 
 def test_a_second_one_at_the_same_time_gives_up_politely(project: Project) -> None:
     project("index", "sync")
-    with db.sole_writer(paths.index_file(project.root)):
+    with sole_writer(paths.index_file(project.root)):
         said = project("index", "sync")
         assert (said.code, said.out) == (0, "Another process is bringing the index up to date.\n")
         assert project("index", "rebuild").code == 1

@@ -10,6 +10,7 @@ import pytest
 
 from ralph.errors import WriteFailed
 from ralph.store import db
+from ralph.store.index import sole_writer
 
 
 def test_a_new_database_is_for_its_owner_only_and_keeps_a_write_ahead_log(tmp_path: Path) -> None:
@@ -32,15 +33,15 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
 
 def test_one_writer_at_a_time_and_a_patient_one_waits(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    with db.sole_writer(path):
-        with pytest.raises(db.Busy), db.sole_writer(path):
+    with sole_writer(path):
+        with pytest.raises(db.Busy), sole_writer(path):
             pass
-        with pytest.raises(db.Busy), db.sole_writer(path, patience=0.05):
+        with pytest.raises(db.Busy), sole_writer(path, patience=0.05):
             pass
     release, held = threading.Event(), threading.Event()
 
     def writer() -> None:
-        with db.sole_writer(path):
+        with sole_writer(path):
             held.set()
             release.wait()
 
@@ -48,13 +49,13 @@ def test_one_writer_at_a_time_and_a_patient_one_waits(tmp_path: Path) -> None:
     thread.start()
     held.wait()
     release.set()
-    with db.sole_writer(path, patience=60):
+    with sole_writer(path, patience=60):
         pass
     thread.join()
 
 
 def test_an_error_of_ones_own_inside_is_not_taken_for_a_busy_database(tmp_path: Path) -> None:
-    with pytest.raises(BlockingIOError), db.sole_writer(tmp_path / "x.db"):
+    with pytest.raises(BlockingIOError), sole_writer(tmp_path / "x.db"):
         raise BlockingIOError
 
 

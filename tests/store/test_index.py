@@ -25,7 +25,7 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record
 from ralph.search import terms
 from ralph.store import db, lookup, queries
-from ralph.store.index import Index, in_memory
+from ralph.store.index import Index, in_memory, sole_writer
 from ralph.store.sources import read_source, sources
 
 LOG = "log/sessions/s1.jsonl"
@@ -434,7 +434,7 @@ def test_a_second_writer_gives_up_politely_and_readers_are_not_blocked(root: Pat
     index = index_of(root)
     index.sync()
     put(root, ".agent/memories.md", page(Block("omega")))
-    with db.sole_writer(index.path), closing(db.connect(index.path)) as writer, db.atomic(writer):
+    with sole_writer(index.path), closing(db.connect(index.path)) as writer, db.atomic(writer):
         writer.execute("DELETE FROM records")
         done = index.sync()
         assert (done.busy, done.complete) == (True, False)

@@ -15,7 +15,7 @@ from tests.web.asking import Site
 from tests.web.sample import Sample
 
 from ralph import paths
-from ralph.store import db
+from ralph.store.index import sole_writer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells who stands before the lock")
 
@@ -41,7 +41,7 @@ def asked_meanwhile(root: Path, question: Callable[[], object]) -> object:
     index = paths.index_file(root)
     said: list[object] = []
     asking = threading.Thread(target=lambda: said.append(question()))
-    with db.sole_writer(index):
+    with sole_writer(index):
         asking.start()
         while asking.is_alive() and openings(index.with_name(index.name + "-lock")) < 2:
             asking.join(0.005)

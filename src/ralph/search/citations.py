@@ -12,9 +12,7 @@ from enum import StrEnum
 
 from ralph.model.record import Record
 
-MOST = 40
-"""Citations of one record that are checked."""
-
+MOST = 40  # citations of one record that are checked
 _ENDINGS = frozenset(
     """bash bat c cc cfg cjs clj cmake conf cpp cs css csv dart ejs erl ex exs fish go gradle graphql h hbs hcl hpp hs
     htm html ini ipynb java jl js json jsonl jsx kt kts less lock lua m md mdx mjs ml mm nix php pl prisma properties

@@ -33,8 +33,7 @@ Matrix: TypeAlias = "NDArray[np.float32]"
 """Rows of unit length, float32."""
 
 TIMEOUT = 20.0
-BATCH = 64
-"""Texts in a request."""
+BATCH = 64  # texts in a request
 _LARGEST_ANSWER = 64 * 1024 * 1024
 _LONGEST_MESSAGE = 200
 _LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))

@@ -34,9 +34,7 @@ _WEIGHTS = {
 }
 """The weight of a derived edge; a stated one has 1."""
 
-HUB = 200
-"""A search is not expanded beyond a node with more edges than this."""
-
+HUB = 200  # a search is not expanded beyond a node with more edges than this
 _FARTHEST = 12  # hops of a path
 _STRONG = (NodeType.PATTERN, NodeType.DECISION, NodeType.GOTCHA, NodeType.DISCOVERY)
 _SCANNED = 20_000  # characters of a text that are scanned for paths and symbols
@@ -78,8 +76,7 @@ class GraphVisibility(NamedTuple):
         return (source not in self.silent and target not in self.silent) or {source, target} <= self.tasks
 
 
-ALL_VISIBLE = GraphVisibility()
-"""Outside of any task."""
+ALL_VISIBLE = GraphVisibility()  # outside of any task
 
 
 class _Step(NamedTuple):
@@ -296,7 +293,6 @@ def _short_name(words: str) -> str:
 
 
 def _memory_facts(record: Record, task: str) -> list[Fact]:
-    """Return the edges of a memory, each once."""
     facts: dict[tuple[str, Relation, str], Fact] = {}
 
     def add(fact: Fact) -> None:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
-HALF = 0.5
-"""How much a longer word, or a replacement, counts."""
+HALF = 0.5  # how much a longer word, or a replacement, counts
 _TYPO_SHARE = 0.9  # of a replacement of a long word by one with a single typo
 _LONG = 6
 _MOST_REPLACED = 8  # a log as a query must not take for ever

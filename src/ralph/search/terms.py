@@ -203,7 +203,6 @@ def _camel_parts(piece: str) -> list[str]:
 
 
 def _cjk_terms(word: str) -> list[str]:
-    """Return the terms of a word with CJK characters: pairs of those, words of the rest."""
     terms: list[str] = []
     for part in _split_cjk(word):
         if not is_cjk(part[0]):
@@ -214,7 +213,6 @@ def _cjk_terms(word: str) -> list[str]:
 
 
 def _split_cjk(word: str) -> list[str]:
-    """Split a word into runs of CJK characters and the words between them."""
     parts: list[str] = []
     at = 0
     while at < len(word):

@@ -129,29 +129,12 @@ def explained(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         message = str(error).lower()
         if "locked" in message or "busy" in message:
-            raise _busy(path) from error
+            raise Busy(f"{path}: another process is writing", hint="try again in a moment") from error
         if any(broken in message for broken in _BROKEN) or type(error) is sqlite3.DatabaseError:
             raise Damaged(f"{path}: {error}", hint="it is made again from the files") from error
         if isinstance(error, sqlite3.OperationalError):  # no right to write, no space, a folder in its place
             raise WriteFailed(f"{path}: {error}", hint="make it and its folder writable, or delete it") from error
         raise
-
-
-def _busy(path: Path) -> Busy:
-    return Busy(f"{path}: another process is writing", hint="try again in a moment")
-
-
-@contextlib.contextmanager
-def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold the right to write to a database; Busy when another process keeps it. Released also by a kill."""
-    files.make_folder(path.parent)
-    handle = files.lock_file(path.with_name(path.name + "-lock"), patience)
-    if handle is None:
-        raise _busy(path)
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 def is_intact(connection: sqlite3.Connection) -> bool:

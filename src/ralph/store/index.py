@@ -37,10 +37,8 @@ from ralph.store.sources import SHARED, Contents, Format, Interpret, Placed, Sou
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "in_memory", "search_columns")
 
-PATIENCE = 5.0
-"""Seconds to wait for another process that makes the index for the first time."""
-_BATCH = 1_000_000
-"""Bytes of files that are read in one transaction; the full-text index writes a segment for each."""
+PATIENCE = 5.0  # seconds to wait for another process that makes the index for the first time
+_BATCH = 1_000_000  # bytes of files in one transaction; the full-text index writes a segment for each
 _ALLOWED = {"mode": ("plan", "agent"), "status": ("running", "success", "failed", "stopped")}
 _SESSION = (
     "project_path task_id session_id mode started_at ended_at reason host summary tags messages created_at updated_at"
@@ -137,7 +135,6 @@ class Index:
         return self.outside() is None and (self.path.parent.exists() or any(True for _ in sources(self.root)))
 
     def _from_files(self) -> sqlite3.Connection:
-        """Read everything into an index in memory."""
         present = list(sources(self.root))
         return in_memory((self.read(source) for source in present), self._terms, [source.name for source in present])
 
@@ -174,7 +171,7 @@ class Index:
         """
         files.hide_state(self.root)
         try:
-            with db.sole_writer(self.path, patience=patience):
+            with sole_writer(self.path, patience=patience):
                 sealed = not self.path.exists() or db.seal(self.path) == self._read_seal()
                 if not self.path.exists():
                     files.delete(_seal_of(self.path))  # before there is a new one: `built` asks in the other order
@@ -274,12 +271,14 @@ class Index:
             with db.atomic(connection):
                 writer.clear(rows[name]["key"])
         count = 0
-        for batch in _batches(changed):
+        while count < len(changed):
+            size = 0
             with db.atomic(connection):
-                for source in batch:
-                    with suppress(OSError):  # gone meanwhile, or not ours to read: then nothing of it was written
-                        writer.load(source, rows.get(source.name))
+                while count < len(changed) and size <= _BATCH:
+                    source = changed[count]
                     count += 1
+                    with suppress(OSError):  # gone meanwhile, or not ours to read: then nothing of it was written
+                        size += writer.load(source, rows.get(source.name))
                     if progress is not None:
                         progress(count, len(changed))
                     if deadline is not None and count < len(changed) and time.monotonic() > deadline:
@@ -287,9 +286,22 @@ class Index:
         return Synced(count, len(gone))
 
 
+@contextmanager
+def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold the right to write to a database; Busy when another process keeps it. Released also by a kill."""
+    files.make_folder(path.parent)
+    handle = files.lock_file(path.with_name(path.name + "-lock"), patience)
+    if handle is None:
+        raise db.Busy(f"{path}: another process is writing", hint="try again in a moment")
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
 def discard(path: Path, patience: float = 0.0) -> None:
     """Delete an index; Busy when another process writes to it for longer than `patience` seconds."""
-    with db.sole_writer(path, patience=patience):
+    with sole_writer(path, patience=patience):
         _remove(path)
 
 
@@ -315,21 +327,6 @@ def _remove(path: Path) -> None:
     db.remove(path)
 
 
-def _batches(changed: Sequence[Source]) -> Iterator[list[Source]]:
-    """Split sources into batches of about the same number of bytes."""
-    batch: list[Source] = []
-    size = 0
-    for source in changed:
-        batch.append(source)
-        with suppress(OSError):
-            size += source.path.stat().st_size
-        if size > _BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
 def _differs(source: Source, row: sqlite3.Row | None) -> bool:
     try:
         stat = source.path.stat()
@@ -352,8 +349,8 @@ class IndexWriter:
         self._next: dict[Family, int] = {}
         self._bearers: dict[tuple[Family, str], int] = {}
 
-    def load(self, source: Source, row: sqlite3.Row | None) -> None:
-        """Read a source: the new lines of a log that only grew, anything else completely."""
+    def load(self, source: Source, row: sqlite3.Row | None) -> int:
+        """Read the new lines of a log that only grew, of anything else all; return the bytes that were read."""
         stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
         payload = source.path.read_bytes()
         is_log = source.format is Format.LOG
@@ -376,6 +373,7 @@ class IndexWriter:
         if start < end or row is None:
             new = contents(source, payload[start:end].decode("utf-8", "surrogateescape"), self._interpret)
             self.put(key, new, lines_before=payload.count(b"\n", 0, start))
+        return end - start
 
     def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int]) -> int:
         """Add a row for a source and return its key."""
@@ -440,7 +438,6 @@ class IndexWriter:
         self.connection.executemany(sql, [(*row.values(), name) for name, row in rows.items()])
 
     def _new_keys(self, family: Family, count: int) -> range:
-        """Return the next free keys of a family, which count in steps of three."""
         step = len(FAMILIES)
         if family not in self._next:
             table, column = TABLES[family]
@@ -469,7 +466,6 @@ class IndexWriter:
         return {row[0] for row in self.connection.execute(sql, (json.dumps(names),))}
 
     def _positions(self, placed: Sequence[Placed]) -> Iterator[int]:
-        """Return the position of each observation within its session."""
         last: dict[str, int] = {}
         sql = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
         for item in placed:
@@ -481,7 +477,6 @@ class IndexWriter:
 
 
 def _row_values(record: Record, name: str, position: int) -> Row:
-    """Return the values of a record's row after key, id, source and line."""
     origin, extra, original = record.origin, record.extra, safe(record.id)
     metadata = safe(_metadata(record, "" if original == name else original))
     is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]

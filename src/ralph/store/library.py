@@ -19,8 +19,7 @@ from ralph.model.record import Record
 from ralph.store import files
 from ralph.store.files import WriteObserver
 
-NAMES = ("memories", "guardrails", "patterns", "knowledge")
-"""The collections, as `--in` names them."""
+NAMES = ("memories", "guardrails", "patterns", "knowledge")  # as `--in` names them
 
 
 class Stored(NamedTuple):

@@ -21,7 +21,6 @@ SCHEMA_VERSION = 6
 
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
 """By `key % 3`: the table of a family, and the column of its key."""
-
 KIND_COLUMNS = ("kind", "type", "outcome")
 
 FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
@@ -264,7 +263,6 @@ def count_matching(connection: "sqlite3.Connection", match: str, keep: "Filter")
 
 
 def _condition(keep: "Filter") -> tuple[str, list[object]]:
-    """Return a filter as a condition on `search.rowid`."""
     if len(keep) == len(TABLES) and not any(test for _, test, _ in keep):
         return "", []
     tests: list[str] = []

@@ -34,15 +34,9 @@ if TYPE_CHECKING:
 
 Terms = Callable[[str], str]
 
-FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
-"""A row's family is the one at `key % 3`."""
-
-BEARER = "~"
-"""Between an id and the number of the second, third ... record that has it."""
-
-TABLES = {family: lookup.TABLES[number] for number, family in enumerate(FAMILIES)}
-"""The table of a family, and the column of its key."""
-
+FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)  # by `key % 3`
+BEARER = "~"  # between an id and the number of the second, third ... record that has it
+TABLES = dict(zip(FAMILIES, lookup.TABLES, strict=True))
 COLUMNS = {
     Family.MEMORY: "key, id, kind, title, text, tags, files, scope, created_at, metadata, status",
     Family.OBSERVATION: "key, id, type, title, content, tags, files, scope, created_at, metadata, session_id",
@@ -147,7 +141,6 @@ def select_records(
 
 
 def _select(connection: sqlite3.Connection, keys: Sequence[int], columns: str) -> Iterator[Any]:
-    """Select columns of rows of any family (see `lookup.select_keys`)."""
     for place in range(len(FAMILIES)):
         yield from lookup.select_keys(connection, place, columns, keys)
 
@@ -262,12 +255,7 @@ def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, s
 
 def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
     """Whether a task may see a session: nothing in it belongs to another task that is not finished."""
-    sql = (
-        f"SELECT 1 FROM sessions WHERE ? IN (id, session_id) AND task_id IN ({lookup.OTHERS}) UNION ALL "
-        f"SELECT 1 FROM observations WHERE session_id = ? AND {lookup.ORIGIN_TASK} IN ({lookup.OTHERS}) LIMIT 1"
-    )
-    named = (safe(session_id), safe(task))
-    return not task or connection.execute(sql, (*named, *named)).fetchone() is None
+    return safe(session_id) not in hidden_sessions(connection, task)
 
 
 def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
@@ -437,7 +425,6 @@ def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
 
 
 def _selected(query: Query, columns: str) -> tuple[list[str], list[object]]:
-    """Return for each family the selection of what passes the filters."""
     parts, all_values = [], []
     for place, test, values in filter_of(query):
         table, key = lookup.TABLES[place]

@@ -29,8 +29,7 @@ Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str
 SHARED = ("log/", ".ralph/tasks/")
 """Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
 
-EVENT = "event"
-"""The type of a raw line."""
+EVENT = "event"  # the type of a raw line
 
 
 class Format(StrEnum):
