@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -256,7 +255,7 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
     options = recall.RecallOptions(ids.today(), session, usage.seen_records(root, session) if session else ())
     options.enabled = config.memories.enabled
     options.types, options.tags = tuple(kind.value for kind in choice.types), choice.tags
-    options.since = _first_day(choice.recent)
+    options.since = ids.first_day(choice.recent)
     options.task = queries.safe(task)
     options.budget = _budget(config)
     options.stale = outdated.load_citations(root)
@@ -278,11 +277,6 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
         return PromptContext(recalled.text, recalled.layer, tuple(reasons))
 
     return index.ask(root, ask)
-
-
-def _first_day(recent: int) -> str:
-    today = ids.now().date()
-    return (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent else ""
 
 
 # --- preview -------------------------------------------------------------------------------------
@@ -326,7 +320,7 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
     question = recall.human_question(prompt)
     choice = config.memories.filter
     kinds = [kind.value for kind in choice.types]
-    since, only_knowledge = _first_day(choice.recent), not config.memories.enabled
+    since, only_knowledge = ids.first_day(choice.recent), not config.memories.enabled
     keep: Filter = (
         lookup.memories(kinds=kinds, tags=choice.tags, since=since, knowledge_only=only_knowledge),
         lookup.observations(not_of=session, not_called=recall.PATH_ONLY_TITLES),

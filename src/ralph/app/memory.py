@@ -8,7 +8,6 @@ import contextlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -200,9 +199,7 @@ def prime(
     from ralph.context import budget as budgets
     from ralph.context import tokens
 
-    today = ids.now().date()
-    since = (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent > 0 else ""
-    query = Query(kinds=tuple(kinds), tags=tuple(tags), since=since)
+    query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
     library = Library(root)
     names = names_of(in_)
     primed = PrimedMemories("", (), 0)

@@ -120,16 +120,11 @@ def load_citations(root: Path) -> recall.CitationCache:
 def is_cache_due(root: Path) -> bool:
     """Whether a memory file or the current commit is newer than the citation cache."""
     memories = [path for path, _ in memory_files(root) if path.is_file()]
-    log = paths.head_log(root)
-    try:
-        last = cache_file(root).stat().st_mtime_ns
-    except OSError:
+    cache, log = cache_file(root), paths.head_log(root)
+    if not cache.is_file():
         return bool(memories)
-    for path in (*memories, *((log,) if log is not None else ())):
-        with suppress(OSError):
-            if path.stat().st_mtime_ns > last:
-                return True
-    return not _read_cache(root).startswith(recall.CITATIONS_HEAD)
+    times = [path.stat().st_mtime_ns for path in (*memories, log) if path is not None and path.exists()]
+    return max(times, default=0) > cache.stat().st_mtime_ns or not _read_cache(root).startswith(recall.CITATIONS_HEAD)
 
 
 def citation_notes(root: Path, records: Sequence[Record]) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from ralph.errors import Conflict, NotFound
 
@@ -32,6 +32,12 @@ def now() -> datetime:
 def today() -> str:
     """The present date in UTC, as files hold it."""
     return now().date().isoformat()
+
+
+def first_day(recent: int) -> str:
+    """Return the first of the last so many days; "" for all of them (0)."""
+    day = now().date()
+    return (day - timedelta(days=min(recent, day.toordinal() - 1))).isoformat() if recent > 0 else ""
 
 
 def timestamp() -> str:
