@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,33 +185,22 @@ def event_time() -> str:
     return ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def turn_events(chat: Chat, message: str, reply: Reply, began: str) -> list[Event]:
-    """Return the events that a host's hooks would send for a turn."""
-    ended = event_time()
-    tools = [
-        Event(
-            Happening.POST_TOOL_USE,
-            chat.agent,
-            chat.id,
-            ended,
-            tool=call.name,
-            action=Action.CHANGE if call.writes else Action.READ,
-            parameters={"files": list(call.files)},
-            failed=not call.ok,
-            files=call.files,
-        )
-        for call in reply.calls
-        if call.files
-    ]
-    prompt = Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message)
-    return [prompt, *tools, Event(Happening.STOP, chat.agent, chat.id, ended, message=reply.text)]
-
-
-def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, turn: Sequence[Event]) -> None:
+def record_turn(
+    root: Path, privacy: Privacy, chat: Chat, began: str, message: str = "", reply: Reply | None = None
+) -> None:
     """Append what hooks have not recorded of a turn, texts that are too long for an observation, and the state.
 
     Tools are added only where no hook has recorded anything of the turn.
     """
+    turn: list[Event] = []
+    if reply is not None:  # the events that a host's hooks would send
+        turn.append(Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message))
+        end = Event(Happening.STOP, chat.agent, chat.id, event_time(), message=reply.text)
+        for call in (call for call in reply.calls if call.files):
+            used = replace(end, happening=Happening.POST_TOOL_USE, message="", tool=call.name, failed=not call.ok)
+            action, parameters = Action.CHANGE if call.writes else Action.READ, {"files": list(call.files)}
+            turn.append(replace(used, action=action, parameters=parameters, files=call.files))
+        turn.append(end)
     path = paths.session_log(root, chat.id)
     parsed = read_source(Source(path, path.name, Format.LOG), index.interpreter(root))
     recorded = [placed.record for placed in parsed.records if placed.record.origin.session == chat.id]

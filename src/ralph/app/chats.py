@@ -286,8 +286,7 @@ def _run_turn(
     if _is_empty(reply) and first_log and not chat.is_unnamed and files.read(path) == first_log:
         files.delete(path)  # the chat has only its start
         return ChatReply(after, reply, recorded=False)
-    turn = [] if request.silent else chat_log.turn_events(after, message, reply, began)
-    chat_log.record_turn(root, config.privacy, after, began, turn)
+    chat_log.record_turn(root, config.privacy, after, began, message, None if request.silent else reply)
     return ChatReply(after, reply, recorded=not request.silent)
 
 
@@ -356,7 +355,7 @@ def log_client_start(root: Path, config: Config, command: ClientCommand) -> None
     if command.chat.is_unnamed:
         _log_start(root, command.chat, command.began, config)
     else:
-        chat_log.record_turn(root, config.privacy, command.chat, command.began, ())
+        chat_log.record_turn(root, config.privacy, command.chat, command.began)
 
 
 def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat | None:
@@ -366,7 +365,7 @@ def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat |
         recorded = _sessions_since(root, command.chat, command.began)
         chat = replace(command.chat, id=recorded[0].id, host=recorded[0].id) if recorded else None
     if chat is not None:
-        chat_log.record_turn(root, config.privacy, chat, command.began, ())
+        chat_log.record_turn(root, config.privacy, chat, command.began)
     if command.chat.is_unnamed:
         files.delete(paths.session_log(root, command.chat.id))
     return chat

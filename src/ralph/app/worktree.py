@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
@@ -324,11 +324,6 @@ class Losses:
             self.unknown: self.unknown,
         }
         return "; ".join(text for text, value in parts.items() if value)
-
-    @property
-    def as_json(self) -> dict[str, object]:
-        """The losses for JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 def losses(root: Path, task_id: str) -> Losses:

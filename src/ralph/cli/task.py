@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +189,7 @@ def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
         click.confirm("Drop it all the same?", err=True, abort=True)
         yes = True
     worktree.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
-    shape = {"task": task_id, "dropped": True, "lost": lost.as_json}
+    shape = {"task": task_id, "dropped": True, "lost": asdict(lost)}
     print_item(form, shape, f"Dropped the worktree of {task_id}")
     if form != "json":
         say(f"Gone with it: {visible(lost.description)}" if lost else "")
