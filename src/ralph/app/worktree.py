@@ -65,17 +65,6 @@ class WorktreeProblem:
         return f"{f'{self.task}: ' if self.task else ''}{self.what}; {self.hint}"
 
 
-@dataclass(frozen=True, slots=True)
-class OtherBranch:
-    """A worktree that is not on its task's branch: on which one it is ("" for none), and its commit."""
-
-    branch: str
-    head: str
-
-    def __str__(self) -> str:
-        return self.branch or f"no branch, at {self.head[:12]}"
-
-
 @contextmanager
 def repository_lock(
     root: Path, what: str, *, tell: Callable[[str], None] = ignore_text, patience: float = PATIENCE
@@ -143,10 +132,9 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
         return None
     elif lost_branch:
         what, hint = f"its branch {branch} is gone", f"`git branch {branch} COMMIT` brings it back"
-    elif (other := other_branch(root, task)) is not None:
+    elif other := other_branch(root, task):
         what = f"its worktree {task.worktree} is on {other} instead of {branch}"
-        merge = f"`git merge {other.branch or other.head[:12]}` then takes its commits along"
-        hint = f"`git switch {branch}` there goes back; {merge}"
+        hint = f"`git switch {branch}` there goes back; `git merge {other}` then takes its commits along"
     elif (prd_branch := _prd_branch(task)) not in ("", branch):
         what = f"its PRD names the branch {prd_branch}, its worktree is on {branch}"
         first = f"`ralph task merge {task.id}` and `ralph task drop {task.id}` first"
@@ -166,14 +154,14 @@ def _belongs_to(folder: Path, main: Path) -> bool:
         return False
 
 
-def other_branch(root: Path, task: Task) -> OtherBranch | None:
-    """Return where a worktree is that somebody has switched to another branch; None while it is on its own."""
+def other_branch(root: Path, task: Task) -> str:
+    """Return the branch, else the commit, that somebody has switched a worktree to; "" while it is on its own."""
     folder = checkout_folder(root, task.id)
     git = Repository(folder)
     if not task.worktree or not folder.is_dir() or git.top is None:
-        return None
+        return ""
     branch, head = git.branch(), git.commit("HEAD")
-    return OtherBranch(branch, head) if head and branch != (task.branch or "") else None
+    return branch or head[:12] if head and branch != (task.branch or "") else ""
 
 
 def problems(root: Path) -> list[WorktreeProblem]:
@@ -347,9 +335,8 @@ def losses(root: Path, task_id: str) -> Losses:
         return lost
     if not is_ours:
         return replace(lost, unknown=f"{FOLDER}/{task_id} is no worktree of this repository any more")
-    other = other_branch(root, task)
     try:
-        switched = other.branch if other is not None else ""
+        switched = git.branch() if other_branch(root, task) else ""
         return replace(lost, uncommitted=tuple(uncommitted(git)), ignored=_ignored(git), switched=switched)
     except RalphError as error:
         return replace(lost, unknown=error.message)

@@ -125,10 +125,8 @@ def merge(
             if dirty and not dry_run:
                 _commit(own, sides, dirty, verify)
             result = _summarise(root, sides)
-            if not result.commits and (other := worktree.other_branch(root, sides.task)) is not None:
-                hint = (
-                    f"`git merge {other.branch or other.head[:12]}` there, on {sides.branch}, takes its commits along"
-                )
+            if not result.commits and (other := worktree.other_branch(root, sides.task)):
+                hint = f"`git merge {other}` there, on {sides.branch}, takes its commits along"
                 raise Refused(f"{sides.branch} has nothing to merge, but the worktree is on {other}", hint=hint)
             if result.commits and not dry_run:
                 _merge(sides, verify)
