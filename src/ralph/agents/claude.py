@@ -1,9 +1,7 @@
 """Claude Code as an agent: `claude -p` with a stream of JSON events.
 
-The reply is all text of the main conversation, since a sigil may be anywhere; text of subagents is left out, but
-their tool calls count, for they change the same files. A message about a failed request looks like the model's
-text and is reported as the error. Read-only means reading tools alone: plan mode would leave a shell to a
-classifier, and its instructions ask for a plan in a file rather than for an answer.
+The reply is all text of the main conversation, since a sigil may be anywhere; of subagents only the tool calls count.
+Read-only means reading tools alone: plan mode would leave a shell to a classifier.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,8 @@
 """What agents have in common (environment, paths, JSON events, failures), and any program as an agent.
 
-A user's key must reach the agent, so it gets our environment, without the variables of an enclosing Claude Code
-session: with them the inner client would take itself for a part of the outer one. Clients describe failures in
-words that change with every version, so an HTTP status decides where one is reported, else a list of regexes.
-What is not recognised is a crash: the loop goes on with the next attempt instead of waiting for a better time.
+A user's key must reach the agent, so it gets our environment, without the variables of an enclosing session. Clients
+describe failures in words that change with every version, so an HTTP status decides where one is reported, else a list
+of regexes. What is not recognised is a crash: the loop goes on with the next attempt.
 """
 
 import json
@@ -57,12 +56,11 @@ def relative_path(path: str, folder: Path) -> str:
     """Return a path relative to the folder where it lies inside, else as the agent wrote it."""
     if not path or "\0" in path:
         return path
-    absolute = Path(os.path.normpath(folder / path))
     real_folder = Path(os.path.realpath(folder))
-    real_path = Path(os.path.realpath(absolute))
-    for candidate, root in ((absolute, folder), (absolute, real_folder), (real_path, real_folder)):
-        if candidate.is_relative_to(root):
-            return candidate.relative_to(root).as_posix()
+    for candidate in (Path(os.path.normpath(folder / path)), Path(os.path.realpath(folder / path))):
+        for root in (folder, real_folder):
+            if candidate.is_relative_to(root):
+                return candidate.relative_to(root).as_posix()
     return path
 
 

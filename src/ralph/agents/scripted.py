@@ -1,9 +1,7 @@
 """An agent that plays a script: the same prompt at the same iteration gets the same reply.
 
-It ships with the product, for the demo, for tests, and to try a loop without a model. A step prints text, writes
-files and runs commands, inside the folder only. Steps that name an iteration, a text of the prompt or a read-only
-question are tried first; the others are played one per iteration. The iteration is the loop's (`RALPH_ITERATION`)
-where there is one, so that a resumed run goes on with the right step. In Python a step may be a function.
+It is for the demo, for tests, and to try a loop without a model. Steps that name an iteration, a text of the prompt or
+a read-only question are tried first; the others are played one per iteration, by the loop's count where there is one.
 """
 
 import json

@@ -105,16 +105,11 @@ def _criteria(root: Path, config: Config, request: LoopRequest) -> tuple[Criteri
     if request.criteria:
         texts = tuple(text for text in request.criteria if text.strip().lower() != NO_CRITERIA)
         return criteria.add_detected_commands(criteria.parse_criteria(texts), detected)
-    configured = [
-        Criterion(
-            CriterionKind(setting.type.value),
-            setting.command,
-            expected=setting.expected_exit_code,
-            marker=setting.marker or criteria.MARKER,
-            timeout=setting.timeout,
-        )
-        for setting in config.loop.success_criteria
-    ]
+    configured = []
+    for setting in config.loop.success_criteria:
+        kind, marker = CriterionKind(setting.type.value), setting.marker or criteria.MARKER
+        criterion = Criterion(kind, setting.command, (), setting.expected_exit_code, marker, setting.timeout)
+        configured.append(criterion)
     if not configured and CriterionKind.TEST_PASS in detected:
         configured = [Criterion(CriterionKind.TEST_PASS)]
     return criteria.add_detected_commands(configured, detected)
@@ -175,16 +170,11 @@ def resume(
     plan = prepare(root, config, request, resumed=True, agent=agent, tell=printer.print_line)
     for name in set(run.only) - set(run.done):
         _check_free(root, name, run.id)
-    results = [
-        IterationResult(
-            entry.iteration,
-            str(entry.extra.get("signature", "")),
-            str(entry.extra.get("disk", "")),
-            entry.outcome.value,
-        )
-        for entry in runs.iterations(root, run.id)
-        if entry.outcome is not Outcome.INTERRUPTED
-    ]
+    results = []
+    for entry in runs.iterations(root, run.id):
+        if entry.outcome is not Outcome.INTERRUPTED:
+            failure, disk = (str(entry.extra.get(name, "")) for name in ("signature", "disk"))
+            results.append(IterationResult(entry.iteration, failure, disk, entry.outcome.value))
     if run.reason not in _CONTINUED or has_new_limit:
         results = results[-1:]
         run = replace(run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost)

@@ -182,6 +182,7 @@ def _words(command: str) -> list[str]:
 
 
 def _commands(command: str) -> "Iterator[tuple[str, ...]]":
+    """Yield each program of a command line with its subcommand, as far as that says something."""
     for mark in ("&&", "||", ";", "|", "\n"):
         command = command.replace(mark, "\0")
     for part in command.split("\0")[:_MOST_COMMANDS]:
@@ -190,18 +191,13 @@ def _commands(command: str) -> "Iterator[tuple[str, ...]]":
             words = words[1:]
         if " ".join(words[:2]) in _RUNNERS and len(words) > 2:
             words = words[2:]
-        if words and (key := _key(words)):
-            yield key
-
-
-def _key(words: "Sequence[str]") -> tuple[str, ...]:
-    program = words[0].replace("\\", "/").rpartition("/")[2]
-    rest = [word for word in words[1:] if not word.startswith("-")]
-    action = rest[0] if rest and program not in _SINGLE_PURPOSE else ""
-    if action and not action.isdecimal() and all(char.isalnum() or char in "-:_" for char in action):
-        return (program, action, *(rest[1:2] if action in _GROUPS else []))
-    common = program in _ORDINARY or program in EVERYDAY or "." in program or len(program) < _SHORTEST
-    return () if common else (program,)
+        program = words[0].replace("\\", "/").rpartition("/")[2] if words else ""
+        rest = [word for word in words[1:] if not word.startswith("-")]
+        action = rest[0] if rest and program not in _SINGLE_PURPOSE else ""
+        if action and not action.isdecimal() and all(char.isalnum() or char in "-:_" for char in action):
+            yield (program, action, *(rest[1:2] if action in _GROUPS else []))
+        elif len(program) >= _SHORTEST and program not in _ORDINARY and program not in EVERYDAY and "." not in program:
+            yield (program,)
 
 
 # --- errors --------------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """Render records for agents: at three levels of detail, as hits of a search, and in the frame around injected text.
 
 Remembered text is data. It is put in a fence that nothing in it can close, below a line that says what it is, without
-what a terminal or a host would obey: control characters, colours, invisible characters, Ralph's own marks and the tags
-by which hosts speak to a model. Text of a tool or an import that looks like prompt injection is withheld. Sizes are
-counted in UTF-16 units, as hosts written in JavaScript count them. Hooks load this module.
+what a terminal or a host would obey. Text of a tool or an import that looks like prompt injection is withheld. Sizes
+are counted in UTF-16 units, as hosts written in JavaScript count them. Hooks load this module.
 """
 
 from ralph.context.tokens import estimate

@@ -2,15 +2,12 @@
 
 Current Claude models have no public tokenizer, so this approximates the public o200k vocabulary: each character costs a
 weight by its class and by the group of the character before it. The weights were fitted by a regression over 7,000
-excerpts in 20 languages, leaning to the high side; a text estimates 0.9 to 1.2 times its exact count. All weights are
->= 0, so a part never costs more than the whole. The work is done by C over whole strings. Hooks load this module.
+excerpts in 20 languages: 0.9 to 1.2 times the exact count. A part never costs more than the whole. Hooks load this.
 """
 
 import sys
 
 _UNIT = 64  # weights are counted in 1/64 of a token
-
-
 _REST, _LOWER, _UPPER, _DIGIT, _SPACE, _LINE, _MARK, _SIGN = range(8)
 _CONTROLS = bytes(code for code in (*range(32), 127) if chr(code) not in "\n\r")
 

@@ -33,12 +33,7 @@ class EndReason(StrEnum):
         return member
 
     SUCCESS = "success", 0, _SUCCESS, "everything it was to do is done, and the checks agree"
-    ALREADY_PASSING = (
-        "already_passing",
-        0,
-        _SUCCESS,
-        "all criteria of --criteria passed before the first iteration",
-    )
+    ALREADY_PASSING = "already_passing", 0, _SUCCESS, "all criteria of --criteria passed before the first iteration"
     NOTHING_READY = "nothing_ready", 0, _SUCCESS, "no task was ready"
     TASK_FAILED = "task_failed", 10, _FAILED, "a task failed after all its retries"
     GAVE_UP = "gave_up", 11, _FAILED, "the agent promised COMPLETE or FAILURE, and the checks do not say success"
@@ -51,12 +46,7 @@ class EndReason(StrEnum):
     STOPPED = "stopped", 18, _STOPPED, "somebody asked it to stop"
     INTERRUPTED = "interrupted", 130, _STOPPED, "Ctrl-C"
     DIED = "died", 19, _STOPPED, "its process was killed"
-    ERROR = (
-        "error",
-        1,
-        _FAILED,
-        "something it needs failed: a full disk, an unreadable file; or Ralph itself did",
-    )
+    ERROR = "error", 1, _FAILED, "something it needs failed: a full disk, an unreadable file; or Ralph itself did"
 
 
 @dataclass(frozen=True, slots=True)
