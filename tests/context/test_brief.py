@@ -31,6 +31,7 @@ from ralph.errors import NotFound
 from ralph.model import INJECTED, NOTE
 from ralph.model.record import MemoryKind, Origin, Outcome, Record, Status
 from ralph.model.work import JournalEntry
+from ralph.settings import Trimming
 
 TEXTS = st.one_of(messy("`", "````", INJECTED, "word "), st.text("abc 인증🔥\n`", max_size=400))
 KINDS = st.sampled_from(list(MemoryKind))
@@ -193,9 +194,9 @@ class TestFilter:
         assert filter_memories(everything, recent=10**9, today=today) == [fix, old]
 
 
-@given(RECORDS, CAPS, st.sampled_from(list(budget.Strategy)))
+@given(RECORDS, CAPS, st.sampled_from(list(budget.STRATEGIES)))
 def test_no_strategy_breaks_the_caps(
-    values: list[tuple[MemoryKind, str, str]], caps: BriefCaps, strategy: budget.Strategy
+    values: list[tuple[MemoryKind, str, str]], caps: BriefCaps, strategy: Trimming
 ) -> None:
     brief = session_brief([], _records(values), [], [], [], caps=caps, strategy=strategy)
     assert render.length(brief.text) <= caps.characters

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from ralph import paths
 from ralph.app import hook_state, index, memory, outdated, usage
 from ralph.capture import summary as summaries
-from ralph.context import brief, budget, recall, render
+from ralph.context import brief, recall, render
 from ralph.context.brief import Brief, BriefCaps, SessionRecap
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, UsageError
 from ralph.model import ids
 from ralph.model.record import Family, Record
 from ralph.search import rank
-from ralph.settings import Config, Inject, Trimming
+from ralph.settings import Config, Inject
 from ralph.store import lookup, queries, sessions
 from ralph.store.sources import sources
 
@@ -176,15 +176,9 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
         uses=usage.count_uses(usage.read_ledger(root)),
         stale=stale,
         skill=brief.skill_text("memories") if with_skill and _SKILL not in seen else "",
-        strategy=trim_strategy(config),
+        strategy=config.context.strategy,
     )
     return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([_SKILL] if result.has_skill else [])))
-
-
-def trim_strategy(config: Config) -> budget.Strategy | None:
-    """Return the strategy that the settings name; None when the situation decides."""
-    name = config.context.strategy
-    return None if name is Trimming.AUTO else budget.Strategy(name.value)
 
 
 def _cap(config: Config) -> int:

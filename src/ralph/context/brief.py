@@ -20,6 +20,7 @@ from ralph.formats.log import journal_id
 from ralph.model import INJECTED
 from ralph.model.record import MemoryKind, Query, Record
 from ralph.model.work import JournalEntry
+from ralph.settings import Trimming
 
 Uses = Mapping[str, tuple[int, int]]
 """By record: in how many sessions it was injected, and in how many of them it was used."""
@@ -135,7 +136,7 @@ def session_brief(
     uses: Uses = NO_USES,
     stale: Collection[str] = (),
     skill: str = "",
-    strategy: budget.Strategy | None = None,
+    strategy: Trimming = Trimming.AUTO,
 ) -> Brief:
     """Return the brief within its caps, empty when there is nothing to say; summaries come newest first."""
     rules, withheld_rules = _candidates(guardrails, uses, stale)
@@ -146,7 +147,8 @@ def session_brief(
     guards = _pieces(_RULES, rules, room and max(1, room // 2))
     recaps = _recaps(summaries, caps)
     rest = room and max(1, room - sum(piece.tokens for piece in guards))
-    chosen = _pieces(_LEARNED, learned, rest) if strategy is None else _trim(learned, rest, strategy, uses, stale)
+    is_auto = strategy is Trimming.AUTO
+    chosen = _pieces(_LEARNED, learned, rest) if is_auto else _trim(learned, rest, strategy, uses, stale)
     pieces = [*_lines(_ACTIVE, active), *guards, *recaps[:1], *chosen, *recaps[1:]]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     size, cost = render.length(added), estimate(added)
@@ -237,7 +239,7 @@ def _pieces(section: str, records: Sequence[Record], most: int) -> list[_BriefPi
 
 
 def _trim(
-    records: Sequence[Record], most: int, strategy: budget.Strategy, uses: Uses, stale: Collection[str]
+    records: Sequence[Record], most: int, strategy: Trimming, uses: Uses, stale: Collection[str]
 ) -> list[_BriefPiece]:
     """Return the memories that a strategy keeps, at the detail that it leaves; the score is how much they were used."""
     last_first = list(reversed(records))  # of one date, strategies take the last first

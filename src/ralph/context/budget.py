@@ -8,13 +8,12 @@ never keeps fewer tokens. A budget of 0 is unlimited.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import zip_longest
-from types import MappingProxyType
 
 from ralph.context.tokens import estimate
 from ralph.formats.text import parse_heading, scan_lines
 from ralph.model.record import MemoryKind, ObservationKind, Outcome, Record
+from ralph.settings import Trimming
 
 Render = Callable[[tuple[int, ...], int], str]
 """Renders the selected records (indices in file order) and the number of those left out."""
@@ -132,15 +131,6 @@ def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
 # --- strategies ----------------------------------------------------------------------------------
 
 
-class Strategy(StrEnum):
-    """What is dropped first: the oldest, the unrelated, detail, or all but how things ended."""
-
-    RECENCY = "recency"
-    RELEVANCE = "relevance"
-    COMPRESSION = "compression"
-    SELECTIVE = "selective"
-
-
 @dataclass(frozen=True, slots=True)
 class BudgetItem:
     """What may be shown: date, score, kind, and a cost for each layer, from 1 on; more detail never costs less."""
@@ -207,14 +197,12 @@ def selective(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]
     return _take(items, ((index, min(2, len(items[index].costs))) for index in points), budget)
 
 
-STRATEGIES: Mapping[Strategy, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = MappingProxyType(
-    {
-        Strategy.RECENCY: recency,
-        Strategy.RELEVANCE: relevance,
-        Strategy.COMPRESSION: compression,
-        Strategy.SELECTIVE: selective,
-    }
-)
+STRATEGIES: Mapping[Trimming, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = {
+    Trimming.RECENCY: recency,
+    Trimming.RELEVANCE: relevance,
+    Trimming.COMPRESSION: compression,
+    Trimming.SELECTIVE: selective,
+}
 
 
 def _newest(items: Sequence[BudgetItem]) -> list[int]:
