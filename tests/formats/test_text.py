@@ -129,7 +129,7 @@ def test_a_bullet_reads_back_as_it_was_written(first: str, body: list[str], last
     assert place is not None
     written = render_bullet(text, newline, lead, place[1])
     assert list(read_bullets(scan_lines(written))) == [
-        Bullet(0, len(written), 1, indentation(lead), place[1], text),
+        Bullet(0, len(written), 1, text),
     ]
 
 

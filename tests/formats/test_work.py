@@ -94,8 +94,6 @@ def parsed(path: Path) -> dict[str, object]:
     return {
         "project": prd.project,
         "branch": prd.branch,
-        "description": prd.description,
-        "extra": prd.extra,
         "stories": [asdict(story) for story in prd.stories],
         "problems": codes(prd.problems),
     }
@@ -138,18 +136,6 @@ def test_a_task_document_takes_any_state_of_the_task(before: Task, after: Task) 
     document = parse_task(render_task(before))
     assert document.with_task(after).task == after
     assert document.with_task(before).text == document.text
-
-
-HAND = (
-    '\ufeff{\r\n\t"userStories": [\r\n\t\t{"passes": false, "id":"US-1", "points": 1.0, "title": "A",'
-    ' "points": 2e0},\r\n\r\n\t\t{"id": "US-2", "title": "B", "passes": false}\r\n\t],\r\n\t"x": {"y" : [ ]}\r\n}'
-)
-
-
-def test_unknown_members_of_a_prd_are_kept_as_extra() -> None:
-    document = parse_prd(HAND)
-    assert document.stories[0].extra == {"points": 2.0}
-    assert document.extra == {"x": {"y": []}}
 
 
 def test_stories_with_the_same_id_are_both_read_and_reported() -> None:

@@ -159,9 +159,7 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
             yield from others
             continue
         if inline < len(first.text):
-            indent = markdown.indentation(first.text)
-            text = first.text[inline:].rstrip(BLANK)
-            yield Bullet(first.start + inline, first.end, first.number, indent, indent + 2, text)
+            yield Bullet(first.start + inline, first.end, first.number, first.text[inline:].rstrip(BLANK))
         yield from markdown.read_bullets(region[begin + 1 : at], markdown.ANY_DEPTH)
 
 

@@ -334,13 +334,11 @@ _TAB = 4
 
 
 class Bullet(NamedTuple):
-    """A bullet with its continuation: `pad` is the column in which its words begin."""
+    """A bullet with its continuation."""
 
     start: int
     end: int
     number: int
-    indent: int
-    pad: int
     text: str
 
 
@@ -386,7 +384,7 @@ def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
                 waiting.clear()
                 end = line.end
                 continue
-            yield Bullet(first.start, end, first.number, indent, pad, "\n".join(parts).rstrip(BLANK))
+            yield Bullet(first.start, end, first.number, "\n".join(parts).rstrip(BLANK))
             first = None
         marker = bullet_marker(line.text) if line.role is not LineRole.INSIDE else None
         if marker is not None and marker[0] <= deepest:
@@ -394,7 +392,7 @@ def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
             parts, waiting = [line.text[marker[2] :]], []
             in_block, in_paragraph = line.role is LineRole.OPENS, line.is_markdown
     if first is not None:
-        yield Bullet(first.start, end, first.number, indent, pad, "\n".join(parts).rstrip(BLANK))
+        yield Bullet(first.start, end, first.number, "\n".join(parts).rstrip(BLANK))
 
 
 def dedent(text: str, width: int) -> str:

@@ -156,18 +156,17 @@ def render_task_line(task: Task) -> str:
 class PrdDocument(TextDocument):
     """A prd.json: its project, branch and stories in file order."""
 
-    project: str = ""
-    branch: str = ""
-    description: str = ""
-    stories: tuple[Story, ...] = ()
-    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
-    problems: tuple[Problem, ...] = ()
+    project: str
+    branch: str
+    description: str
+    stories: tuple[Story, ...]
+    problems: tuple[Problem, ...]
 
 
 def parse_prd(text: str) -> PrdDocument:
     """Parse a prd.json."""
     reader = JsonReader(text)
-    values, extra = reader.read_members(reader.root_members() or {}, _PRD)
+    values, _ = reader.read_members(reader.root_members() or {}, _PRD)
     stories: list[Story] = []
     ids: set[str] = set()
     for number, members in enumerate(values.get("userStories", ())):
@@ -175,7 +174,7 @@ def parse_prd(text: str) -> PrdDocument:
         if not isinstance(members, dict):
             reader.report_no_object(path, "a story should be an object")
             continue
-        story, unknown = reader.read_members(members, _STORY, path)
+        story, _ = reader.read_members(members, _STORY, path)
         if not _is_named(reader, story, "story", path):
             continue
         if story["id"] in ids:
@@ -183,9 +182,9 @@ def parse_prd(text: str) -> PrdDocument:
             reader.report(path, what, "give each of them its own id", code="duplicate-id")
         ids.add(story["id"])
         criteria = story.pop("acceptanceCriteria", ())
-        stories.append(Story(**story, acceptance_criteria=criteria, extra=unknown))
+        stories.append(Story(**story, acceptance_criteria=criteria))
     project, branch, description = (values.get(key, "") for key in ("project", "branchName", "description"))
-    return PrdDocument(text, project, branch, description, tuple(stories), extra, sort_problems(reader.problems))
+    return PrdDocument(text, project, branch, description, tuple(stories), sort_problems(reader.problems))
 
 
 def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:

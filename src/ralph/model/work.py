@@ -1,8 +1,7 @@
 """Tasks, features, PRD stories, runs and their journal; requests to agents; MCP servers.
 
-Values only. The loop knows agents only as `Agent`, and agents know nothing of the loop. An agent
-never raises for what its program did (crashed, hung, was missing): the `Reply` says it in `stop`,
-because the loop must journal how every iteration ended.
+An agent never raises for what its program did (crashed, hung, was missing): the `Reply` says it in
+`stop`, because the loop must journal how every iteration ended.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,7 +65,6 @@ class Story:
     priority: int = 0
     passes: bool = False
     notes: str = ""
-    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
