@@ -9,6 +9,7 @@ import json
 import math
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -375,20 +376,18 @@ def links_in(body: str) -> tuple[str, ...]:
 
 def code_spans(line: str) -> list[tuple[int, int]]:
     """The spans of inline code in a line: from a run of backticks to the next run of the same length."""
-    runs = list(_TICKS.finditer(line))
-    partner: list[int] = []
-    next_of: dict[int, int] = {}
-    for at in range(len(runs) - 1, -1, -1):
-        length = runs[at].end() - runs[at].start()
-        partner.append(next_of.get(length, -1))
-        next_of[length] = at
-    partner.reverse()
+    runs = [match.span() for match in _TICKS.finditer(line)]
+    by_length: dict[int, list[int]] = {}
+    for number, (start, end) in enumerate(runs):
+        by_length.setdefault(end - start, []).append(number)
     spans: list[tuple[int, int]] = []
     at = 0
     while at < len(runs):
-        if partner[at] >= 0:
-            spans.append((runs[at].start(), runs[partner[at]].end()))
-            at = partner[at]
+        alike = by_length[runs[at][1] - runs[at][0]]
+        after = bisect_right(alike, at)
+        if after < len(alike):
+            spans.append((runs[at][0], runs[alike[after]][1]))
+            at = alike[after]
         at += 1
     return spans
 
