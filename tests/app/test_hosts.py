@@ -293,3 +293,10 @@ def test_a_signature_tells_a_file_of_ours_from_a_changed_one() -> None:
     assert not hosts.is_signed(body.replace("Ralph", "Rolf"))
     assert not hosts.is_signed(hosts.slash_command("mem-search"))
     assert hosts.ralph_command(Path("/a b/python")) == shlex.join(["/a b/python"]) + " -I -m ralph"
+
+
+def test_uninstalling_writes_nothing_behind_a_link_that_leads_nowhere(home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.symlink_to(home / "elsewhere.json")
+    assert plan_uninstall(at(home)).edits == ()

@@ -350,8 +350,8 @@ class _Edits:
         return self.by_path[path].after if path in self.by_path else files.read(path)
 
     def put(self, path: Path, after: str | None, what: str, inside: Path | None = None) -> None:
-        if after is None and path.is_symlink():  # the link is the user's
-            after = "" if path.suffix == ".toml" else "{}\n"
+        if after is None and self.text(path) is not None and path.is_symlink():  # the link is the user's
+            after = {".json": "{}\n", ".toml": ""}.get(path.suffix)
         if after == self.text(path):
             return
         earlier = self.by_path.get(path)

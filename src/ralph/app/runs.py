@@ -72,13 +72,13 @@ def read(root: Path, run_id: str) -> Run:
     values: dict[str, object] = {"id": members["id"], "goal": str(members.get("goal", _LOST_GOAL))}
     for name, default in _DEFAULTS.items():  # a member of the wrong type is ignored
         value = members.get(name)
-        if isinstance(default, tuple) and isinstance(value, list):
-            values[name] = tuple(map(str, value))
+        if isinstance(value, list):
+            value = tuple(map(str, value))
+        elif isinstance(default, float) and isinstance(value, int):
+            value = float(value)
         elif name == "status" and value in set(RunStatus):
-            values[name] = RunStatus(str(value))
-        elif isinstance(default, float) and isinstance(value, int | float):
-            values[name] = float(value)
-        elif type(value) is type(default) and name != "status":
+            value = RunStatus(str(value))
+        if type(value) is type(default):
             values[name] = value
     return Run(**values)  # type: ignore[arg-type]  # each was compared with the type of its default
 
