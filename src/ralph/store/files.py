@@ -391,19 +391,26 @@ def lock_file(
     while True:
         handle = os.open(path, flags | os.O_CLOEXEC, mode)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            while not _try_lock(handle):
+                if time.monotonic() >= end:
+                    os.close(handle)
+                    return None
+                time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
             with contextlib.suppress(FileNotFoundError):  # it may have been deleted or replaced since we opened it
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     return handle
-            os.close(handle)
-        except BlockingIOError:
-            os.close(handle)
-            if time.monotonic() >= end:
-                return None
-            time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
         except BaseException:
             os.close(handle)
             raise
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
