@@ -31,7 +31,6 @@ from ralph.errors import NotFound
 from ralph.model import INJECTED, NOTE
 from ralph.model.record import MemoryKind, Origin, Outcome, Record, Status
 from ralph.model.work import JournalEntry
-from ralph.settings import Trimming
 
 TEXTS = st.one_of(messy("`", "````", INJECTED, "word "), st.text("abc 인증🔥\n`", max_size=400))
 KINDS = st.sampled_from(list(MemoryKind))
@@ -195,9 +194,7 @@ class TestFilter:
 
 
 @given(RECORDS, CAPS, st.sampled_from(list(budget.STRATEGIES)))
-def test_no_strategy_breaks_the_caps(
-    values: list[tuple[MemoryKind, str, str]], caps: BriefCaps, strategy: Trimming
-) -> None:
+def test_no_strategy_breaks_the_caps(values: list[tuple[MemoryKind, str, str]], caps: BriefCaps, strategy: str) -> None:
     brief = session_brief([], _records(values), [], [], [], caps=caps, strategy=strategy)
     assert render.length(brief.text) <= caps.characters
     assert not caps.tokens or estimate(brief.text) <= caps.tokens

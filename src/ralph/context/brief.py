@@ -20,7 +20,6 @@ from ralph.formats.log import journal_id
 from ralph.model import INJECTED
 from ralph.model.record import MemoryKind, Query, Record
 from ralph.model.work import JournalEntry
-from ralph.settings import Trimming
 
 Uses = Mapping[str, tuple[int, int]]
 """By record: in how many sessions it was injected, and in how many of them it was used."""
@@ -136,7 +135,7 @@ def session_brief(
     uses: Uses = NO_USES,
     stale: Collection[str] = (),
     skill: str = "",
-    strategy: Trimming = Trimming.AUTO,
+    strategy: str = "",
 ) -> Brief:
     """Return the brief within its caps, empty when there is nothing to say; summaries come newest first."""
     rules, withheld_rules = _candidates(guardrails, uses, stale)
@@ -147,8 +146,8 @@ def session_brief(
     guards = _pieces(_RULES, rules, room and max(1, room // 2))
     recaps = _recaps(summaries, caps)
     rest = room and max(1, room - sum(piece.tokens for piece in guards))
-    is_auto = strategy is Trimming.AUTO
-    chosen = _pieces(_LEARNED, learned, rest) if is_auto else _trim(learned, rest, strategy, uses, stale)
+    by_strategy = strategy in budget.STRATEGIES
+    chosen = _trim(learned, rest, strategy, uses, stale) if by_strategy else _pieces(_LEARNED, learned, rest)
     pieces = [*_lines(_ACTIVE, active), *guards, *recaps[:1], *chosen, *recaps[1:]]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     size, cost = render.length(added), estimate(added)
@@ -238,9 +237,7 @@ def _pieces(section: str, records: Sequence[Record], most: int) -> list[_BriefPi
     return [_BriefPiece(section, texts[index], costs[index], records[index].id) for index in kept]
 
 
-def _trim(
-    records: Sequence[Record], most: int, strategy: Trimming, uses: Uses, stale: Collection[str]
-) -> list[_BriefPiece]:
+def _trim(records: Sequence[Record], most: int, strategy: str, uses: Uses, stale: Collection[str]) -> list[_BriefPiece]:
     """Return the memories that a strategy keeps, at the detail that it leaves; the score is how much they were used."""
     last_first = list(reversed(records))  # of one date, strategies take the last first
     texts = [[_render_record(record, layer) for layer in (1, 2, 3)] for record in last_first]

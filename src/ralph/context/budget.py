@@ -13,7 +13,6 @@ from itertools import zip_longest
 from ralph.context.tokens import estimate
 from ralph.formats.text import parse_heading, scan_lines
 from ralph.model.record import MemoryKind, ObservationKind, Outcome, Record
-from ralph.settings import Trimming
 
 Render = Callable[[tuple[int, ...], int], str]
 """Renders the selected records (indices in file order) and the number of those left out."""
@@ -197,11 +196,11 @@ def selective(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]
     return _take(items, ((index, min(2, len(items[index].costs))) for index in points), budget)
 
 
-STRATEGIES: Mapping[Trimming, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = {
-    Trimming.RECENCY: recency,
-    Trimming.RELEVANCE: relevance,
-    Trimming.COMPRESSION: compression,
-    Trimming.SELECTIVE: selective,
+STRATEGIES: Mapping[str, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = {
+    "recency": recency,
+    "relevance": relevance,
+    "compression": compression,
+    "selective": selective,
 }
 
 
