@@ -228,8 +228,7 @@ def _choose_run(run: str, runs: Sequence[str]) -> str:
         hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
         raise (NotFound if run else NothingYet)(what, hint=hint)
     if run and run not in runs and len(runs) > 1:
-        more = f" and {len(runs) - _MAX_NAMES} more" if len(runs) > _MAX_NAMES else ""
-        what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}{more}"
+        what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}"
         raise Conflict(what, hint="give more of the id")
     return run if run in runs else runs[0]
 

@@ -222,8 +222,7 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
         raise NotFound(f"there is no session {session_id}", hint="`ralph session list` shows the ids")
     if len(near) > 1:
         names = ", ".join(session.id for session in near[:_MAX_NAMES])
-        more = f" and {len(near) - _MAX_NAMES} more" if len(near) > _MAX_NAMES else ""
-        raise Conflict(f"{len(near)} sessions begin with {session_id}: {names}{more}", hint="give more of the id")
+        raise Conflict(f"{len(near)} sessions begin with {session_id}: {names}", hint="give more of the id")
     return near[0]
 
 
