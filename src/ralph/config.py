@@ -45,7 +45,6 @@ class Layer(StrEnum):
 
 
 def _fields(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The name in the files and the dataclass field of every key."""
     for part in fields(tree):
         if "section" in part.metadata:
             yield from _fields(part.default, f"{prefix}{part.metadata['section']}.")
@@ -238,7 +237,6 @@ class Loaded:
         return trusted
 
     def _keep_private(self, files: Iterable[Path]) -> None:
-        """Add what these files of the main checkout call private."""
         above = Loaded(None, self.env)
         for layer, path in zip(_FILES, files, strict=True):
             above.read(ConfigSource(layer, str(path)), path)
@@ -327,7 +325,6 @@ def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigPro
 
 
 def _read(path: Path, place: ConfigSource) -> str | None:
-    """The file's text, or None when there is none."""
     try:
         return path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -359,7 +356,6 @@ def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
 
 
 def _printable(text: str) -> str:
-    """One line without control characters, cut when it is long."""
     line = "".join(char if char.isprintable() else "?" for char in text)
     return line if len(line) <= 200 else line[:197] + "..."
 

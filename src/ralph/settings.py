@@ -69,7 +69,6 @@ def _always(value: object) -> bool:
 
 
 def _has_command(value: object) -> bool:
-    """Whether a criterion names a command to run."""
     return isinstance(value, tuple) and any(isinstance(item, CriterionSetting) and item.command for item in value)
 
 

@@ -110,7 +110,6 @@ class ChatHistory:
 
 
 def _session_members(root: Path, session_id: str, member: str) -> list[object]:
-    """Return one member of the session's lines in its log, in order."""
     lines = (files.read(paths.session_log(root, session_id)) or "").split("\n")
     document = parse_log("\n".join(line for line in lines if f'"{member}"' in line))
     about = (line.value for line in document.lines if line.type == "session" and line.value.get("id") == session_id)

@@ -77,7 +77,6 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
 
 
 def _prepare(root: Path, config: Config, request: ChatRequest) -> tuple[Chat, Agent, Task]:
-    """Return a new chat with its agent and its task; nothing is written."""
     task = board.find(root, request.task).task
     agent = choose_agent(root, config, request)
     tree = Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
@@ -209,7 +208,6 @@ def _render_task(task: Task) -> str:
 
 
 def _render_history(turns: Sequence[chat_log.Turn]) -> str:
-    """Return the newest turns, marked as such; "" when there are none."""
     texts: list[str] = []
     room = HISTORY_TOKENS
     for turn in reversed(turns):
@@ -223,7 +221,6 @@ def _render_history(turns: Sequence[chat_log.Turn]) -> str:
 
 
 def _is_empty(reply: Reply) -> bool:
-    """Whether an agent failed without doing anything."""
     return reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE) and not reply.text and not reply.calls
 
 
@@ -234,7 +231,6 @@ def _is_lost(reply: Reply) -> bool:
 def _run_first_turn(
     root: Path, config: Config, request: ChatRequest, chat: Chat, agent: Agent, about: str, message: str
 ) -> ChatReply:
-    """Run the first turn of a chat, which is logged before its agent starts."""
     _check_message(message)
     chat, agent = _assign_id(chat, agent)
     with chat_lock(root, chat.id):

@@ -147,7 +147,6 @@ class _CannotSplice(Exception):
 
 
 def _splice(text: str, parsed: ParsedConfig, path: list[str], value: object) -> tuple[int, int, str]:
-    """Return which part of the text gives way to what."""
     for problem in parsed.problems:
         if problem.code == FLOW_ROOT:
             raise _CannotSplice(problem.line, problem.what)
@@ -175,7 +174,6 @@ def _column(text: str, position: int) -> int:
 
 
 def _insert_lines(text: str, position: int, column: int, path: list[str], value: object) -> tuple[int, int, str]:
-    """Insert new lines below the line of a position."""
     newline = newline_of(text)
     lines = [f"{' ' * (column + 2 * depth)}{part}:" for depth, part in enumerate(path)]
     lines[-1] += f" {flow(value)}"

@@ -166,7 +166,6 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
 def _plan_entries(
     root: Path, names: set[str], needle: str
 ) -> tuple[list[ForgottenRecord], list[Leftover], list[_FileChange]]:
-    """Plan the removal of entries from curated files, through their codecs."""
     vanishing: list[ForgottenRecord] = []
     left: list[Leftover] = []
     changes: list[_FileChange] = []
@@ -332,7 +331,6 @@ def _preview(record: Record) -> str:
 
 
 def _splice_lines(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Replace spans inside lines; a line that is blank then goes."""
     lines = re.split(r"(?<=\n)", text)
     starts = [0, *accumulate(map(len, lines))]
     for start, end, new in sorted(spans, reverse=True):

@@ -417,7 +417,6 @@ class _Edits:
 
 @contextmanager
 def _name_file(path: Path) -> Iterator[None]:
-    """Add the file to the message of an error."""
     try:
         yield
     except (Conflict, Unreadable) as error:

@@ -99,7 +99,6 @@ class _ServerReader:
         self.read = cache(self._read)
 
     def _read(self, path: Path) -> object:
-        """Return the value of a JSON file; an empty object when it is missing or broken."""
         try:
             return json.loads((files.read(path) or "").removeprefix("\ufeff").strip() or "{}")
         except Unreadable as error:
@@ -183,7 +182,6 @@ class _ServerReader:
         )
 
     def _is_enabled(self, name: str) -> bool:
-        """Whether the user's own settings of Claude Code enable a server of the project, or all of them."""
         if self.claude_folder is None:
             return False
         projects = (get_object(self.read(self.user_file), "projects", root) for root in self.roots)
@@ -306,6 +304,5 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
 
 
 def _parse_cache(text: str) -> Mapping[str, object]:
-    """Return the cache; empty when it is damaged or of another version."""
     cached = parse_object(text) or {}
     return cached if cached.get("version") == _VERSION else {}

@@ -157,7 +157,6 @@ def _file(root: Path) -> Path:
 
 @contextmanager
 def _cache(root: Path) -> Iterator[VectorCache]:
-    """Open the vectors for writing; any problem with their file is WriteFailed."""
     try:
         with VectorCache(_file(root)) as cache:
             yield cache

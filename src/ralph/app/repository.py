@@ -139,7 +139,6 @@ class GitHistory(Repository):
         self._deletions: list[RemovedFile] | None = None
 
     def _output(self, *words: str, stdin: str = "") -> str:
-        """Return the output of a question; "" where git gives none."""
         is_over = self._until is not None and time.monotonic() >= self._until
         self.late = self.late or is_over
         if not self.there or is_over:
@@ -149,7 +148,6 @@ class GitHistory(Repository):
         return result.out if result.code == 0 and not result.cut else ""
 
     def _batches(self, words: Sequence[str], paths: Collection[str]) -> Iterator[str]:
-        """Yield the entries of a question about many paths."""
         names = sorted(paths)
         for start in range(0, len(names), _MAX_ARGUMENTS):
             yield from self._output(*words, "--", *names[start : start + _MAX_ARGUMENTS]).split("\0")

@@ -243,7 +243,6 @@ def _repair(git: Repository, folder: Path) -> bool:
 
 
 def _registered(git: Repository) -> set[str]:
-    """Return the folders of all checkouts that git knows."""
     lines = git.names("worktree", "list", "--porcelain", "-z")
     return {os.path.realpath(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")}
 
@@ -348,7 +347,6 @@ def _branch_to_delete(main: Repository, task: Task) -> str:
 
 
 def _ignored(git: Repository) -> tuple[str, ...]:
-    """Return files that git ignores, a folder of them as one, except caches."""
     status = git.names("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching")
     names = {line.removeprefix("!! ") for line in status if line.startswith("!! ")}
     names = {name for name in names if not name.startswith((".ralph/", ".agent/"))}

@@ -72,18 +72,15 @@ class _Branches:
     prefix: str  # the project's folder within the repository, with a slash at its end; "" at the top
 
     def base(self) -> str:
-        """Return the merge base; "" without one."""
         return self.main.answer("merge-base", "HEAD", self.branch)
 
     def versions(self, path: str) -> tuple[str, str, str]:
-        """Return a file as it is in the merge base, here and on the task's branch."""
         base = self.base()
         texts = (self.main.text(f"{commit}:{path}") if commit else None for commit in (base, "HEAD", self.branch))
         base_text, ours, theirs = (text or "" for text in texts)
         return base_text, ours, theirs
 
     def changed(self) -> list[str]:
-        """Return the files that the task's branch changes."""
         return self.main.names("diff", "--name-only", "-z", "--no-renames", self.base() or "HEAD", self.branch)
 
     def merged_entries(self, path: str) -> str | None:
@@ -165,7 +162,6 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
 
 
 def _summarise(root: Path, sides: _Branches) -> MergeResult:
-    """Return what the branch brings."""
     commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.branch}").splitlines()
     base, ours, theirs = (
         [entry.record.text for entry in parse_region(text).entries] for text in sides.versions(f"{sides.prefix}{PAGE}")
@@ -177,7 +173,6 @@ def _summarise(root: Path, sides: _Branches) -> MergeResult:
 
 
 def _unresolved(sides: _Branches) -> list[str]:
-    """Return the files with conflicts that a merge would have."""
     tree = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "HEAD", sides.branch)
     conflicts = [name for name in sides.main.ask(*tree).out.split("\0")[1:] if name]
     return [name for name in conflicts if sides.merged_entries(name) is None]
@@ -192,7 +187,6 @@ def _preview_diff(sides: _Branches, *, is_learned: bool) -> str:
 
 
 def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:
-    """Refuse while files that the merge writes have uncommitted changes in the main checkout."""
     names = {*sides.changed(), *committed_first}
     dirty = [path for path in sides.main.uncommitted() if path in names]
     if dirty:
