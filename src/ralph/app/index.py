@@ -262,8 +262,6 @@ def _databases(root: Path) -> list[Path]:
     return [path for path in everything if path.is_file()]
 
 
-# --- the last lines of a log ---------------------------------------------------------------------
-
 _TAIL = 1 << 18
 """Bytes at the end of a log: more than any line that hooks write."""
 _LATE_MARKS = ("compressed_at", "summarized_at")

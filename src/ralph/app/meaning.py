@@ -64,9 +64,6 @@ def _provider_of(settings: "Embedding") -> str:
     return "none" if embeddings.missing("local") else "local"
 
 
-# --- vectors of records --------------------------------------------------------------------------
-
-
 def embed(root: Path, settings: "Embedding", *, limit: int | None = None, progress: Progress | None = None) -> Embedded:
     """Give vectors to records that have none; UsageError when no provider is set."""
     embedder = embedder_of(settings)
@@ -163,9 +160,6 @@ def _cache(root: Path) -> Iterator[VectorCache]:
     except (db.Busy, db.Damaged, sqlite3.Error, OSError) as error:
         what = f"{paths.shown(_file(root), root)}: cannot be written: {error}"
         raise WriteFailed(what, hint="delete the file; it is created again") from error
-
-
-# --- how near records are ------------------------------------------------------------------------
 
 
 def meaning_for(

@@ -90,9 +90,6 @@ def repository_lock(
         yield
 
 
-# --- folders and problems ------------------------------------------------------------------------
-
-
 def folder_of(root: Path, task: Task) -> Path | None:
     """Return the folder where an agent works on a task that has a worktree, whether it exists or not."""
     return Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else None
@@ -181,9 +178,6 @@ def problems(root: Path) -> list[WorktreeProblem]:
     return results
 
 
-# --- creating it ---------------------------------------------------------------------------------
-
-
 def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> Worktree:
     """Create a task's worktree; one that exists is used, and repaired where it has to be."""
     with repository_lock(root, f"making the worktree of {task_id}", tell=tell):
@@ -247,9 +241,6 @@ def _registered(git: Repository) -> set[str]:
     return {os.path.realpath(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")}
 
 
-# --- what was learned there ----------------------------------------------------------------------
-
-
 def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
     """Put what was learned into the marked region of a worktree's AGENTS.md, and commit that; return what is new.
 
@@ -280,9 +271,6 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
         options = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false")  # Ralph's own text
         git.tell(*options, "commit", "--quiet", "--only", "-m", f"Record what {folder.name} learned", "--", PAGE)
     return added
-
-
-# --- dropping it ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
