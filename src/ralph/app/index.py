@@ -29,6 +29,8 @@ from ralph.store.sources import Interpret, sources
 T = TypeVar("T")
 
 MOMENT = 0.2  # seconds that a hook may spend on a sync
+_TAIL = 1 << 18  # bytes at the end of a log: more than any line that hooks write
+_LATE_MARKS = ("compressed_at", "summarized_at")  # of a line that was written long after the session
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +262,6 @@ def digests_of_others(root: Path) -> set[str]:
 def _databases(root: Path) -> list[Path]:
     everything = (paths.index_file(paths.main_checkout(root)), *sorted(paths.tree_caches(root).glob("*/ralph.db")))
     return [path for path in everything if path.is_file()]
-
-
-_TAIL = 1 << 18
-"""Bytes at the end of a log: more than any line that hooks write."""
-_LATE_MARKS = ("compressed_at", "summarized_at")
-"""Members of a line that was written long after the session."""
 
 
 def last_lines(log: Path) -> Iterator[dict[str, object]]:
