@@ -91,10 +91,7 @@ def read_sigils(text: str, *, echo: str = "") -> Sigils:
     for sigil in sorted(_paired(text, _visible_tags(text, tags)), key=lambda sigil: sigil.start):
         if not outermost or sigil.start >= outermost[-1].end:
             outermost.append(sigil)
-    if outermost and echo:
-        prompt = _Prompt(echo)
-        outermost = [sigil for sigil in outermost if not prompt.has(text, sigil)]
-    return _interpret(outermost)
+    return _interpret(_without_echoes(outermost, text, echo) if outermost and echo else outermost)
 
 
 def _tags(text: str) -> Iterator[_Tag]:
@@ -210,29 +207,26 @@ def _values(attributes: str) -> dict[str, str]:
     return values
 
 
-class _Prompt:
-    def __init__(self, prompt: str) -> None:
-        self._texts: set[str] = set()
-        self._lines: set[str] = set()
-        self._neighbours: set[tuple[str, str]] = set()
-        for sigil in _paired(prompt, _tags(prompt), _CANDIDATES):
-            text = _one_line(prompt[sigil.start : sigil.end])
-            line, above, below = _echo_position(prompt, sigil)
-            self._texts.add(text)
-            self._lines.add(line)
-            self._neighbours.update(((text, above), (text, below)))
+def _without_echoes(sigils: list[_Sigil], answer: str, prompt: str) -> list[_Sigil]:
+    """The sigils of an answer that do not repeat its prompt: the same text, beside the same text."""
+    texts: set[str] = set()
+    lines: set[str] = set()
+    neighbours: set[tuple[str, str]] = set()
+    for sigil in _paired(prompt, _tags(prompt), _CANDIDATES):
+        text = _one_line(prompt[sigil.start : sigil.end])
+        line, above, below = _echo_position(prompt, sigil)
+        texts.add(text)
+        lines.add(line)
+        neighbours.update(((text, above), (text, below)))
 
-    def has(self, answer: str, sigil: _Sigil) -> bool:
-        """Whether a sigil of an answer repeats the prompt."""
+    def is_echo(sigil: _Sigil) -> bool:
         text = _one_line(answer[sigil.start : sigil.end])
-        if text not in self._texts:
-            return False
-        if sigil.name in _LONG and sigil.body:
-            return True
-        line, *neighbours = _echo_position(answer, sigil)
-        if line != text:
-            return line in self._lines
-        return any(near and (text, near) in self._neighbours for near in neighbours)
+        if text not in texts or (sigil.name in _LONG and sigil.body):
+            return text in texts
+        line, *near = _echo_position(answer, sigil)
+        return line in lines if line != text else any(row and (text, row) in neighbours for row in near)
+
+    return [sigil for sigil in sigils if not is_echo(sigil)]
 
 
 def _one_line(text: str) -> str:
