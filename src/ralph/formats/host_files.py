@@ -30,10 +30,6 @@ _BLANKS = " \t\r\n"
 _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty
 
 
-def _is_empty_file(text: str, *, comments: bool) -> bool:
-    return is_blank(_without_comments(text, comments=comments))
-
-
 def _without_comments(text: str, *, comments: bool) -> str:
     """The text as JSON: comments as spaces where they are allowed, so that every position stays."""
     if not comments:
@@ -133,11 +129,18 @@ class HostFile:
         return last.end, "," + gap, gap.rpartition("\n")[2]
 
 
+def _open_file(text: str | None, *, comments: bool) -> HostFile | None:
+    """The file, or None when it is missing or empty."""
+    if text is None or is_blank(_without_comments(text, comments=comments)):
+        return None
+    return HostFile(text, comments=comments)
+
+
 def _insert_value(
     text: str | None, path: Sequence[str], value: object, *, comments: bool, in_list: bool = False
 ) -> str:
     """The text with a value at a path of keys, or appended to the list there; None is a missing file."""
-    page = None if text is None or _is_empty_file(text, comments=comments) else HostFile(text, comments=comments)
+    page = _open_file(text, comments=comments)
     nodes = page.find_nodes(path)[0] if page is not None else []
     key = ""
     if len(nodes) <= len(path):
@@ -180,9 +183,8 @@ def is_ralph_hook(hook: object) -> bool:
 
 def ralph_hooks(text: str | None, *, comments: bool = False) -> tuple[HookEntry, ...]:
     """Our hooks in a file, in its order."""
-    if text is None or _is_empty_file(text, comments=comments):
-        return ()
-    return tuple(entry for _, entry in HostFile(text, comments=comments).ralph_hooks())
+    page = _open_file(text, comments=comments)
+    return tuple(entry for _, entry in page.ralph_hooks()) if page is not None else ()
 
 
 def has_current_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> bool:
@@ -203,14 +205,12 @@ def with_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool
 
 def without_hooks(text: str, *, comments: bool = False) -> str | None:
     """The text without our hooks; None when the file was made for them alone."""
-    rest: str | None = text
-    while rest is not None and not _is_empty_file(rest, comments=comments):
-        page = HostFile(rest, comments=comments)
-        path = next((path for path, _ in page.ralph_hooks()), None)
-        if path is None:
-            return rest
-        rest = page.without(path)
-    return rest
+    page = _open_file(text, comments=comments)
+    path = next((path for path, _ in page.ralph_hooks()), None) if page is not None else None
+    if page is None or path is None:
+        return text
+    rest = page.without(path)
+    return None if rest is None else without_hooks(rest, comments=comments)
 
 
 def is_ralph_server(entry: object) -> bool:
@@ -224,9 +224,8 @@ def is_ralph_server(entry: object) -> bool:
 
 def json_server(text: str | None, keys: Sequence[str], *, comments: bool = False) -> object | None:
     """The entry with our name below these keys, whoever wrote it."""
-    if text is None or _is_empty_file(text, comments=comments):
-        return None
-    nodes, _ = HostFile(text, comments=comments).find_nodes([*keys, SERVER_NAME])
+    page = _open_file(text, comments=comments)
+    nodes = page.find_nodes([*keys, SERVER_NAME])[0] if page is not None else []
     return nodes[-1].value if len(nodes) == len(keys) + 2 else None
 
 
@@ -239,9 +238,9 @@ def with_json_server(
 
 def without_json_server(text: str, keys: Sequence[str], *, comments: bool = False) -> str | None:
     """The text without our entry and containers made for it; None when the file was made for it alone."""
-    if _is_empty_file(text, comments=comments):
+    page = _open_file(text, comments=comments)
+    if page is None:
         return text
-    page = HostFile(text, comments=comments)
     nodes, positions = page.find_nodes([*keys, SERVER_NAME])
     if len(nodes) < len(keys) + 2 or not is_ralph_server(nodes[-1].value):
         return text
