@@ -25,10 +25,6 @@ HEADINGS = {
     MemoryKind.CONTEXT: "Tips",
 }
 
-_CONFLICT_HINT = (
-    "keep the bullets of both sides and one footer, and delete the marker lines; "
-    "`ralph task merge` does that by itself after `git merge --abort`"
-)
 _LAYOUT = (
     "# Global Codebase Patterns",
     "> What every task in this project should know.",
@@ -114,12 +110,10 @@ class PatternsDocument(TextDocument):
         """The section for a kind: the one that the label names, else ours, else one by another word."""
         fitting = [section for section in self.sections if _section_kind(section.heading) is kind]
         ours = HEADINGS[MemoryKind(kind)].casefold()
-        for section in fitting:
-            if label in (section.heading, label_of(section.heading)):
-                return section
-        named = [section for section in fitting if section.heading.casefold() in (ours, label.casefold())]
+        named = [section for section in fitting if label in (section.heading, label_of(section.heading))]
+        alike = [section for section in fitting if section.heading.casefold() in (ours, label.casefold())]
         aliases = [section for section in fitting if kind_of(section.heading) is not None]
-        return next(iter(named or aliases), None)
+        return next(iter(named or alike or aliases), None)
 
     def _spliced(self, start: int, end: int, block: str, expected: Record) -> "PatternsDocument":
         after = parse_patterns(self.text[:start] + block + self.text[end:])
@@ -150,8 +144,7 @@ def parse_patterns(text: str) -> PatternsDocument:
     for line in markdown.scan_lines(text):
         problem = markdown.line_problem(line)
         if problem is not None:
-            is_conflict = problem.code == "conflict"
-            problems.append(dataclasses.replace(problem, hint=_CONFLICT_HINT) if is_conflict else problem)
+            problems.append(problem)
         heading = markdown.parse_heading(line)
         if heading is not None and heading[0] <= 2:
             chunks.append((heading[1] if heading[0] == 2 else None, [line]))
