@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.samples import TOKENS
 
-from ralph.capture.pipeline import LIMIT, first_line, squeeze, trim
+from ralph.capture.pipeline import LIMIT, first_line, trim
 from ralph.capture.privacy import find_secrets, redact
 
 TEXTS = st.lists(st.sampled_from(["a", "word ", "\n", "[redacted: api key]", "x" * 90, "é", "line of text\n"])).map(
@@ -54,18 +54,6 @@ def test_a_secret_at_the_cut_is_gone_because_redaction_comes_first(token: str) -
         text = "a " * (at // 2) + token + " b" * 2000
         assert find_secrets(text)
         assert token[:12] not in trim(redact(text).text)
-
-
-def test_a_line_that_repeats_itself_is_said_once() -> None:
-    assert squeeze("a\n" + "waiting for the server\n" * 40 + "b") == (
-        "a\nwaiting for the server\n[the line above, 39 more times]\nb"
-    )
-    assert squeeze("a\na\nb\n\n\n\nc") == "a\na\nb\n\n\n\nc"
-
-
-@given(TEXTS)
-def test_squeezing_never_makes_a_text_longer(text: str) -> None:
-    assert len(squeeze(text)) <= len(text)
 
 
 def test_the_first_line_that_says_something_is_cut_with_dots() -> None:

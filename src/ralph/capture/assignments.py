@@ -401,20 +401,17 @@ def _value_start(text: str, match: "re.Match[str]", key: str, line: str) -> tupl
     """Return where the value begins and the grade that this syntax requires, NONE when it assigns nothing."""
     at, separator, close = match.end(), match["sep"], match["close"]
     typed = re.compile(_TYPED).match(text, at) if separator in (":", "") else None
-    if typed:
-        return typed.end(), WEAK
-    if match["pair"] or separator in ("=", ":=", "=>", "?=", ":"):
-        return at, WEAK
+    if typed or match["pair"] or separator in ("=", ":=", "=>", "?=", ":"):
+        return typed.end() if typed else at, WEAK
     quoted = text[at : at + 1] in ("'", '"', "`", "\\")
-    if separator == ">":
-        return at, WEAK if line.endswith("<") else NONE
-    if separator == ",":
-        return at, STRONG if quoted and close else NONE
-    if separator == "":
-        if key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line):
-            return at, WEAK
-        return at, STRONG if secret_name(key) == _PASSWORD and quoted and not close else NONE
-    return at, STRONG if quoted or separator not in ("==", "===", "!=", "!==") else NONE
+    if separator == ">" or (separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line))):
+        return at, WEAK if separator == "" or line.endswith("<") else NONE
+    assigns = {
+        ",": quoted and bool(close),
+        "": quoted and not close and secret_name(key) == _PASSWORD,
+        **dict.fromkeys(("==", "===", "!=", "!=="), quoted),
+    }
+    return at, STRONG if assigns.get(separator, True) else NONE
 
 
 def _after_scheme(text: str, at: int) -> int:

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from difflib import unified_diff
 from typing import Any
 
 from ralph.capture.commands import CommandCheck, check_of, programs
@@ -275,7 +275,7 @@ def _make_record(event: Event, patterns: Sequence[str]) -> Record | None:
     if not (request.strip() or result.strip()) or not title:
         return None
     outcome = verdict(event)
-    request, result = (redact(squeeze(part), patterns).text.strip("\n") for part in (request, result))
+    request, result = (redact(part, patterns).text.strip("\n") for part in (request, result))
     request = trim(request, _REQUEST if result else LIMIT)
     text = redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns).text
     error = outcome.line or event.error or event.response if outcome.kind is ObservationKind.ERROR else ""
@@ -349,19 +349,10 @@ def _diff(changes: Sequence[FileEdit]) -> str:
     several = len({change.path for change in changes}) > 1
     lines: list[str] = []
     for change in changes:
-        before, after = change.before.split("\n"), change.after.split("\n")
-        start = _count_equal(before, after)
-        before, after = before[start:], after[start:]
-        end = _count_equal(before[::-1], after[::-1])
         lines += [change.path] if several else []
-        lines += [f"- {line}" for line in before[: len(before) - end] if line.strip()]
-        lines += [f"+ {line}" for line in after[: len(after) - end] if line.strip()]
+        hunks = unified_diff(change.before.split("\n"), change.after.split("\n"), n=0, lineterm="")
+        lines += [f"{line[0]} {line[1:]}" for line in list(hunks)[2:] if line[0] in "+-" and line[1:].strip()]
     return trim("\n".join(lines), _DIFF)
-
-
-def _count_equal(one: Sequence[str], other: Sequence[str]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((number for number, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 # --- short texts --------------------------------------------------------------------------------
@@ -370,7 +361,6 @@ LIMIT = 2_000
 """Characters of text in one observation."""
 _HEAD_SHARE = 0.55
 _NOTE_ROOM = 48
-_FEWEST_REPEATS = 3
 
 
 def trim(text: str, limit: int = LIMIT) -> str:
@@ -398,19 +388,6 @@ def first_line(text: str, limit: int) -> str:
     line = next((line for line in text.splitlines() if line.strip()), "")
     line = " ".join(line.split())
     return line if len(line) <= limit else line[: _outside_marker(line, limit - 3, last=False)].rstrip() + "..."
-
-
-def squeeze(text: str) -> str:
-    """Write a line that repeats itself once, and how often."""
-    lines: list[str] = []
-    for line, group in groupby(text.split("\n")):
-        times = sum(1 for _ in group)
-        note = f"[the line above, {times - 1:,} more times]"
-        if times >= _FEWEST_REPEATS and (times - 1) * (len(line) + 1) > len(note) + 1:
-            lines += [line, note]
-        else:
-            lines += [line] * times
-    return "\n".join(lines)
 
 
 def _outside_marker(text: str, at: int, *, last: bool) -> int:
