@@ -412,23 +412,14 @@ def clean_memory(
     text: str, tags: "Sequence[str]" = (), *, allow_secret: bool = False, patterns: "Sequence[str]" = ()
 ) -> tuple[str, int]:
     """Remove private parts and blank edges, and count the parts; Refused for a secret, or when nothing remains."""
-    from unicodedata import category  # hooks do not get here
-
-    clean = _refuse_secrets(text, "this", allow_secret, patterns)
-    if not any(not char.isspace() and category(char) != "Cf" for char in clean.text):
-        why = " once its private parts are removed" if clean.private else ""
-        raise Refused(f"the text is empty{why}", hint="say what was learned, in a sentence")
+    clean = _refuse_secrets(text, "this", allow_secret, patterns, "say what was learned, in a sentence")
     return clean.text, clean.private + count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
 
 
 def clean_title(text: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> Clean:
     """Return a title on one line; Refused when nothing remains of it."""
-    clean = _refuse_secrets(text, "the title", allow_secret, patterns)
-    line = " ".join(clean.text.split())
-    if not any(char.isprintable() and not char.isspace() for char in line):
-        why = " once its private parts are removed" if clean.private else ""
-        raise Refused(f"the title is empty{why}", hint="say in a few words what is to be done")
-    return Clean(line, (), clean.private)
+    clean = _refuse_secrets(text, "the title", allow_secret, patterns, "say in a few words what is to be done")
+    return Clean(" ".join(clean.text.split()), (), clean.private)
 
 
 def clean_description(text: str, what: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> Clean:
@@ -470,7 +461,9 @@ def redact_value(value: object, patterns: "Sequence[str]" = ()) -> object:
     return value
 
 
-def _refuse_secrets(text: str, what: str, allow_secret: bool, patterns: "Sequence[str]") -> Clean:
+def _refuse_secrets(
+    text: str, what: str, allow_secret: bool, patterns: "Sequence[str]", hint_if_empty: str = ""
+) -> Clean:
     """Return the text without private parts and blank lines at its edges."""
     public, private = strip_private(text.replace("\r\n", "\n").replace("\r", "\n"))
     invisible_characters.check_text(public)
@@ -482,4 +475,7 @@ def _refuse_secrets(text: str, what: str, allow_secret: bool, patterns: "Sequenc
             f"{what} looks like a secret ({kinds}{line}): nothing was stored",
             hint="leave the value out and say where it is kept; --allow-secret stores it anyway",
         )
+    if hint_if_empty and not any(character.isprintable() and not character.isspace() for character in public):
+        why = " once its private parts are removed" if private else ""
+        raise Refused(f"{what.replace('this', 'the text')} is empty{why}", hint=hint_if_empty)
     return Clean(re.sub(r"\A(?:[^\S\n]*\n)+", "", public.rstrip()), (), private)

@@ -175,12 +175,16 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
     """Yield the tokens of the table; at a joint a token may begin, whatever precedes it."""
     present = rules.token_prefixes(text)
     for kind, prefixes, body, lead in rules.token_rules() if present else ():
+        body = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
         for prefix in prefixes:
             if prefix not in present:
                 continue
-            body = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
             for start, end in _after_lead(text, prefix, body, lead) if lead else _after_prefix(text, prefix, body):
-                if not _is_inside_other(text, start):
+                before = text[max(0, start - 24) : start]
+                # A checksum or a long base64 text (an image, a module) may happen to contain a prefix.
+                inside = before[-1:] in ("+", "/") and re.compile(_BASE64).fullmatch(before) and has_both_cases(before)
+                inside = inside and any(map(str.isdigit, before))
+                if not inside and not (before[-1:] in ("=", ":", "-") and re.compile(_CHECKSUM).search(before)):
                     yield start, end, kind
             for match in re.compile(re.escape(prefix) + f"(?:{body})").finditer(text) if joints and not lead else ():
                 if match.start() in joints and is_token_body(match[0][len(prefix) :]):
@@ -188,14 +192,6 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
     for match in re.compile(_DISCORD).finditer(text) if "." in present else ():
         if encodes_digits(text[match.start() : match.end("id")]):
             yield match.start(), match.end(), "discord token"
-
-
-def _is_inside_other(text: str, start: int) -> bool:
-    """Check whether a checksum or a long base64 text (an image, a module) happens to contain a prefix."""
-    before = text[max(0, start - 24) : start]
-    if before[-1:] in ("+", "/") and re.compile(_BASE64).fullmatch(before) and has_both_cases(before):
-        return any(map(str.isdigit, before))
-    return before[-1:] in ("=", ":", "-") and re.compile(_CHECKSUM).search(before) is not None
 
 
 def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int]]":
