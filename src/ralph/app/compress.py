@@ -22,12 +22,9 @@ from ralph.model.record import Family, ObservationKind, Record
 from ralph.store import files
 from ralph.store.sources import EVENT, Interpret
 
-SUMMARY = 600
-"""Tokens of a summary that is made now."""
-YOUNG = timedelta(days=1)
-"""A session in which something happened within this time is never compressed."""
-MAX_KEPT = 60
-"""Observations that are kept of one session; of more, both ends."""
+SUMMARY = 600  # tokens of a summary that is made now
+YOUNG = timedelta(days=1)  # a session in which something happened within this time is never compressed
+MAX_KEPT = 60  # observations that are kept of one session; of more, both ends
 
 _EARLIEST = ("started_at", "created_at")
 _SUMMARY_FIELDS = ("summary", "summary_by", "summarized_at", "tags")
@@ -84,8 +81,7 @@ class _LogPiece:
     at: str = ""
 
 
-Improve = Callable[[str], ImprovedSummary]
-"""Writes a better summary of a session."""
+Improve = Callable[[str], ImprovedSummary]  # writes a better summary of a session
 
 
 def compress(root: Path, before: str, *, really: bool = False, improve: Improve | None = None) -> CompressionResult:

@@ -15,13 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Span = tuple[int, int, str]
-"""Start, end and kind of a secret."""
+Span = tuple[int, int, str]  # start, end and kind of a secret
 NONE, WEAK, FAIR, STRONG = range(4)
 """How much a value looks like a secret; WEAK is a password that a person would choose: `hunter2`."""
 GRADES = {"weak": WEAK, "fair": FAIR, "strong": STRONG}
-_HEAD = 128
-"""How much of a value is examined: enough to recognise it, and a bound on the work for hostile text."""
+_HEAD = 128  # how much of a value is examined: enough to recognise it, and a bound on the work for hostile text
 
 _JOINTS = str.maketrans("", "", "-_. ")
 _TEACHING = r"(?i)passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login"

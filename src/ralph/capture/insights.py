@@ -25,14 +25,11 @@ from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Reco
 
 EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
 """Members of an insight beside those of a record."""
-SOURCE = "found_by"
-"""The member that names the source; `source` is the origin in insights.json."""
-REPEATS = "repeats"
-"""The member with the places where it was seen more than once, and how often."""
+SOURCE = "found_by"  # the member that names the source; `source` is the origin in insights.json
+REPEATS = "repeats"  # the member with the places where it was seen more than once, and how often
 MAX_EVIDENCE, MAX_PLACES = 50, 200
 _MAX_TEXT, _MAX_FILES, _MAX_TAGS = 700, 12, 6
-_RUN_SUMMARY = "run"
-"""The label of the journal record that sums up a run."""
+_RUN_SUMMARY = "run"  # the label of the journal record that sums up a run
 
 
 class InsightSource(StrEnum):

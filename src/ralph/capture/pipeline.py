@@ -186,8 +186,7 @@ def without_injected(text: str) -> str:
 
 # --- the kind of an event -----------------------------------------------------------------------
 
-_REACH = 40_000
-"""How much of either end of an output is read."""
+_REACH = 40_000  # how much of either end of an output is read
 _FAILURE = r"""(?mx)
     \b[1-9]\d{0,6}[ ](?:(?:tests?|specs?|suites?|test[ ]suites?)[ ])?(?:failed|failures?|failing|fails|errored)\b
     |^(?:FAILED|FAIL|ERRORS!|FAILURES!)(?:[ ]\(|\b[:!]|[ \t]+\S|$)|^ERROR[ ]\S+(?:::|\.py)
@@ -357,8 +356,7 @@ def _diff(changes: Sequence[FileEdit]) -> str:
 
 # --- short texts --------------------------------------------------------------------------------
 
-LIMIT = 2_000
-"""Characters of text in one observation."""
+LIMIT = 2_000  # characters of text in one observation
 _HEAD_SHARE = 0.55
 _NOTE_ROOM = 48
 

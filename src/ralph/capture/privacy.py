@@ -138,8 +138,7 @@ def _has_private_parts(text: str) -> bool:
 
 _WINDOW, _EDGE = 64_000, 8_000
 """Of a very long text this much of either end is searched; what is at the inner edges is dropped."""
-_LONGEST = 1_000_000
-"""So much of either end is searched for private parts."""
+_LONGEST = 1_000_000  # so much of either end is searched for private parts
 _MOST_CHARACTERS, _MOST_TEXTS = 320_000, 12_000
 """What the rules search in one event: about 2 seconds in the worst case."""
 _PATTERN_WINDOW = 160_000
@@ -404,8 +403,7 @@ def mentions_private_path(payload: "dict[str, object]", globs: "Sequence[str]") 
 
 # --- what people and agents add -----------------------------------------------------------------
 
-_NOTE = 4_000
-"""Characters of a note that are stored: its beginning and its end."""
+_NOTE = 4_000  # characters of a note that are stored: its beginning and its end
 
 
 def clean_memory(

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
-_ROUNDS = 16
-"""More than any text needs."""
+_ROUNDS = 16  # more than any text needs
 
 
 class FoundSecret:

@@ -33,8 +33,7 @@ _OPEN_END = re.compile(
 )
 _HEADING = re.compile(r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
-TOKENS = 400
-"""The most tokens of one session's summary, stored or injected."""
+TOKENS = 400  # the most tokens of one session's summary, stored or injected
 _LONG, _SHORT, _MOST, _TAGS = 300, 160, 8, 8
 
 

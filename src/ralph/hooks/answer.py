@@ -23,8 +23,7 @@ _FILE_TOOLS = tuple("Edit Write MultiEdit NotebookEdit Read apply_patch replace 
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MOST_FILES = 8
 _DAY = 86_400
-MOST_CHARACTERS = 9_500
-"""Hosts replace a longer answer by a preview."""
+MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
 
 
 def answer_event(host: str, event: str, payload: Payload, project: "Project", env: "Mapping[str, str]") -> bytes:

@@ -22,10 +22,8 @@ _EACCES, _EAGAIN, _EFBIG, _ENOSPC = 13, 11, 27, 28
 _TYPE, _REGULAR, _FOLDER = 0o170000, 0o100000, 0o040000
 _CLOEXEC, _NOFOLLOW = getattr(os, "O_CLOEXEC", 0), getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
-FAILURES_SIZE = 4096
-"""The size of the file that counts failures, so that counting never needs space."""
-_TRIES, _PAUSE = 10_000, 0.0005
-"""Five seconds in all: a host waits no longer for a hook that only records."""
+FAILURES_SIZE = 4096  # the size of the file that counts failures, so that counting never needs space
+_TRIES, _PAUSE = 10_000, 0.0005  # five seconds in all: a host waits no longer for a hook that only records
 
 
 class Unsure(Exception):
@@ -223,8 +221,7 @@ def read_file(path: str, largest: int = _LARGEST) -> bytes | None:
 
 # --- the index ----------------------------------------------------------------------------------
 
-_MAPPED = 1 << 28
-"""Bytes of the index that are mapped into memory: a question reads hundreds of its pages."""
+_MAPPED = 1 << 28  # bytes of the index that are mapped into memory: a question reads hundreds of its pages
 
 
 def open_index(path: str) -> "sqlite3.Connection | None":
