@@ -19,7 +19,7 @@ from ralph.app import graph, index, memory, outdated
 from ralph.app import insights as insight
 from ralph.app import search as searching
 from ralph.app.insights import FIRST, Insight
-from ralph.app.sessions import COMMAND_SECONDS, ask_command, split_command
+from ralph.app.sessions import COMMAND_SECONDS, ask_command
 from ralph.capture import privacy
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
 from ralph.capture.similarity import TextMatcher
@@ -148,7 +148,6 @@ def refine(
     root: Path, name: str, command: str, *, patterns: Sequence[str] = (), timeout: float = COMMAND_SECONDS
 ) -> tuple[Insight, str]:
     """Let the command reword one proposed insight; return it, and why nothing changed ("" when it did)."""
-    split_command(command)
     found = insight.find(root, name)
     record = found.record
     if record.status is not Status.PROPOSED:

@@ -246,7 +246,6 @@ def improve_summary(
     root: Path, session_id: str, command: str, *, patterns: Sequence[str] = (), timeout: float = COMMAND_SECONDS
 ) -> ImprovedSummary:
     """Let a command of the user write a session's summary; the result says why nothing changed."""
-    split_command(command)
     current = summary(root, session_id)
     name, log = current.session.id, paths.session_log(root, current.session.id)
     before = log.stat().st_size if log.exists() else 0

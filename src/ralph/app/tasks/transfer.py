@@ -61,7 +61,7 @@ def import_(
     folder, now = paths.tasks_folder(root), ids.now()
     new: dict[str, tuple[int, Task]] = {}
     there: list[tuple[Task, Task]] = []
-    private = dict[str, int]()
+    private_parts = 0
     with board.lock_all(root) as everything:
         stories = {_story_key(task): task for task in everything.tasks if _story_key(task)}
         for line, raw in rows:
@@ -84,7 +84,7 @@ def import_(
             time = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
             task = replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
             new[task.id] = (line, task)
-            private[task.id] = removed
+            private_parts += removed
         bad = sorted([*bad, *_remove_unlinked(everything, new)], key=lambda each: each.line)
         if bad and not partial:
             parts = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_MAX_NAMED]]
@@ -102,7 +102,7 @@ def import_(
         ),
         bad=tuple(bad),
         warnings=tuple(problem for problem in problems if problem.level != "error"),
-        private_parts=sum(private[name] for name in new),
+        private_parts=private_parts,
     )
 
 
