@@ -95,11 +95,6 @@ def kinds_named(names: Sequence[str]) -> tuple[MemoryKind, ...]:
 # --- reading -----------------------------------------------------------------------------------
 
 
-def _read(root: Path, in_: Sequence[str]) -> list[Stored]:
-    library = Library(root)
-    return [stored for name in names_of(in_) for stored in library.read(library.collection(name))]
-
-
 def list_(
     root: Path,
     *,
@@ -110,8 +105,9 @@ def list_(
     last: int | None = None,
 ) -> list[Stored]:
     """List entries in file order; with `last`, the newest by date, then by the time in their ids."""
-    query = Query(kinds=tuple(kinds), tags=tuple(tags))
-    entries = [stored for stored in _read(root, in_) if query.accepts(stored.record)]
+    query, library = Query(kinds=tuple(kinds), tags=tuple(tags)), Library(root)
+    everything = (stored for name in names_of(in_) for stored in library.read(library.collection(name)))
+    entries = [stored for stored in everything if query.accepts(stored.record)]
     if feature.strip():
         from ralph.app import feature as features
 
@@ -148,11 +144,6 @@ def find(library: Library, name: str) -> tuple[Collection, Stored]:
         titles = {known.casefold(): known for each in stored.values() for known in (each.record.title, each.record.id)}
         close = get_close_matches(name.casefold(), titles, n=1)
         raise NotFound(error.message, hint=f"did you mean {titles[close[0]]!r}?" if close else error.hint) from None
-
-
-def short_ids(root: Path, in_: Sequence[str] = MEMORIES) -> dict[str, str]:
-    """Return the short form of the id of every entry of these files; no kind of id is in two of them."""
-    return ids.short_ids(stored.record.id for stored in _read(root, in_))
 
 
 def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[SearchResult, list[Stored]]:

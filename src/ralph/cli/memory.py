@@ -29,6 +29,7 @@ from ralph.cli.output import (
 )
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
+from ralph.model import ids
 from ralph.model.record import MemoryKind, Query, Record, Status
 from ralph.store.library import NAMES, Library, Stored
 
@@ -170,7 +171,8 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
         records = [stored.record for stored in entries]
         print_raw(_markdown(records, GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else None))
         return
-    short = memory.short_ids(call.root, in_) if form == "table" else {}
+    everything = memory.list_(call.root, in_=in_) if form == "table" else []
+    short = ids.short_ids(stored.record.id for stored in everything)
 
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
