@@ -13,74 +13,74 @@ RUN = "run-00000001"
 
 
 @pytest.fixture
-def voice(tmp_path: Path) -> LoopTerminal:
+def terminal(tmp_path: Path) -> LoopTerminal:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     return LoopTerminal(tmp_path, RUN, (r"FALCON-\d+",))
 
 
-def log(voice: LoopTerminal) -> str:
-    return paths.run_output(voice.root, RUN).read_text(encoding="utf-8")
+def log(terminal: LoopTerminal) -> str:
+    return paths.run_output(terminal.root, RUN).read_text(encoding="utf-8")
 
 
-def test_a_word_that_comes_in_pieces_is_kept_back_until_its_line_ends(voice: LoopTerminal) -> None:
+def test_a_word_that_comes_in_pieces_is_kept_back_until_its_line_ends(terminal: LoopTerminal) -> None:
     for piece in ("the key is ", TOKEN[:12], TOKEN[12:], " and FALC", "ON-99"):
-        voice.show(piece)
-    voice.show(" so far\n")
-    assert TOKEN not in log(voice)
-    assert "FALCON-99" not in log(voice)
-    assert log(voice).startswith("the key is [redacted: ")
+        terminal.show(piece)
+    terminal.show(" so far\n")
+    assert TOKEN not in log(terminal)
+    assert "FALCON-99" not in log(terminal)
+    assert log(terminal).startswith("the key is [redacted: ")
 
 
-def test_a_private_part_over_many_lines_is_never_written(voice: LoopTerminal) -> None:
+def test_a_private_part_over_many_lines_is_never_written(terminal: LoopTerminal) -> None:
     for line in ("before\n", "<Private>\n", "friday\n", "</private>\n", "after\n"):
-        voice.show(line)
-    assert "friday" not in log(voice)
-    assert log(voice).splitlines()[0] == "before"
-    assert log(voice).splitlines()[-1] == "after"
+        terminal.show(line)
+    assert "friday" not in log(terminal)
+    assert log(terminal).splitlines()[0] == "before"
+    assert log(terminal).splitlines()[-1] == "after"
 
 
 @pytest.mark.parametrize("opened", ["<private>", "<private reason='x'>", "-----BEGIN RSA PRIVATE KEY-----"])
-def test_a_private_part_that_is_too_long_to_keep_back_stays_private(voice: LoopTerminal, opened: str) -> None:
+def test_a_private_part_that_is_too_long_to_keep_back_stays_private(terminal: LoopTerminal, opened: str) -> None:
     closed = "</private>" if opened.startswith("<") else "-----END RSA PRIVATE KEY-----"
-    voice.show(f"before\n{opened}\n")
+    terminal.show(f"before\n{opened}\n")
     for number in range(5):
-        voice.show(f"Zm9vYmFyYmF6cXV1eGNvcmdlZ3JhdWx0{number}" * 2000 + "\n")
-    voice.show(f"{closed}\nafter\n")
-    voice.print_line("done")
-    assert "Zm9vYmFy" not in log(voice)
-    assert "before" in log(voice)
-    assert log(voice).endswith("after\nralph: done\n")
+        terminal.show(f"Zm9vYmFyYmF6cXV1eGNvcmdlZ3JhdWx0{number}" * 2000 + "\n")
+    terminal.show(f"{closed}\nafter\n")
+    terminal.print_line("done")
+    assert "Zm9vYmFy" not in log(terminal)
+    assert "before" in log(terminal)
+    assert log(terminal).endswith("after\nralph: done\n")
 
 
-def test_what_was_kept_back_is_written_before_the_loops_own_line(voice: LoopTerminal) -> None:
-    voice.show("no line end")
-    voice.print_line("iteration 1: done")
-    assert log(voice) == "no line end\nralph: iteration 1: done\n"
+def test_what_was_kept_back_is_written_before_the_loops_own_line(terminal: LoopTerminal) -> None:
+    terminal.show("no line end")
+    terminal.print_line("iteration 1: done")
+    assert log(terminal) == "no line end\nralph: iteration 1: done\n"
 
 
 def test_words_go_to_stdout_and_the_loops_lines_to_stderr(
-    voice: LoopTerminal, capsys: pytest.CaptureFixture[str]
+    terminal: LoopTerminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    voice.show("hello\n")
-    voice.print_line("iteration 1: done")
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("hello\n", "ralph: iteration 1: done\n")
+    terminal.show("hello\n")
+    terminal.print_line("iteration 1: done")
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("hello\n", "ralph: iteration 1: done\n")
 
 
 def test_a_quiet_voice_only_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
-    voice = LoopTerminal(tmp_path, RUN, (), quiet=True)
-    voice.show("hello\n")
-    voice.print_line("iteration 1: done")
+    terminal = LoopTerminal(tmp_path, RUN, (), quiet=True)
+    terminal.show("hello\n")
+    terminal.print_line("iteration 1: done")
     assert capsys.readouterr() == ("", "")
-    assert log(voice) == "hello\nralph: iteration 1: done\n"
-    assert voice.feedback() == ""
+    assert log(terminal) == "hello\nralph: iteration 1: done\n"
+    assert terminal.feedback() == ""
 
 
 def test_signs_that_would_move_a_terminals_cursor_are_not_printed(
-    voice: LoopTerminal, capsys: pytest.CaptureFixture[str]
+    terminal: LoopTerminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    voice.show("a\x1b[2Jb\n")
+    terminal.show("a\x1b[2Jb\n")
     assert "\x1b[2J" not in capsys.readouterr().out

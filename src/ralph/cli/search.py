@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-from ralph.app import context as injected_context
-from ralph.app import hook_state
 from ralph.app import search as verbs
 from ralph.app.filters import full_id, kinds, short_ids, when
 from ralph.app.json_shapes import hit_json, record_json
@@ -165,6 +163,9 @@ def context(
     It is what the hooks inject, within the same budgets. With - alone the prompt is read from standard input. Inside a
     task (RALPH_TASK, or its worktree) records of other unfinished tasks are left out.
     """
+    from ralph.app import context as injected_context
+    from ralph.app import hook_state
+
     explain, within = options["explain"] and form != "json", options["within"]
     if topic is not None:
         _print_where(topic, form)
@@ -205,6 +206,8 @@ def context(
 
 
 def _left_out(call: Invocation, prompt: str, session: str, task: str) -> list[tuple[str, str]]:
+    from ralph.app import context as injected_context
+
     event = injected_context.PreviewEvent.PROMPT if prompt else injected_context.PreviewEvent.START
     with suppress(NotFound):  # a task of another project: hooks accept that, too
         view = injected_context.preview(call.root, call.config, event, prompt, session=session, task=task)
