@@ -68,7 +68,7 @@ def test_words_go_to_stdout_and_the_loops_lines_to_stderr(
     assert (printed.out, printed.err) == ("hello\n", "ralph: iteration 1: done\n")
 
 
-def test_a_quiet_voice_only_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_terminal_only_writes_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     terminal = LoopTerminal(tmp_path, RUN, (), quiet=True)
@@ -79,7 +79,7 @@ def test_a_quiet_voice_only_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert terminal.feedback() == ""
 
 
-def test_signs_that_would_move_a_terminals_cursor_are_not_printed(
+def test_characters_that_would_move_a_terminals_cursor_are_not_printed(
     terminal: LoopTerminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.show("a\x1b[2Jb\n")
