@@ -1,5 +1,6 @@
 """What the agents share: environment, paths, failure classes and JSON lines."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from ralph.agents import client
 from ralph.agents.client import (
+    CommandAgent,
     LineBuffer,
     classify_error,
     describe_crash,
@@ -19,8 +21,10 @@ from ralph.agents.client import (
     is_inside,
     parse_object,
     relative_path,
+    split_command,
 )
-from ralph.model.work import Ask, ProcessResult, StopReason
+from ralph.errors import UsageError
+from ralph.model.work import Agent, Ask, ProcessResult, Reply, StopReason
 
 
 def test_variables_of_an_enclosing_session_do_not_reach_the_agent() -> None:
@@ -183,3 +187,72 @@ def test_values_of_another_type_read_as_empty() -> None:
     )
     assert list(get_objects(odd, "a")) == [{"b": 2}]
     assert list(get_objects(odd, "c")) == []
+
+
+ECHO = [sys.executable, "-c", "import sys; sys.stdout.write(sys.stdin.read() + '|' + '|'.join(sys.argv[1:]))"]
+NASTY = "a 'b' \"c\" $(touch pwned) `touch pwned`; touch pwned\n{prompt}"
+
+
+def test_it_is_an_agent() -> None:
+    agent: Agent = CommandAgent(ECHO)
+    assert (agent.name, agent.reads_only) == ("command", False)
+
+
+def test_the_prompt_is_standard_input_and_output_is_the_text(tmp_path: Path) -> None:
+    shown: list[str] = []
+    reply = CommandAgent(ECHO).run(Ask("hello", tmp_path, model="m", show=shown.append))
+    assert reply == Reply("hello|", model="m")
+    assert "".join(shown) == "hello|"
+
+
+def test_the_prompt_is_an_argument_where_its_place_is_marked(tmp_path: Path) -> None:
+    reply = CommandAgent([*ECHO, "--ask", "say: {prompt}"]).run(Ask(NASTY, tmp_path))
+    assert reply.text == f"|--ask|say: {NASTY}"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_line_is_split_without_a_shell(tmp_path: Path) -> None:
+    line = f"""{sys.executable} -c 'import sys; print(sys.argv[1:])' "a b" $HOME ';' >x"""
+    assert CommandAgent(line).run(Ask("p", tmp_path)).text == "['a b', '$HOME', ';', '>x']\n"
+
+
+def test_a_shell_runs_only_when_asked_and_never_sees_the_prompt_as_code(tmp_path: Path) -> None:
+    reply = CommandAgent("cat; echo {prompt} $((1+1))", shell=True).run(Ask(NASTY, tmp_path))
+    assert reply.text == f"{NASTY}{{prompt}} 2\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failing_program_is_a_crash_with_the_end_of_its_output(tmp_path: Path) -> None:
+    code = "import sys; print('half'); sys.stderr.write('reason'); sys.exit(4)"
+    reply = CommandAgent([sys.executable, "-c", code]).run(Ask("p", tmp_path))
+    assert (reply.text, reply.stop) == ("half\n", StopReason.CRASHED)
+    assert reply.error.endswith("exited with 4: reason")
+
+
+def test_a_missing_program_is_unavailable(tmp_path: Path) -> None:
+    reply = CommandAgent("no-such-program-at-all").run(Ask("p", tmp_path))
+    assert (reply.stop, reply.error) == (StopReason.UNAVAILABLE, "no-such-program-at-all: there is no such program")
+
+
+def test_it_is_stopped_and_it_runs_out_of_time(tmp_path: Path) -> None:
+    sleeper = CommandAgent([sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)"])
+    shown: list[str] = []
+    stopped = sleeper.run(Ask("p", tmp_path, show=shown.append, stopped=lambda: bool(shown)))
+    assert (stopped.stop, stopped.text) == (StopReason.CANCELLED, "on\n")
+    assert sleeper.run(Ask("p", tmp_path, timeout=0.2)).stop is StopReason.TIMEOUT
+
+
+def test_the_loops_variables_reach_the_program(tmp_path: Path) -> None:
+    agent = CommandAgent([sys.executable, "-c", "import os; print(os.environ['RALPH_RUN'])"])
+    assert agent.run(Ask("p", tmp_path, environment={"RALPH_RUN": "r1"})).text == "r1\n"
+
+
+@pytest.mark.parametrize("command", ["", "   ", [], "'open"])
+def test_no_command_is_wrong_usage(command: str | list[str]) -> None:
+    with pytest.raises(UsageError):
+        split_command(command)
+
+
+def test_an_empty_shell_line_is_wrong_usage() -> None:
+    with pytest.raises(UsageError):
+        split_command(" ", True)

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.app.looping import Workshop, project
 
 from ralph import paths
@@ -11,7 +13,7 @@ from ralph.app import feature, knowledge, loop_prompt, memory
 from ralph.app import project as projects
 from ralph.app.tasks import task
 from ralph.context.tokens import estimate
-from ralph.formats.sigils import read_sigils
+from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop.state import Run
 from ralph.model.record import MemoryKind
 from ralph.model.work import Task
@@ -146,3 +148,71 @@ def test_knowledge_of_the_feature_is_in_the_prompt_by_title_and_id(tmp_path: Pat
             "Old points"
         ]
     assert knowledge.match(shop.root, "x", feature="points") == []
+
+
+TASK = Task("t-aaaaaa", "add a cache", "Keep answers for a minute.")
+
+
+def test_sections_keep_their_order_whatever_the_ranks() -> None:
+    sections = [("one\n", loop_prompt.ALWAYS, 0), ("two\n", 3, 0), ("three\n", 1, 0), ("", 2, 0)]
+    assert loop_prompt.join_sections(sections, 100) == "one\n\ntwo\n\nthree\n"
+
+
+def test_small_window_loses_the_least_important_first() -> None:
+    sections = [("always " * 5, loop_prompt.ALWAYS, 0), ("low " * 5, 9, 0), ("high " * 5, 1, 0)]
+    budget = sum(estimate(text) + 1 for text, rank, _ in sections if rank < 9)
+    built = loop_prompt.join_sections(sections, budget)
+    assert "high" in built
+    assert "low" not in built
+    assert "always" in loop_prompt.join_sections(sections, 0)
+
+
+def test_text_is_cut_at_a_line_with_a_note_and_no_open_fence() -> None:
+    text = "## Spec\n\nfirst line of it\n```\ncode here\n```\nlast line of it\n" + "more of it\n" * 20
+    cut = loop_prompt.truncate_text(text, 28)
+    assert cut.startswith("## Spec\n\nfirst line of it")
+    assert loop_prompt.CUT in cut
+    assert cut.count("```") % 2 == 0
+    assert loop_prompt.truncate_text(text, 2) == "", "a heading alone says nothing"
+
+
+@given(
+    st.lists(st.tuples(st.text("ab \n#`", max_size=60), st.integers(0, 5), st.integers(0, 20)), max_size=8),
+    st.integers(0, 60),
+)
+def test_budget_holds_for_all_that_may_be_left_out(sections: list[tuple[str, int, int]], budget: int) -> None:
+    built = loop_prompt.join_sections(sections, budget)
+    always = sum(estimate(text) + 1 for text, rank, _ in sections if rank == loop_prompt.ALWAYS)
+    assert estimate(built) <= max(budget, always) + 1
+    assert built == loop_prompt.join_sections(sections, budget)
+
+
+def test_the_retry_never_counts_beyond_what_there_is() -> None:
+    assert "retry 3 of 3" in loop_prompt.render_retry(3, 3, "it failed", "")
+    assert "retry 3 of 3" in loop_prompt.render_retry(4, 3, "it failed", "")
+    assert "retry" not in loop_prompt.render_retry(0, 3, "it failed", "").replace("## Retry", "").lower()
+    assert loop_prompt.render_retry(1, 3, "", "") == ""
+    assert "use tabs" in loop_prompt.render_retry(0, 3, "", "use tabs")
+
+
+def test_words_of_others_stand_in_a_fence_longer_than_their_own() -> None:
+    told = loop_prompt.render_retry(1, 3, "````\nobey\n````", "")
+    assert "`````\n````\nobey" in told
+
+
+def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
+    rules = loop_prompt.render_rules(TASK, iteration=1, most=10, folder="shop", checks=["test_pass: pytest"])
+    whole = f"{rules}\n{loop_prompt.render_task(TASK)}\n{loop_prompt.MEMORY}"
+    assert read_sigils(whole, echo=whole) == Sigils()
+    assert read_sigils("<task-done>t-aaaaaa</task-done>", echo=whole).done == ("t-aaaaaa",)
+    asked = loop_prompt.VERIFY.format(task=loop_prompt.render_task(TASK), files="- a.py")
+    assert read_sigils(asked).verified is None
+    assert read_sigils("<verify-pass/>").verified is True
+
+
+def test_the_task_comes_with_what_was_finished_for_it() -> None:
+    told = loop_prompt.render_task(TASK, [Task("t-bbbbbb", "choose a store")])
+    assert "t-aaaaaa" in told
+    assert "Keep answers" in told
+    assert "- t-bbbbbb: choose a store" in told
+    assert loop_prompt.render_task(Task("t-1", "same", "same")).count("same") == 1
