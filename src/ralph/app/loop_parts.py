@@ -167,15 +167,11 @@ class Workbench:
         if self.limits.seconds > 0:  # at most the rest of the run's time
             rest = max(self.limits.seconds - run.seconds, 1.0)
             limit = min(limit or rest, rest)
-        return Ask(
-            text,
-            self.root,
-            model,
-            timeout=limit,
-            environment={"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id},
-            show=self.printer.show,
-            stopped=self.must_stop_now,
-        )
+        environment = {"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id}
+        return self._make_ask(text, model, timeout=limit, environment=environment)
+
+    def _make_ask(self, text: str, model: str, **options: Any) -> Ask:
+        return Ask(text, self.root, model, show=self.printer.show, stopped=self.must_stop_now, **options)
 
     def work(self, ask: Ask) -> AgentWork:
         """Run the agent, and compare the disk before and after."""
@@ -228,18 +224,9 @@ class Workbench:
         files = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
         text = loop_prompt.VERIFY.format(task=loop_prompt.render_task(work), files=files)
         before = self.disk.snapshot()
-        reply = self.agent.run(
-            Ask(
-                text,
-                self.root,
-                run.model,
-                read_only=True,
-                timeout=self.config.loop.iteration_minutes * 60.0,
-                environment={"RALPH_DISABLE": "1", "RALPH_RUN": run.id},
-                show=self.printer.show,
-                stopped=self.must_stop_now,
-            )
-        )
+        environment, limit = {"RALPH_DISABLE": "1", "RALPH_RUN": run.id}, self.config.loop.iteration_minutes * 60.0
+        ask = self._make_ask(text, run.model, read_only=True, timeout=limit, environment=environment)
+        reply = self.agent.run(ask)
         if self.disk.snapshot().fingerprint != before.fingerprint:
             self.printer.print_line("warning: files changed while the work was being verified")
         if reply.stop is StopReason.CANCELLED:
