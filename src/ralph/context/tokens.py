@@ -5,8 +5,6 @@ weight by its class and by the group of the character before it. The weights wer
 excerpts in 20 languages: 0.9 to 1.2 times the exact count. A part never costs more than the whole. Hooks load this.
 """
 
-import sys
-
 _UNIT = 64  # weights are counted in 1/64 of a token
 _REST, _LOWER, _UPPER, _DIGIT, _SPACE, _LINE, _MARK, _SIGN = range(8)
 _CONTROLS = bytes(code for code in (*range(32), 127) if chr(code) not in "\n\r")
@@ -63,8 +61,6 @@ def _tables() -> tuple[bytes, bytes]:
 
 _CODES, _WEIGHTS = _tables()
 _CONTINUATION = bytes(range(0x80, 0xC0))
-_STRIDE = 65_520 // max(_WEIGHTS)  # so many bytes cannot wrap Adler-32's sum, which is modulo 65,521
-_SHORT, _SHORT_WITHOUT_ZLIB = 1_024, 16_384  # bytes that are summed in Python: loading zlib would cost a hook more
 
 
 def estimate(text: str) -> int:
@@ -78,10 +74,4 @@ def estimate(text: str) -> int:
     classes = int.from_bytes(_CLASS_BITS * size, "little")
     pairs = (number << 8) & groups | number & classes
     weights = pairs.to_bytes(size, "little").translate(_WEIGHTS)
-    if size <= _SHORT or (size <= _SHORT_WITHOUT_ZLIB and "zlib" not in sys.modules):
-        total = sum(weights)
-    else:
-        from zlib import adler32
-
-        total = sum(adler32(weights[at : at + _STRIDE], 0) & 0xFFFF for at in range(0, size, _STRIDE))
-    return max(1, -(-total // _UNIT))
+    return max(1, -(-sum(weights) // _UNIT))
