@@ -14,7 +14,6 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar, overload
 
@@ -523,8 +522,7 @@ scratchpad.md
 .ralph-lock
 """
 UNTIL_INIT = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
-_MUST_BE_IGNORED = {"local/": "local", "cache/": "cache", "ralph.db*": "ralph.db", "scratchpad.md": "scratchpad.md"}
-"""The lines that a person's own file must have, and a name that each of them covers."""
+_MUST_BE_IGNORED = ("local/", "cache/", "ralph.db*", "scratchpad.md")
 
 
 def hide_state(root: Path) -> None:
@@ -544,24 +542,9 @@ def missing_lines(root: Path) -> tuple[str, ...]:
     exclude = paths.git_exclude(own)
     if exclude is None or not own.is_file():
         return ()
-    outer = [line for file in (exclude[0], root / ".gitignore") for line in (read(file) or "").splitlines()]
-    inner = (read(own) or "").splitlines()
-    if _covers(outer, ".ralph"):
+    outer = [line.strip() for file in (exclude[0], root / ".gitignore") for line in (read(file) or "").splitlines()]
+    patterns = {line.strip("/") for line in outer}
+    patterns |= {f".ralph/{line.strip().strip('/')}" for line in (read(own) or "").splitlines()}
+    if not patterns.isdisjoint((".ralph", ".ralph/*", "*")):
         return ()
-    return tuple(
-        line
-        for line, name in _MUST_BE_IGNORED.items()
-        if not _covers(inner, name) and not _covers(outer, f".ralph/{name}")
-    )
-
-
-def _covers(lines: list[str], name: str) -> bool:
-    """Whether git's patterns ignore a name: the last line that matches decides."""
-    ignored = False
-    for line in lines:
-        pattern = line.strip().removeprefix("!").rstrip("/")
-        anywhere = "/" not in pattern or pattern.startswith("**/")
-        candidate = name.rpartition("/")[2] if anywhere else name
-        if not line.startswith("#") and fnmatchcase(candidate, pattern.removeprefix("**/").removeprefix("/")):
-            ignored = not line.startswith("!")
-    return ignored
+    return tuple(line for line in _MUST_BE_IGNORED if f".ralph/{line.strip('/')}" not in patterns)

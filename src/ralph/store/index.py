@@ -19,20 +19,9 @@ from typing import TypeVar
 from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.model.record import NOWHERE, Family, Record
-from ralph.store import db, files
+from ralph.store import db, files, queries
 from ralph.store.lookup import SCHEMA_VERSION, placeholders
-from ralph.store.queries import (
-    BEARER,
-    FAMILIES,
-    ORIGIN,
-    TABLES,
-    USUAL,
-    Terms,
-    digest_of,
-    safe,
-    search_columns,
-    select_records,
-)
+from ralph.store.queries import FAMILIES, TABLES, USUAL, Terms, digest_of, safe, search_columns
 from ralph.store.sources import SHARED, Contents, Format, Interpret, Placed, Source, contents, read_source, sources
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "in_memory", "search_columns")
@@ -47,7 +36,7 @@ _RUN = "session_id goal iterations status reason context_snapshots started_at en
 _TASK = "id title description status priority blocked_by parent feature attempts worktree branch created_at updated_at"
 _FOLDS: Mapping[str, Callable[[str, str], str]] = {"started_at": min, "created_at": min, "updated_at": max}
 _METADATA = {
-    Family.MEMORY: ORIGIN,
+    Family.MEMORY: queries.ORIGIN,
     Family.OBSERVATION: ("run", "iteration", "task", "agent", "commit"),
     Family.JOURNAL: ("session", "agent", "commit"),
 }
@@ -396,7 +385,7 @@ class IndexWriter:
         """Remove every row of a source."""
         sql = "INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)"
         for family in FAMILIES:
-            rows = select_records(self.connection, family, "source = ?", (source,))
+            rows = queries.select_records(self.connection, family, "source = ?", (source,))
             self.connection.executemany(sql, ((key, *search_columns(record, self._terms)) for key, record in rows))
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
@@ -454,7 +443,7 @@ class IndexWriter:
             name, number = original, self._bearers.get((family, original), 1)
             while name in taken or (number > 1 and self._taken(family, [name])):
                 number += 1
-                name = f"{original}{BEARER}{number}"
+                name = f"{original}{queries.BEARER}{number}"
             if number > 1:
                 self._bearers[family, original] = number
             taken.add(name)
