@@ -12,21 +12,9 @@ from ralph.app import memory
 from ralph.app.json_shapes import VIA, memory_json, status_word
 from ralph.app.memory import Change, SavedMemory
 from ralph.cli import options as opt
+from ralph.cli import output
 from ralph.cli.options import Fn, Group, Invocation, read_text
-from ralph.cli.output import (
-    ago,
-    cut,
-    one_line,
-    print_fields,
-    print_item,
-    print_json,
-    print_private,
-    print_raw,
-    print_rows,
-    say,
-    visible,
-    warn,
-)
+from ralph.cli.output import ago, cut, one_line, say, visible, warn
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.model import ids
@@ -122,7 +110,7 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
         anyway = ". --force adds it anyway" if options["in_"] in ("memories", "guardrails") else ""
         note = f"Already there: {name} ({source}); nothing was added{anyway}"
     more = {"added": saved.is_new, "change": saved.change.value, "replaced": saved.replaced}
-    print_item(form, {**memory_json(stored.record, source), **more}, note)
+    output.print_item(form, {**memory_json(stored.record, source), **more}, note)
 
 
 @cli.command("search", examples=['ralph memory search "failing tests" --type fix --in memories,guardrails'])
@@ -137,7 +125,7 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
     result, entries = memory.search(call.root, request, in_=in_)
     if form == "json":
         scored = zip(entries, result.hits, strict=True)
-        print_json([{**_json(stored, call), "score": hit.score, "why": list(hit.why)} for stored, hit in scored])
+        output.print_json([{**_json(stored, call), "score": hit.score, "why": list(hit.why)} for stored, hit in scored])
     else:
         _print_list(entries, in_, form, "No memories found.", call)
     notes = [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in result.instead]
@@ -169,7 +157,7 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
     """Print a listing; as markdown, in the form that agents read."""
     if form == "markdown":
         records = [stored.record for stored in entries]
-        print_raw(_markdown(records, GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else None))
+        output.print_raw(_markdown(records, GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else None))
         return
     everything = memory.list_(call.root, in_=in_) if form == "table" else []
     short = ids.short_ids(stored.record.id for stored in everything)
@@ -180,7 +168,7 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
         tags = cut(one_line(", ".join(record.tags)), _TAGS_COLUMNS) or "-"
         return short.get(record.id, record.id), record.kind.value, ago(record.created_at), tags, text
 
-    print_rows(entries, form, lambda stored: _json(stored, call), "ID,TYPE,CREATED,TAGS,CONTENT", row, nothing)
+    output.print_rows(entries, form, lambda stored: _json(stored, call), "ID,TYPE,CREATED,TAGS,CONTENT", row, nothing)
 
 
 def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = None) -> str:
@@ -200,12 +188,12 @@ def show(call: Invocation, name: str, form: str) -> None:
     stored = memory.show(call.root, name)
     record = stored.record
     if form != "table":
-        print_json(_json(stored, call)) if form == "json" else print_raw(_markdown([record]))
+        output.print_json(_json(stored, call)) if form == "json" else output.print_raw(_markdown([record]))
         return
     by = record.origin.by or str(record.extra.get("by") or "")
     via, created = str(record.extra.get(VIA) or ""), ago(record.created_at)
     click.echo(click.style(one_line(record.title or record.id), bold=True))
-    print_fields(
+    output.print_fields(
         {
             "id": record.id,
             "type": record.kind.value + (f" ({record.label})" if record.label not in ("", record.kind.value) else ""),
@@ -316,7 +304,7 @@ def delete(call: Invocation, name: str) -> None:
 def prime(call: Invocation, form: str, **options: Any) -> None:
     """Print memories for an agent's context: whole entries, the most useful that fit the budget."""
     primed = memory.prime(call.root, form=form, **{**options, "tags": options["tags"] or ()})
-    print_raw(primed.text or ("[]\n" if form == "json" else ""))
+    output.print_raw(primed.text or ("[]\n" if form == "json" else ""))
     omitted = primed.total - len(primed.records)
     say(f"{len(primed.records)} of {primed.total} shown: {omitted} did not fit the budget" if omitted else "")
 
@@ -331,13 +319,13 @@ def migrate(call: Invocation, allow_secret: bool, form: str) -> int:
     migrations = project.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)
     for each in migrations:
         file, copy = (call.show_path(Path(each[name])) for name in ("file", "backup"))
-        print_private(each["private_parts"])
+        output.print_private(each["private_parts"])
         for sign in each["kept"]:
             warn(f"{file}:{sign['line']}: this Sign stays as it is: {sign['reason']}")
         if form == "table" and each["backup"]:
             click.echo(f"{file}: {len(each['ids'])} Sign(s) became entries; the file as it was: {copy}")
     if form == "json":
-        print_json(migrations)
+        output.print_json(migrations)
     elif not migrations:
         formats = ", ".join(f"{call.show_path(path)}: {name}" for path, name in project.guardrail_formats(call.root))
         click.echo(f"There are no Signs to migrate ({formats})")
@@ -345,7 +333,7 @@ def migrate(call: Invocation, allow_secret: bool, form: str) -> int:
 
 
 def _print_notes(saved: SavedMemory) -> None:
-    print_private(saved.private_parts)
+    output.print_private(saved.private_parts)
     say("the text was cut to about 500 words" if saved.shortened else "")
     say(f"note: {saved.same_as} already says the same" if saved.same_as else "")
 

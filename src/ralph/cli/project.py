@@ -17,20 +17,9 @@ from ralph.app import hook_state, project
 from ralph.app import hosts as installation
 from ralph.app.hosts import Host, InstallScope, host_folder
 from ralph.cli import options as opt
+from ralph.cli import output
 from ralph.cli.options import Command, Group, Invocation, exclude, read_text
-from ralph.cli.output import (
-    ago,
-    cut,
-    one_line,
-    print_json,
-    print_raw,
-    print_rows,
-    print_table,
-    say,
-    table,
-    visible,
-    warn,
-)
+from ralph.cli.output import ago, cut, one_line, say, table, visible, warn
 from ralph.config import Layer, Loaded, as_json, key_named, load, sources
 from ralph.errors import ConfigError, UsageError
 
@@ -53,7 +42,7 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     root = call.root
     changes = project.init(root)
     if form == "json":
-        print_json({"root": str(root), "done": changes})
+        output.print_json({"root": str(root), "done": changes})
         return
     click.echo(f"Project: {root}")
     markers = [marker for marker in paths.MARKERS if marker != ".git"]
@@ -100,7 +89,7 @@ def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
     if files:
         layers = [(source.layer.value, path) for source, path in sources(call.root, os.environ)]
         if form == "json":
-            print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in layers])
+            output.print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in layers])
             return
         rows = [[layer, "yes" if path.is_file() else "no", str(path)] for layer, path in layers]
         click.echo(table(["layer", "there", "path"], rows, last_column=max(len(row[-1]) for row in rows)))
@@ -113,13 +102,13 @@ def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
             where = {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}
             values[name] = {"value": value, **where}
     if form == "json":
-        print_json(values)
+        output.print_json(values)
         return
     texts = {name: cut(one_line(_format_value(value)), _VALUE_COLUMNS) for name, value in values.items()}
     if origin:
-        print_table("key,value,from", [(name, text, places[name]) for name, text in texts.items()])
+        output.print_table("key,value,from", [(name, text, places[name]) for name, text in texts.items()])
     else:
-        print_table("key,value", list(texts.items()))
+        output.print_table("key,value", list(texts.items()))
 
 
 @config.command("get", examples=["ralph config get memories.filter.tags"])
@@ -244,7 +233,7 @@ def _change_hosts(
             click.echo(f"  {path}: {what}")
         say(*(f"note: {note}" for note in plan.notes))
     if form == "json":
-        print_json(results[0] if len(hosts) == 1 else results)
+        output.print_json(results[0] if len(hosts) == 1 else results)
 
 
 # --- trust: values are printed in full, with invisible characters as escapes -----------------------
@@ -263,7 +252,7 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
     """
     exclude({"--yes": yes, "--list": listing, "--revoke": revoke})
     if listing:
-        print_rows(
+        output.print_rows(
             project.trusted_values(os.environ),
             form,
             lambda value: {"root": value.root, "key": value.key, "sha256": value.digest, "trusted_at": value.at},
@@ -274,7 +263,7 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
     elif revoke:
         count = project.revoke_trust(call.root, os.environ)
         if form == "json":
-            print_json({"revoked": count})
+            output.print_json({"revoked": count})
         else:
             click.echo(f"Revoked {count} value(s) in {call.root}" if count else "Nothing of this project was trusted.")
     else:
@@ -314,7 +303,7 @@ def _trust_project(call: Invocation, yes: bool, form: str) -> int:
         for value in values:
             place = {"file": value.place.where, "line": value.place.line}
             shapes.append({"key": value.key, "value": as_json(value.value), **place, "trusted": True})
-        print_json(shapes)
+        output.print_json(shapes)
     return 0
 
 
@@ -338,9 +327,9 @@ def scratchpad_show(call: Invocation, budget: int, form: str) -> None:
     """Print the scratchpad; with a budget its tail, naming the headings left out."""
     text, left_out = project.show_scratchpad(call.root, budget=budget)
     if form == "json":
-        print_json({"text": text, "left_out": list(left_out)})
+        output.print_json({"text": text, "left_out": list(left_out)})
         return
-    print_raw(text)
+    output.print_raw(text)
     say("left out: " + visible("; ".join(left_out)) if left_out else "")
 
 

@@ -15,20 +15,9 @@ from ralph.app.tasks import task as verbs
 from ralph.app.tasks.board import REASON, UnreadableFile, task_file
 from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
 from ralph.cli import options as opt
+from ralph.cli import output
 from ralph.cli.options import Group, Invocation, read_text, split_commas
-from ralph.cli.output import (
-    ago,
-    one_line,
-    print_fields,
-    print_item,
-    print_json,
-    print_private,
-    print_raw,
-    print_rows,
-    say,
-    visible,
-    warn,
-)
+from ralph.cli.output import ago, one_line, say, visible, warn
 from ralph.errors import UsageError
 from ralph.model.work import Task, TaskStatus
 
@@ -67,11 +56,11 @@ def add(call: Invocation, title: str, description: str, prd: Path | None, form: 
     options["prd"] = read_text(None, prd) if prd is not None else None
     added = verbs.add(call.root, title, read_text(description), **options, tell=say, patterns=call.patterns)
     path = task_file(call.root, added.task.id)
-    print_private(added.private_parts)
+    output.print_private(added.private_parts)
     task, text = added.task, f"Added {added.task.id} ({call.show_path(path)})"
     if task.worktree:
         text += f"\nIts worktree is {task.worktree}, on the branch {task.branch}"
-    print_item(form, {**task_json(ListedTask(task)), "file": str(path)}, text)
+    output.print_item(form, {**task_json(ListedTask(task)), "file": str(path)}, text)
 
 
 @cli.command("list", examples=["ralph task list --ready --format quiet", "ralph task list --feature f-0c0ffe"])
@@ -95,7 +84,7 @@ def list_(call: Invocation, status: str | None, feature_id: str, only_ready: boo
 def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
     """Show one task in full, with what it waits for, its parts and its stories."""
     if log:
-        print_rows(
+        output.print_rows(
             verbs.log(call.root, task_id),
             form,
             lambda event: {"at": event.at, "what": event.what, "by": event.by, "note": event.note},
@@ -112,7 +101,7 @@ def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
         parts = {"file": str(view.path), "children": [child.id for child in view.children]}
         stories = [{"id": story.id, "title": story.title, "passes": story.passes} for story in view.stories]
         troubles = [str(problem)] if problem else []
-        print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
+        output.print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
     else:
         _print_task(view, call)
         _print_problem(problem)
@@ -166,7 +155,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run
     if form == "json":
         lists = ("commits", "files", "learned", "committed", "notes", "stops")
         about = {"task": result.task.id, "branch": result.branch, "into": result.into, "dry_run": dry_run}
-        print_json({**about, **{key: list(getattr(result, key)) for key in lists}, "diff": result.diff})
+        output.print_json({**about, **{key: list(getattr(result, key)) for key in lists}, "diff": result.diff})
     else:
         _print_merge(result, dry_run=dry_run)
     return 1 if result.stops else 0
@@ -190,7 +179,7 @@ def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
         yes = True
     worktree.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
     shape = {"task": task_id, "dropped": True, "lost": asdict(lost)}
-    print_item(form, shape, f"Dropped the worktree of {task_id}")
+    output.print_item(form, shape, f"Dropped the worktree of {task_id}")
     if form != "json":
         say(f"Gone with it: {visible(lost.description)}" if lost else "")
         say(*(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back" for tip in lost.tips))
@@ -249,7 +238,7 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
 
     source = "standard input" if from_stdin else file.name
     result = transfer.import_(call.root, text, source, partial=partial, allow_secret=allow_secret, patterns=patterns)
-    print_private(result.private_parts)
+    output.print_private(result.private_parts)
     for bad in result.bad:
         warn(f"left out: {f'line {bad.line}: ' if bad.line else ''}{visible(bad.what)}")
     for problem in result.warnings:
@@ -260,7 +249,7 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
     shape: dict[str, object] = {key: [task.id for task in tasks] for key, tasks in parts.items()}
     shape["bad"] = [{"line": bad.line, "what": bad.what} for bad in result.bad]
     added, finished, there = map(len, parts.values())
-    print_item(form, shape, f"Added {added}, finished {finished}, already there {there}")
+    output.print_item(form, shape, f"Added {added}, finished {finished}, already there {there}")
     return 1 if result.bad else 0
 
 
@@ -279,7 +268,7 @@ def export(call: Invocation) -> None:
     """Print every task as a line of JSON, for another project or as a copy."""
     from ralph.app.tasks import transfer
 
-    print_raw(transfer.export(call.root))
+    output.print_raw(transfer.export(call.root))
 
 
 # --- features --------------------------------------------------------------------------------------
@@ -299,10 +288,10 @@ def feature_add(call: Invocation, title: str, description: str, allow_secret: bo
     """Make a new feature, with a spec.md and a plan.md for you to fill in; its tasks' prompts hold both."""
     text = read_text(description)
     added = features.add(call.root, title, text, allow_secret=allow_secret, patterns=call.patterns)
-    print_private(added.private_parts)
+    output.print_private(added.private_parts)
     shape = {**feature_json(added), "folder": str(added.folder)}
     folder = call.show_path(added.folder)
-    print_item(form, shape, f"Added {added.feature.id}; write into {folder}/spec.md and plan.md")
+    output.print_item(form, shape, f"Added {added.feature.id}; write into {folder}/spec.md and plan.md")
 
 
 @feature.command("list", examples=["ralph feature list --format json"])
@@ -315,7 +304,7 @@ def feature_list(call: Invocation, form: str) -> None:
         return one.id, one.status, done, ago(one.created_at), one.title
 
     progress, unread = features.list_(call.root)
-    print_rows(progress, form, feature_json, "ID,STATUS,DONE,CREATED,TITLE", row, "No features.")
+    output.print_rows(progress, form, feature_json, "ID,STATUS,DONE,CREATED,TITLE", row, "No features.")
     _print_unread(unread, call)
 
 
@@ -329,11 +318,11 @@ def feature_show(call: Invocation, feature_id: str, form: str) -> None:
     if form == "json":
         tasks = [{"id": task.id, "title": task.title, "status": task.status} for task in view.tasks]
         texts = {"folder": str(view.folder), "spec": view.spec, "plan": view.plan}
-        print_json({**feature_json(view), "tasks": tasks, **texts})
+        output.print_json({**feature_json(view), "tasks": tasks, **texts})
         return
     click.echo(click.style(one_line(one.title) or one.id, bold=True))
     folder, created = call.show_path(view.folder), ago(one.created_at)
-    print_fields({"id": one.id, "status": one.status, "created": created, "folder": folder})
+    output.print_fields({"id": one.id, "status": one.status, "created": created, "folder": folder})
     if one.description:
         click.echo(f"\n{visible(one.description)}")
     click.echo(f"\nTasks ({view.done} of {len(view.tasks)} done):" if view.tasks else "\nNo tasks.")
@@ -361,7 +350,7 @@ def print_tasks(tasks: Sequence[ListedTask], form: str, nothing: str) -> None:
         task = listed.task
         return task.id, _state(listed), task.priority or "-", ago(task.created_at), blockers or "-", task.title
 
-    print_rows(tasks, form, task_json, "ID,STATUS,PRIORITY,CREATED,WAITS FOR,TITLE", row, nothing)
+    output.print_rows(tasks, form, task_json, "ID,STATUS,PRIORITY,CREATED,WAITS FOR,TITLE", row, nothing)
 
 
 def _state(listed: ListedTask) -> str:
@@ -371,7 +360,7 @@ def _state(listed: ListedTask) -> str:
 
 def _print_change(after: TaskChange) -> None:
     """Print a task's new state, and the parents that changed with it."""
-    print_private(after.private_parts)
+    output.print_private(after.private_parts)
     state = after.task.status.replace("_", " ")
     already = "" if after.changed else "already "
     click.echo(f"{after.task.id} is {already}{state}: {one_line(after.task.title)}")
@@ -393,7 +382,7 @@ def _print_merge(result: "MergeResult", *, dry_run: bool) -> None:
     for text in result.learned:
         click.echo(f"  learned: {one_line(text)}")
     if result.diff:
-        print_raw(result.diff if result.diff.endswith("\n") else f"{result.diff}\n")
+        output.print_raw(result.diff if result.diff.endswith("\n") else f"{result.diff}\n")
 
 
 def _print_task(view: TaskView, call: Invocation) -> None:
@@ -404,7 +393,7 @@ def _print_task(view: TaskView, call: Invocation) -> None:
     owner = f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})" if claim is not None else ""
     reason = task.extra.get(REASON)
     click.echo(click.style(one_line(task.title) or task.id, bold=True))
-    print_fields(
+    output.print_fields(
         {
             "id": task.id,
             "status": _state(listed) + (f" ({reason})" if isinstance(reason, str) else ""),
