@@ -49,15 +49,16 @@ def handle_event(
     happened = event_of(host, event, fields, ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     if happened is None or not happened.session:
         return ""
-    loop = _loop_members(root, env)
+    number, task = env.get("RALPH_ITERATION", ""), filters.current_task(root, env)
+    iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
+    loop = {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": task or None}
     with _count_failures(root, event):
         record_event(root, happened, loaded, loop)
     if happened.happening is Happening.SESSION_START:
         if not env.get("RALPH_RUN"):
-            return _start_session(root, happened, loaded, event, task=filters.current_task(root, env))
+            return _start_session(root, happened, loaded, event, task=task)
         # The prompt of Ralph's own loop has what memory knows: a failing command must not bring it once more.
-        iteration = loop["iteration"]
-        if _RUN.fullmatch(env["RALPH_RUN"]) and isinstance(iteration, int):
+        if _RUN.fullmatch(env["RALPH_RUN"]) and iteration is not None:
             with _count_failures(root, event):
                 prompt = files.read(paths.run_folder(root, env["RALPH_RUN"]) / f"{iteration:04}.md") or ""
                 usage.mark_seen(root, happened.session, _RECORD_LINE.findall(prompt))
@@ -105,13 +106,6 @@ def _parse(payload: bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         raise Unreadable("the host's payload is no JSON object", hint="`ralph doctor` counts these")
     return value
-
-
-def _loop_members(root: Path, env: Mapping[str, str]) -> Mapping[str, object]:
-    """Return the run, iteration and task of the loop, or the worktree's task, as members of a raw line."""
-    number = env.get("RALPH_ITERATION", "")
-    iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
-    return {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": filters.current_task(root, env) or None}
 
 
 def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:

@@ -143,7 +143,13 @@ def _grade(head: str) -> int:
     if other or is_reference(head):
         return NONE
     if is_wordy(head):
-        return _grade_words(head)
+        # `hunter2` and `Blue-Horse-77` are passwords; `test-token-2`, `password1` and `sha256` are not.
+        if re.compile(_TEACHING).search(head):
+            return NONE
+        if digit and _SEPARATORS.isdisjoint(head) and len(head) >= 7:
+            return WEAK
+        parts = head.lower().replace("_", "-").replace(".", "-").split("-")
+        return WEAK if re.compile(_PHRASE).fullmatch(head) and _NOTICES.isdisjoint(parts) else NONE
     if digit and letter:
         if len(set(head)) < 5:
             return NONE
@@ -162,16 +168,6 @@ def _grade(head: str) -> int:
     if cased:
         return STRONG if len(head) >= 20 else FAIR if len(head) >= 8 else NONE
     return FAIR if len(head) >= 16 else NONE
-
-
-def _grade_words(value: str) -> int:
-    """`hunter2`, `Summer2024` and `Blue-Horse-77` are passwords; `test-token-2`, `password1` and `sha256` are not."""
-    if re.compile(_TEACHING).search(value):
-        return NONE
-    if any(map(str.isdigit, value)) and _SEPARATORS.isdisjoint(value) and len(value) >= 7:
-        return WEAK
-    parts = value.lower().replace("_", "-").replace(".", "-").split("-")
-    return WEAK if re.compile(_PHRASE).fullmatch(value) and _NOTICES.isdisjoint(parts) else NONE
 
 
 def is_plain_password(value: str) -> bool:

@@ -296,7 +296,6 @@ _NAME_JOINTS = ("", *"_-.0123456789")
 _NEUTRAL = tuple(NEUTRAL_WORDS.split())
 SCHEMES = ("bearer", "token", "apikey", "api-key", "key", "basic", "digest", "ssws", "bot", "sso-key", "geniekey")
 """Words between the name of a header and its value."""
-_LABEL_SEPARATORS = "=＝：|은는は是为為:"
 _SYMBOLS = "!@#$%^&*+=~?-"
 _token_rules: list[tuple[str, list[str], str, str]] = []
 
@@ -322,7 +321,7 @@ def needs_rules(text: str) -> bool:
         or _has_login(text)
         or _has_phrase(text, lowered)
         or any(True for _ in assignment_keywords(text, lowered))
-        or (not text.isascii() and _has_label(lowered))
+        or (not text.isascii() and any(map(lowered.__contains__, LABELS.split())))
     )
 
 
@@ -450,15 +449,6 @@ def _may_be_value(rest: str, *, upper: bool) -> bool:
         return True
     word = chunk.rstrip(",;.)}]")
     return len(word) >= (8 if word.istitle() else 16) or (word.lower() != word != word.upper() and not word.istitle())
-
-
-def _has_label(lowered: str) -> bool:
-    """Check for a label in another script with an assignment behind it."""
-    for part in LABELS.split():
-        for at in positions(lowered, part):
-            if any(separator in lowered[at : at + 24] for separator in _LABEL_SEPARATORS):
-                return True
-    return False
 
 
 def may_match_glob(text: str, globs: "tuple[str, ...]") -> bool:
