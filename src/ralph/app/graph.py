@@ -489,12 +489,12 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
 
 def _task_graph(graph: Connection, connection: Connection, task: str) -> tuple[list[Node], list[Edge], list[str]]:
     """Return nodes, edges and the digests of the nodes' vectors; never records or sessions of another task."""
-    own = set(stored.task_keys(graph, task))
+    keys = set(stored.task_keys(graph, task))
     itself = stored.key_of(graph, entity_id(NodeType.TASK, task))
-    own |= {itself} if itself is not None else set()
-    touching = stored.edges_at(graph, sorted(own))
-    near = stored.nodes(graph, own | {end for row in touching for end in (row.source, row.target)})
-    part = {key: node for key, node in near.items() if key in own or not node.task or node.type is NodeType.TASK}
+    keys |= {itself} if itself is not None else set()
+    touching = stored.edges_at(graph, sorted(keys))
+    near = stored.nodes(graph, keys | {end for row in touching for end in (row.source, row.target)})
+    part = {key: node for key, node in near.items() if key in keys or not node.task or node.type is NodeType.TASK}
     edges = [
         stored.edge_of(row, part)
         for row in stored.edges_at(graph, sorted(part))

@@ -64,26 +64,26 @@ def memory_json(record: Record, source: str = "") -> dict[str, object]:
     return {**record_json(record, source), "content": record.text, "created": record.created_at}
 
 
-def hit_json(shown: "ShownHit") -> dict[str, object]:
+def hit_json(hit: "ShownHit") -> dict[str, object]:
     """Return a search hit: its record, and as `excerpt` what the layer shows of it."""
-    record = shown.hit.record
+    record = hit.hit.record
     return {
         **record_json(record),
-        "excerpt": shown.text,
+        "excerpt": hit.text,
         "family": record.family.value,
-        "score": shown.hit.score,
-        "why": list(shown.hit.why),
-        "tokens": shown.tokens,
-        **({"repeats": list(shown.repeats)} if shown.repeats else {}),
+        "score": hit.hit.score,
+        "why": list(hit.hit.why),
+        "tokens": hit.tokens,
+        **({"repeats": list(hit.repeats)} if hit.repeats else {}),
     }
 
 
-def task_json(listed: "ListedTask") -> dict[str, object]:
+def task_json(entry: "ListedTask") -> dict[str, object]:
     """Return a task, with whether it can begin and what it waits for."""
-    members = asdict(listed.task)
+    members = asdict(entry.task)
     extra = members.pop("extra")
-    members |= {"blocked_by": list(listed.task.blocked_by), "ready": listed.is_ready}
-    return {**members, "waits_for": list(listed.waits_for), "extra": extra}
+    members |= {"blocked_by": list(entry.task.blocked_by), "ready": entry.is_ready}
+    return {**members, "waits_for": list(entry.waits_for), "extra": extra}
 
 
 def feature_json(view: "FeatureView") -> dict[str, object]:

@@ -23,8 +23,8 @@ from ralph.app.context import PreviewEvent, preview
 from ralph.app.json_shapes import record_json
 from ralph.app.pages import changes, dashboard, detail, graph_view
 from ralph.app.pages import runs as run_pages
-from ralph.app.pages.changes import ChangeHistory, ChangeRequest
-from ralph.app.pages.explore import FACETS, Explorer, ListRequest
+from ralph.app.pages.changes import ChangeRequest
+from ralph.app.pages.explore import FACETS, ListRequest
 from ralph.capture.insights import COUNT, evidence
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Family, MemoryKind, ObservationKind, Outcome
@@ -48,8 +48,7 @@ _MAX_DIGITS = 6
 
 
 def _get_state(request: ApiRequest) -> Json:
-    explorer: Explorer = request.state.explorer
-    record_count, task_count = explorer.sizes()
+    record_count, task_count = request.state.explorer.sizes()
     context, memories = request.config.context, request.config.memories
     return {
         "project": request.root.name,
@@ -65,7 +64,6 @@ def _get_state(request: ApiRequest) -> Json:
 
 def _get_records(request: ApiRequest) -> Json:
     began = time.perf_counter()
-    explorer: Explorer = request.state.explorer
     listing = ListRequest(
         text=request.word("q"),
         chosen={facet: request.words(facet) for facet in FACETS if request.words(facet)},
@@ -74,7 +72,7 @@ def _get_records(request: ApiRequest) -> Json:
         limit=request.limit,
         offset=request.offset,
     )
-    page = explorer.page(listing, embedding=request.config.embedding)
+    page = request.state.explorer.page(listing, embedding=request.config.embedding)
     return {**page, "took_ms": round((time.perf_counter() - began) * 1000, 1)}
 
 
@@ -134,15 +132,13 @@ def _post_change(request: ApiRequest) -> Json:
     stamps = request.body.get("stamps", {})
     if not isinstance(stamps, Mapping) or not all(isinstance(each, str) for each in (*stamps, *stamps.values())):
         raise UsageError("stamps must name each file of the plan", hint=RELOAD)
-    history: ChangeHistory = request.state.changes
-    change = history.apply(_change_request(request), stamps, request.config.privacy.patterns)
+    change = request.state.changes.apply(_change_request(request), stamps, request.config.privacy.patterns)
     result = change.result
     return {"summary": result.summary, "id": result.record, "undo": change.undo, "warnings": result.warnings}
 
 
 def _get_changes(request: ApiRequest) -> Json:
-    history: ChangeHistory = request.state.changes
-    items = history.list_()
+    items = request.state.changes.list_()
     return {"items": items, "total": len(items)}
 
 

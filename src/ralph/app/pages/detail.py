@@ -110,7 +110,7 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
         for link in record.links
     ]
     newer = row["superseded_by"]
-    ledger = usage.read_ledger(root)
+    ledger = lists.read_ledger(root)
     injected, used = usage.count_uses(ledger).get(record_id, (0, 0))
     using = {session for session, record in ledger.uses if record == record_id}
     injections = [each for each in ledger.injections if each.record == record_id][-_INJECTIONS:]
@@ -214,21 +214,21 @@ def _record_lines(root: Path, name: str, form: Format, text: str, record_id: str
 def task_page(root: Path, task_id: str) -> dict[str, Any]:
     """Return a task with its stories, progress, log, sessions and runs; NotFound when there is none of that id."""
     view = task.show(root, task_id)
-    own = view.listed.task
+    work = view.listed.task
     log = []
-    for event in task.log(root, own.id):
+    for event in task.log(root, work.id):
         before, arrow, after = event.what.partition(" -> ")
         states = {"from": before, "to": after} if arrow else {"from": "", "to": event.what}
         log.append({"at": event.at, **states, "by": event.by, "note": event.note})
     return {
-        "task": {**lists.task_row(view.listed), "description": own.description},
+        "task": {**lists.task_row(view.listed), "description": work.description},
         "stories": [
             {name: value for name, value in asdict(story).items() if name != "extra"} for story in view.stories
         ],
-        "progress": readable_progress(files.read(task_memory.folder(root, own.id) / "progress.txt") or ""),
+        "progress": readable_progress(files.read(task_memory.folder(root, work.id) / "progress.txt") or ""),
         "log": log,
-        "sessions": lists.session_rows(root, limit=None, task_id=own.id)[0],
-        "runs": lists.run_rows(root, limit=100, task_id=own.id)[0],
+        "sessions": lists.session_rows(root, limit=None, task_id=work.id)[0],
+        "runs": lists.run_rows(root, limit=100, task_id=work.id)[0],
         "children": [{"id": each.id, "title": each.title, "status": each.status} for each in view.children],
     }
 
@@ -269,9 +269,9 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
 def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:
     """Return what was injected into a session, in order; an injected session has its summary as title."""
     ledger = lists.read_ledger(root)
-    own = [each for each in ledger.injections if each.session == session_id]
+    injections = [each for each in ledger.injections if each.session == session_id]
     used = {record for session, record in ledger.uses if session == session_id}
-    names = {each.record for each in own}
+    names = {each.record for each in injections}
 
     def question(connection: sqlite3.Connection) -> dict[str, str]:
         texts = {name: record.title or record.text for name, record in _find_records(connection, names).items()}
@@ -279,8 +279,8 @@ def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:
             texts[name] = stored_sessions.stored_summary(connection, name)
         return {name: one_line(text, _LINE_LENGTH) for name, text in texts.items()}
 
-    titles = index.ask(root, question) if own else {}
+    titles = index.ask(root, question) if injections else {}
     return [
         {**_injection_json(each, each.record in used), "id": each.record, "title": titles.get(each.record, "")}
-        for each in own
+        for each in injections
     ]

@@ -104,8 +104,8 @@ def graph_part(
         names = {name for name in names if nodes[name].holds(at) and (name in ends or entity_type(name) is None)}
     starts: list[set[str]] = []
     if task:
-        own = {name for name, node in nodes.items() if node.task == task}
-        starts.append(own | {entity_id(NodeType.TASK, task)})
+        members = {name for name, node in nodes.items() if node.task == task}
+        starts.append(members | {entity_id(NodeType.TASK, task)})
     if tag:
         starts.append({entity_id(NodeType.TAG, tag.lower())})
     for start in starts:
