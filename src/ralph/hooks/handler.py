@@ -357,8 +357,7 @@ def stored_payload(
     simple = len(raw) <= _SMALL and not settings.patterns and not private
     if simple and b"\\u" not in raw and b"NaN" not in raw and b"Infinity" not in raw and not needs_rules(text):
         return payload
-    if not simple:  # on a small text the rules are bounded, and a deadline costs an import
-        before_rules()
+    before_rules()
     import json  # most events do not need it
 
     from ralph.capture.privacy import mentions_private_path, redact_payload

@@ -221,6 +221,7 @@ def read_file(path: str, largest: int = _LARGEST) -> bytes | None:
 
 # --- the index ----------------------------------------------------------------------------------
 
+_ANSWER_SECONDS = 3.0
 _MAPPED = 1 << 28  # bytes of the index that are mapped into memory: a question reads hundreds of its pages
 
 
@@ -238,6 +239,8 @@ def open_index(path: str) -> "sqlite3.Connection | None":
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=0.2)
+    deadline = time.monotonic() + _ANSWER_SECONDS  # `signal` would cost as much as an answer
+    connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 20_000)
     try:
         connection.execute(f"PRAGMA mmap_size = {_MAPPED}").fetchone()
         if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
