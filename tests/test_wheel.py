@@ -97,7 +97,7 @@ def test_the_wheel_holds_the_texts_and_no_tests(installed: Path) -> None:
     assert "ralph/context/skill.md" in names
     assert "ralph/py.typed" in names
     assert not any(name.startswith("tests") for name in names)
-    for name in ("run", "handler", "record", "answer"):
+    for name in ("run", "handler", "answer"):
         assert f"ralph/hooks/{name}.py" in names
     licences = [name for name in names if ".dist-info/licenses/" in name]
     assert {Path(name).name for name in licences} == {"LICENSE", "vocabulary.NOTICE", "LICENSES.txt"}
