@@ -25,9 +25,8 @@ from bench import speed
 from ralph import discovery, paths
 from ralph.app import hook_state, index, outdated
 from ralph.app.tasks import task
-from ralph.config import Loaded
+from ralph.config import load
 from ralph.formats.log import encode_line
-from ralph.settings import Config, Privacy
 from ralph.store import files
 
 Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
@@ -58,7 +57,10 @@ class Where(StrEnum):
 
 
 _TREES = (Where.WORKTREE, Where.RULES, Where.VARIABLES, Where.TASK, Where.BARE)
-_SETTINGS = {Where.RULES: Config(privacy=Privacy((r"ACME-\d{6}", r"(?i)project falcon"), ("secrets/**", "*.pem")))}
+_PRIVACY = r"""privacy:
+  patterns: ['ACME-\d{6}', '(?i)project falcon']
+  paths: ['secrets/**', '*.pem']
+"""
 _VARIABLES = {
     Where.VARIABLES: {"RALPH_MEMORIES_BUDGET": "2000", "RALPH_RUN_ID": "1"},
     Where.TASK: {"RALPH_TASK": "t-000000"},
@@ -268,8 +270,8 @@ def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
     if where is Where.NONE:
         return env
     if where is not Where.BARE:
-        files.write(root / "ralph.yml", "# made for a measurement\n")
-    hook_state.write_settings(root, Loaded(_SETTINGS.get(where, Config()), {}, {}, ()), env=env)
+        files.write(root / "ralph.yml", _PRIVACY if where is Where.RULES else "# made for a measurement\n")
+    hook_state.write_settings(root, load(root, env=env), env=env)
     return env
 
 

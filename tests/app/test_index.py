@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, executable, numbered, page
 from tests.conftest import ordinary_user
+from tests.soak.sampling import every
 from tests.store.test_index import LOG, ended, put, seen
 
 from ralph import paths
@@ -128,7 +129,7 @@ DAMAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(57))
+@pytest.mark.parametrize("number", every(range(57), 3))
 def test_a_database_broken_in_any_way_answers_as_before(
     root: Path, number: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,7 +141,7 @@ def test_a_database_broken_in_any_way_answers_as_before(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("number", range(19))
+@pytest.mark.parametrize("number", every(range(19), 3))
 def test_damage_that_leaves_no_trace_in_size_and_time_is_no_error_and_never_stays(root: Path, number: int) -> None:
     """A disk that rots changes no time: what SQLite notices is repaired, and an answer is always given."""
     answers(root)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
+from tests.soak.sampling import SOAK
 
 from ralph.capture import secret_rules
 from ralph.capture.secret_rules import needs_rules
@@ -27,7 +28,7 @@ def regex_of(body: str) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
-@settings(max_examples=15)
+@settings(max_examples=200 if SOAK else 6)
 @given(st.data())
 def test_the_pre_filter_fires_on_every_match_of_a_token_rule(
     row: tuple[str, list[str], str, str], data: st.DataObject

@@ -194,11 +194,10 @@ QUERIES = [
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: repr(query[:12]))
 def test_no_query_is_ever_an_error(project: Project, query: str) -> None:
-    for form in ("json", "table"):
-        said = project("memory", "search", "--format", form, "--", query)
-        assert said.code == 0
-        assert "error" not in said.err
-    assert isinstance(project("memory", "search", "--format", "json", "--", query).json, list)
+    answer = project("memory", "search", "--format", "json", "--", query)
+    assert answer.code == 0
+    assert "error" not in answer.err
+    assert isinstance(answer.json, list)
 
 
 @pytest.mark.parametrize("mark", string.punctuation)
