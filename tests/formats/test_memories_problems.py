@@ -121,8 +121,9 @@ def test_neighbours_of_a_torn_entry_come_change_and_go_byte_for_byte() -> None:
         "<!-- tags: a\nx -->\n" * 50_000 + "# end", "### Sign:\n- x\n" * 50_000,
         "<!-- ### mem-1705751400-a3f8 -->\n" * 50_000,
         "### mem-1-a\n<!-- tags: a" + " " * 1_000_000 + "-", "```\n" + "### " * 500_000 + "\n```\n",
+        "<!-- a --> " * 50_000,
     ],
-    ids=range(8),
+    ids=range(9),
 )  # fmt: skip
 def test_any_number_of_torn_or_hidden_things_is_read_in_one_pass(text: str) -> None:
     document = parse_memories(text)

@@ -47,7 +47,7 @@ def test_dry_run_refuses_a_read_only_file(tmp_path: Path) -> None:
 def test_guarded_write_notes_the_old_texts(tmp_path: Path) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
-    guard = GuardedWrite({there: text_digest("one\n"), tmp_path / "b.md": text_digest(None)}.get)
+    guard = GuardedWrite({"a.md": text_digest("one\n"), "b.md": text_digest(None)}, lambda path: path.name)
     files.update(there, lambda text: text + "two\n", observer=guard)
     files.update(there, lambda text: text + "three\n", observer=guard)
     files.update(tmp_path / "b.md", lambda text: "b\n", observer=guard)
@@ -63,11 +63,11 @@ def test_guarded_write_notes_the_old_texts(tmp_path: Path) -> None:
     assert not there.exists()
 
 
-@pytest.mark.parametrize("shown", [None, "", text_digest("another\n")])
-def test_guarded_write_stops_what_was_not_shown(tmp_path: Path, shown: str | None) -> None:
+@pytest.mark.parametrize("digests", [{}, {"a.md": ""}, {"a.md": text_digest("another\n")}])
+def test_guarded_write_stops_what_was_not_shown(tmp_path: Path, digests: dict[str, str]) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
-    guard = GuardedWrite(lambda path: shown)
+    guard = GuardedWrite(digests, lambda path: path.name)
     with pytest.raises(Conflict, match="changed since"):
         files.update(there, lambda text: "two\n", observer=guard)
     with pytest.raises(Conflict, match="changed since"):
@@ -87,5 +87,5 @@ def test_guarded_write_notices_an_editor(tmp_path: Path) -> None:
         return text + "two\n"
 
     with pytest.raises(Conflict):
-        files.update(there, edit, observer=GuardedWrite(lambda path: text_digest("one\n")))
+        files.update(there, edit, observer=GuardedWrite({"a.md": text_digest("one\n")}, lambda path: path.name))
     assert there.read_bytes() == b"somebody else\n"

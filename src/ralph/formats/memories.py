@@ -232,7 +232,7 @@ class _Scan:
 
 def _mask_torn_comments(text: str) -> str:
     """The text with another mark for a metadata comment that is not closed before the next heading."""
-    if not re.search(r"<!--(?!.*-->)", text):
+    if not any(line.rfind("<!--") > line.rfind("-->") for line in text.split("\n")):
         return text
     closes, parts, end = False, [], len(text)
     for token in reversed(list(_COMMENT_TOKEN.finditer(text))):

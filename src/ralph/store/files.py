@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, overload
@@ -87,10 +87,10 @@ class DryRun(WriteObserver):
 
 
 class GuardedWrite(WriteObserver):
-    """Lets only files change whose text has the digest that `shown` returns, and notes their old texts for an undo."""
+    """Lets only files change whose text has the digest in `digests`, by name, and notes their old texts for an undo."""
 
-    def __init__(self, shown: Callable[[Path], str | None]) -> None:
-        self._shown = shown
+    def __init__(self, digests: Mapping[str, str], name_of: Callable[[Path], str]) -> None:
+        self._digests, self._name_of = digests, name_of
         self.changes: list[FileChange] = []
 
     def change(self, change: FileChange) -> None:
@@ -100,9 +100,9 @@ class GuardedWrite(WriteObserver):
         if earlier:
             is_shown = change.before == earlier[-1].after
         else:
-            is_shown = self._shown(change.path) == text_digest(change.before)
+            is_shown = self._digests.get(self._name_of(change.path)) == text_digest(change.before)
         if not is_shown and not change.appended:
-            raise changed_meanwhile(change.path)
+            raise changed_meanwhile(self._name_of(change.path))
         self.changes.append(change)
 
 
@@ -111,9 +111,8 @@ def text_digest(text: str | None) -> str:
     return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def changed_meanwhile(path: Path) -> Conflict:
+def changed_meanwhile(name: str) -> Conflict:
     """Return the error for a file that another program changed since it was shown."""
-    name = path.name if path.is_absolute() else path.as_posix()
     return Conflict(f"{name}: was changed since it was shown", hint="nothing was written; look at it again")
 
 

@@ -21,7 +21,7 @@ from ralph.model import ids
 from ralph.store import files
 from ralph.store.files import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
 from ralph.store.library import Stored
-from ralph.store.sources import Format, source_name
+from ralph.store.sources import Format, source_name, source_names
 
 MAX_UNDO = 50
 _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
@@ -177,7 +177,7 @@ class ChangeHistory:
     def apply(self, request: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()) -> AppliedChange:
         """Apply a change; Conflict, and no change at all, when a file is not the one in the plan."""
         with self._lock:
-            witness = GuardedWrite(lambda path: stamps.get(source_name(path, self.root)))
+            witness = GuardedWrite(stamps, source_names(self.root))
             try:
                 result = apply_action(self.root, request, patterns, witness)
             except BaseException:
@@ -292,5 +292,5 @@ def _replace(root: Path, change: FileChange) -> None:
         return
     with files.lock(path):
         if files.read(path) != change.before:
-            raise changed_meanwhile(path)
+            raise changed_meanwhile(source_name(path, root))
         files.delete(path)
