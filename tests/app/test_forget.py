@@ -340,6 +340,13 @@ class TestDerived:
 
 
 class TestWhatIsAsked:
+    def test_lines_without_a_time_are_not_before_anything(self, tmp_path: Path) -> None:
+        untimed = encode_line("note", {"text": "untimed"}) + encode_line("note", {"at": "", "text": "empty"})
+        old = encode_line("note", {"at": 5, "created_at": "2026-11-01T00:00:00Z", "text": "old"})
+        put(tmp_path, S1, untimed + old)
+        forgotten(tmp_path, before="2026-11-10")
+        assert read(tmp_path, S1) == untimed
+
     def test_nothing_that_matches_is_not_found(self, tmp_path: Path) -> None:
         put(tmp_path, S1, seen(1, "kept"))
         for wanted in (ForgetRequest(matching=SECRET), ForgetRequest(before="2020-01-01")):

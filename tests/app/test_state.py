@@ -45,6 +45,14 @@ def test_logs_of_an_earlier_version_are_moved_once_with_a_note(shop: Project) ->
     assert found(shop)
 
 
+def test_an_empty_folder_of_an_earlier_version_is_removed_without_a_word(shop: Project) -> None:
+    folders = [shop.root / ".ralph" / name for name in ("log", "cache")]
+    for folder in folders:
+        folder.mkdir()
+    assert shop("status").err == ""
+    assert not any(folder.exists() for folder in folders)
+
+
 def test_a_log_in_both_places_has_the_old_lines_first(shop: Project) -> None:
     shop.put(".ralph/log/sessions/s.jsonl", LINE)
     shop.put("log/sessions/s.jsonl", "{}\n")

@@ -59,6 +59,12 @@ def test_sync_embeds_what_is_new_and_says_so_aside(project: Project) -> None:
     assert project("index", "sync", "--embed").out == "Every record has its vector.\n"
 
 
+@real_model
+def test_sync_as_json_says_nothing_aside(project: Project) -> None:
+    said = project("index", "sync", "--format", "json")
+    assert (said.err, said.json["embedded"]) == ("", 3)
+
+
 def test_provider_none_embeds_nothing(project: Project) -> None:
     project.put("ralph.yml", "embedding:\n  provider: none\n")
     assert project("index", "sync").err == ""

@@ -114,6 +114,12 @@ def test_a_standard_input_that_cannot_be_read_is_told(ralph: Project, redirectio
     assert ralph.files() == []
 
 
+def test_a_file_that_cannot_be_read_has_a_hint_about_the_file(ralph: Project) -> None:
+    said = ralph("memory", "add", "--file", "missing.md")
+    assert "name a readable text file" in said.err
+    assert "as an argument" not in said.err
+
+
 def test_an_editor_that_deletes_its_file_changes_nothing(
     ralph: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -262,12 +268,23 @@ def test_a_gitignore_of_a_person_stays_and_its_missing_lines_are_printed(ralph: 
 
 
 @pytest.mark.parametrize(
-    ("name", "line"), [(".ralph/.gitignore", "*"), (".gitignore", "/.ralph/"), (".gitignore", ".ralph/*")]
+    ("name", "line"),
+    [
+        (".ralph/.gitignore", "*"),
+        (".ralph/.gitignore", "/loc*\ncache\n*.db\nscratch*"),
+        (".gitignore", "/.ralph/"),
+        (".gitignore", ".ralph/*"),
+    ],
 )
 def test_a_wider_rule_of_git_is_enough(ralph: Project, name: str, line: str) -> None:
     ralph.put(".ralph/.gitignore", "# mine\n")
     ralph.put(name, f"{line}\n")
     assert "git does not ignore" not in ralph("init").out
+
+
+def test_a_rule_that_is_taken_back_does_not_count(ralph: Project) -> None:
+    ralph.put(".ralph/.gitignore", "*\n!cache/\n")
+    assert "git does not ignore cache/; add" in ralph("init").out
 
 
 def test_the_hint_for_an_id_in_two_files_is_one_that_helps(ralph: Project) -> None:

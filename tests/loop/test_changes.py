@@ -195,12 +195,24 @@ def test_a_file_in_conflict_counts(repo: Path) -> None:
     assert changed_files(before, disk.snapshot()) == ("a.txt",)
 
 
-def test_in_a_subfolder_of_a_repository_paths_are_relative_to_it(repo: Path) -> None:
+def test_in_a_subfolder_of_a_repository_paths_are_relative_to_it(repo: Path, tmp_path: Path) -> None:
     disk = ChangeTracker(repo / "src", start)
     before = disk.snapshot()
     put(repo / "src/b.txt", "another\n")
     put(repo / "a.txt", "another\n")
-    assert changed_files(before, disk.snapshot()) == ("../a.txt", "b.txt")
+    put(repo / "docs/new.txt", "new\n")
+    shutil.copytree(repo, tmp_path / "nested")
+    shutil.copytree(tmp_path / "nested", repo / "nested")
+    names = ("../a.txt", "../docs/new.txt", "../nested/a.txt", "../nested/docs/new.txt", "../nested/src/b.txt", "b.txt")
+    assert changed_files(before, disk.snapshot()) == names
+
+
+def test_a_file_of_some_megabytes_is_compared_by_its_content(repo: Path) -> None:
+    put(repo / "large.txt", "x" * 2_000_000)
+    disk = ChangeTracker(repo, start)
+    before = disk.snapshot()
+    os.utime(repo / "large.txt", ns=(1, 1))
+    assert changed_files(before, disk.snapshot()) == ()
 
 
 def test_a_folder_that_git_ignores_is_walked(repo: Path) -> None:
@@ -312,6 +324,17 @@ def test_the_repositorys_config_starts_no_program(repo: Path, tmp_path: Path) ->
     assert changed_files(before, disk.snapshot()) == ("src/b.txt",)
     assert not trap.exists()
     subprocess.run(["git", "status"], cwd=repo, capture_output=True, check=False)
+    assert trap.exists(), "the trap works"
+
+
+def test_looking_at_a_subfolder_starts_no_monitor_of_the_repository(repo: Path, tmp_path: Path) -> None:
+    trap, script = tmp_path / "trap", tmp_path / "trap.sh"
+    put(script, f"#!/bin/sh\ntouch '{trap}'\n")
+    script.chmod(0o755)
+    git(repo, "config", "core.fsmonitor", str(script))
+    ChangeTracker(repo / "src", start).snapshot()
+    assert not trap.exists()
+    git(repo / "src", "status")
     assert trap.exists(), "the trap works"
 
 

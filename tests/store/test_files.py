@@ -370,6 +370,18 @@ def test_a_lock_file_that_was_removed_while_somebody_waited_for_it_is_no_lock(
         assert files.leftovers(tmp_path) == []
 
 
+def test_a_lock_whose_owner_cannot_be_written_is_free_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", full)
+        with pytest.raises(WriteFailed, match="cannot be held"), files.process_lock(tmp_path / "lock", "me"):
+            pass
+    with files.process_lock(tmp_path / "lock", "me"):
+        assert (tmp_path / "lock").read_text(encoding="utf-8") == "me"
+
+
 def test_a_folder_is_made_and_filled_only_inside_of_the_root(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()

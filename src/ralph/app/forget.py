@@ -296,8 +296,9 @@ def _matches(
     if request.session:
         return _session_of(value) == request.session
     if request.before:
-        at = value.get("at") or value.get("created_at")
-        return line_type != Family.MEMORY and isinstance(at, str) and at < request.before
+        times = (value.get("at"), value.get("created_at"))
+        at = next((time for time in times if time and isinstance(time, str)), "")
+        return line_type != Family.MEMORY and "" < at < request.before
     needle = request.matching.casefold()
     return any(needle in content.casefold() for content in _text_values(piece))
 

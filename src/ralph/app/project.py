@@ -102,17 +102,21 @@ def move_old_state(root: Path) -> list[str]:
     if Repository(main).answer("ls-files", "--", ".ralph/log", ".ralph/cache", ".ralph/ralph.db"):
         return []
     state = own if paths.location(root).common else own.with_name("earlier")
+    is_moved = index.exists() and not index.is_symlink()
     with files.lock(index):
         for path in (index, *index.parent.glob("ralph.db-*")) if not index.is_symlink() else ():
             files.delete(path)
         for old in (log, cache):
-            below = sorted(old.rglob("*"), reverse=True) if old.is_dir() and not old.is_symlink() else []
-            for path in [*below, old] if below else []:
+            is_folder = old.is_dir() and not old.is_symlink()
+            for path in [*sorted(old.rglob("*"), reverse=True), old] if is_folder else []:
                 if path.is_dir() and not path.is_symlink():
                     if not any(path.iterdir()):
                         files.remove_folder(path)
                 elif path != paths.mcp_status_file(root):
                     _move_log(path, state / old.name / path.relative_to(old))
+                    is_moved = True
+    if not is_moved:
+        return []
     note = "" if state == own else "; `ralph trust` makes its logs count"
     return [f"moved logs and caches from {paths.shown(log.parent, root)} to {paths.shown(state, root)}{note}"]
 

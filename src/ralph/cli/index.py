@@ -43,7 +43,7 @@ def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
         rest = f"; {result.left} left, `ralph index sync --embed` does them" if result.left else ""
         note = f"{result.done} record(s) embedded by {result.model}{rest}."
         text = note if embed else text
-        say("" if embed else note)
+        say("" if embed or form == "json" else note)
     print_item(form, {"read": synced.read, "removed": synced.removed, "busy": synced.busy, **vectors}, text)
     if result is not None and result.problem is not None:
         if embed:

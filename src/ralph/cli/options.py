@@ -268,7 +268,7 @@ def read_text(text: str | None, file: Path | None = None) -> str:
         raw = file.read_bytes() if file is not None else sys.stdin.buffer.read()
         return raw.decode("utf-8-sig")
     except OSError as error:
-        hint = "give the text as an argument, or with --file PATH"
+        hint = "name a readable text file" if file else "give the text as an argument, or with --file PATH"
         raise Unreadable(f"{source} cannot be read: {error.strerror}", hint=hint) from error
     except UnicodeDecodeError as error:
         raise Unreadable(f"{source} is not UTF-8 text", hint="convert it to UTF-8 first") from error

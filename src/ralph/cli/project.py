@@ -159,18 +159,21 @@ def _format_value(value: object) -> str:
 _HOSTS = click.Choice([host.value for host in Host], case_sensitive=False)
 _SCOPES = click.Choice([scope.value for scope in InstallScope], case_sensitive=False)
 _PLUGIN = "For the Claude Code plugin, which has its own hooks: only Ralph's path is stored."
-_host_options = opt.combine(
-    click.argument("hosts", metavar="[HOST]", type=_HOSTS, nargs=-1),
-    click.option("--all", "every", is_flag=True, help="Every agent (install: that has a settings folder)."),
-    click.option("--scope", type=_SCOPES, default="user", show_default=True, help="For you, or this project only."),
-    click.option("--plugin", is_flag=True, help=_PLUGIN),
-    opt.dry_run,
-    opt.formats("table", "json"),
-)
+
+
+def _host_options(every: str, plugin: str) -> Callable[[opt.Fn], opt.Fn]:
+    return opt.combine(
+        click.argument("hosts", metavar="[HOST]", type=_HOSTS, nargs=-1),
+        click.option("--all", "every", is_flag=True, help=every),
+        click.option("--scope", type=_SCOPES, default="user", show_default=True, help="For you, or this project only."),
+        click.option("--plugin", is_flag=True, help=plugin),
+        opt.dry_run,
+        opt.formats("table", "json"),
+    )
 
 
 @click.command(name="install", cls=Command, examples=["ralph install claude codex", "ralph install --all --dry-run"])
-@_host_options
+@_host_options("Every agent that has a settings folder.", _PLUGIN)
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
 def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: bool, **options: Any) -> None:
@@ -191,7 +194,7 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
 
 
 @click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])
-@_host_options
+@_host_options("Every agent.", "Remove what `ralph install claude --plugin` wrote.")
 def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
     """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay."""
 

@@ -9,7 +9,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,17 +18,15 @@ from ralph.loop.criteria import Runner
 from ralph.model.work import never_stop
 
 MOST_FILES = 100_000  # how many files a snapshot covers; its note says when there are more
-_LARGEST = 1_000_000  # a larger file is identified by its time and size
+_LARGEST = 16_000_000  # a larger file is identified by its time and size
 _TIMEOUT = 60.0
 _SETTLED = 2_000_000_000  # nanoseconds after which a file's time is sure to differ when it is written again
 _IGNORED = frozenset(
     """.git .hg .svn .ralph .agent .worktrees node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache
     .pytest_cache .hypothesis .gradle .idea .DS_Store .coverage""".split()
 )
-_LIST_FILES = (
-    *("git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
-    *("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
-)
+_GIT = ("git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", ":/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +59,34 @@ class ChangeTracker:
     def __init__(self, folder: Path, run: Runner) -> None:
         self.folder = folder.resolve()
         self._run = run
-        self._cache: dict[Path, tuple[tuple[int, ...], str]] = {}
+        self._base = self.folder.as_posix().rstrip("/") + "/"
+        self._cache: dict[str, tuple[tuple[int, ...], str]] = {}
         self._note = ""
         name = discovery.find_top(self.folder.as_posix())
         self._top = Path(name) if name else None
         if self._top is None:
             self._note = "no git: ignored files are compared too"
-        elif self.folder != self._top and self._git("git", "check-ignore", "-q", ".", cwd=self.folder) is not None:
+        elif self.folder != self._top and self._git("check-ignore", "-q", ".") is not None:
             self._top, self._note = None, "git ignores this folder: all its files are compared"
 
     def snapshot(self) -> DiskSnapshot:
         """Return the state of the disk now."""
-        listing = self._git(*_LIST_FILES, cwd=self._top) if self._top is not None else None
+        listing = self._git(*_LIST_FILES) if self._top is not None else None
         if listing is None:
             self._top = None
         files: dict[str, str] = {}
         full = False
-        for path in self._paths(listing):
+        for name, content in self._contents(_walk(self._base) if listing is None else _names(listing)):
             if len(files) == MOST_FILES:
                 full = True
                 break
-            if content := self._content(path):
-                files[os.path.relpath(path, self.folder)] = content
+            files[name] = content
         notes = [self._note, f"more than {MOST_FILES:,} files: the rest was not looked at" if full else ""]
         return DiskSnapshot(files, "; ".join(filter(None, notes)), self._top is not None, full)
 
-    def _git(self, *argv: str, cwd: Path) -> str | None:
+    def _git(self, *words: str) -> str | None:
         """Return what git prints; None when it fails, with a note."""
-        ran = self._run(argv, cwd=cwd, timeout=_TIMEOUT, stopped=never_stop)
+        ran = self._run((*_GIT, *words), cwd=self.folder, timeout=_TIMEOUT, stopped=never_stop)
         if ran.code == 0:
             self._note = "git lists too many files: some are not compared" if ran.cut else ""
             return ran.out
@@ -97,47 +95,51 @@ class ChangeTracker:
             self._note = f"git: {error}; ignored files are compared too"
         return None
 
-    def _paths(self, listing: str | None) -> Iterator[Path]:
-        if listing is None or self._top is None:
-            yield from _walk(self.folder)
-            return
-        for name in sorted(filter(None, listing.split("\0"))):
-            if _IGNORED.isdisjoint(name.split("/")):
-                path = self._top / name
-                if path.is_dir() and not path.is_symlink():  # a repository of its own
-                    yield from _walk(path)
-                else:
-                    yield path
+    def _contents(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        for name in names:
+            content = self._content(name)
+            if content is None:  # a repository of its own
+                yield from self._contents(_walk(self._base, name))
+            elif content:
+                yield name, content
 
-    def _content(self, path: Path) -> str:
-        """Return mode and hash of a file or a link, time and size of a large one; "" when it is gone."""
+    def _content(self, name: str) -> str | None:
+        """Return mode and hash of a file or link, time and size of a large one; "" when gone, None for a folder."""
+        path = f"{self._base}{name}"
         try:
-            about = path.lstat()
+            about = os.lstat(path)
+            if stat.S_ISDIR(about.st_mode):
+                return None
             key = (about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino, about.st_mode)
-            cached = self._cache.get(path)
+            cached = self._cache.get(name)
             if cached is not None and cached[0] == key:
                 return cached[1]
             if stat.S_ISLNK(about.st_mode):
-                content = f"link {path.readlink()}"
+                content = f"link {Path(path).readlink()}"
             elif not stat.S_ISREG(about.st_mode):
                 content = f"special {about.st_mode}"
             elif about.st_size > _LARGEST:
                 content = f"large {about.st_size} {about.st_mtime_ns}"
             else:
-                digest = hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
+                digest = hashlib.sha1(Path(path).read_bytes(), usedforsecurity=False).hexdigest()
                 content = f"{about.st_mode & 0o100} {digest}"
         except OSError as error:
             return "" if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
         if time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _SETTLED:
-            self._cache[path] = (key, content)
+            self._cache[name] = (key, content)
         return content
 
 
-def _walk(root: Path) -> Iterator[Path]:
-    """Yield the files below a folder in a fixed order; links are not followed."""
-    for folder, folders, names in os.walk(root):
+def _names(listing: str) -> Iterator[str]:
+    return (name for name in sorted(filter(None, listing.split("\0"))) if _IGNORED.isdisjoint(name.split("/")))
+
+
+def _walk(base: str, below: str = "") -> Iterator[str]:
+    """Yield the files below a folder of `base`, by their path from there, in a fixed order; links are not followed."""
+    for folder, folders, names in os.walk(f"{base}{below}"):
+        inside = f"{folder.rstrip('/')}/"[len(base) :]
         folders[:] = sorted(name for name in folders if name not in _IGNORED)
         links = [name for name in folders if Path(folder, name).is_symlink()]
         for name in sorted([*names, *links]):
             if name not in _IGNORED and not name.endswith(".pyc"):
-                yield Path(folder, name)
+                yield f"{inside}{name}"

@@ -205,6 +205,12 @@ _SHELL_WORDS = frozenset(
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KIND = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*:(?!//)\s*(.*)", re.DOTALL)
 _CODE = re.compile(r"(.*\S)(\s*)=\s*(\d{1,4})", re.DOTALL)
+_SLIPS = {  # more likely meant so than as a command
+    **dict.fromkeys("test tests tests_pass test_passes tests_passed".split(), CriterionKind.TEST_PASS),
+    **dict.fromkeys("build builds build_passes build_pass".split(), CriterionKind.BUILD_SUCCESS),
+    **dict.fromkeys("lint linter lint_pass lint_passes clean".split(), CriterionKind.LINT_CLEAN),
+    **dict.fromkeys("types typecheck type_checks typing types_pass".split(), CriterionKind.TYPE_CHECK),
+}
 
 
 def command_argv(command: str) -> tuple[str, ...]:
@@ -232,11 +238,11 @@ def _parse_criterion(text: str) -> Criterion:
     word, rest = (match[1], match[2].strip()) if match else (text, "")
     name = word.lower().replace("-", "_")
     if name not in set(CriterionKind):
-        alike = next((kind for kind in CriterionKind if name.rstrip("s").startswith(kind.partition("_")[0])), None)
-        if match is None and (alike is None or " " in word):
+        if name in _SLIPS:
+            hint = f'a command of that name is written "custom:{word}"'
+            raise UsageError(f"{word}: do you mean {_SLIPS[name]}?", hint=hint)
+        if match is None:
             return _parse_command(CriterionKind.CUSTOM, text)
-        if alike is not None:  # more likely a slip than a command
-            raise UsageError(f"{word}: do you mean {alike}?", hint=f'a command of that name is written "custom:{word}"')
         raise UsageError(f"{word}: there is no such criterion", hint=f"{hint}; a command may need custom: before it")
     kind = CriterionKind(name)
     if match is None:

@@ -14,6 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar, overload
 
@@ -347,9 +348,10 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
         handle = lock_file(real)
         if handle is None:
             raise LockTaken(real, read(real) or "")
-        os.ftruncate(handle, 0)
-        os.write(handle, _encode(real, owner))
     try:
+        with _explained(f"{path}: cannot be held"):
+            os.ftruncate(handle, 0)
+            os.write(handle, _encode(real, owner))
         yield
     finally:
         delete(real)  # while we have it: it is ours
@@ -521,7 +523,8 @@ scratchpad.md
 .ralph-lock
 """
 UNTIL_INIT = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
-_MUST_BE_IGNORED = ("local/", "cache/", "ralph.db*", "scratchpad.md")
+_MUST_BE_IGNORED = {"local/": "local", "cache/": "cache", "ralph.db*": "ralph.db", "scratchpad.md": "scratchpad.md"}
+"""The lines that a person's own file must have, and a name that each of them covers."""
 
 
 def hide_state(root: Path) -> None:
@@ -541,9 +544,21 @@ def missing_lines(root: Path) -> tuple[str, ...]:
     exclude = paths.git_exclude(own)
     if exclude is None or not own.is_file():
         return ()
-    outer = [line.strip() for file in (exclude[0], root / ".gitignore") for line in (read(file) or "").splitlines()]
-    patterns = {line.strip("/") for line in outer}
-    patterns |= {f".ralph/{line.strip().strip('/')}" for line in (read(own) or "").splitlines()}
-    if not patterns.isdisjoint((".ralph", ".ralph/*", "*")):
+    outer = [line for file in (exclude[0], root / ".gitignore") for line in (read(file) or "").splitlines()]
+    inner = (read(own) or "").splitlines()
+    if _covers(outer, ".ralph"):
         return ()
-    return tuple(line for line in _MUST_BE_IGNORED if f".ralph/{line.strip('/')}" not in patterns)
+    names = _MUST_BE_IGNORED.items()
+    return tuple(line for line, name in names if not _covers(inner, name) and not _covers(outer, f".ralph/{name}"))
+
+
+def _covers(lines: list[str], name: str) -> bool:
+    """Return whether git's patterns ignore a name: the last line that matches decides."""
+    ignored = False
+    for line in lines:
+        pattern = line.strip().removeprefix("!").rstrip("/")
+        anywhere = "/" not in pattern or pattern.startswith("**/")
+        candidate = name.rpartition("/")[2] if anywhere else name
+        if not line.startswith("#") and fnmatchcase(candidate, pattern.removeprefix("**/").removeprefix("/")):
+            ignored = not line.startswith("!")
+    return ignored
