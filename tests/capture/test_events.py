@@ -93,7 +93,7 @@ def test_an_answer_is_text_whatever_its_shape(answer: object, words: str) -> Non
 def test_an_edit_is_the_lines_before_and_after_with_those_around_them() -> None:
     found = event("claude.PostToolUse-Edit")
     assert found.action is Action.CHANGE
-    assert found.changes == (FileEdit("/home/user/proj/a.py", "x=1", "x=2"),)
+    assert found.changes == (FileEdit("/home/user/proj/a.py", "x=1", "x=2", "x=1\n"),)
     assert (found.files, found.response) == (("a.py",), "")
     written = event("claude.PostToolUse-Write")
     assert written.changes == (FileEdit("/home/user/proj/new.txt", "", "hello\n"),)

@@ -210,6 +210,18 @@ def test_a_diff_shows_nothing_of_a_file_with_private_parts_or_a_key() -> None:
         assert record.text == "a.py"
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"structuredPatch": [{"lines": [f"-{PRIVATE}", f"+<private>{PRIVATE}</private>"]}]},
+        {"structuredPatch": [{"lines": [f"-{PRIVATE}", "+other"]}], "originalFile": f"<private>{PRIVATE}</private>"},
+        {"structuredPatch": [{"lines": [f"-{PRIVATE}", "+-----BEGIN RSA PRIVATE KEY-----"]}]},
+    ],
+)
+def test_an_edit_in_the_log_shows_nothing_when_one_side_or_the_file_is_private(answer: Mapping[str, object]) -> None:
+    assert kept(event("claude.PostToolUse-Edit", tool_response=answer)).text == "a.py"
+
+
 def test_a_secret_in_a_changed_line_is_known_behind_the_sign_of_the_diff() -> None:
     token = TOKENS["github token"][0]
     lines = [f"-{token}", "+none", f"+PASSWORD={HUMAN_PASSWORDS[2]}"]

@@ -1,7 +1,8 @@
 """What is private never gets out, what is secret is named and not shown, and the rest stays as it was."""
 
+import re
 import sys
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
 from tests.soak.sampling import every
 
+from ralph.capture import secrets
 from ralph.capture.invisible_characters import lower
 from ralph.capture.privacy import find_secrets, redact, strip_private
 from ralph.errors import ConfigError
@@ -215,7 +217,7 @@ HOSTILE = ["a", "<private>", "&lt;private ", "</private>", "eyJ", "eyJabcdefghij
            "\x1b]8;;a", "\x9d", "\x1bP", "\r", "token=\\\n", "echo a | sudo -S ", "| password |\n|---|\n",
            "| a | token |\n|---|---|\n| x | y9Zk2 |\n", "-----END PRIVATE KEY-----\n",
            "MIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----\n", "password\n-----\n", "a|b\n(1 row)\n",
-           "-[ RECORD 1 ]---\npassword | x\n", "＜private", "private ", "\\\n", "^[[1m"]  # fmt: skip
+           "-[ RECORD 1 ]---\npassword | x\n", "＜private", "private ", "\\\n", "^[[1m", "with-token "]  # fmt: skip
 
 
 def calls_made(text: str) -> int:
@@ -256,6 +258,24 @@ def test_a_value_that_comes_again_is_judged_once() -> None:
     text = "password=" * 2_000
     redact(text)
     assert calls_made(text) < 160 * 2_000
+
+
+def test_no_part_of_a_line_is_searched_twice_for_the_same_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[tuple[int, int]] = []
+
+    class Regex:
+        def __init__(self, pattern: str) -> None:
+            self.match = re.compile(pattern).match
+
+        def finditer(self, _text: str, start: int, end: int) -> list[re.Match[str]]:
+            searched.append((start, end))
+            return []
+
+    text = "with-token " * 100
+    monkeypatch.setattr(secrets, "re", SimpleNamespace(compile=Regex))
+    assert list(secrets._phrases(text, text)) == []
+    assert len(searched) == 100
+    assert sum(end - start for start, end in searched) <= len(text)
 
 
 def test_a_marker_is_found_among_many_without_asking_each() -> None:

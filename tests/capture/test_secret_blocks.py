@@ -23,6 +23,21 @@ def test_what_is_handed_to_a_program_that_reads_a_password_is_one(text: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "password"),
+    [(r'printf "Xy9kLm2!\n" | sudo -S ls', "Xy9kLm2!"), (r'echo -e "Tr0ub4dor3\n" | sudo -S ls', "Tr0ub4dor3"),
+     ('echo "Tr0ub4dor&3" | sudo -S ls', "Tr0ub4dor&3"), ("echo 'it\"s9!Abc' | sudo -S ls", 'it"s9!Abc'),
+     ('echo "Ab;c9xyz!" | docker login --password-stdin', "Ab;c9xyz!"), (r"echo pa\$w0rd9 | sudo -S ls", r"pa\$w0rd9"),
+     ('echo "root:Tr0ub4dor&3" | sudo chpasswd', "Tr0ub4dor&3"), ('echo "$USER:it\'s9Xy" | chpasswd', "it's9Xy"),
+     (r'echo "pw\npw" | passwd --stdin root', r"pw\npw"),
+     ("gh auth login --with-token <<< 'Ab&9xyzQQ'", "Ab&9xyzQQ"),
+     ('docker login --password-stdin <<< "Tr0ub4dor&3"', "Tr0ub4dor&3"),
+     (f"echo $TOKEN | docker login --password-stdin; echo {SECRET} | sudo -S ls", SECRET)],
+)  # fmt: skip
+def test_a_piped_password_is_redacted_to_its_end_whatever_signs_it_has(text: str, password: str) -> None:
+    assert redact(text).text == text.replace(password, "[redacted: password]")
+
+
+@pytest.mark.parametrize(
     "text",
     ['echo "$TOKEN" | docker login --password-stdin', "echo $(cat pw) | docker login --password-stdin",
      "cat pw.txt | docker login --password-stdin", "echo password | docker login --password-stdin",
@@ -43,6 +58,11 @@ def test_what_is_no_password_may_be_piped(text: str) -> None:
 )  # fmt: skip
 def test_a_column_that_is_named_like_a_secret_holds_some(text: str) -> None:
     assert redact(text).text == text.replace(SECRET, "[redacted: password]")
+
+
+def test_an_indented_record_of_psql_is_searched() -> None:
+    text = "  -[ RECORD 1 ]--\nuser | bob\npassword | hunter22\n"
+    assert redact(text).text == text.replace("hunter22", "[redacted: password]")
 
 
 def test_every_row_of_a_table_is_looked_at_also_one_with_a_mere_word() -> None:

@@ -55,6 +55,10 @@ def test_the_pre_filter_fires_on_every_assignment(name: str, syntax: str, value:
         assert needs_rules(text)
 
 
+def test_the_pre_filter_fires_on_a_private_key_of_putty() -> None:
+    assert needs_rules("Private-Lines: 14\nAAABAQCKqT3mWc9vJ2Zs8bN1pXhQ4rLk7dYf0uGeVaTiMoBn\n")
+
+
 @pytest.mark.parametrize("token", [token for tokens in TOKENS.values() for token in tokens])
 def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
     assert needs_rules(f"got {token} back")

@@ -162,6 +162,12 @@ def test_what_a_patch_makes_private_is_not_stored() -> None:
     assert "*** Update File: a.md" in json.dumps(value)
 
 
+def test_a_session_id_after_thousands_of_members_is_stored() -> None:
+    many = [{f"name {number}": f"value {number}"} for number in range(500)]
+    sent = json.dumps({"a": [many] * 40, "tool_input": "PASSWORD=kw9Zr4tQ", "session_id": "s-" + "1" * 34})
+    assert stored(sent.encode())["session_id"] == "s-" + "1" * 34
+
+
 def test_a_long_text_is_shortened_to_its_ends() -> None:
     value = stored(payload(tool_response={"stdout": f"first\n{'x ' * 20_000}\nlast"}))
     text = value["tool_response"]["stdout"]  # type: ignore[index]

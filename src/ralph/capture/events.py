@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ralph.model.record import NO_EXTRA
@@ -43,11 +43,15 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """A changed part of a file; not as a patch, in which a secret would begin with `-` or `+`."""
+    """A changed part of a file; not as a patch, in which a secret would begin with `-` or `+`.
+
+    `whole` is the file as it was, where the host sends it.
+    """
 
     path: str
     before: str
     after: str
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +206,16 @@ def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
 def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
     """Yield the parts that an edit changed: with the lines around them where the host sends them."""
     path = _text(parameters, "file_path", "notebook_path") or _text(answer, "filePath")
-    hunks, edits = answer.get("structuredPatch"), parameters.get("edits")
+    hunks, edits, whole = answer.get("structuredPatch"), parameters.get("edits"), _text(answer, "originalFile")
     if isinstance(hunks, list) and hunks:
         for hunk in hunks:
             value = _object(hunk).get("lines")
             lines = [line for line in value if isinstance(line, str)] if isinstance(value, list) else []
-            yield _patch_edit(path, [line for line in lines if not line.startswith("\\")])
+            yield replace(_patch_edit(path, [line for line in lines if not line.startswith("\\")]), whole=whole)
         return
     for edit in edits if isinstance(edits, list) else [parameters]:
         if isinstance(edit, Mapping):
-            yield FileEdit(path, _text(edit, "old_string"), _text(edit, "new_string", "content", "new_source"))
+            yield FileEdit(path, _text(edit, "old_string"), _text(edit, "new_string", "content", "new_source"), whole)
 
 
 def _patch_edit(path: str, lines: Iterable[str]) -> FileEdit:

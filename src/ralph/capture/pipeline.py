@@ -15,7 +15,7 @@ from typing import Any
 from ralph.capture.commands import CommandCheck, check_of, programs
 from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, outline, whole_number
 from ralph.capture.invisible_characters import remove_codes
-from ralph.capture.privacy import PrivatePaths, Redactor, map_texts, redact, redact_members
+from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
 from ralph.capture.secrets import MARKER
 from ralph.model import INJECTED, NOTE, human_prompt
 from ralph.model.ids import parse_time
@@ -108,7 +108,13 @@ def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
 def redact_event(event: Event, patterns: Sequence[str]) -> Event:
     """Remove private parts and secrets from every text."""
     redactor = Redactor(patterns, tolerant=True)
-    event = _map_event(event, redactor)
+    changes = tuple(
+        replace(change, before="", after="")  # it may be inside of a private part
+        if any(map(has_private_parts, (change.whole, change.before, change.after)))
+        else change
+        for change in event.changes
+    )
+    event = _map_event(replace(event, changes=changes), redactor)
     if redactor.astray and redactor.open:
         # Opened in one text and closed in an earlier one: what is between them cannot be known.
         event = _map_event(event, lambda _: "")

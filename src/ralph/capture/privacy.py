@@ -128,7 +128,7 @@ def _match_tags(text: str) -> "Iterator[re.Match[str]]":
         word = lowered.find("private", at)
 
 
-def _has_private_parts(text: str) -> bool:
+def has_private_parts(text: str) -> bool:
     """Check whether a file has private parts or a private key: a piece of it may come from inside of one."""
     text = remove_codes(text)
     return "PRIVATE KEY" in text or strip_private(text)[0] != text
@@ -302,7 +302,10 @@ def redact_payload(payload: "dict[str, object]", patterns: "Sequence[str]" = ())
         if sum(map(len, _texts(result))) <= _LARGEST_LINE:
             break
         result = map_texts(result, lambda text, longest=longest: _shorten(text, longest))  # type: ignore[misc]
-    return result if isinstance(result, dict) else {}
+    result, session = result if isinstance(result, dict) else {}, payload.get("session_id")
+    if isinstance(session, str):  # it may have been shortened, or come after too many members
+        result["session_id"] = _shorten(Redactor(patterns, tolerant=True)(session), _LONGEST_TEXT)
+    return result
 
 
 def _shorten(text: str, longest: int) -> str:
@@ -324,9 +327,9 @@ def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
         lines = [line for hunk in hunks for line in _list(hunk.get("lines")) if isinstance(line, str)]
         edits += [answer["originalFile"], "\n".join(line[1:] for line in lines)]
         answer = {name: value for name, value in answer.items() if name != "originalFile"}
-    if any(_has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches):
+    if any(has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches):
         parameters = {"input": "\n".join(line for patch in patches for line in patch.split("\n") if line[:4] == "*** ")}
-    elif any(map(_has_private_parts, _texts(edits))):
+    elif any(map(has_private_parts, _texts(edits))):
         parameters = {name: value for name, value in parameters.items() if name not in _EDITS}
         flags = ("filePath", "interrupted", "isError", "is_error")
         answer = {name: value for name, value in answer.items() if name in flags} if isinstance(answer, dict) else ""

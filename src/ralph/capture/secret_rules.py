@@ -148,11 +148,12 @@ _RECEIVERS = (
 """Options that make programs read a password from standard input."""
 _OPTION = rf"(?:{'|'.join(_RECEIVERS[:-1])}|(?-i:sudo -S))"
 _ECHO = r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"
-_ECHOED = r"(?P<s>[^\s\"'|;&\\]{1,256})[\"'\\]{0,3}"
-_PIPED = (
-    rf"(?:(?P<echo>{_ECHO})|{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?){_ECHOED}"
-    rf"(?(echo)[ \t]*\|[^|;\n]{{0,200}}{_OPTION})"
+_LINE_ENDS = r"(?:\\{1,2}[nrt])*"
+_ECHOED = (
+    rf"(?P<s>(?<=\")[^\"\n]{{1,256}}?(?={_LINE_ENDS}\\?\")|(?<=')[^'\n]{{1,256}}?(?={_LINE_ENDS}')"
+    r"|(?:[^\s\"'|;&\\]|\\[^\s\"'nrt]){1,256})"
 )
+_TO = rf"{_LINE_ENDS}[\"'\\]{{0,3}}[ \t]*\|[^|;\n]{{0,200}}"
 _COOKIE = (
     rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
     r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})"
@@ -172,8 +173,9 @@ PHRASES = (
     ("password", ("convertto-securestring ",), "", rf"convertto-securestring\s+(?=[\"']){_VALUE}", "login"),
     ("password", (":543",), "", r":543\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", "weak"),
     ("password", ("curl",), "-u", _CURL, "login"),
-    ("password", _RECEIVERS, "", _PIPED, "piped"),
-    ("password", ("chpasswd",), "", rf"{_ECHO}[\w.-]+:{_ECHOED}[ \t]*\|[^|;\n]{{0,200}}chpasswd", "piped"),
+    ("password", _RECEIVERS, "", rf"{_ECHO}{_ECHOED}{_TO}{_OPTION}", "piped"),
+    ("password", _RECEIVERS, "<<<", rf"{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?{_ECHOED}", "login"),
+    ("password", ("chpasswd",), "", rf"{_ECHO}[^\s:|;&]{{1,64}}:(?P<s>\S{{1,256}}?){_TO}chpasswd", "piped"),
     ("seed phrase", ("mnemonic",), "", rf"mnemonic{_SEED}", "any"),
     ("seed phrase", ("seed phrase", "seed_phrase", "seed-phrase", "seedphrase"), "", rf"seed.?phrase{_SEED}", "any"),
     ("private key", ('"d":', '"d" '), "", r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", "strong"),
@@ -339,7 +341,8 @@ def _may_have_private_parts(text: str, lowered: str) -> bool:
     if "private" not in lowered:
         return False
     befores = [lowered[max(0, at - 40) : at] for at in positions(lowered, "private")]
-    return KEY_HEADERS[0] in text or any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
+    has_key = any(header in text for header in KEY_HEADERS)
+    return has_key or any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
 
 
 def positions(text: str, keyword: str) -> "Iterator[int]":

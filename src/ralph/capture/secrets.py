@@ -285,16 +285,19 @@ def _phrases(text: str, lowered: str) -> "Iterator[Span]":
     """Yield values of headers, netrc, SQL and command lines that take a password without naming it."""
     for kind, keywords, _, body, condition in rules.PHRASES:
         for keyword in keywords:
-            at = lowered.find(keyword)
+            floor, at = 0, lowered.find(keyword)
             while at >= 0:
-                start, end = at, len(text)
-                if condition == "piped":  # the password precedes its receiver on the line
-                    start, end = max(at - _FAR, lowered.rfind("\n", 0, at) + 1), at + len(keyword) + 200
                 regex = re.compile(f"(?i){body}")
-                match = regex.search(text, start, end) if condition == "piped" else regex.match(text, start)
-                if match and meets(condition, match["s"]):
-                    yield *match.span("s"), kind
-                at = lowered.find(keyword, max(at + 1, match.end() if match else 0))
+                if condition == "piped":  # the password precedes its receiver on the line
+                    start, end = max(floor, at - _FAR), at + len(keyword)
+                    matches = list(regex.finditer(text, max(start, lowered.rfind("\n", start, at) + 1), end))
+                else:
+                    matches, end = list(filter(None, [regex.match(text, at)])), at + 1
+                for match in matches:
+                    end = max(end, match.end())
+                    if meets(condition, match["s"]):
+                        yield *match.span("s"), kind
+                floor, at = end, lowered.find(keyword, end)
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -320,7 +323,7 @@ def _table_secrets(text: str) -> "Iterator[Span]":
             head = lines[number - 1].split("|") if number else []
             width, drawn, is_long = len(head), "+" in line, False
             columns = _secret_columns(head) if width > 1 or _is_counted(lines, number + 1, 1) else {}
-        elif line.startswith("-[ RECORD"):
+        elif line.lstrip().startswith("-[ RECORD"):
             columns, width, drawn, is_long = {}, 2, True, True
         elif len(cells) != width and len(cells) != previous:
             width, drawn, is_long = len(cells), True, False
