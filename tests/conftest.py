@@ -50,9 +50,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave soak tests that cannot be reduced (those without `rounds`) to `make soak`."""
     if os.environ.get("RALPH_SOAK") == "1":
         return
-    skipped = [item for item in items if item.get_closest_marker("soak") and "rounds" not in item.fixturenames]  # type: ignore[attr-defined]
-    config.hook.pytest_deselected(items=skipped)
-    items[:] = [item for item in items if item not in set(skipped)]
+    selected: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
+    for item in items:
+        is_whole = item.get_closest_marker("soak") and "rounds" not in getattr(item, "fixturenames", ())
+        (deselected if is_whole else selected).append(item)
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = selected
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -179,7 +180,7 @@ def get_objects(value: Mapping[str, object], key: str) -> Iterator[Mapping[str, 
     yield from (item for item in (items if isinstance(items, list) else ()) if isinstance(item, Mapping))
 
 
-class EventReader:
+class EventReader(ABC):
     """Collects a reply from a client's JSON events; a line that is not JSON counts as text of the reply."""
 
     def __init__(self, ask: Ask) -> None:
@@ -193,13 +194,13 @@ class EventReader:
         event = parse_object(line)
         self.add_text(line) if event is None else self.read_event(event)
 
+    @abstractmethod
     def read_event(self, event: Mapping[str, object]) -> None:
         """Read one event."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
         """Return why the program ended by itself, and its error."""
-        raise NotImplementedError
 
     def add_text(self, text: str) -> None:
         """Add and show text of the reply."""

@@ -87,7 +87,7 @@ def play_step(step: Step, ask: Ask) -> Reply:
             return reply(cut, f"ended while waiting ({cut})", cost=0.0)
         if time.monotonic() >= until:
             break
-        time.sleep(_SLICE)
+        time.sleep(_SLICE)  # a step's delay, in slices, so that a stop ends it
     for path, text in step.write.items():
         try:
             if not ask.read_only:

@@ -211,7 +211,7 @@ def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
 
 
 def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Turn every legacy Sign that may be stored into a structured fix, cleaned like every text; keep a backup.
+    """Convert the legacy Signs of guardrails files to entries of the type fix, and keep a backup of each file.
 
     Return for each file what `ralph memory migrate --format json` prints.
     """

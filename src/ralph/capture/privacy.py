@@ -6,6 +6,7 @@ refused. Hooks load this module, so it imports nothing heavy and bounds the work
 """
 
 import re
+from functools import partial
 from itertools import islice
 
 from ralph.capture import invisible_characters
@@ -301,7 +302,7 @@ def redact_payload(payload: "dict[str, object]", patterns: "Sequence[str]" = ())
     for longest in (2_000, 200, 20):
         if sum(map(len, _texts(result))) <= _LARGEST_LINE:
             break
-        result = map_texts(result, lambda text, longest=longest: _shorten(text, longest))  # type: ignore[misc]
+        result = map_texts(result, partial(_shorten, longest=longest))
     result, session = result if isinstance(result, dict) else {}, payload.get("session_id")
     if isinstance(session, str):  # it may have been shortened, or come after too many members
         result["session_id"] = _shorten(Redactor(patterns, tolerant=True)(session), _LONGEST_TEXT)

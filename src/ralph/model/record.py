@@ -118,7 +118,7 @@ class Link:
 class NoExtra(dict[str, object]):
     """The empty mapping that records without further members share; hashable, as a field's default must be."""
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:  # type: ignore[override]  # dict says that it has none
         return 0
 
 

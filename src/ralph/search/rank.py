@@ -5,6 +5,8 @@ matched in its session's neighbours. The best are judged by what they contain: c
 meaning. The score is a weighted sum of normalised parts, never of ranks. Hooks load this module.
 """
 
+from itertools import pairwise
+
 from ralph.search import question, terms
 from ralph.store import lookup
 
@@ -269,7 +271,7 @@ class _Ranker:
             total = lookup.count_matching(self.connection, match, keep)
         pairs = [
             f'"{list(left.counts)[-1]} {next(iter(right.counts))}"'
-            for left, right in zip(words, words[1:])  # noqa: B905, RUF007  (itertools is one import more)
+            for left, right in pairwise(words)
             if left.counts and right.counts and not (left.replaced or right.replaced)
         ]
         if pairs:

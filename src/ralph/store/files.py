@@ -12,6 +12,7 @@ import hashlib
 import os
 import stat
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -48,7 +49,7 @@ class FileChange:
     appended: bool = False
 
 
-class WriteObserver:
+class WriteObserver(ABC):
     """Passed to the functions of this module to learn of every change before it is made."""
 
     real = True
@@ -58,9 +59,9 @@ class WriteObserver:
         """Return the change of a file that a dry run did not write."""
         return None
 
+    @abstractmethod
     def change(self, change: FileChange) -> None:
         """Note a change that is about to be made; Conflict when it must not be."""
-        raise NotImplementedError
 
 
 class DryRun(WriteObserver):

@@ -5,13 +5,9 @@ case (a link on the way, a file system without locks) raises Unsure, and the cal
 in place in a file that was made large enough before: the failure that matters most is a full disk.
 """
 
+import fcntl
 import os
 import time
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,8 +57,6 @@ def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
 
 def _lock_folder(folder: str) -> int:
     """Take the lock that `files.lock` takes for this folder; it is held until the descriptor is closed."""
-    if fcntl is None:
-        raise Unsure(folder)
     while True:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
         try:
@@ -83,7 +77,7 @@ def _lock(handle: int) -> None:
         try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
         except OSError as error:
             raise Unsure(str(error)) from error
     raise OSError(_EAGAIN, "another process holds the lock")
@@ -114,8 +108,6 @@ def timestamp() -> str:
 
 def overwrite(path: str, edit: "Callable[[bytes], bytes]", size: int) -> bool:
     """Replace the first `size` bytes in place by what `edit` makes of them; False when there is no such file."""
-    if fcntl is None:
-        return False
     try:
         handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC)
     except FileNotFoundError:
