@@ -7,6 +7,9 @@ READY  := $(VENV)/.ready
 # A default encoding is an error, as every warning is: in the tests and in what they start.
 STRICT := PYTHONWARNDEFAULTENCODING=1
 
+# Tests start hundreds of Python processes: without cached bytecode each of them compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test check format docs soak e2e bench clean
 
 help:
