@@ -261,7 +261,7 @@ def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
     env["XDG_STATE_HOME"] = str(Path(discovery.user_folder("STATE")).parent)  # the machine id of this process
     env |= _VARIABLES.get(where, {})
     if where not in _TREES:
-        files.make_folder(root / ".git")
+        files.write(root / ".git" / "HEAD", "ref: refs/heads/main\n")
     else:
         own = root.parent / Where.MAIN / ".git" / "worktrees" / where
         files.write(own / "HEAD", "ref: refs/heads/side\n")

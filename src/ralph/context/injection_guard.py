@@ -5,10 +5,6 @@ command; such a text is not injected (`render.withheld`). The rules catch every 
 ones, and hardly a harmless one: the frame around injected text is the protection. Hooks load this: no regex.
 """
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 # Sets of alternatives that several rules share.
 _SETS = {
     "MODEL": "ai,ais,llm,llms,claude,chatgpt,gemini,copilot,codex,클로드",
@@ -174,41 +170,73 @@ _LATIN = "\u0250"  # the first character behind the Latin letters
 
 
 class _Group:
-    """Alternatives of a rule: phrases, and the words with which they begin."""
+    """Alternatives of a rule. They are split when first needed: most rules are settled by their shortest group."""
 
     def __init__(self, text: str) -> None:
         self.negated = text.startswith("!")
-        self.phrases: list[str] = []
-        for alternative in text.removeprefix("!").split(","):
+        self.text = text.removeprefix("!")
+        self._phrases: list[str] = []
+        self._first_words: frozenset[str] = frozenset()
+        self._others: list[str] = []
+
+    @property
+    def phrases(self) -> list[str]:
+        """The alternatives as they are searched for; a blank at both ends stands for whole words."""
+        if self._phrases:
+            return self._phrases
+        for alternative in self.text.split(","):
             before, brace, rest = alternative.partition("{")
             name, _, after = rest.partition("}")
             for member in _SETS[name].split(",") if brace else ("",):
                 phrase = before + member + after
                 loose = phrase.startswith("=") or phrase.strip() >= _LATIN
-                self.phrases.append(phrase.removeprefix("=") if loose else f" {phrase.strip()} ".replace("* ", ""))
-        whole = [phrase for phrase in self.phrases if phrase[0] == " " == phrase[-1]]
+                self._phrases.append(phrase.removeprefix("=") if loose else f" {phrase.strip()} ".replace("* ", ""))
+        whole = [phrase for phrase in self._phrases if phrase[0] == " " == phrase[-1]]
         self._first_words = frozenset(phrase.removeprefix(" ^").split()[0] for phrase in whole)
-        self._others = [phrase for phrase in self.phrases if phrase not in whole]
+        self._others = [phrase for phrase in self._phrases if phrase[0] != " " or phrase[-1] != " "]
+        return self._phrases
 
     def may_match(self, text: str, words: "set[str]") -> bool:
         """Whether it can match anywhere in a text; quick, since hooks wait for this."""
-        return self.negated or not self._first_words.isdisjoint(words) or any(each in text for each in self._others)
+        if self.negated or not self.phrases:
+            return True
+        return not self._first_words.isdisjoint(words) or any(phrase in text for phrase in self._others)
 
     def matches(self, text: str) -> bool:
         return any(phrase in text for phrase in self.phrases) != self.negated
 
 
-def _parse_rule(line: str) -> "tuple[_Group | None, int, list[_Group]]":
-    """Return the head, if there is one, how far behind it the other groups may be, and these groups."""
-    head, mark, rest = line.partition(" >")
-    if not mark:
-        groups = [_Group(group) for group in line.split(" & ")]
-        return (groups[0], 0, []) if len(groups) == 1 else (None, 0, groups)
-    reach, _, rest = rest.partition(" ")
-    return _Group(head), int(reach), [_Group(group) for group in rest.split(" & ")]
+class _Rule:
+    """The head, if there is one, how far behind it the other groups may be, these groups, and all by length."""
+
+    def __init__(self, line: str) -> None:
+        head, mark, rest = line.partition(" >")
+        number, _, rest = rest.partition(" ") if mark else ("0", "", line)
+        groups = [_Group(group) for group in rest.split(" & ")]
+        self.head: _Group | None = _Group(head) if mark else None
+        if not mark and len(groups) == 1:
+            self.head, groups = groups[0], []
+        self.groups = groups
+        self.reach = int(number)
+        self._by_length = sorted([*([self.head] if self.head else []), *self.groups], key=lambda group: len(group.text))
+
+    def may_match(self, text: str, words: "set[str]") -> bool:
+        return all(group.may_match(text, words) for group in self._by_length)
+
+    def matches(self, text: str) -> bool:
+        if self.head is None:
+            return all(group.matches(text) for group in self.groups)
+        for phrase in self.head.phrases:
+            at = text.find(phrase)
+            while at >= 0:
+                end = at + len(phrase) - 1
+                if all(group.matches(text[end : end + self.reach]) for group in self.groups):
+                    return True
+                at = text.find(phrase, at + 1)
+        return False
 
 
-_PARSED = tuple(_parse_rule(line) for line in _RULES.splitlines())
+_PARSED = tuple(_Rule(line) for line in _RULES.splitlines())
 
 
 def is_injection(text: str) -> bool:
@@ -217,12 +245,9 @@ def is_injection(text: str) -> bool:
     words = lower.translate(_PUNCTUATION).split()
     whole, unique = f" {' '.join(words)} ", set(words)
     everything = f"{whole}\n{lower}"
-    rules = []
-    for head, reach, groups in _PARSED:
-        if all(group.may_match(everything, unique) for group in ([head, *groups] if head else groups)):
-            if head and _matches(head, reach, groups, whole):
-                return True
-            rules.append((head, reach, groups))
+    rules = [rule for rule in _PARSED if rule.may_match(everything, unique)]
+    if any(rule.head and rule.matches(whole) for rule in rules):
+        return True
     suspicious = sum(not group.isdisjoint(unique) for group in _WORD_GROUPS) >= _ENOUGH
     if not rules and not suspicious:
         return False  # most texts end here
@@ -233,20 +258,7 @@ def is_injection(text: str) -> bool:
         if sum(not group.isdisjoint(words) for group in _WORD_GROUPS) >= _ENOUGH:
             return True
         part, unique = f" ^ {' '.join(words)} \n{sentence} ", set(words)
-        for head, reach, groups in rules:
-            if (head or groups[0]).may_match(part, unique) and _matches(head, reach, groups, part):
+        for rule in rules:
+            if (rule.head or rule.groups[0]).may_match(part, unique) and rule.matches(part):
                 return True
-    return False
-
-
-def _matches(head: "_Group | None", reach: int, groups: "Sequence[_Group]", text: str) -> bool:
-    if head is None:
-        return all(group.matches(text) for group in groups)
-    for phrase in head.phrases:
-        at = text.find(phrase)
-        while at >= 0:
-            end = at + len(phrase) - 1
-            if all(group.matches(text[end : end + reach]) for group in groups):
-                return True
-            at = text.find(phrase, at + 1)
     return False
