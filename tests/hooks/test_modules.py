@@ -16,7 +16,7 @@ HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 RECORDING = {
     "ralph", "ralph.hooks", "ralph.hooks.handler", "ralph.discovery", "ralph.capture",
     "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
-    "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
+    "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
 RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "assignments")}
 RULES |= {"ralph.capture.invisible_characters", "ralph.errors"}

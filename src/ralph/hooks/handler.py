@@ -5,6 +5,7 @@ without a parser, so that an event without anything private or secret imports ne
 hooks load import neither dataclasses, typing, pathlib, enum, inspect nor contextlib. The exit code is always 0.
 """
 
+import gc
 import os
 import sys
 
@@ -115,7 +116,8 @@ def _handle(
 
 
 def _prepare_app(set_deadline: "Callable[[], None]") -> None:
-    """Make installed packages importable, as they are without `-S`."""
+    """Collect garbage again, and make installed packages importable, as they are without `-S`."""
+    gc.enable()
     set_deadline()
     if "site" not in sys.modules:
         import site
