@@ -111,7 +111,7 @@ def test_thousands_of_events_of_one_session_are_merged_into_it_once(tmp_path: Pa
     statements: list[str] = []
     with closing(in_memory([], terms.index_terms)) as connection:
         writer = IndexWriter(connection, terms.index_terms)
-        key = writer.add_source(source.name, source.format, (0, 0, 0, "", 0))
+        key = writer.add_source(source.name, source.format, (0, 0, 0, "", 0, 0))
         connection.set_trace_callback(statements.append)
         writer.put(key, read_source(source, interpret))
     assert sum("sessions" in each for each in statements) == 3  # the new row, its values, and what changed

@@ -1,12 +1,13 @@
 """The index: SQLite over the sources, brought up to date before it is read.
 
-`sync` compares time and size of every source and reads only those that changed, of a log only the new lines. One
-process writes at a time. A database that is damaged, deleted, touched by another program or of another version is made
-again: nothing is stored only here. Where it cannot be written, an index in memory answers.
+`sync` compares time and size of every source and reads only those that changed, of a log only the new lines, in slices
+so that a deadline holds. One process writes at a time. A database that is damaged, deleted, touched by another program
+or of another version is made again: nothing is stored only here. Where it cannot be written, one in memory answers.
 """
 
 import hashlib
 import json
+import math
 import os
 import sqlite3
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
@@ -28,6 +29,8 @@ __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_
 
 PATIENCE = 5.0  # seconds to wait for another process that makes the index for the first time
 _BATCH = 1_000_000  # bytes of files in one transaction; the full-text index writes a segment for each
+_SLICE = 64 * 1024  # bytes of a log between two looks at the clock
+_WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this much of either end is compared
 _ALLOWED = {"mode": ("plan", "agent"), "status": ("running", "success", "failed", "stopped")}
 _SESSION = (
     "project_path task_id session_id mode started_at ended_at reason host summary tags messages created_at updated_at"
@@ -248,14 +251,20 @@ class Index:
             return self._update(connection, within, progress)
 
     def _update(self, connection: sqlite3.Connection, within: float | None, progress: Progress | None) -> Synced:
-        """Bring a database up to date: a few sources in a transaction, so that a kill loses little."""
+        """Bring a database up to date: a few sources in a transaction, so that a kill loses little.
+
+        With a deadline the newest sources come first, and a log is read in slices.
+        """
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(connection, self._terms, self._interpret)
         rows = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
         present = list(sources(self.root))
         gone = rows.keys() - {source.name for source in present}
         changed = [source for source in present if _differs(source, rows.get(source.name))]
-        deadline = None if within is None else time.monotonic() + within
+        deadline, slice_size = math.inf, _BATCH
+        if within is not None:
+            deadline, slice_size = time.monotonic() + within, _SLICE
+            changed.sort(key=_modified, reverse=True)
         for name in gone:
             with db.atomic(connection):
                 writer.clear(rows[name]["key"])
@@ -264,13 +273,18 @@ class Index:
             size = 0
             with db.atomic(connection):
                 while count < len(changed) and size <= _BATCH:
-                    source = changed[count]
-                    count += 1
+                    source, loaded, complete = changed[count], 0, True
                     with suppress(OSError):  # gone meanwhile, or not ours to read: then nothing of it was written
-                        size += writer.load(source, rows.get(source.name))
+                        loaded, complete = writer.load(source, rows.get(source.name), slice_size)
+                    size += loaded
+                    if complete:
+                        count += 1
+                    else:
+                        sql = "SELECT * FROM sources WHERE path = ?"
+                        rows[source.name] = connection.execute(sql, (source.name,)).fetchone()
                     if progress is not None:
                         progress(count, len(changed))
-                    if deadline is not None and count < len(changed) and time.monotonic() > deadline:
+                    if count < len(changed) and time.monotonic() > deadline:
                         return Synced(count, len(gone), complete=False)
         return Synced(count, len(gone))
 
@@ -302,7 +316,7 @@ def in_memory(contents: Iterable[Contents], terms: Terms, names: Sequence[str] =
     with db.atomic(connection):
         for number, content in enumerate(contents):
             name = names[number] if names else str(number)
-            writer.put(writer.add_source(name, "", (0, 0, 0, "", 0)), content)
+            writer.put(writer.add_source(name, "", (0, 0, 0, "", 0, 0)), content)
     return connection
 
 
@@ -324,6 +338,13 @@ def _differs(source: Source, row: sqlite3.Row | None) -> bool:
     return row is None or (stat.st_mtime_ns, stat.st_size, stat.st_ino) != (row["mtime_ns"], row["size"], row["inode"])
 
 
+def _modified(source: Source) -> int:
+    try:
+        return source.path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 class IndexWriter:
     """Adds and removes the rows of sources on one connection, and the full-text index with them.
 
@@ -338,35 +359,45 @@ class IndexWriter:
         self._next: dict[Family, int] = {}
         self._bearers: dict[tuple[Family, str], int] = {}
 
-    def load(self, source: Source, row: sqlite3.Row | None) -> int:
-        """Read the new lines of a log that only grew, of anything else all; return the bytes that were read."""
+    def load(self, source: Source, row: sqlite3.Row | None, slice_size: int = _BATCH) -> tuple[int, bool]:
+        """Read the next slice of a log that only grew, of anything else all.
+
+        Return the bytes that were read, and whether the source is read to its end.
+        """
         stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
-        payload = source.path.read_bytes()
         is_log = source.format is Format.LOG
-        end = payload.rfind(b"\n") + 1 if is_log else len(payload)
-        start = 0
-        if row is not None:
-            offset = int(row["offset"])
-            if (is_log or len(payload) == offset) and _digest(payload[:offset]) == row["digest"]:
-                start = offset
-            if not start:
+        with source.path.open("rb") as file:
+            start, lines = (int(row["offset"]), int(row["lines"])) if row is not None else (0, 0)
+            is_same = is_log or start == stat.st_size
+            if row is not None and not (start and is_same and _digest_to(file, start) == row["digest"]):
                 self.clear(row["key"])
-                row = None
-        values = (stat.st_mtime_ns, stat.st_size, stat.st_ino, _digest(payload[:end]), end)
+                row, start, lines = None, 0, 0
+            file.seek(start)
+            payload = file.read(slice_size) if is_log else file.read()
+            while is_log and b"\n" not in payload and (more := file.read(slice_size)):
+                payload += more  # a long line
+            complete = not is_log or file.tell() >= stat.st_size
+            if is_log:
+                payload = payload[: payload.rfind(b"\n") + 1]  # the rest is still being written
+            end = start + len(payload)
+            # Until the end is reached, the stored size is another one than the file's: the next sync reads on.
+            size = stat.st_size if complete else end
+            values = (stat.st_mtime_ns, size, stat.st_ino, _digest_to(file, end), end, lines + payload.count(b"\n"))
         if row is None:
             key = self.add_source(source.name, source.format, values)
         else:
             key = row["key"]
-            sql = "UPDATE sources SET mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ? WHERE key = ?"
-            self.connection.execute(sql, (*values, key))
-        if start < end or row is None:
-            new = contents(source, payload[start:end].decode("utf-8", "surrogateescape"), self._interpret)
-            self.put(key, new, lines_before=payload.count(b"\n", 0, start))
-        return end - start
+            columns = "mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ?, lines = ?"
+            self.connection.execute(f"UPDATE sources SET {columns} WHERE key = ?", (*values, key))
+        if payload or row is None:
+            new = contents(source, payload.decode("utf-8", "surrogateescape"), self._interpret)
+            self.put(key, new, lines_before=lines)
+        return len(payload), complete
 
-    def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int]) -> int:
+    def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int, int]) -> int:
         """Add a row for a source and return its key."""
-        sql = "INSERT INTO sources(path, format, mtime_ns, size, inode, digest, offset) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        columns = "path, format, mtime_ns, size, inode, digest, offset, lines"
+        sql = f"INSERT INTO sources({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         return int(self.connection.execute(sql, (name, form, *values)).lastrowid or 0)
 
     def put(self, source: int, new: Contents, lines_before: int = 0) -> None:
@@ -528,12 +559,19 @@ def _column_value(value: object, allowed: Sequence[str] | None = None) -> str | 
     return value if value is None or isinstance(value, float) else safe(json.dumps(value, ensure_ascii=False))
 
 
-def _digest(payload: bytes) -> str:
-    return hashlib.sha1(payload, usedforsecurity=False).hexdigest()
+def _digest_to(file: BinaryIO, end: int) -> str:
+    """Return the digest of a file up to a position; of a very long part only its ends count, and its length."""
+    digest = hashlib.sha1(str(end).encode() if end > _WHOLE_DIGEST else b"", usedforsecurity=False)
+    parts = [(0, end)] if end <= _WHOLE_DIGEST else [(0, _DIGEST_ENDS), (end - _DIGEST_ENDS, _DIGEST_ENDS)]
+    for start, length in parts:
+        file.seek(start)
+        digest.update(file.read(length))
+    return digest.hexdigest()
 
 
 def _file_digest(path: Path) -> str:
     try:
-        return _digest(path.read_bytes())
+        with path.open("rb") as file:
+            return _digest_to(file, path.stat().st_size)
     except OSError:
         return ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
 
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))

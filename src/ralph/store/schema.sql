@@ -13,7 +13,8 @@ CREATE TABLE sources (
     size INTEGER NOT NULL,
     inode INTEGER NOT NULL,
     digest TEXT NOT NULL,           -- of what was read of it
-    offset INTEGER NOT NULL         -- how far a log was read
+    offset INTEGER NOT NULL,        -- how far a log was read, in bytes
+    lines INTEGER NOT NULL          -- and in lines
 );
 
 CREATE TABLE records (              -- memories: key % 3 = 0
