@@ -25,11 +25,12 @@ RECORDED = tuple(
 ANSWERED = ("UserPromptSubmit", "PreToolUse", "PostToolUseFailure", "BeforeAgent", "BeforeTool")
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 """Events that are recorded as they are, that are answered from the index, and that the app handles."""
-_SECONDS = {
-    **{"SessionStart": 12, "PreCompact": 16, "PreCompress": 16, "Stop": 16, "AfterAgent": 16},
-    **{"SessionEnd": 1.2, "PreToolUse": 4, "BeforeTool": 4, "PostToolUseFailure": 4},
-}
-"""When an event that takes the slow path gives up, before its host ends it; other events after 8 seconds."""
+_RECORDING, _ANSWERING, _HANDLING = 2.0, 3.0, 5.0
+_SECONDS = dict.fromkeys(ANSWERED, _ANSWERING) | dict.fromkeys(HANDLED, _HANDLING) | {"SessionEnd": 1.2}
+"""When an event that takes the slow path gives up, before its host ends it; recording takes 2 seconds at most."""
+_LOCK_SECONDS = 0.5  # how long the app waits for each lock
+_TRIES = (1.0, 0.4, 0.2)
+"""Seconds for redaction: at first, and again without a pattern of the user's that took too long."""
 
 
 def main(arguments: list[str]) -> None:
@@ -38,10 +39,12 @@ def main(arguments: list[str]) -> None:
     if len(arguments) == 2 or arguments[2:] == ["--plugin"]:
         host, event = arguments[:2]
         if not arguments[2:] or not _is_installed_twice(event):
-            pieces = []
+            pieces, size = [], 0
             while piece := os.read(0, 1 << 20):
-                pieces.append(piece)
-            answer = run_event(host, event, b"".join(pieces), os.environ, lambda: _set_deadline(event))
+                size += len(piece)
+                if size <= _LARGEST:  # the rest of a larger one is read, so that the host is not kept waiting
+                    pieces.append(piece)
+            answer = run_event(host, event, b"".join(pieces), os.environ, _set_deadline, cut=size > _LARGEST)
     try:
         while answer:
             answer = answer[os.write(1, answer) :]
@@ -51,17 +54,23 @@ def main(arguments: list[str]) -> None:
 
 
 def run_event(
-    host: str, event: str, raw: bytes, env: "Mapping[str, str]", set_deadline: "Callable[[], None]" = lambda: None
+    host: str,
+    event: str,
+    raw: bytes,
+    env: "Mapping[str, str]",
+    set_deadline: "Callable[[float], None]" = lambda _: None,
+    *,
+    cut: bool = False,
 ) -> bytes:
     """Record an event and return what to print about it; whatever fails is counted, and the session goes on.
 
-    `set_deadline` is called before anything slow.
+    `set_deadline` is called before anything slow, with the seconds that are left; `cut`: the end of `raw` is missing.
     """
     if env.get("RALPH_DISABLE") == "1":
         return b""
     state = ""
     try:
-        payload = Payload(raw)
+        payload = Payload(raw[:_HEAD], cut=True) if cut else Payload(raw)
         folders = [env.get("CLAUDE_PROJECT_DIR") or "", payload.text("cwd")]
         valid = [folder for folder in folders if folder.startswith("/") and "\0" not in folder]
         project = Project(valid[0] if valid else os.getcwd())
@@ -77,7 +86,12 @@ def run_event(
 
 
 def _handle(
-    host: str, event: str, payload: "Payload", project: "Project", env: "Mapping[str, str]", slow: "Callable[[], None]"
+    host: str,
+    event: str,
+    payload: "Payload",
+    project: "Project",
+    env: "Mapping[str, str]",
+    set_deadline: "Callable[[float], None]",
 ) -> bytes:
     if event not in RECORDED + ANSWERED + HANDLED:
         return b""
@@ -86,14 +100,15 @@ def _handle(
         return b""
     if project.root and os.path.exists(f"{project.state}/log/paused"):
         return b""
+    seconds = _SECONDS.get(event, _RECORDING)
     if event in HANDLED or not project.root:
-        _prepare_app(slow)
+        _prepare_app(lambda: set_deadline(seconds))
         from ralph.app.hook import handle_event
 
         printed = handle_event(project.folder, host, event, payload.raw, env=env, project=bool(project.root))
         return printed.encode("utf-8", "replace")
     if project.load_settings(env) is None:
-        _prepare_app(slow)
+        _prepare_app(lambda: set_deadline(seconds))
         from ralph.app.hook import refresh_settings
 
         refresh_settings(project.root, event, env)
@@ -103,7 +118,7 @@ def _handle(
         if not payload.members:
             raise ValueError("the payload is no JSON object")
         if payload.text("session_id"):
-            stored = stored_payload(payload, project.settings, slow)
+            stored = _redact_in_time(payload, project, event, set_deadline)
             if stored is not None:
                 append_event(host, event, stored, project, env)
             payload = stored or Payload(b"{}")
@@ -123,10 +138,13 @@ def _prepare_app(set_deadline: "Callable[[], None]") -> None:
         import site
 
         site.main()
+        from ralph.store import files
+
+        files.set_patience(_LOCK_SECONDS)
 
 
-def _set_deadline(event: str) -> None:
-    """End what takes longer than its host would wait for."""
+def _set_deadline(seconds: float) -> None:
+    """Raise TimeoutError after so many seconds; a later call replaces an earlier one."""
     import signal  # it loads enum, which recording must not
 
     def give_up(_number: int, _frame: object) -> None:
@@ -134,7 +152,7 @@ def _set_deadline(event: str) -> None:
 
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, _SECONDS.get(event, 8))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _is_installed_twice(event: str) -> bool:
@@ -175,17 +193,19 @@ _ESCAPES = (('\\"', '"'), ("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r"), ("\\/", "
 class Payload:
     """A JSON object as bytes, with the positions of its own members; nested values are skipped.
 
-    `members` is empty for anything that is not an object; spacing and order do not matter.
+    `members` is empty for anything that is not an object; spacing and order do not matter. `cut` says that the end is
+    missing: then the members before it count.
     """
 
-    __slots__ = ("members", "raw")
+    __slots__ = ("cut", "members", "raw")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, *, cut: bool = False) -> None:
+        self.cut = cut
         raw = raw.strip(b" \t\r\n")
         if b"\n" in raw or b"\r" in raw:  # only between members: inside of a text JSON has escapes
             raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
         self.raw = raw
-        self.members = _scan_members(raw)
+        self.members = _scan_members(raw, cut=cut)
 
     def value(self, name: str) -> bytes:
         """Return a member as it is written, b"" when there is none."""
@@ -201,9 +221,9 @@ class Payload:
         return Payload(self.value(name))
 
 
-def _scan_members(raw: bytes) -> dict[str, tuple[int, int]]:
-    """Return where the values of a JSON object's own members are; {} when it is not one complete object."""
-    if not raw.startswith(b"{") or not raw.endswith(b"}"):
+def _scan_members(raw: bytes, *, cut: bool = False) -> dict[str, tuple[int, int]]:
+    """Return where the values of a JSON object's own members are; {} when it is not one object that is complete."""
+    if not raw.startswith(b"{") or not (cut or raw.endswith(b"}")):
         return {}
     # Texts are every second piece between quotes, once escaped backslashes and quotes are covered.
     pieces = raw.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
@@ -225,7 +245,7 @@ def _scan_members(raw: bytes) -> dict[str, tuple[int, int]]:
                 elif byte == 58 and depth == 1:
                     start = offset + 1
         at += len(piece) + 1
-    return members if depth == 0 and len(pieces) % 2 else {}
+    return members if cut or (depth == 0 and len(pieces) % 2) else {}
 
 
 def _decode_string(value: bytes) -> str:
@@ -279,6 +299,9 @@ class Project:
         settings = hook_files.read_settings(f"{self.state}/cache/hook{own}", self.root, env, _user_config(env))
         if settings is not None:
             self.settings = settings
+            if settings.patterns:
+                slow = hook_files.slow_patterns(self.state)
+                settings.patterns = tuple(pattern for pattern in settings.patterns if pattern not in slow)
         return settings
 
 
@@ -289,8 +312,9 @@ def _user_config(env: "Mapping[str, str]") -> str:
 
 # --- recording ----------------------------------------------------------------------------------
 
-_SMALL, _LARGEST = 16 * 1024, 32 * 1024 * 1024
-"""Larger payloads than this are redacted and shortened even if nothing in them looks private, or refused."""
+_SMALL, _LARGEST, _HEAD = 16 * 1024, 32 * 1024 * 1024, 64 * 1024
+"""A larger payload is redacted and shortened even if nothing in it looks private; of one over the second limit only the
+head is read, and it is stored without its texts."""
 READING_TOOLS = frozenset(
     """Read NotebookRead Grep Glob LS WebSearch ToolSearch WebFetch read_file view_image grep_files list_dir web_search
     read_many_files list_directory glob search_file_content grep_search google_web_search web_fetch""".split()
@@ -323,8 +347,11 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
 
         files.append(Path(project.state, "log", "sessions", name), line.decode("utf-8", "replace"), root=Path(top))
     except OSError as error:
-        hook_files.count_failure(project.state, event, f"cannot append: {error.strerror}")
-        return False
+        try:
+            hook_files.spill(project.state, name, line)
+        except (OSError, hook_files.Unsure):
+            hook_files.count_failure(project.state, event, f"cannot append: {error.strerror}")
+            return False
     return True
 
 
@@ -341,35 +368,89 @@ def _is_id(name: str) -> bool:
     return 0 < len(name) <= _LONGEST_ID and name.isascii() and (name.replace("-", "") or "0").isalnum()
 
 
-def stored_payload(
-    payload: Payload, settings: "HookSettings", before_rules: "Callable[[], None]" = lambda: None
-) -> Payload | None:
+def stored_payload(payload: Payload, settings: "HookSettings") -> Payload | None:
     """Return the payload as it may be stored; None for an event about a private path."""
-    if payload.text("tool_name") in READING_TOOLS and "tool_response" in payload.members:
-        start, end = payload.members["tool_response"]
-        result = payload.raw[start:end].replace(b" ", b"")
-        flags = [name for name in ("interrupted", "isError", "is_error") if f'"{name}":true'.encode() in result]
-        shorter = ", ".join(f'"{name}": true' for name in flags)
-        payload = Payload(payload.raw[:start] + f"{{{shorter}}}".encode() + payload.raw[end:])
+    payload = _without_read_results(payload)
+    return _redacted(payload, settings) if _needs_redaction(payload, settings) else payload
+
+
+def _redact_in_time(
+    payload: Payload, project: Project, event: str, set_deadline: "Callable[[float], None]"
+) -> Payload | None:
+    """Return the payload as it may be stored; without its texts if the rules do not end in time.
+
+    A pattern of the user's that takes too long is switched off on this machine, and the event is redacted again.
+    """
+    settings = project.settings
+    if not payload.cut:
+        payload = _without_read_results(payload)
+        if not _needs_redaction(payload, settings):
+            return payload
+    for seconds in () if payload.cut else _TRIES:
+        set_deadline(seconds)
+        try:
+            stored = _redacted(payload, settings)
+        except TimeoutError as error:
+            pattern = getattr(error, "pattern", "")
+            if not pattern:
+                break
+            hook_files.count_failure(project.state, event, f"privacy.patterns: {pattern} took too long")
+            hook_files.switch_off_pattern(project.state, pattern)
+            settings.patterns = tuple(each for each in settings.patterns if each != pattern)
+        else:
+            set_deadline(_SECONDS.get(event, _RECORDING) - seconds)
+            return stored
+    set_deadline(_RECORDING - sum(_TRIES))
+    hook_files.count_failure(project.state, event, "too large or too slow to redact: stored without its texts")
+    return _without_texts(payload)
+
+
+def _without_read_results(payload: Payload) -> Payload:
+    """Leave out what a tool has read: only that it was read is recorded."""
+    if payload.text("tool_name") not in READING_TOOLS or "tool_response" not in payload.members:
+        return payload
+    start, end = payload.members["tool_response"]
+    result = payload.raw[start:end].replace(b" ", b"")
+    flags = [name for name in ("interrupted", "isError", "is_error") if f'"{name}":true'.encode() in result]
+    shorter = ", ".join(f'"{name}": true' for name in flags)
+    return Payload(payload.raw[:start] + f"{{{shorter}}}".encode() + payload.raw[end:])
+
+
+def _needs_redaction(payload: Payload, settings: "HookSettings") -> bool:
+    """Check whether anything in a payload may be private, or too long to be stored as it is."""
     raw = searched = payload.raw
+    if len(raw) > _SMALL or settings.patterns or b"\\u" in raw or b"NaN" in raw or b"Infinity" in raw:
+        return True
     for start, end in sorted((payload.members.get(name, (0, 0)) for name in _HOST_MEMBERS), reverse=True):
         searched = searched[:start] + searched[end:]
     text = _unescape(searched.decode("utf-8", "replace"))
-    private = bool(settings.paths) and may_match_glob(text, settings.paths)
-    simple = len(raw) <= _SMALL and not settings.patterns and not private
-    if simple and b"\\u" not in raw and b"NaN" not in raw and b"Infinity" not in raw and not needs_rules(text):
-        return payload
-    before_rules()
+    return needs_rules(text) or (bool(settings.paths) and may_match_glob(text, settings.paths))
+
+
+def _redacted(payload: Payload, settings: "HookSettings") -> Payload | None:
+    """Return the payload redacted and shortened; None for an event about a private path."""
     import json  # most events do not need it
 
     from ralph.capture.privacy import mentions_private_path, redact_payload
 
-    if len(raw) > _LARGEST:
-        raise ValueError("the payload is too large")
-    value = json.loads(raw, parse_constant=lambda _: None)
+    value = json.loads(payload.raw, parse_constant=lambda _: None)
     if not isinstance(value, dict):
         raise TypeError("the payload is no JSON object")
-    if private and mentions_private_path(value, settings.paths):
+    if settings.paths and mentions_private_path(value, settings.paths):
         return None
     redacted = redact_payload(value, settings.patterns)
     return Payload(json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+
+
+def _without_texts(payload: Payload) -> Payload:
+    """Return an event with its tool, its file and its exit code alone, as far as these need no rules."""
+    import json  # few events come to this
+
+    members: dict[str, object] = {name: payload.text(name) for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name")}
+    parameters = payload.object("tool_input")
+    path = next(filter(None, map(parameters.text, ("file_path", "notebook_path", "path"))), "")
+    members["tool_input"] = {"file_path": path} if path and not needs_rules(path) else {}
+    exit_line = payload.text("error").partition("\n")[0]
+    members["error"] = exit_line if exit_line.startswith("Exit code ") and len(exit_line) < 20 else ""
+    stored = {name: value for name, value in members.items() if value}
+    return Payload(json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))

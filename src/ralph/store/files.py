@@ -21,12 +21,13 @@ from typing import TypeVar, overload
 
 from ralph import paths
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
+from ralph.store import hook_files
 
 LOCK_NAME = ".ralph-lock"
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
 
-_PATIENCE = 30.0
+_patience = 30.0  # seconds that a process waits for a lock; see `set_patience`
 _UPDATE_TRIES = 20
 _PAUSE = 0.01
 _NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
@@ -244,6 +245,16 @@ def append(
             _sync_folder(real.parent)
 
 
+def collect_spilled(root: Path) -> None:
+    """Append lines that a hook could not append in time to their logs; one that is there already is not doubled."""
+    log, boundary = paths.log_folder(root), paths.state_boundary(root)
+    for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
+        session, line = log / "sessions" / path.name.split("-", 2)[2], read(path) or ""
+        if line not in (read(session) or ""):
+            append(session, line, root=boundary)
+        delete(path)
+
+
 def output(path: Path, *, root: Path | None = None) -> int:
     """Open a descriptor that adds to a file's end, for what another program prints; the caller closes it."""
     real = target(path, root)
@@ -374,14 +385,21 @@ def lock(path: Path) -> Iterator[None]:
 def lock_folder(folder: Path) -> int:
     """Lock a folder; the handle holds the lock until it is closed or its process ends."""
     try:
-        handle = lock_file(folder, _PATIENCE, os.O_RDONLY | os.O_DIRECTORY)
+        handle = lock_file(folder, _patience, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         if error.errno not in _NO_FOLDER_LOCKS:
             raise
-        handle = lock_file(folder / LOCK_NAME, _PATIENCE, mode=0o666)
+        handle = lock_file(folder / LOCK_NAME, _patience, mode=0o666)
     if handle is None:
-        raise WriteFailed(f"{folder}: another process has held the lock for 30 seconds", hint="end it and run again")
+        what = f"{folder}: another process has held the lock for {_patience:g} seconds"
+        raise WriteFailed(what, hint="end it and run again")
     return handle
+
+
+def set_patience(seconds: float) -> None:
+    """Set how long this process waits for a lock: a hook cannot wait as long as a command."""
+    global _patience  # noqa: PLW0603 - one value for the whole process, set once when it starts
+    _patience = seconds
 
 
 def lock_file(

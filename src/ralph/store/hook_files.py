@@ -18,8 +18,9 @@ _EACCES, _EAGAIN, _EFBIG, _ENOSPC = 13, 11, 27, 28
 _TYPE, _REGULAR, _FOLDER = 0o170000, 0o100000, 0o040000
 _CLOEXEC, _NOFOLLOW = getattr(os, "O_CLOEXEC", 0), getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+SPILL = "spill"  # the folder below `log` with lines that could not be appended in time
 FAILURES_SIZE = 4096  # the size of the file that counts failures, so that counting never needs space
-_TRIES, _PAUSE = 10_000, 0.0005  # five seconds in all: a host waits no longer for a hook that only records
+_PATIENCE, _PAUSE = 0.5, 0.0005  # seconds for a lock in all, and between two tries
 
 
 class Unsure(Exception):
@@ -31,14 +32,7 @@ class Unsure(Exception):
 
 def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
     """Append one line to `top/folders.../name`; OSError when it cannot be stored, Unsure when `files` should try."""
-    folder = top
-    for each in folders:
-        folder = f"{folder}/{each}"
-        try:
-            os.mkdir(folder, 0o700)
-        except FileExistsError:
-            if os.lstat(folder).st_mode & _TYPE != _FOLDER:
-                raise Unsure(folder) from None  # a link is not followed
+    folder = _make_folders(top, folders)
     lock = _lock_folder(folder)
     try:
         handle = _open_log(f"{folder}/{name}")
@@ -53,6 +47,35 @@ def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
             os.close(handle)
     finally:
         os.close(lock)
+
+
+def _make_folders(top: str, folders: tuple[str, ...]) -> str:
+    folder = top
+    for each in folders:
+        folder = f"{folder}/{each}"
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            if os.lstat(folder).st_mode & _TYPE != _FOLDER:
+                raise Unsure(folder) from None  # a link is not followed
+    return folder
+
+
+def spill(state: str, name: str, line: bytes) -> None:
+    """Store a line that cannot be appended now in a file of its own; `files.collect_spilled` appends it later."""
+    folder = _make_folders(state, ("log", SPILL))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
+    path = f"{folder}/{time.time_ns():020d}-{os.getpid()}-{name}"
+    handle = os.open(f"{path}.part", flags, 0o600)
+    try:
+        if os.write(handle, line) != len(line):
+            raise OSError(_ENOSPC, "no space left")
+    except OSError:
+        os.unlink(f"{path}.part")
+        raise
+    finally:
+        os.close(handle)
+    os.rename(f"{path}.part", path)
 
 
 def _lock_folder(folder: str) -> int:
@@ -73,7 +96,8 @@ def _lock_folder(folder: str) -> int:
 
 
 def _lock(handle: int) -> None:
-    for _ in range(_TRIES):
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
         try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -142,6 +166,7 @@ def count_failure(state: str, event: str, problem: str) -> bool:
 CACHE_VERSION = "ralph-hook 3"
 VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_")
 """Prefixes of the variables that set what hooks use."""
+SLOW_PATTERNS = "slow-patterns"  # the file that lists patterns of the user's that took too long
 _LARGEST = 65_536
 
 
@@ -166,6 +191,10 @@ def escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
+def _unescape(value: str) -> str:
+    return value.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
+
+
 def set_variables(env: "Mapping[str, str]") -> str:
     """Return the variables that set what hooks use, on one line."""
     return "\t".join(sorted(f"{name}={env[name]}" for name in env if name.startswith(VARIABLES)))
@@ -188,8 +217,7 @@ def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: s
     lines: dict[str, list[str]] = {}
     for key, equals, value in (line.partition("=") for line in text.split("\n")):
         if equals:
-            unescaped = value.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
-            lines.setdefault(key, []).append(unescaped)
+            lines.setdefault(key, []).append(_unescape(value))
     try:
         same = lines["root"] == [str(os.stat(root).st_ino)]  # a copy of the folder has another number
         same = same and lines["user"] == [user_config] and lines["env"] == [set_variables(env)]
@@ -197,6 +225,18 @@ def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: s
         return HookSettings(lines) if same else None
     except (LookupError, ValueError, OSError):
         return None
+
+
+def switch_off_pattern(state: str, pattern: str) -> None:
+    """Note that a pattern of the user's took too long on this machine: hooks and commands do without it."""
+    top, _, folder = state.rpartition("/")
+    append(top, (folder, "cache"), SLOW_PATTERNS, f"{escape(pattern)}\n".encode("utf-8", "replace"))
+
+
+def slow_patterns(state: str) -> set[str]:
+    """Return the patterns that are switched off on this machine."""
+    lines = (read_file(f"{state}/cache/{SLOW_PATTERNS}") or b"").decode("utf-8", "replace").split("\n")
+    return {_unescape(line) for line in lines if line}
 
 
 def read_file(path: str, largest: int = _LARGEST) -> bytes | None:
@@ -213,7 +253,7 @@ def read_file(path: str, largest: int = _LARGEST) -> bytes | None:
 
 # --- the index ----------------------------------------------------------------------------------
 
-_ANSWER_SECONDS = 3.0
+_ANSWER_SECONDS = 2.0
 _MAPPED = 1 << 28  # bytes of the index that are mapped into memory: a question reads hundreds of its pages
 
 

@@ -164,6 +164,8 @@ class Index:
         files.hide_state(self.root)
         try:
             with sole_writer(self.path, patience=patience):
+                with suppress(RalphError, OSError):  # still locked: the next sync tries again
+                    files.collect_spilled(self.root)
                 sealed = not self.path.exists() or db.seal(self.path) == self._read_seal()
                 if not self.path.exists():
                     files.delete(_seal_of(self.path))  # before there is a new one: `built` asks in the other order
