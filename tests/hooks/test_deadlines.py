@@ -1,0 +1,65 @@
+"""Hooks end in time and lose nothing, whatever is locked, large or slow."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+
+from tests.hooks.world import SESSION, hook, payload, world
+
+from ralph import paths
+from ralph.app import index
+
+
+def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    folder = paths.log_folder(here.root) / "sessions"
+    folder.mkdir(parents=True)
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    done = hook("PostToolUse", payload(note="kept"), here.env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    [spilled] = (folder.parent / "spill").glob("*.jsonl")
+    assert spilled.stat().st_mode & 0o777 == 0o600
+    assert here.lines() == []
+    os.close(handle)
+    line = spilled.read_bytes()
+    index.sync(here.root)
+    spilled.write_bytes(line)  # as after a kill between append and delete
+    index.sync(here.root)
+    assert [event["payload"] for event in here.lines()] == [json.loads(payload(note="kept"))]
+    assert not list((folder.parent / "spill").iterdir())
+    assert here.failures() == 0
+
+
+def test_a_prompt_and_a_start_are_answered_behind_held_locks(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    index.sync(here.root)
+    state = paths.state_folder(here.root)
+    handles = [os.open(path, os.O_RDONLY) for path in (state, *state.rglob("*")) if path.is_dir()]
+    for handle in handles:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    for event in ("UserPromptSubmit", "PostToolUse", "SessionStart", "Stop"):
+        done = hook(event, payload(event, prompt="fix the cart", source="startup"), here.env)
+        assert (done.returncode, done.stderr) == (0, b"")
+    for handle in handles:
+        os.close(handle)
+    index.sync(here.root)
+    assert {"UserPromptSubmit", "PostToolUse"} <= {event.get("event") for event in here.lines()}
+
+
+def test_a_payload_that_is_too_large_is_stored_without_its_texts(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    sent = payload(
+        "PostToolUse", tool_name="Write", tool_input={"file_path": "/p/big.bin"}, tool_response="x" * 33_000_000
+    )
+    assert hook("PostToolUse", sent, here.env).returncode == 0
+    [line] = here.lines()
+    assert line["payload"] == {
+        "session_id": SESSION,
+        "cwd": "/nowhere",
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Write",
+        "tool_input": {"file_path": "/p/big.bin"},
+    }
+    assert here.failures() == 1
