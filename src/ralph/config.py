@@ -5,6 +5,7 @@ own trust file holds that value for that folder.
 """
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -326,6 +327,8 @@ def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigPro
 
 def _read(path: Path, place: ConfigSource) -> str | None:
     try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would wait for a writer
         return path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -63,3 +63,12 @@ def test_a_payload_that_is_too_large_is_stored_without_its_texts(tmp_path: Path)
         "tool_input": {"file_path": "/p/big.bin"},
     }
     assert here.failures() == 1
+
+
+def test_a_fifo_in_place_of_a_settings_file_is_reported_at_once(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    (here.root / "ralph.yml").unlink()
+    os.mkfifo(here.root / "ralph.yml")
+    done = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
+    assert b"ralph.yml:1: cannot be read: is not a regular file" in done.stdout
+    assert hook("PostToolUse", payload(), here.env).returncode == 0
