@@ -90,37 +90,37 @@ class Program:
         )
         self.child = 0
 
-    def says(self) -> list[str]:
-        """The words of its next line; none when it has ended."""
+    def read_words(self) -> list[str]:
+        """Return the words of its next line; none when it has ended."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().split()
 
-    def tell(self, line: str = "") -> None:
-        """Hand it one line, which it may be waiting for."""
+    def send_line(self, line: str = "") -> None:
+        """Write one line to its input."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
 
-    def rest(self) -> list[list[str]]:
-        """Everything that it still says until it ends; it must end well."""
-        lines = list(iter(self.says, []))
+    def read_rest(self) -> list[list[str]]:
+        """Return all lines until it ends; its exit code must be 0."""
+        lines = list(iter(self.read_words, []))
         assert self.process.wait() == 0
         return lines
 
-    def bear(self) -> None:
-        """Let a nursery start the next child, and let the child begin."""
-        self.tell()
-        word, pid = self.says()
-        assert word == "born"
+    def start_child(self) -> None:
+        """Let a spawner start the next child, and let the child begin."""
+        self.send_line()
+        word, pid = self.read_words()
+        assert word == "started"
         self.child = int(pid)
-        assert self.says() == ["ready"]
-        self.tell()
+        assert self.read_words() == ["ready"]
+        self.send_line()
 
     def kill_child(self) -> list[list[str]]:
-        """End the nursery's child at once (SIGKILL); gives what it had said until then."""
+        """End the spawner's child at once (SIGKILL); returns its last lines."""
         os.kill(self.child, signal.SIGKILL)
         self.child = 0
-        return list(iter(self.says, ["dead"]))
+        return list(iter(self.read_words, ["dead"]))
 
     def close(self) -> None:
         """Make sure that it is gone, and its child."""
