@@ -41,7 +41,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="ralph-state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
-# Temporary folders in memory where there is room: tests make 50,000 files, and SQLite waits for the disk at each commit.
+# Temporary folders in memory where there is room: tests make 50,000 files, and each commit of SQLite waits for a disk.
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))

@@ -7,7 +7,7 @@ Between the two it may be killed; then it writes the entry again. Run as a modul
 import sys
 from pathlib import Path
 
-from tests.soak.writer import PARTS, spawner, say, wait_for_line
+from tests.soak.writer import PARTS, say, spawner, wait_for_line
 
 from ralph.app import journal
 from ralph.model.record import Outcome
