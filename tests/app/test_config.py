@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
 
 from ralph.app import config as verbs
@@ -130,7 +131,7 @@ def test_set_on_any_text_changes_one_key_or_refuses(text: str, setting: tuple[st
 
 
 class TestSet:
-    @pytest.mark.parametrize(
+    @for_each(
         ("before", "after"),
         [
             ("", "memories:\n  budget: 5\n"),
@@ -149,7 +150,7 @@ class TestSet:
     def test_the_key_goes_where_its_section_is(self, before: str, after: str) -> None:
         assert verbs.set_key(before, "memories.budget", 5, "ralph.yml") == after
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("text", "line"),
         [
             ("a: 1\nmemories: {budget: 1}\n", 2),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
+from tests.cases import for_each
 from tests.soak.sampling import SOAK
 
 from ralph.capture import secret_rules
@@ -59,7 +60,7 @@ def test_the_pre_filter_fires_on_a_private_key_of_putty() -> None:
     assert needs_rules("Private-Lines: 14\nAAABAQCKqT3mWc9vJ2Zs8bN1pXhQ4rLk7dYf0uGeVaTiMoBn\n")
 
 
-@pytest.mark.parametrize("token", [token for tokens in TOKENS.values() for token in tokens])
+@for_each("token", [token for tokens in TOKENS.values() for token in tokens])
 def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
     assert needs_rules(f"got {token} back")
 

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.search.test_engine import indexed, memory
 
 from ralph.model.record import MemoryKind, Record
@@ -69,7 +70,7 @@ def test_a_word_that_merely_shares_its_stem_with_an_everyday_word_is_none(connec
     assert only(connection, "uses").weight == pytest.approx(2 * everyday.weight)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "text", "named"),
     [
         ("Redis", "why does Redis lose keys", True),

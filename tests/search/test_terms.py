@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
 
 from ralph.model.record import MemoryKind, Query, Record
@@ -38,7 +39,7 @@ ANY = st.one_of(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "folded"),
     [
         ("Café ÉCOLE", "cafe ecole"),
@@ -66,7 +67,7 @@ def test_a_folded_text_stays_as_it_is(text: str) -> None:
 # --- words and their terms ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "forms",
     [
         ("fail", "fails", "failed", "failing", "Failed", "FAIL"),
@@ -92,7 +93,7 @@ def test_forms_of_a_word_share_one_term(forms: tuple[str, ...]) -> None:
     assert len(terms.word_terms(forms[0])) == 1
 
 
-@pytest.mark.parametrize("word", ["ci", "go", "ui", "css", "https", "is", "api", "red", "ring", "인증", "1234"])
+@for_each("word", ["ci", "go", "ui", "css", "https", "is", "api", "red", "ring", "인증", "1234"])
 def test_short_and_foreign_words_keep_enough_of_themselves(word: str) -> None:
     (term,) = terms.word_terms(word)
     assert len(term) >= min(3, len(word))
@@ -110,7 +111,7 @@ def test_stop_words_go_unless_nothing_else_is_left() -> None:
     assert terms.query_terms(" .,;! ") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "wanted"),
     [
         ("src/db/schema.ts", ["src", "db", "schema", "ts", "srcdbschemats"]),
@@ -195,7 +196,7 @@ def test_a_text_holds_no_term_that_the_index_has_not(text: str, other: str) -> N
             assert not held.contains(term), term
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "term"),
     [
         ("uninstall the disconnected reformatter", "instal"),
@@ -338,7 +339,7 @@ def test_no_text_and_no_query_is_ever_an_error(text: str, query: str) -> None:
     found([text, *OTHERS], query)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [*string.punctuation, *(f"alpha{mark}beta" for mark in string.punctuation), string.punctuation, "AND OR NOT NEAR",
      "NEAR(alpha beta, 3)", 'alpha "beta', "((", "alpha*", "{alpha}: beta", "text:alpha", "-alpha", "^alpha",
@@ -375,7 +376,7 @@ def test_a_query_has_no_term_that_the_text_itself_has_not(text: str) -> None:
     assert {term for word in terms.query_terms(text) for term in word.terms} <= indexed
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "query"),
     [
         ("parseHttpHeader splits at a colon", "http header"),
