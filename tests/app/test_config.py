@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.cases import for_each
 from tests.formats.laws import messy
+from tests.soak.sampling import examples
 
 from ralph.app import config as verbs
 from ralph.app.config import template
@@ -88,7 +89,7 @@ def without(tree: object, path: list[str]) -> object:
 
 
 @given(text=yaml_files(), setting=SETTINGS)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300, 10))
 def test_set_keeps_every_other_byte_and_get_returns_what_was_set(text: str, setting: tuple[str, object]) -> None:
     assume(not text.endswith("  end"))  # a line below would end that block of text: refused, and rightly so
     name, value = setting

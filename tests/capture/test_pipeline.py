@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, bash, event, recorded
 from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
 from tests.cases import for_each
+from tests.soak.sampling import examples
 
 from ralph.capture.events import Event, event_of
 from ralph.capture.pipeline import LIMIT, interpret, observe, without_injected
@@ -297,7 +298,7 @@ _TOOLS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(
     st.sampled_from(HOSTS),
     st.sampled_from(EVENTS),
@@ -414,7 +415,7 @@ def test_an_unknown_time_is_no_time() -> None:
     assert "started_at" not in session
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(st.sampled_from(HOSTS), st.sampled_from(EVENTS), PAYLOADS, st.sampled_from([AT, "", "x"]), st.booleans())
 def test_any_object_is_read_and_what_comes_of_it_can_be_written(
     host: str, name: str, payload: dict[str, object], at: str, rules: bool

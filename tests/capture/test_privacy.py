@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
 from tests.cases import for_each
-from tests.soak.sampling import every
+from tests.soak.sampling import every, examples
 
 from ralph.capture import secrets
 from ralph.capture.invisible_characters import lower
@@ -116,7 +116,7 @@ def test_stripping_twice_is_stripping_once(text: str) -> None:
     assert strip_private(once) == (once, 0)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(TEXTS)
 def test_redacting_twice_is_redacting_once_and_leaves_no_finding(text: str) -> None:
     clean = redact(text)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
 from tests.cases import for_each
-from tests.soak.sampling import SOAK
+from tests.soak.sampling import examples
 
 from ralph.capture import secret_rules
 from ralph.capture.secret_rules import needs_rules
@@ -29,7 +29,7 @@ def regex_of(body: str) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
-@settings(max_examples=200 if SOAK else 6)
+@settings(max_examples=examples(200, 2))
 @given(st.data())
 def test_the_pre_filter_fires_on_every_match_of_a_token_rule(
     row: tuple[str, list[str], str, str], data: st.DataObject

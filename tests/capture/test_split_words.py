@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import TOKENS
 from tests.cases import for_each
+from tests.soak.sampling import examples
 
 from ralph.capture.invisible_characters import view_text
 from ralph.capture.privacy import Redactor, redact, strip_private
@@ -92,7 +93,7 @@ def test_what_hides_nothing_stays_as_it_was(text: str) -> None:
     assert redact(text).text == text
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(st.lists(st.one_of(st.sampled_from(SPLITS), st.text(max_size=5), st.sampled_from(["a", "priv", "\x1b]"]))))
 def test_each_place_of_a_view_is_the_same_sign_in_the_text(pieces: list[str]) -> None:
     text = "".join(pieces)
@@ -105,7 +106,7 @@ def test_each_place_of_a_view_is_the_same_sign_in_the_text(pieces: list[str]) ->
     assert all(0 <= joint <= len(seen.text) for joint in seen.joints)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(
     st.sampled_from([token for tokens in TOKENS.values() for token in tokens]),
     st.lists(st.tuples(st.integers(1, 60), st.sampled_from(SPLITS)), max_size=4),

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.cases import for_each
 from tests.formats.laws import messy
 from tests.search.test_engine import NOISE, indexed, memory, observation
+from tests.soak.sampling import examples
 
 from ralph.model.record import Family, Link, MemoryKind, Query, Record, Status
 from ralph.search import rank as ranking
@@ -204,7 +205,7 @@ def mixed(count: int) -> list[Record]:
 
 
 @given(st.permutations(range(24)))
-@settings(max_examples=25)
+@settings(max_examples=examples(25, 10))
 def test_the_answer_does_not_depend_on_the_order_of_writing(order: list[int]) -> None:
     records = mixed(24)
     with indexed(*records, *NOISE) as one, indexed(*(records[at] for at in order), *NOISE) as two:

@@ -17,6 +17,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.cases import for_each
 from tests.formats.laws import messy
+from tests.soak.sampling import examples
 
 from ralph.model.record import MemoryKind, Query, Record
 from ralph.search import rank, terms
@@ -298,7 +299,7 @@ def test_every_word_of_up_to_three_letters_has_it_too() -> None:
 
 
 @given(st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=20), min_size=1, max_size=50, unique=True))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200, 10), deadline=None)
 def test_any_letters_have_the_stem_that_sqlite_gives_them(words: list[str]) -> None:
     wanted = porter(words)
     assert {word: stem(word) for word in words} == wanted
