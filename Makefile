@@ -40,7 +40,7 @@ demo: $(BIN)/ralph
 	@$(BIN)/ralph demo
 
 test: $(READY)
-	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/e2e
 
 check: $(READY)
 	$(BIN)/ruff check .

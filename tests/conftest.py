@@ -7,6 +7,7 @@ user id without root's rights. Whatever a fixture mounts or starts, it unmounts 
 
 import atexit
 import contextlib
+import gc
 import os
 import resource
 import shutil
@@ -40,6 +41,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="ralph-state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
+# Temporary folders in memory where there is room: tests make 50,000 files, and each commit of SQLite waits for a disk.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
 WRITER = Path(__file__).parent / "soak" / "writer.py"
 NOBODY = 65534
 
@@ -59,6 +65,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = selected
 
 
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from walking the collected tests again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def rounds() -> Callable[[int, int], int]:
     """How often a long test repeats: `rounds(full, reduced)`, full with RALPH_SOAK=1."""
@@ -67,7 +79,7 @@ def rounds() -> Callable[[int, int], int]:
 
 
 class Program:
-    """A running `tests/soak/writer.py`: what it says, what it is told, and its end."""
+    """A running `tests/soak/writer.py`: the lines that it prints and reads, and its end."""
 
     def __init__(self, *words: object) -> None:
         self.process = subprocess.Popen(
@@ -78,37 +90,37 @@ class Program:
         )
         self.child = 0
 
-    def says(self) -> list[str]:
-        """The words of its next line; none when it has ended."""
+    def read_words(self) -> list[str]:
+        """Return the words of its next line; none when it has ended."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().split()
 
-    def tell(self, line: str = "") -> None:
-        """Hand it one line, which it may be waiting for."""
+    def send_line(self, line: str = "") -> None:
+        """Write one line to its input."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
 
-    def rest(self) -> list[list[str]]:
-        """Everything that it still says until it ends; it must end well."""
-        lines = list(iter(self.says, []))
+    def read_rest(self) -> list[list[str]]:
+        """Return all lines until it ends; its exit code must be 0."""
+        lines = list(iter(self.read_words, []))
         assert self.process.wait() == 0
         return lines
 
-    def bear(self) -> None:
-        """Let a nursery start the next child, and let the child begin."""
-        self.tell()
-        word, pid = self.says()
-        assert word == "born"
+    def start_child(self) -> None:
+        """Let a spawner start the next child, and let the child begin."""
+        self.send_line()
+        word, pid = self.read_words()
+        assert word == "started"
         self.child = int(pid)
-        assert self.says() == ["ready"]
-        self.tell()
+        assert self.read_words() == ["ready"]
+        self.send_line()
 
     def kill_child(self) -> list[list[str]]:
-        """End the nursery's child at once (SIGKILL); gives what it had said until then."""
+        """End the spawner's child at once (SIGKILL); returns its last lines."""
         os.kill(self.child, signal.SIGKILL)
         self.child = 0
-        return list(iter(self.says, ["dead"]))
+        return list(iter(self.read_words, ["dead"]))
 
     def close(self) -> None:
         """Make sure that it is gone, and its child."""
@@ -255,11 +267,10 @@ def ordinary_user() -> Iterator[None]:
 @pytest.fixture
 def in_memory(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk in memory where there is one: a kill is a kill there too, and fsync costs nothing."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
+    if not os.access(MEMORY, os.W_OK):
         yield tmp_path
         return
-    folder = Path(tempfile.mkdtemp(prefix="ralph-", dir=memory))
+    folder = Path(tempfile.mkdtemp(prefix="ralph-", dir=MEMORY))
     try:
         yield folder
     finally:

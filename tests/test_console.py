@@ -3,9 +3,11 @@
 Ids and dates differ from run to run and folders from machine to machine, so dates are masked, the
 project's folder is called as the pages call it, and each id of a page stands for one id of the run,
 which is also put in its place in later commands. What a page tells between two blocks (somebody
-edits a file) is done by `MEANWHILE`.
+edits a file) is done by `MEANWHILE`. The commands run in this process; `test_wheel.py` starts the real one.
 """
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -18,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from ralph.cli.main import run
 
 ROOT = Path(__file__).parents[1]
 SHOWN = "/home/ann/shop"
@@ -82,15 +86,16 @@ class Shop:
             self.stand = os.path.normpath(Path(self.stand, words[1]))
             return []
         assert words[0] == "ralph", f"{command}: only ralph and cd are run"
-        keep = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "PYTHONWARNDEFAULTENCODING")
-        env = {name: os.environ[name] for name in keep if name in os.environ}
-        env |= {"HOME": str(self.folder.parent), "COLUMNS": "120", "PYTHONUTF8": "1", "NO_COLOR": "1"}
-        done = subprocess.run(
-            [sys.executable, "-m", "ralph", *words[1:]],
-            cwd=self.folder / self.stand, env=env, check=False, encoding="utf-8",
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        return _without_blank_ends(done.stdout.replace(str(self.folder), SHOWN).splitlines())
+        printed = io.BytesIO()
+        stream = io.TextIOWrapper(printed, encoding="utf-8", newline="", write_through=True)
+        with (
+            contextlib.chdir(self.folder / self.stand),
+            contextlib.redirect_stdout(stream),
+            contextlib.redirect_stderr(stream),
+        ):
+            run(words[1:])
+        text = printed.getvalue().decode()
+        return _without_blank_ends(text.replace(str(self.folder), SHOWN).splitlines())
 
     def here(self, text: str) -> str:
         """A text of the page with the ids of this run."""
@@ -171,11 +176,16 @@ MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="the pages' project is a git repository")
 @pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/tasks.md"])
-def test_the_console_blocks_of_a_page_show_what_the_program_prints(name: str, tmp_path: Path) -> None:
+def test_the_console_blocks_of_a_page_show_what_the_program_prints(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop = Shop(tmp_path / "shop")
-    subprocess.run(
-        ["git", "init", "--quiet", "-b", "main", shop.folder], check=True, env={**os.environ, "HOME": str(tmp_path)}
-    )
+    for variable in set(os.environ) - {"PATH", "LD_LIBRARY_PATH", "PYTHONWARNDEFAULTENCODING"}:
+        monkeypatch.delenv(variable)
+    for variable, value in {"HOME": str(tmp_path), "COLUMNS": "120", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    subprocess.run(["git", "init", "--quiet", "-b", "main", shop.folder], check=True)
     story = list(steps((ROOT / name).read_text(encoding="utf-8")))
     assert story, f"{name} has no console block"
     for step in story:

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import click
-import pytest
 from docs.generate import cli_page, commands, config_page, json_page
+from tests.cases import for_each
 
 from ralph.cli.main import HIDDEN, cli
 from ralph.config import KEYS
@@ -33,9 +33,7 @@ def test_the_config_page_lists_every_key_as_the_program_has_it() -> None:
         assert f"`{key.name}`" in page, key.name
 
 
-@pytest.mark.parametrize(
-    ("name", "command"), list(commands(cli)), ids=lambda value: value if isinstance(value, str) else ""
-)
+@for_each(("name", "command"), list(commands(cli)), ids=lambda value: value if isinstance(value, str) else "")
 def test_every_command_has_help_with_an_example_and_every_option_says_what_it_does(
     name: str, command: click.Command
 ) -> None:
@@ -47,7 +45,7 @@ def test_every_command_has_help_with_an_example_and_every_option_says_what_it_do
             assert option.help, f"{name} {option.name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@for_each("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
@@ -74,12 +72,12 @@ def _unknown(words: list[str], table: dict[str, click.Command]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@for_each("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_named_in_the_pages_exist(page: Path) -> None:
     assert not strangers(page.read_text(encoding="utf-8")), page.name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "found"),
     [
         ("ralph memory remember me", ["ralph memory remember"]),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import for_each
 
 ROOT = Path(__file__).parents[1]
 GLOSSARY = (ROOT / "docs" / "DOMAIN.md").read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ CHECKED = sorted(
 )
 
 
-@pytest.mark.parametrize("path", CHECKED, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("path", CHECKED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_file_avoids_the_words_of_the_glossary(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [f"{number}: {line}" for number, line in enumerate(lines, 1) if AVOIDED.search(line)] == []

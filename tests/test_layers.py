@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 SOURCE = Path(__file__).parents[1] / "src" / "ralph"
 
@@ -300,7 +301,7 @@ HEAVY = {"dataclasses", "typing", "pathlib", "enum", "inspect", "contextlib"}
 """Each of these costs more than recording an event."""
 
 
-@pytest.mark.parametrize("name", sorted(HOOK_MODULES))
+@for_each("name", sorted(HOOK_MODULES))
 def test_what_hooks_load_imports_nothing_heavy(name: str) -> None:
     heavy = []
     for node in tree_of(SOURCE / name).body:  # what is inside of a function or a TYPE_CHECKING block is not run
@@ -390,17 +391,17 @@ PASSED: dict[Callable[[ast.Module], Broken], tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize(("rule", "code"), [(rule, code) for rule, codes in CAUGHT.items() for code in codes])
+@for_each(("rule", "code"), [(rule, code) for rule, codes in CAUGHT.items() for code in codes])
 def test_a_rule_catches_the_ways_around_it(rule: Callable[[ast.Module], Broken], code: str) -> None:
     assert list(rule(ast.parse(code)))
 
 
-@pytest.mark.parametrize(("rule", "code"), [(rule, code) for rule, codes in PASSED.items() for code in codes])
+@for_each(("rule", "code"), [(rule, code) for rule, codes in PASSED.items() for code in codes])
 def test_a_rule_lets_honest_code_pass(rule: Callable[[ast.Module], Broken], code: str) -> None:
     assert not list(rule(ast.parse(code)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("part", "code"),
     [
         ("store", "from ralph.search import terms"),

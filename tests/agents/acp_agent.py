@@ -1,39 +1,38 @@
-"""An agent of our own behind the Agent Client Protocol, made with its SDK; the first argument names what it does.
+"""An agent of our own behind the Agent Client Protocol; the first argument names what it does.
 
-It asks for permission before it writes and then does what it was told, so that a test sees on the disk whether the
-answer was right. What it heard is written to `heard.json` in the folder above the session's.
+It is written in the protocol's own JSON lines, without the SDK: hundreds of classes take a second to import. It asks
+for permission before it writes and then follows the answer, so that a test sees on the disk whether the answer was
+right. What it received is written to `heard.json` in the folder above the session's.
 """
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import acp
-from acp.schema import (
-    AgentCapabilities,
-    Cost,
-    NewSessionResponse,
-    PermissionOption,
-    PromptResponse,
-    SessionConfigOptionSelect,
-    SessionConfigSelectOption,
-    SessionMode,
-    SessionModeState,
-    ToolCallLocation,
-    ToolCallUpdate,
-    UsageUpdate,
-)
-
 OPTIONS = [
-    PermissionOption(option_id="ever", name="Always", kind="allow_always"),
-    PermissionOption(option_id="yes", name="Yes", kind="allow_once"),
-    PermissionOption(option_id="no", name="No", kind="reject_once"),
+    {"optionId": "ever", "name": "Always", "kind": "allow_always"},
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
+MODES = [{"id": name, "name": name} for name in ("default", "acceptEdits", "plan", "yolo")]
+MODELS = [{"value": name, "name": name} for name in ("small", "large")]
+MODEL_OPTION = {
+    "id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": "small", "options": MODELS,
+}  # fmt: skip
+
+
+class RequestError(Exception):
+    """A request that is answered with an error of the protocol."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.error = {"code": code, "message": message, "data": data}
 
 
 class Player:
@@ -43,133 +42,140 @@ class Player:
         self.part = part
         self.heard: dict[str, Any] = {"cwd": str(Path.cwd()), "run": os.environ.get("RALPH_RUN")}
         self.folder = Path.cwd()
-        self.connection: Any = None
-        self.cancelled = asyncio.Event()
+        self.session = "s-1"
+        self.cancelled = False
 
-    def on_connect(self, connection: Any) -> None:
-        self.connection = connection
+    def serve(self) -> None:
+        """Answer requests until the client closes its end."""
+        for message in self.messages():
+            if "id" in message:
+                answer = getattr(self, message["method"].replace("/", "_"))
+                try:
+                    send(id=message["id"], result=answer(**message["params"]))
+                except RequestError as error:
+                    send(id=message["id"], error=error.error)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Return each message of the client; a cancellation is noted at once."""
+        for line in sys.stdin:
+            message = json.loads(line)
+            if message.get("method") == "session/cancel":
+                self.note(cancelled=True)
+                self.cancelled = True
+            yield message
 
     def note(self, **more: object) -> None:
         self.heard |= more
         (self.folder.parent / "heard.json").write_text(json.dumps(self.heard), encoding="utf-8")
 
-    async def initialize(self, protocol_version: int, client_capabilities: Any = None, **_: Any) -> Any:
+    def initialize(self, *, protocolVersion: int, **more: Any) -> object:  # noqa: N803 - a field of the protocol
         if self.part == "dies":
             sys.stderr.write("no license found\n")
             sys.stderr.flush()
             os._exit(3)
-        files = client_capabilities.fs if client_capabilities else None
-        self.note(writes=bool(files and files.write_text_file), terminal=bool(client_capabilities.terminal))
-        can = AgentCapabilities(load_session=self.part != "forgets")
-        return acp.InitializeResponse(protocol_version=protocol_version, agent_capabilities=can)
+        client = more.get("clientCapabilities") or {}
+        files = client.get("fs") or {}
+        self.note(writes=bool(files.get("writeTextFile")), terminal=bool(client.get("terminal")))
+        can = {"loadSession": self.part != "forgets"}
+        return {"protocolVersion": protocolVersion, "agentCapabilities": can}
 
-    async def new_session(self, cwd: str, mcp_servers: Any = None, **meta: Any) -> NewSessionResponse:
+    def session_new(self, *, _meta: Any = None, **_: Any) -> object:
         if self.part == "locked":
-            raise acp.RequestError.auth_required()
-        self.note(meta=meta.get("claudeCode"))
-        return NewSessionResponse(session_id="s-1", modes=self._modes(), config_options=self._models())
+            raise RequestError(-32000, "Authentication required")
+        self.note(meta=(_meta or {}).get("claudeCode"))
+        modes = {"currentModeId": "default", "availableModes": MODES}
+        return {"sessionId": self.session, "modes": modes, "configOptions": [MODEL_OPTION]}
 
-    def _modes(self) -> SessionModeState:
-        names = ("default", "acceptEdits", "plan", "yolo")
-        return SessionModeState(current_mode_id="default", available_modes=[SessionMode(id=n, name=n) for n in names])
+    def session_load(self, *, sessionId: str, _meta: Any = None, **_: Any) -> object:  # noqa: N803 - a field
+        self.session = sessionId
+        self.say("HISTORY")
+        self.note(loaded=sessionId, meta=(_meta or {}).get("claudeCode"))
+        return {}
 
-    def _models(self) -> Any:
-        options = [SessionConfigSelectOption(value=n, name=n) for n in ("small", "large")]
-        return [
-            SessionConfigOptionSelect(
-                id="model", name="Model", category="model", type="select", current_value="small", options=options
-            )
-        ]
+    def session_set_mode(self, *, modeId: str, **_: Any) -> object:  # noqa: N803 - a field of the protocol
+        self.note(mode=modeId)
+        return {}
 
-    async def load_session(self, cwd: str, session_id: str, **meta: Any) -> Any:
-        await self.say("HISTORY", session_id)
-        self.note(loaded=session_id, meta=meta.get("claudeCode"))
-        return acp.LoadSessionResponse()
-
-    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> Any:
-        self.note(mode=mode_id)
-        return acp.SetSessionModeResponse()
-
-    async def set_config_option(self, config_id: str, session_id: str, value: Any, **_: Any) -> Any:
+    def session_set_config_option(self, *, value: Any, **_: Any) -> object:
         self.note(model=value)
-        return acp.schema.SetSessionConfigOptionResponse(config_options=[])
+        return {"configOptions": []}
 
-    async def cancel(self, session_id: str, **_: Any) -> None:
-        self.note(cancelled=True)
-        self.cancelled.set()
+    def session_prompt(self, *, prompt: Any, **_: Any) -> object:
+        self.note(prompt=prompt[0]["text"])
+        getattr(self, f"play_{self.part}", self.play_talks)()
+        stop = "cancelled" if self.cancelled else "refusal" if self.part == "refuses" else "end_turn"
+        return {"stopReason": stop}
 
-    async def say(self, text: str, session: str = "s-1") -> None:
-        await self.connection.session_update(session, acp.update_agent_message(acp.text_block(text)))
+    def update(self, event: str, **fields: object) -> None:
+        update = {"sessionUpdate": event, **fields}
+        send(method="session/update", params={"sessionId": self.session, "update": update})
 
-    async def prompt(self, session_id: str, prompt: Any, **_: Any) -> PromptResponse:
-        self.note(prompt=prompt[0].text)
-        await getattr(self, f"play_{self.part}", self.play_talks)(session_id)
-        stop = "cancelled" if self.cancelled.is_set() else "refusal" if self.part == "refuses" else "end_turn"
-        return PromptResponse(stop_reason=stop)  # type: ignore[arg-type]  # one of its words
+    def say(self, text: str) -> None:
+        self.update("agent_message_chunk", content={"type": "text", "text": text})
 
-    async def play_talks(self, session: str) -> None:
-        await self.say("one ", session)
-        await self.say("two", session)
-        cost = Cost(amount=0.5, currency="USD")
-        update = UsageUpdate(session_update="usage_update", used=1, size=2, cost=cost)
-        await self.connection.session_update(session, update)
+    def play_talks(self) -> None:
+        self.say("one ")
+        self.say("two")
+        self.update("usage_update", used=1, size=2, cost={"amount": 0.5, "currency": "USD"})
 
-    async def play_fails(self, session: str) -> None:
-        await self.say("half", session)
-        await self.attempt(session, 1, "read", "a.txt")
-        await self.say("API Error: 529 Overloaded", session)
-        raise acp.RequestError.internal_error({"details": "API Error: 529 Overloaded"})
+    def play_fails(self) -> None:
+        self.say("half")
+        self.attempt(1, "read", "a.txt")
+        self.say("API Error: 529 Overloaded")
+        raise RequestError(-32603, "Internal error", {"details": "API Error: 529 Overloaded"})
 
-    async def play_shouts(self, session: str) -> None:
-        await self.say("x" * 10_000_000, session)
+    def play_shouts(self) -> None:
+        self.say("x" * 10_000_000)
 
-    async def play_noise(self, session: str) -> None:
+    def play_noise(self) -> None:
         sys.stdout.write("this is no JSON\n")
-        sys.stdout.flush()
-        await self.say("fine", session)
+        self.say("fine")
 
-    async def play_hangs(self, session: str) -> None:
+    def play_hangs(self) -> None:
         child = subprocess.Popen(
             [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
         )
         self.note(pids=[os.getpid(), child.pid])
-        await self.say("hanging", session)
-        await self.cancelled.wait()
+        self.say("hanging")
+        next(message for message in self.messages() if self.cancelled)
 
-    async def play_deaf(self, session: str) -> None:
+    def play_deaf(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
         self.note(pids=[os.getpid()])
-        await self.say("hanging", session)
-        await asyncio.sleep(600)
+        self.say("hanging")
+        time.sleep(600)
 
-    async def play_works(self, session: str) -> None:
-        await self.say("I work.", session)
-        await self.attempt(session, 1, "edit", "inside.txt")
-        await self.attempt(session, 2, "edit", "../outside.txt")
-        await self.attempt(session, 3, "execute", "")
-        await self.attempt(session, 4, "read", "inside.txt")
-        await self.attempt(session, 5, "edit", "")
-        await self.say("DONE", session)
+    def play_works(self) -> None:
+        self.say("I work.")
+        self.attempt(1, "edit", "inside.txt")
+        self.attempt(2, "edit", "../outside.txt")
+        self.attempt(3, "execute", "")
+        self.attempt(4, "read", "inside.txt")
+        self.attempt(5, "edit", "")
+        self.say("DONE")
 
-    async def attempt(self, session: str, number: int, kind: Any, name: str) -> None:
-        """Ask, and do it if allowed."""
+    def attempt(self, number: int, kind: str, name: str) -> None:
+        """Ask for permission, and do it if allowed."""
         path = str(self.folder / name) if name else ""
-        places = [ToolCallLocation(path=path)] if path else []
-        call = f"call_{number}"
-        start = acp.start_tool_call(call, f"{kind} {name}".strip(), kind=kind, status="pending", locations=places)
-        await self.connection.session_update(session, start)
-        asked = ToolCallUpdate(tool_call_id=call, kind=kind, locations=places)
-        answer = await self.connection.request_permission(session, asked, OPTIONS)
-        chosen = getattr(answer.outcome, "option_id", "none")
+        call = {"toolCallId": f"call_{number}", "kind": kind, "locations": [{"path": path}] if path else []}
+        self.update("tool_call", title=f"{kind} {name}".strip(), status="pending", **call)
+        request = {"sessionId": self.session, "toolCall": call, "options": OPTIONS}
+        send(id=number, method="session/request_permission", params=request)
+        response = next(message for message in self.messages() if message.get("id") == number)
+        chosen = response["result"]["outcome"].get("optionId", "none")
         self.note(answers=[*self.heard.get("answers", []), chosen])
         if chosen == "yes" and kind == "edit" and path:
             Path(path).write_text("written", encoding="utf-8")
-        status: Any = "completed" if chosen in ("yes", "ever") else "failed"
-        await self.connection.session_update(session, acp.update_tool_call(call, status=status))
+        status = "completed" if chosen in ("yes", "ever") else "failed"
+        self.update("tool_call_update", toolCallId=call["toolCallId"], status=status)
+
+
+def send(**message: object) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    asyncio.run(acp.run_agent(Player(sys.argv[1])))  # type: ignore[arg-type]  # it has the methods that are called
+    Player(sys.argv[1]).serve()

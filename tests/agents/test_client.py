@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.agents import client
 from ralph.agents.client import (
@@ -89,7 +90,7 @@ def test_a_link_that_leads_outside_is_not_inside(tmp_path: Path) -> None:
     assert is_inside("new/deep/a.txt", folder)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         "Failed to authenticate. API Error: 401 invalid x-api-key",

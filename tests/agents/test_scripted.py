@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 
 from ralph.agents.scripted import load_script, parse_step
 from ralph.errors import Unreadable, UsageError
@@ -132,7 +133,7 @@ class TestScripts:
         with pytest.raises(UsageError, match="holds no steps"):
             load_script(path)
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("value", "words"),
         [
             (1, "is no object"),

@@ -7,7 +7,7 @@ Between the two it may be killed; then it writes the entry again. Run as a modul
 import sys
 from pathlib import Path
 
-from tests.soak.writer import PARTS, nursery, say, wait_for_the_word
+from tests.soak.writer import PARTS, say, spawner, wait_for_line
 
 from ralph.app import journal
 from ralph.model.record import Outcome
@@ -31,7 +31,7 @@ def state_file(root: Path) -> Path:
 
 def keep(root: Path) -> None:
     """Write entry after entry until somebody kills us."""
-    wait_for_the_word()
+    wait_for_line()
     iteration = int(files.read(state_file(root)) or "0")
     while True:
         iteration += 1
@@ -43,4 +43,4 @@ def keep(root: Path) -> None:
 
 if __name__ == "__main__":
     PARTS["journal"] = keep
-    nursery(Path(sys.argv[1]), "journal")
+    spawner(Path(sys.argv[1]), "journal")

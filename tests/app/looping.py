@@ -1,8 +1,12 @@
 """A project with real git in which whole loops are run: the scripted agent, a printer that remembers, no waiting."""
 
+import atexit
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from ralph import paths
@@ -16,11 +20,12 @@ from ralph.settings import Config
 from ralph.testing import ScriptedAgent, Step
 
 GOAL = "make the cart add up"
+CART = "def total(items):\n    return 0\n"
 PASSES = Step(read_only=True, say="<verify-pass/>")
 
 
 def git(folder: Path, *words: str) -> str:
-    """Ask or tell git something, as somebody with a name."""
+    """Run git as a user with a name, and return what it prints."""
     named = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", *words]
     return subprocess.run(named, cwd=folder, check=True, capture_output=True, encoding="utf-8").stdout
 
@@ -100,14 +105,25 @@ class Workshop:
         return paths.run_log(self.root, run.id).read_text(encoding="utf-8")
 
 
+@cache
+def _repository() -> Path:
+    """Make the repository that every project is a copy of, once a process."""
+    root = Path(tempfile.mkdtemp(prefix="ralph-repository-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    (root / "cart.py").write_text(CART, encoding="utf-8", newline="")
+    git(root, "init", "-q", "-b", "main", "--template=")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "first")
+    return root
+
+
 def project(root: Path, *, with_git: bool = True) -> Workshop:
     """A new project with one commit."""
-    root.mkdir(parents=True)
-    (root / "cart.py").write_text("def total(items):\n    return 0\n", encoding="utf-8", newline="")
     if with_git:
-        git(root, "init", "-q", "-b", "main")
-        git(root, "add", "-A")
-        git(root, "commit", "-q", "-m", "first")
+        shutil.copytree(_repository(), root)
+    else:
+        root.mkdir(parents=True)
+        (root / "cart.py").write_text(CART, encoding="utf-8", newline="")
     return Workshop(root)
 
 

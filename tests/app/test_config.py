@@ -7,7 +7,9 @@ import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
+from tests.soak.sampling import examples
 
 from ralph.app import config as verbs
 from ralph.app.config import template
@@ -87,7 +89,7 @@ def without(tree: object, path: list[str]) -> object:
 
 
 @given(text=yaml_files(), setting=SETTINGS)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300, 10))
 def test_set_keeps_every_other_byte_and_get_returns_what_was_set(text: str, setting: tuple[str, object]) -> None:
     assume(not text.endswith("  end"))  # a line below would end that block of text: refused, and rightly so
     name, value = setting
@@ -130,7 +132,7 @@ def test_set_on_any_text_changes_one_key_or_refuses(text: str, setting: tuple[st
 
 
 class TestSet:
-    @pytest.mark.parametrize(
+    @for_each(
         ("before", "after"),
         [
             ("", "memories:\n  budget: 5\n"),
@@ -149,7 +151,7 @@ class TestSet:
     def test_the_key_goes_where_its_section_is(self, before: str, after: str) -> None:
         assert verbs.set_key(before, "memories.budget", 5, "ralph.yml") == after
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("text", "line"),
         [
             ("a: 1\nmemories: {budget: 1}\n", 2),

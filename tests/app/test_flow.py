@@ -7,7 +7,7 @@ work at the same time.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,12 +90,30 @@ class Both:
         return self.shop.root
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _named() -> Iterator[None]:
+    """Git commits as Ann."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AUTHOR", "COMMITTER"):
+            patch.setenv(f"GIT_{name}_NAME", "Ann")
+            patch.setenv(f"GIT_{name}_EMAIL", "ann@example.com")
+        yield
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """Both tasks are done; for the tests that change nothing."""
+    return run_both(tmp_path_factory.mktemp("flow") / "shop")
+
+
 @pytest.fixture
-def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
-    for name in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{name}_NAME", "Ann")
-        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ann@example.com")
-    shop = project(tmp_path / "shop")
+def unmerged(tmp_path: Path) -> Both:
+    """Both tasks are done; for a test that merges them."""
+    return run_both(tmp_path / "shop")
+
+
+def run_both(root: Path) -> Both:
+    shop = project(root)
     shop.put("AGENTS.md", "# Working here\n\nBe kind.\n")
     git(shop.root, "add", "-A")
     git(shop.root, "commit", "-q", "-m", "agents")
@@ -186,41 +204,41 @@ def test_what_was_said_in_two_iterations_is_promoted_unaided_and_what_was_said_o
             assert not insights.is_due(once)
 
 
-def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_nothing_more(both: Both) -> None:
-    for side in both.sides:
-        for root in (both.root, worktree.checkout_folder(both.root, side.task)):
+def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_nothing_more(unmerged: Both) -> None:
+    for side in unmerged.sides:
+        for root in (unmerged.root, worktree.checkout_folder(unmerged.root, side.task)):
             again = insights.extract(root, side.task)
             assert (again.added, again.updated) == ((), ())
-    merged(both)
-    for side in both.sides:
-        assert insights.extract(both.root, side.task).updated == ()
-        assert progress.complete(both.root, side.task)[1] is not None
-    assert promoted(both) == sorted(LESSONS.values())
+    merged(unmerged)
+    for side in unmerged.sides:
+        assert insights.extract(unmerged.root, side.task).updated == ()
+        assert progress.complete(unmerged.root, side.task)[1] is not None
+    assert promoted(unmerged) == sorted(LESSONS.values())
 
 
-def test_what_was_learned_is_merged_into_agents_md(both: Both) -> None:
-    merged(both)
-    page = (both.root / "AGENTS.md").read_text(encoding="utf-8")
+def test_what_was_learned_is_merged_into_agents_md(unmerged: Both) -> None:
+    merged(unmerged)
+    page = (unmerged.root / "AGENTS.md").read_text(encoding="utf-8")
     assert page.startswith("# Working here\n\nBe kind.\n")
     assert page.count("ralph:start") == 1
     held = [entry.record.text for entry in parse_region(page).entries]
     assert len(held) == len(set(held))
-    for side in both.sides:
+    for side in unmerged.sides:
         assert LESSONS[side.title] in held
         assert any(KNOWLEDGE[side.title][1] in each for each in held)
-        assert (both.root / f"{side.title.replace(' ', '_')}.py").read_text(encoding="utf-8") == "whole = True\n"
-    assert len(list(paths.knowledge_folder(both.root).iterdir())) == 2
-    assert "AGENTS.md" not in git(both.root, "status", "--porcelain")
+        assert (unmerged.root / f"{side.title.replace(' ', '_')}.py").read_text(encoding="utf-8") == "whole = True\n"
+    assert len(list(paths.knowledge_folder(unmerged.root).iterdir())) == 2
+    assert "AGENTS.md" not in git(unmerged.root, "status", "--porcelain")
 
 
-def test_the_third_task_starts_with_what_the_first_two_learned(both: Both) -> None:
-    merged(both)
-    for side in both.sides:
-        worktree.drop(both.root, side.task)
-        assert not worktree.checkout_folder(both.root, side.task).exists()
-        assert board.find(both.root, side.task).task.worktree is None
-    third = progress.add(both.root, "refunds in dark mode", in_worktree=True).task
-    own = Workshop(both.root)
+def test_the_third_task_starts_with_what_the_first_two_learned(unmerged: Both) -> None:
+    merged(unmerged)
+    for side in unmerged.sides:
+        worktree.drop(unmerged.root, side.task)
+        assert not worktree.checkout_folder(unmerged.root, side.task).exists()
+        assert board.find(unmerged.root, side.task).task.worktree is None
+    third = progress.add(unmerged.root, "refunds in dark mode", in_worktree=True).task
+    own = Workshop(unmerged.root)
     asks: list[Ask] = []
 
     def play(ask: Ask) -> Reply:
@@ -234,4 +252,4 @@ def test_the_third_task_starts_with_what_the_first_two_learned(both: Both) -> No
         assert title in asks[0].prompt
         assert text in asks[0].prompt
         assert text in (asks[0].folder / "AGENTS.md").read_text(encoding="utf-8")
-    assert asks[0].folder == worktree.checkout_folder(both.root, third.id)
+    assert asks[0].folder == worktree.checkout_folder(unmerged.root, third.id)

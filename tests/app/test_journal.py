@@ -360,10 +360,10 @@ def test_a_killed_loop_loses_no_entry_and_writes_none_twice(
     tmp_path: Path, keeper: Keeper, rounds: Callable[[int, int], int]
 ) -> None:
     done: list[int] = []
-    for _ in range(rounds(300, 20)):
-        keeper.bear()
+    for _ in range(rounds(300, 6)):
+        keeper.start_child()
         for _ in range(random.randint(1, 6)):
-            words = keeper.says()
+            words = keeper.read_words()
             done += [int(words[1])] if words[0] == "did" else []
         time.sleep(random.uniform(0, 0.02))  # at any moment of what it does now
         done += [int(words[1]) for words in keeper.kill_child() if words[0] == "did"]

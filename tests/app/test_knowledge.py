@@ -387,7 +387,7 @@ def test_eight_processes_with_titles_of_one_name_give_each_a_file(tmp_path: Path
 def test_a_kill_leaves_the_old_body_or_the_new_one_and_loses_none(
     in_memory: Path, rounds: Callable[[int, int], int]
 ) -> None:
-    for number in range(rounds(100, 5)):
+    for number in range(rounds(100, 3)):
         process = writer(in_memory, f"k{number}", 1000, "The one title")
         assert process.stdout is not None
         said = [process.stdout.readline() for _ in range(1 + number % 7)]

@@ -25,6 +25,7 @@ from tests.app.side_by_side import (
     words,
     write,
 )
+from tests.cases import for_each
 from tests.cli.runner import Block, page
 
 from ralph import paths
@@ -60,8 +61,8 @@ def told(answer: SearchAnswer) -> set[str]:
 # --- search ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layer", list(Detail))
-@pytest.mark.parametrize("text", [ASKED, "", *sorted(ONE)])
+@for_each("layer", list(Detail))
+@for_each("text", [ASKED, "", *sorted(ONE)])
 def test_a_task_finds_the_project_s_records_and_its_own(here: Both, text: str, layer: Detail) -> None:
     answer = found(here, here.two, text, layer)
     assert not told(answer) & ONE

@@ -1,7 +1,7 @@
 """A value is a secret when its key, its syntax and its look all say so."""
 
-import pytest
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES, uuid
+from tests.cases import for_each
 
 from ralph.capture.assignments import secret_name
 from ralph.capture.privacy import find_secrets, redact
@@ -118,13 +118,13 @@ def filled(place: str, value: str) -> str:
     return place.replace("{}", value)
 
 
-@pytest.mark.parametrize("place", PASSWORD_PLACES.splitlines())
+@for_each("place", PASSWORD_PLACES.splitlines())
 def test_a_password_is_replaced_in_every_syntax_and_nothing_else_is(place: str) -> None:
     for value in HUMAN_PASSWORDS:
         assert redact(filled(place, value)).text == filled(place, "[redacted: password]")
 
 
-@pytest.mark.parametrize("place", SECRET_PLACES.splitlines())
+@for_each("place", SECRET_PLACES.splitlines())
 def test_a_machine_made_secret_is_replaced_in_every_syntax(place: str) -> None:
     for value in STRONG_VALUES:
         clean = redact(filled(place, value))
@@ -156,7 +156,7 @@ def test_a_very_long_value_goes_whole() -> None:
     assert redact(f'"api_token": "{value}", "x": 1').text == '"api_token": "[redacted: token]", "x": 1'
 
 
-@pytest.mark.parametrize(
+@for_each(
     "key",
     ["password", "DB_PASSWORD", "dbPassword", "db-password", "smtp_pass", "apiKey", "API_KEY", "x-api-key",
      "client_secret",
@@ -168,7 +168,7 @@ def test_keys_that_hold_a_secret(key: str) -> None:
     assert secret_name(key) is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "key",
     ["max_tokens", "token_budget", "password_min_length", "api_key_header", "secret_name", "secretName",
      "token_type", "public_key",
@@ -386,7 +386,7 @@ tokens=[1234567, 2345678]
 """
 
 
-@pytest.mark.parametrize("line", LOOK_ALIKES.strip().splitlines())
+@for_each("line", LOOK_ALIKES.strip().splitlines())
 def test_what_only_looks_like_an_assigned_secret_stays(line: str) -> None:
     assert redact(line).text == line
     assert redact(f"    {line}\n").text == f"    {line}\n"
@@ -428,7 +428,7 @@ contraseña: {hunter22}
 """
 
 
-@pytest.mark.parametrize("line", TRUE_ONES.strip().splitlines())
+@for_each("line", TRUE_ONES.strip().splitlines())
 def test_a_password_that_people_choose_is_replaced_where_the_line_tells_it(line: str) -> None:
     before, value, after = line.replace("}", "{").split("{")
     clean = redact(before + value + after)
@@ -572,7 +572,7 @@ secret: Secret2Ref
 """
 
 
-@pytest.mark.parametrize("line", MORE_LOOK_ALIKES.strip().splitlines())
+@for_each("line", MORE_LOOK_ALIKES.strip().splitlines())
 def test_a_word_that_a_line_gives_to_a_telling_key_is_not_yet_a_password(line: str) -> None:
     assert redact(line).text == line
     assert redact(f"    {line}\n").text == f"    {line}\n"

@@ -1,9 +1,9 @@
 """Commands that check something are known in whatever they are wrapped, and their outcome by what they say."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.hooks import bash, event
+from tests.cases import for_each
 
 from ralph.capture.commands import CommandCheck, check_of, parts
 from ralph.capture.events import Event
@@ -172,19 +172,19 @@ def _rows() -> list[tuple[str, str]]:
     return [(kind.strip(), command.strip()) for kind, _, command in rows]
 
 
-@pytest.mark.parametrize(("kind", "command"), _rows())
+@for_each(("kind", "command"), _rows())
 def test_a_check_is_known_behind_whatever_starts_it(kind: str, command: str) -> None:
     found = check_of(command)
     assert found is not None
     assert found.kind is CommandCheck(kind)
 
 
-@pytest.mark.parametrize("command", OTHERS.strip().splitlines())
+@for_each("command", OTHERS.strip().splitlines())
 def test_other_commands_are_no_checks(command: str) -> None:
     assert check_of(command.replace("\\n", "\n")) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "last"),
     [("npm test", True), ("cd x && npm test", True), ("npm test 2>&1", True), ("npm test;", True),
      ("npm test | tail", False), ("npm test || true", False), ("npm test; echo done", False),
@@ -257,19 +257,19 @@ PASSES = [
 ]
 
 
-@pytest.mark.parametrize(("command", "output"), FAILURES)
+@for_each(("command", "output"), FAILURES)
 def test_an_output_that_reports_a_failure_is_an_error_also_without_an_exit_code(command: str, output: str) -> None:
     found = verdict(bash(command, output))
     assert (found.kind, bool(found.check)) == (ObservationKind.ERROR, True)
     assert found.line in output
 
 
-@pytest.mark.parametrize(("command", "output"), PASSES)
+@for_each(("command", "output"), PASSES)
 def test_a_check_without_a_sign_of_failure_passed(command: str, output: str) -> None:
     assert verdict(bash(command, output)).kind is ObservationKind.SUCCESS
 
 
-@pytest.mark.parametrize(("command", "output"), FAILURES)
+@for_each(("command", "output"), FAILURES)
 def test_what_a_viewer_shows_did_not_happen_now(command: str, output: str) -> None:
     assert verdict(bash(f"cat '{command}.log'", output)).kind is ObservationKind.TOOL_USE
 

@@ -1,9 +1,9 @@
 """Each host's payloads become the same Events, and no JSON at all makes an adapter fail."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, event, recorded
+from tests.cases import for_each
 
 from ralph.capture.events import (
     Action,
@@ -24,7 +24,7 @@ IGNORED = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_recorded_payload_is_an_event_of_its_session_or_is_ignored_on_purpose(name: str) -> None:
     host, happening, payload = recorded(name)
     found = event_of(host, happening, payload, AT)
@@ -33,7 +33,7 @@ def test_every_recorded_payload_is_an_event_of_its_session_or_is_ignored_on_purp
         assert (found.host, found.session, found.cwd, found.at) == (host, SESSION, "/home/user/proj", AT)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "happening"),
     [("claude.SessionStart-compact", Happening.SESSION_START),
      ("claude.PreCompact-auto", Happening.PRE_COMPACT),
@@ -75,7 +75,7 @@ def test_an_interrupted_command_of_claude_did_not_pass() -> None:
     assert found.failed
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "words"),
     [("plain", "plain"),
      ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
@@ -102,7 +102,7 @@ def test_an_edit_is_the_lines_before_and_after_with_those_around_them() -> None:
     assert both.changes == (FileEdit("f", "a", "b"), FileEdit("f", "c", "d"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "output", "code"),
     [("hi\n", "hi\n", None),
      ("Exit code: 1\nWall time: 0.4 seconds\nOutput:\nboom\n", "boom\n", 1),
@@ -166,7 +166,7 @@ def test_gemini_changes_are_before_and_after() -> None:
     assert (found.changes, found.files) == ((FileEdit("/home/user/proj/a.ts", "x", "y"),), ("a.ts",))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "cwd", "expected"),
     [("/p/q/a.py", "/p/q", "a.py"), ("/p/qq/a.py", "/p/q", "/p/qq/a.py"), ("./a/../b.py", "/p", "b.py"),
      ("/p", "/p", "."), ("../x", "/p", "../x"), ("a.py", "", "a.py"), ("/a", "/", "a"), ("", "/p", ""),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.situations import EMPTY, NOTE, TEACHING, Step, observed, session
+from tests.cases import for_each
 
 from ralph.capture.insights import (
     COUNT,
@@ -85,7 +86,7 @@ def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
     assert (fix.kind, fix.tags) == (MemoryKind.FIX, ("pytest", "test"))
 
 
-@pytest.mark.parametrize("steps", TEACHING.values(), ids=TEACHING)
+@for_each("steps", TEACHING.values(), ids=TEACHING)
 def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(steps: list[Step]) -> None:
     [found] = propose(session(*steps))
     assert found.extra[SOURCE] == "fix"

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.capture import invisible_characters
 from ralph.errors import Refused
@@ -15,13 +16,13 @@ FINE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", FINE)
+@for_each("text", FINE)
 def test_what_people_write_in_any_language_stays(text: str) -> None:
     invisible_characters.check_text(text)
     assert invisible_characters.clean_text(text) == text
 
 
-@pytest.mark.parametrize("sign", CONTROLS, ids=lambda sign: f"{ord(sign):02x}")
+@for_each("sign", CONTROLS, ids=lambda sign: f"{ord(sign):02x}")
 def test_every_control_character_is_refused_with_its_place_and_can_be_cleaned_away(sign: str) -> None:
     with pytest.raises(Refused, match=rf"control character \(.*U\+00{ord(sign):02X}\) in line 2") as caught:
         invisible_characters.check_text(f"one\ntw{sign}o")
@@ -29,7 +30,7 @@ def test_every_control_character_is_refused_with_its_place_and_can_be_cleaned_aw
     invisible_characters.check_text(invisible_characters.clean_text(f"one\ntw{sign}o three"))
 
 
-@pytest.mark.parametrize("sign", [*OPENING, *sorted(set(CLOSING))], ids=lambda sign: f"{ord(sign):04x}")
+@for_each("sign", [*OPENING, *sorted(set(CLOSING))], ids=lambda sign: f"{ord(sign):04x}")
 def test_a_mark_that_turns_the_writing_and_stands_alone_is_refused(sign: str) -> None:
     with pytest.raises(Refused, match="direction mark"):
         invisible_characters.check_text(f"access{sign} granted")

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, bash, event, recorded
 from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
+from tests.cases import for_each
+from tests.soak.sampling import examples
 
 from ralph.capture.events import Event, event_of
 from ralph.capture.pipeline import LIMIT, interpret, observe, without_injected
@@ -128,7 +130,7 @@ def test_prompts_and_answers_are_notes_by_those_who_said_them() -> None:
     assert kept(event("gemini.BeforeAgent")).text == "do x"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_only_tools_that_were_used_prompts_and_answers_are_observations(name: str) -> None:
     host, happening, payload = recorded(name)
     found = event_of(host, happening, payload, AT)
@@ -137,7 +139,7 @@ def test_only_tools_that_were_used_prompts_and_answers_are_observations(name: st
     assert (found is not None and observe(found) is not None) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "prompt",
     ["<task-notification>\n<task-id>a1</task-id></task-notification>", "  <task-notification>x", "",
      "<system-reminder>remember</system-reminder>", "<local-command-stdout>x</local-command-stdout>",
@@ -296,7 +298,7 @@ _TOOLS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(
     st.sampled_from(HOSTS),
     st.sampled_from(EVENTS),
@@ -321,7 +323,7 @@ def test_nothing_private_or_secret_is_in_any_field_wherever_it_stood(
 # --- hidden files -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("glob", ["secrets/**", "secrets/", "secrets/*.yml", "**/prod.yml", "*.yml", "SECRETS/prod.yml",
+@for_each("glob", ["secrets/**", "secrets/", "secrets/*.yml", "**/prod.yml", "*.yml", "SECRETS/prod.yml",
                                   "/home/user/proj/secrets/**", "./secrets/prod.yml", "**/secrets/**"])  # fmt: skip
 def test_an_event_that_touches_a_hidden_file_is_not_recorded_however_it_is_named(glob: str) -> None:
     full = "/home/user/proj/secrets/prod.yml"
@@ -413,7 +415,7 @@ def test_an_unknown_time_is_no_time() -> None:
     assert "started_at" not in session
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(st.sampled_from(HOSTS), st.sampled_from(EVENTS), PAYLOADS, st.sampled_from([AT, "", "x"]), st.booleans())
 def test_any_object_is_read_and_what_comes_of_it_can_be_written(
     host: str, name: str, payload: dict[str, object], at: str, rules: bool

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
-from tests.soak.sampling import every
+from tests.cases import for_each
+from tests.soak.sampling import every, examples
 
 from ralph.capture import secrets
 from ralph.capture.invisible_characters import lower
@@ -51,18 +52,18 @@ TEXTS = st.lists(_PIECES, max_size=24).map("".join)
 OUTSIDE = st.text(alphabet=st.characters(blacklist_characters="<>&\\%")).map(lambda text: text.replace(SECRET_WORD, ""))
 
 
-@pytest.mark.parametrize("opening", OPENING)
-@pytest.mark.parametrize("closing", CLOSING)
+@for_each("opening", OPENING)
+@for_each("closing", CLOSING)
 def test_a_private_part_is_cut_out_however_its_tags_are_written(opening: str, closing: str) -> None:
     assert strip_private(f"before {opening}{SECRET_WORD}{closing} after") == ("before  after", 1)
 
 
-@pytest.mark.parametrize("opening", OPENING)
+@for_each("opening", OPENING)
 def test_an_unclosed_private_part_goes_to_the_end(opening: str) -> None:
     assert strip_private(f"before {opening}{SECRET_WORD}\nand more") == ("before ", 1)
 
 
-@pytest.mark.parametrize("closing", CLOSING)
+@for_each("closing", CLOSING)
 def test_a_stray_closing_tag_is_removed_and_hides_nothing(closing: str) -> None:
     assert strip_private(f"before {closing}after") == ("before after", 0)
 
@@ -81,7 +82,7 @@ def test_halves_of_a_tag_that_meet_hide_the_rest() -> None:
     assert strip_private(f"a<pri<private>x</private>vate>{SECRET_WORD}") == ("a", 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "private", "a private <b> part", "<privateer>x</privateer>", "<private_key>x</private_key>",
      "<private", "private: true",
@@ -115,7 +116,7 @@ def test_stripping_twice_is_stripping_once(text: str) -> None:
     assert strip_private(once) == (once, 0)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(TEXTS)
 def test_redacting_twice_is_redacting_once_and_leaves_no_finding(text: str) -> None:
     clean = redact(text)
@@ -237,7 +238,7 @@ def calls_made(text: str) -> int:
     return count
 
 
-@pytest.mark.parametrize("piece", every(HOSTILE, 5))
+@for_each("piece", every(HOSTILE, 5))
 def test_four_times_the_text_is_at_most_four_times_the_work(piece: str) -> None:
     times = 4_000 // len(piece)
     redact(piece * times)  # what is compiled or remembered once counts for neither

@@ -6,6 +6,7 @@ from types import FrameType
 
 import pytest
 from tests.capture.samples import TOKENS
+from tests.cases import for_each
 
 from ralph.capture.pipeline import interpret
 from ralph.capture.privacy import AstrayTag, Redactor, map_texts, redact_members
@@ -23,7 +24,7 @@ def told(payload: Mapping[str, object], event: str = "PostToolUse") -> str:
     return "\n".join(map(encode_record, records)) + repr((records, session))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "members",
     [{"tool_response": {"stderr": "x <private>", "stdout": f"{PRIVATE} </private> fine"}},
      {"tool_response": {"stdout": f"{PRIVATE} </private> fine", "stderr": "x <private>"}},

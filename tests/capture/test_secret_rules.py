@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
-from tests.soak.sampling import SOAK
+from tests.cases import for_each
+from tests.soak.sampling import examples
 
 from ralph.capture import secret_rules
 from ralph.capture.secret_rules import needs_rules
@@ -28,7 +29,7 @@ def regex_of(body: str) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
-@settings(max_examples=200 if SOAK else 6)
+@settings(max_examples=examples(200, 2))
 @given(st.data())
 def test_the_pre_filter_fires_on_every_match_of_a_token_rule(
     row: tuple[str, list[str], str, str], data: st.DataObject
@@ -59,7 +60,7 @@ def test_the_pre_filter_fires_on_a_private_key_of_putty() -> None:
     assert needs_rules("Private-Lines: 14\nAAABAQCKqT3mWc9vJ2Zs8bN1pXhQ4rLk7dYf0uGeVaTiMoBn\n")
 
 
-@pytest.mark.parametrize("token", [token for tokens in TOKENS.values() for token in tokens])
+@for_each("token", [token for tokens in TOKENS.values() for token in tokens])
 def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
     assert needs_rules(f"got {token} back")
 

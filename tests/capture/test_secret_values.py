@@ -2,6 +2,7 @@
 
 import pytest
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
+from tests.cases import for_each
 
 from ralph.capture.assignments import (
     FAIR,
@@ -37,7 +38,7 @@ def test_a_password_made_of_words_is_weak(value: str) -> None:
     assert grade(value) == WEAK
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     ["", "abc", "password", "password123", "changeme", "my-app-secret", "test-token-2", "oauth2", "sha256",
      "user.password2",
@@ -50,7 +51,7 @@ def test_what_is_no_secret_has_no_grade(value: str) -> None:
     assert grade(value) == NONE
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     ["$X", "${X}", "$(cat x)", "{{ x }}", "%X%", "<password>", "process.env.X1", "op://vault/item",
      "arn:aws:x:1", "/run/secrets/x1",
@@ -62,9 +63,7 @@ def test_a_reference_is_known(value: str) -> None:
     assert is_reference(value)
 
 
-@pytest.mark.parametrize(
-    "value", ["xxxx", "****", "your-key-here", "change_me", "replace-this", "...", "0000000000", "abc123"]
-)
+@for_each("value", ["xxxx", "****", "your-key-here", "change_me", "replace-this", "...", "0000000000", "abc123"])
 def test_a_placeholder_is_known(value: str) -> None:
     assert is_placeholder(value)
 

@@ -14,6 +14,7 @@ from tests.capture.samples import (
     login,
     made,
 )
+from tests.cases import for_each
 
 from ralph.capture.privacy import find_secrets, redact
 
@@ -33,7 +34,7 @@ def kinds(text: str) -> list[str]:
     return [finding.kind for finding in find_secrets(text)]
 
 
-@pytest.mark.parametrize(("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)])
+@for_each(("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)])
 def test_a_token_is_found_whole_wherever_it_stands(kind: str, token: str) -> None:
     for place in PLACES:
         text = place.format(token)
@@ -44,13 +45,13 @@ def test_a_token_is_found_whole_wherever_it_stands(kind: str, token: str) -> Non
         assert clean.text == place.format(f"[redacted: {kind}]")
 
 
-@pytest.mark.parametrize(("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)])
+@for_each(("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)])
 def test_a_token_in_the_middle_of_a_word_is_none(kind: str, token: str) -> None:
     if kind != "telegram token":  # its digits may follow the word `bot`
         assert not find_secrets("abcX" + token)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "OpenAI keys look like sk-... and GitHub's like ghp_...",
@@ -107,8 +108,8 @@ LABELS = ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE K
           "PGP PRIVATE KEY BLOCK"]  # fmt: skip
 
 
-@pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\\n", "\\\\n", "\n    ", "\n> ", "\\n\" +\n  \""])  # fmt: skip
+@for_each("label", LABELS)
+@for_each("newline", ["\n", "\r\n", "\\n", "\\\\n", "\n    ", "\n> ", "\\n\" +\n  \""])  # fmt: skip
 def test_a_private_key_goes_from_its_first_line_to_its_last(label: str, newline: str) -> None:
     assert redact(f"before {key_block(label, newline)} after").text == "before [redacted: private key] after"
 
@@ -151,8 +152,8 @@ URLS = ["postgres://app:{}@db:5432/x", "mysql://root:{}@localhost/x", "mongodb+s
         "ftp://bob:{}@ftp.org"]  # fmt: skip
 
 
-@pytest.mark.parametrize("url", URLS)
-@pytest.mark.parametrize("password", ["hunter2", "s3cr3t!pw", "Xk9mP2vLq8", "p%40ss1word", "swordfish"])
+@for_each("url", URLS)
+@for_each("password", ["hunter2", "s3cr3t!pw", "Xk9mP2vLq8", "p%40ss1word", "swordfish"])
 def test_only_the_password_of_a_url_is_replaced(url: str, password: str) -> None:
     clean = redact(f"DATABASE_URL={url.format(password)}")
     assert clean.text in (
@@ -160,7 +161,7 @@ def test_only_the_password_of_a_url_is_replaced(url: str, password: str) -> None
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "postgres://user:password@localhost:5432/db",
@@ -183,10 +184,8 @@ def test_a_url_without_a_real_password_stays(url: str) -> None:
     assert not find_secrets(url)
 
 
-@pytest.mark.parametrize("value", [made(40), made(32, HEX), made(30, URL_SAFE)])
-@pytest.mark.parametrize(
-    "text", ["Authorization: Bearer {}", "-H 'authorization: bearer {}'", '"Authorization", "Bearer {}"']
-)
+@for_each("value", [made(40), made(32, HEX), made(30, URL_SAFE)])
+@for_each("text", ["Authorization: Bearer {}", "-H 'authorization: bearer {}'", '"Authorization", "Bearer {}"'])
 def test_a_bearer_token_is_found(text: str, value: str) -> None:
     assert value not in redact(text.format(value)).text
 
@@ -207,7 +206,7 @@ def test_a_header_that_is_only_described_stays(text: str) -> None:
     assert not find_secrets(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "curl -u admin:{} https://host",
@@ -228,7 +227,7 @@ def test_commands_that_take_a_password_are_known(text: str) -> None:
     assert redact(text.format("hunter2!x9")).text == text.format("[redacted: password]")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["curl -u user:password https://host", "curl -u $USER:$PASS https://host", "docker run -u 1000:1000 curl",
      "mysql -u root -p",

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.capture.similarity import TextMatcher, differ, similarity, term_weights
 
@@ -73,12 +74,12 @@ def test_the_same_in_other_words_is_similar(one: str, other: str) -> None:
     assert similarity(term_weights(one), term_weights(other))
 
 
-@pytest.mark.parametrize(("one", "other"), OTHER)
+@for_each(("one", "other"), OTHER)
 def test_what_only_sounds_similar_is_not(one: str, other: str) -> None:
     assert not similarity(term_weights(one), term_weights(other))
 
 
-@pytest.mark.parametrize(("one", "other"), TWO)
+@for_each(("one", "other"), TWO)
 def test_a_negation_a_number_a_subject_or_an_order_makes_two_statements(one: str, other: str) -> None:
     assert differ(one, other)
     assert differ(other, one)

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import TOKENS
+from tests.cases import for_each
+from tests.soak.sampling import examples
 
 from ralph.capture.invisible_characters import view_text
 from ralph.capture.privacy import Redactor, redact, strip_private
@@ -19,7 +21,7 @@ SPLITS = ("\x1b]8;;https://a.example/b\x07", "\x1b]8;;https://a.example/b\x1b\\"
 """What may stand inside of a word without being seen."""
 
 
-@pytest.mark.parametrize("veil", VEILS)
+@for_each("veil", VEILS)
 def test_a_token_behind_a_veil_is_found(veil: str) -> None:
     text = f"access{veil}{TOKEN}[39m done"
     assert TOKEN not in redact(text).text
@@ -32,8 +34,8 @@ def test_colours_without_a_secret_are_left_alone() -> None:
     assert redact(text).text == text
 
 
-@pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("before", ["", "see ", "access"])
+@for_each("split", SPLITS)
+@for_each("before", ["", "see ", "access"])
 def test_a_token_that_is_split_is_found_whole(split: str, before: str) -> None:
     first, second, third = TOKEN[:3], TOKEN[3:20], TOKEN[20:]
     # Right behind a word a token may only begin where something was that split them.
@@ -46,14 +48,14 @@ def test_a_token_that_is_split_is_found_whole(split: str, before: str) -> None:
     assert needs_rules(text)
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@for_each("split", SPLITS)
 def test_a_name_that_is_split_still_tells(split: str) -> None:
     for text in (f"PASS{split}WORD=hunter2!x9", f"PASSWORD={split}hunter2!x9", f"PASSWORD{split}=hun{split}ter2!x9"):
         assert "ter2!x9" not in Redactor(())(text)
         assert needs_rules(text)
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@for_each("split", SPLITS)
 def test_a_tag_that_is_split_still_hides(split: str) -> None:
     for opening in (f"<{split}private>", f"<pri{split}vate>", f"<private{split}>", f"<p{split}rivat{split}e a='b'>"):
         text = f"before {opening}marmalade</{split}private> after"
@@ -63,7 +65,7 @@ def test_a_tag_that_is_split_still_hides(split: str) -> None:
         assert needs_rules(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["\x1b]0;<private>marmalade\x07 more", "\x1b]0;<private>marmalade", "\x1b[<private>marmalade",
      "\x9d<\u200bprivate>marmalade\x07", "\x1b]0;<p\u00adrivate>\x07marmalade",
@@ -91,7 +93,7 @@ def test_what_hides_nothing_stays_as_it_was(text: str) -> None:
     assert redact(text).text == text
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(st.lists(st.one_of(st.sampled_from(SPLITS), st.text(max_size=5), st.sampled_from(["a", "priv", "\x1b]"]))))
 def test_each_place_of_a_view_is_the_same_sign_in_the_text(pieces: list[str]) -> None:
     text = "".join(pieces)
@@ -104,7 +106,7 @@ def test_each_place_of_a_view_is_the_same_sign_in_the_text(pieces: list[str]) ->
     assert all(0 <= joint <= len(seen.text) for joint in seen.joints)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 25))
 @given(
     st.sampled_from([token for tokens in TOKENS.values() for token in tokens]),
     st.lists(st.tuples(st.integers(1, 60), st.sampled_from(SPLITS)), max_size=4),

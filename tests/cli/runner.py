@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,18 +175,26 @@ def terminal() -> Iterator[tuple[int, int]]:
 
 def on_a_terminal(root: Path, *words: str, env: Mapping[str, str] | None = None) -> bytes:
     """What the real command sends to a terminal."""
-    with terminal() as (outer, inner):
-        subprocess.run(
-            [*command(), *words], cwd=root, stdin=subprocess.DEVNULL, stdout=inner, stderr=inner,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "120", **(env or {})}, check=False,
-        )  # fmt: skip
+    return _printed_on_a_terminal(root, [*command(), *words], env or {})
+
+
+def all_on_a_terminal(root: Path, calls: Sequence[Sequence[str]], env: Mapping[str, str] | None = None) -> str:
+    """Run several commands in one process, and return what they send to its terminal."""
+    code = f"from ralph.cli.main import run\nfor words in {[list(words) for words in calls]!r}: run(words)"
+    return _printed_on_a_terminal(root, [sys.executable, "-c", code], env or {}).decode()
+
+
+def _printed_on_a_terminal(root: Path, program: list[str], env: Mapping[str, str]) -> bytes:
+    printed = b""
+    with (
+        terminal() as (outer, inner),
+        subprocess.Popen(
+            program, cwd=root, stdin=subprocess.DEVNULL, stdout=inner, stderr=inner,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "120", **env},
+        ),
+    ):  # fmt: skip
         os.close(inner)
-        seen = b""
-        while True:
-            try:
-                piece = os.read(outer, 65536)
-            except OSError:
-                return seen
-            if not piece:
-                return seen
-            seen += piece
+        with contextlib.suppress(OSError):  # the other end is closed when the program has ended
+            while piece := os.read(outer, 65536):
+                printed += piece
+    return printed

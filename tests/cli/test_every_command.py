@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.app.test_session import line as log_line
+from tests.cases import for_each
 from tests.cli.runner import Block, Project
 
 from ralph.cli.main import cli
@@ -115,7 +116,7 @@ def examples(command: click.Command) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip().startswith("ralph ")]
 
 
-@pytest.mark.parametrize(("words", "command"), list(commands()), ids=[" ".join(words) for words, _ in commands()])
+@for_each(("words", "command"), list(commands()), ids=[" ".join(words) for words, _ in commands()])
 def test_examples_in_the_help_are_calls_that_parse(words: tuple[str, ...], command: click.Command) -> None:
     assert examples(command), words
     for line in examples(command):

@@ -128,8 +128,8 @@ def test_a_run_that_was_interrupted_is_resumed_with_feedback(shop: Project) -> N
     with running(shop, *START) as loop:
         loop.process.send_signal(signal.SIGINT)
         loop.end()
-    said = executable(shop.root, "loop", "resume", "--feedback", "GO ON")
-    assert said.returncode == 0, said.stderr
+    said = shop("loop", "resume", "--feedback", "GO ON")
+    assert said.code == 0, said.err
     run = newest(shop)
     assert (run.iterations, outcomes(shop, run)) == (2, ["interrupted", "done"])
 
@@ -272,8 +272,8 @@ def started(shop: Project, *more: str) -> str:
 
 def settled(shop: Project, run_id: str, *words: str) -> None:
     """Follow a run's log until the run has ended."""
-    said = executable(shop.root, "loop", *words, run_id)
-    assert said.returncode == 0, said.stderr
+    said = shop("loop", *words, run_id)
+    assert said.code == 0, said.err
     for _ in range(PATIENCE * 20):
         run = runs.read(shop.root, run_id)
         if not is_alive(run.pid, run.born):
@@ -285,7 +285,7 @@ def settled(shop: Project, run_id: str, *words: str) -> None:
 def test_a_detached_loop_prints_its_id_and_lives_on_until_it_is_stopped(shop: Project) -> None:
     run_id = started(shop)
     assert runs.lives(shop.root, runs.read(shop.root, run_id))
-    assert executable(shop.root, "loop", "stop", "--now", run_id).returncode == 0
+    assert shop("loop", "stop", "--now", run_id).code == 0
     settled(shop, run_id, "logs", "-f")
     assert runs.read(shop.root, run_id).reason == "stopped"
     log = paths.run_output(shop.root, run_id).read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 import string
 
 import pytest
+from tests.cases import for_each
 from tests.cli.runner import Block, Project, numbered
 
 WORDS = (
@@ -47,7 +48,7 @@ def found(project: Project, *words: str) -> list[str]:
     return [entry["content"] for entry in said.json]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "number"),
     [
         ("authentication", 0),
@@ -192,7 +193,7 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=lambda query: repr(query[:12]))
+@for_each("query", QUERIES, ids=lambda query: repr(query[:12]))
 def test_no_query_is_ever_an_error(project: Project, query: str) -> None:
     answer = project("memory", "search", "--format", "json", "--", query)
     assert answer.code == 0
@@ -200,7 +201,7 @@ def test_no_query_is_ever_an_error(project: Project, query: str) -> None:
     assert isinstance(answer.json, list)
 
 
-@pytest.mark.parametrize("mark", string.punctuation)
+@for_each("mark", string.punctuation)
 def test_punctuation_around_a_word_does_not_hide_it(project: Project, mark: str) -> None:
     assert found(project, "--", f"{mark}vendored{mark}")[:1] == [WORDS[3]]
 

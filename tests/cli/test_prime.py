@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.cli.runner import Block, Project, executable, numbered, page
+from tests.soak.sampling import examples
 
 from ralph.context.tokens import estimate
 from ralph.formats.memories import parse_memories
@@ -228,7 +229,7 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(60, 10), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(entries=ENTRIES, guards=ENTRIES, budget=st.integers(1, 900), form=st.sampled_from(["markdown", "json"]))
 def test_no_budget_is_ever_exceeded(
     ralph: Project,

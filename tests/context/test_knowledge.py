@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.context.knowledge import HEADING, Match, Titles, Work, expand, match, render
 from ralph.context.tokens import estimate
@@ -61,7 +62,7 @@ def test_the_reasons_are_told() -> None:
     assert found[0].why == ("auth in the task +2", "auth is the feature +2", "auth in a changed file's path +1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tag", "words"),
     [
         ("auth", "Fix (auth), now"),
@@ -104,7 +105,7 @@ def test_a_tag_is_found_however_it_is_written(tag: str, words: str) -> None:
     assert scores(match([entry("a", tag)], Work(words))) == {"a": 2}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tag", "words"),
     [
         ("auth", "the author"),
@@ -122,7 +123,7 @@ def test_what_only_looks_like_a_tag_is_not_one(tag: str, words: str) -> None:
     assert match([entry("a", tag)], Work(words)) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tag", "files", "score"),
     [
         ("parser", ("src/parser.rs",), 1),

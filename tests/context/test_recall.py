@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.cli.runner import Block, page
 from tests.context.injections import KNOWN_HOSTILE
 
@@ -305,7 +306,7 @@ def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
 # --- questions and limits ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "prompt",
     [
         "<task-notification>\n<task-id>1</task-id></task-notification>",

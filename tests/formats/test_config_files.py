@@ -6,6 +6,7 @@ from enum import StrEnum
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
 
 from ralph.errors import ConfigError
@@ -98,7 +99,7 @@ class TestYaml:
         assert values(parsed.entries)["d"] == {"x": 1, "y": 2}
         assert parsed.entries["d"].shared
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("text", "line"),
         [
             ("a: 1\nb: [\n", 3),
@@ -150,7 +151,7 @@ class TestToml:
 
 
 class TestShell:
-    @pytest.mark.parametrize(
+    @for_each(
         ("text", "value"),
         [
             ("X=1", "1"),
@@ -185,7 +186,7 @@ class TestShell:
 
 
 class TestCheck:
-    @pytest.mark.parametrize(
+    @for_each(
         ("key", "value", "words"),
         [
             (ConfigKey("k", ValueType.FLAG, True, ""), 1, "expected true or false, got 1"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats import golden
 from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
@@ -78,7 +79,7 @@ records = st.builds(
 PLAIN = Record(id="x", kind=MemoryKind.CONTEXT, text="Words.", title="A title", tags=("a",))
 
 
-@pytest.mark.parametrize("path", golden.cases("knowledge"), ids=lambda path: path.name)
+@for_each("path", golden.cases("knowledge"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
     assert golden.rows(parse_knowledge(golden.text_of(path), path.stem)) == golden.expected(path)
 
@@ -190,7 +191,7 @@ def test_a_file_holds_one_entry() -> None:
         parse_knowledge("words").remove("know-")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "record",
     [
         replace(PLAIN, title=" "),
@@ -222,7 +223,7 @@ def test_what_a_file_does_not_hold_is_left_out() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     "front",
     [
         "[" * 60_000, "{" * 60_000, "- " * 30_000, "? " * 30_000, "a: " + "[" * 900, "title: &a [*a]\ntags: [b]",
@@ -286,7 +287,7 @@ def test_a_slug_of_another_title_gets_a_number() -> None:
     assert slug_for(long, {"x" * 80: "other"}) == "x" * 78 + "-2"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "tags_one", "other", "tags_other", "same"),
     [
         ("Cache keys", "", "cache  KEYS", "", True),

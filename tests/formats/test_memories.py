@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.formats.golden import cases, expected, rows, text_of
 
 from ralph.errors import Conflict, NotFound, Refused
@@ -56,7 +57,7 @@ def added_and_gone(text: str, record: Record = NEW) -> MemoriesDocument:
     return added
 
 
-@pytest.mark.parametrize("path", cases("sections"), ids=lambda path: path.stem)
+@for_each("path", cases("sections"), ids=lambda path: path.stem)
 def test_a_golden_file_reads_as_expected(path: Path) -> None:
     document = parse_memories(text_of(path), layout_of(path))
     assert str(document) == text_of(path)
@@ -68,8 +69,8 @@ def _as_dict(found: object) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("path", cases("sections"), ids=lambda path: path.stem)
-@pytest.mark.parametrize("kind", MemoryKind)
+@for_each("path", cases("sections"), ids=lambda path: path.stem)
+@for_each("kind", MemoryKind)
 def test_every_golden_file_survives_add_and_remove_byte_for_byte(path: Path, kind: MemoryKind) -> None:
     text = text_of(path)
     before = parse_memories(text, layout_of(path))
@@ -81,7 +82,7 @@ def test_every_golden_file_survives_add_and_remove_byte_for_byte(path: Path, kin
         assert str(added.remove(NEW.id)) == text
 
 
-@pytest.mark.parametrize("path", cases("sections"), ids=lambda path: path.stem)
+@for_each("path", cases("sections"), ids=lambda path: path.stem)
 def test_every_golden_file_can_get_its_missing_sections(path: Path) -> None:
     before = parse_memories(text_of(path), layout_of(path))
     after = before.with_all_sections()
@@ -190,7 +191,7 @@ def test_any_word_digits_and_alphanumerics_start_a_block() -> None:
     assert [record.id for record in records(found)] == ["mem-1-XYZ", "note-22-zzzz9", "fix-3-0"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("heading", "kind", "label"),
     [
         ("Fixes", FIX, "fix"), ("Fixes ##", FIX, "fix"), ("Patterns", PATTERN, "pattern"), ("Gotchas", FIX, "Gotchas"),
@@ -220,7 +221,7 @@ def test_a_closing_rule_and_what_follows_it_stay_below() -> None:
     assert str(added_and_gone(text)) == f"## Fixes\n\n{ONE}\n\n{NEW_BLOCK}\n\n---\n\n_kept by the agents_\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "trap",
     [
         "> see\n> ## Fixes", "```\n## Fixes\n```", "<!--\n## Fixes\n-->", "<!-- ## Fixes -->", "### Fixes",
@@ -251,7 +252,7 @@ def test_an_edit_keeps_the_mark_of_a_made_section() -> None:
     assert str(edited.remove(NEW.id)) == "# M\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "before"),
     [
         (f"## Fixes\n\n{ONE}\n\n```sh\necho cut off", "```sh"),
@@ -304,7 +305,7 @@ def test_what_stands_right_below_an_entry_never_joins_the_one_above_it(tail: str
     assert after.endswith(tail)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "prose",
     [
         "Hand-written words  \n", "* a list\n    * nested\n", "\n\n\n", "| a | b |\n|---|---|\n", "Setext\n======\n",
@@ -343,7 +344,7 @@ def test_a_text_that_the_file_cannot_hold_is_refused(text: str) -> None:
         parse_memories("## Fixes\n").add(replace(NEW, text=text))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         replace(NEW, tags=("a-->b",)), replace(NEW, tags=("a|b",)), replace(NEW, tags=("a,b",)),
@@ -375,7 +376,7 @@ def test_bytes_that_are_no_utf8_are_kept_and_reported() -> None:
     added_and_gone(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "format_"),
     [
         ("", "empty"), ("# Guardrails\n\nwords\n", "empty"), ("## Fixes\n", "structured"),
@@ -418,7 +419,7 @@ def test_many_signs_with_and_without_blank_lines_between_them_are_kept_apart() -
     assert bodies(text) == [("a", "- one"), ("b", "- two\n\n\n- three"), ("c", "")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "heading",
     ["### Sign: x y", "### SIGN: x y", "### sign:x y", "### 🛑 SIGN: x y", "### ⚠️ Sign:  x y ", "###  Sign: x y ###",
      "  ### Sign: x y", "### 👩‍💻 Sign: x y", "### [!] Sign: x y"],

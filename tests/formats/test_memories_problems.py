@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from ralph.app import doctor, memory
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
@@ -47,7 +48,7 @@ def test_torn_metadata_are_read_as_far_as_they_go_and_hide_no_entry(newline: str
     assert reported(text) == [(3, "error", "torn-metadata")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("torn", "tags"),
     [
         ("<!-- tags: a, b", ("a", "b")), ("<!--tags:a", ("a",)), ("<!-- tags: a --", ("a",)),
@@ -57,7 +58,7 @@ def test_torn_metadata_are_read_as_far_as_they_go_and_hide_no_entry(newline: str
         ("<!-- by: agent", ()), ("<!-- tags:", ()),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("below", ["", "\n", f"\n{NEXT}", f"\n\nprose\n\n# Title -->\n{NEXT}", f"\n  {NEXT}"])
+@for_each("below", ["", "\n", f"\n{NEXT}", f"\n\nprose\n\n# Title -->\n{NEXT}", f"\n  {NEXT}"])
 def test_every_form_of_torn_metadata_is_reported(torn: str, tags: tuple[str, ...], below: str) -> None:
     text = f"### {FIRST}\n> one\n{torn}{below}"
     assert read(text)[0] == (FIRST, "one", tags)
@@ -131,8 +132,8 @@ def test_any_number_of_torn_or_hidden_things_is_read_in_one_pass(text: str) -> N
     assert len(document.problems) <= text.count("\n") * 2 + 2
 
 
-@pytest.mark.parametrize("layout", [MEMORIES, GUARDRAILS])
-@pytest.mark.parametrize(
+@for_each("layout", [MEMORIES, GUARDRAILS])
+@for_each(
     ("text", "line"),
     [
         ("# Guardrails\n\n- never skip the tests\n", 3), ("one line of prose", 1), ("\ufeff\n> a quote\n", 2),
@@ -144,7 +145,7 @@ def test_a_file_with_text_but_no_entries_is_reported(text: str, line: int, layou
     assert "ralph memory add" in problem(text, "nothing-read", layout).hint
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "", "\ufeff\r\n \n", MEMORIES.template(), GUARDRAILS.template("\r\n"),
@@ -183,8 +184,8 @@ def test_another_word_for_a_kind_is_not_our_section(heading: str) -> None:
     assert problem(text, "missing-section").what.endswith("Decisions, Fixes, Context")
 
 
-@pytest.mark.parametrize("heading", ["### Sign:", "### SIGN:", "### 🛑 Sign: ", "  ### Sign: ###"])
-@pytest.mark.parametrize("body", ["- **Trigger**: x\n", "\nwords\n", "> a quote\n", "#### Why\n", "```\ncode\n```\n"])
+@for_each("heading", ["### Sign:", "### SIGN:", "### 🛑 Sign: ", "  ### Sign: ###"])
+@for_each("body", ["- **Trigger**: x\n", "\nwords\n", "> a quote\n", "#### Why\n", "```\ncode\n```\n"])
 def test_a_sign_without_a_name_is_reported_and_not_read(heading: str, body: str) -> None:
     text = f"## Fixes\n\n{heading}\n{body}\n### Sign: x\n- do\n\n## Decisions\n\n## Patterns\n"
     assert [entry.record.title for entry in parse_memories(text, GUARDRAILS).entries] == ["x"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats import golden
 from tests.formats.laws import add_then_remove_restores, holds_all_of, keeps_every_byte, messy
 
@@ -52,7 +53,7 @@ def pattern(text: str) -> Record:
     return as_progress_pattern(Record(id="mem-1-a", kind=MemoryKind.PATTERN, text=text))
 
 
-@pytest.mark.parametrize("path", golden.cases("progress"), ids=lambda path: path.name)
+@for_each("path", golden.cases("progress"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
     assert golden.rows(parse_progress(golden.text_of(path))) == golden.expected(path)
 
@@ -170,7 +171,7 @@ def test_an_outcome_is_written_only_where_the_words_do_not_say_it() -> None:
     assert "Outcome:" not in parse_progress("").add(block("a", "stuck", Outcome.BLOCKED)).text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "outcome"),
     [
         ("All tests passed.", Outcome.DONE),

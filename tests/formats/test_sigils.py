@@ -7,6 +7,7 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
 
 from ralph.formats.sigils import KnowledgeSigil, Sigils, read_sigils
@@ -169,7 +170,7 @@ def test_code_within_a_note_is_kept() -> None:
     assert read_sigils(f"<journal>\n{body}\n</journal>").journal == body
 
 
-@pytest.mark.parametrize(
+@for_each(
     "opening",
     [
         '<knowledge tags="a,b" title="A > B">',
@@ -214,7 +215,7 @@ def test_several_entries_are_read_in_order_and_lacking_ones_too() -> None:
 # --- tasks and verdicts ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "done"),
     [
         ("<task-done>\n t-1 \n</task-done>", ("t-1",)),
@@ -264,7 +265,7 @@ def test_the_last_promise_and_model_that_make_sense_count() -> None:
     assert read_sigils("<next-model>--dangerously-skip-permissions</next-model>").next_model == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "verified", "reason"),
     [
         ("<verify-pass />", True, ""),

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
 
 from ralph.formats.text import (
@@ -176,7 +177,7 @@ def test_two_texts_say_the_same_when_only_case_space_ticks_or_a_period_differ() 
     assert normalise_text("Use it") != normalise_text("Use them")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("left", "right", "same"),
     [
         ("One two.", "one  TWO", True),

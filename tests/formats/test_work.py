@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.errors import Conflict, NotFound, Refused, Unreadable
@@ -102,7 +103,7 @@ def parsed(path: Path) -> dict[str, object]:
 CASES = sorted(path for path in GOLDEN.iterdir() if not path.name.endswith(".expected.json"))
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
+@for_each("path", CASES, ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
     expected = path.with_name(path.stem + ".expected.json").read_text(encoding="utf-8")
     assert json.loads(json.dumps(parsed(path))) == json.loads(expected)

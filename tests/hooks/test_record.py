@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.samples import TOKENS, key_block
+from tests.cases import for_each
 from tests.hooks import ordinary
 from tests.hooks.world import SESSION, World, handled, hook, payload, world
 
@@ -103,7 +104,7 @@ def test_the_scanner_finds_the_members_that_a_parser_finds(value: dict[str, obje
             assert scanned.text(name) == (inner if isinstance(inner, str) else "")
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"a":1', b'{"a":[1}', b"null", b'"{}"', b'{"a":"}'])
+@for_each("raw", [b"", b"{", b"[]", b'{"a":1', b'{"a":[1}', b"null", b'"{}"', b'{"a":"}'])
 def test_what_is_no_complete_object_has_no_members(raw: bytes) -> None:
     assert Payload(raw).members == {} or raw == b'{"a":[1}'
 
@@ -129,7 +130,7 @@ def test_a_value_is_redacted_by_the_name_of_its_member(members: Mapping[str, obj
     assert "[redacted: password]" in text
 
 
-@pytest.mark.parametrize("token", [tokens[0] for tokens in TOKENS.values()])
+@for_each("token", [tokens[0] for tokens in TOKENS.values()])
 def test_a_token_that_a_patch_removes_is_redacted(token: str) -> None:
     sent = payload(tool_response={"structuredPatch": [{"lines": [f"-{token}", "+x"]}]})
     assert token not in json.dumps(stored(sent))

@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -39,13 +40,23 @@ def test_a_recording_event_is_appended_as_it_came_in_our_envelope(here: World, e
     assert json.loads(line)["payload"] == json.loads(sent)
 
 
+def handle(event: str, sent: bytes, env: Mapping[str, str], host: str = "claude") -> bytes:
+    """Return what an event prints; handled in this process."""
+    return handled(env, event, sent, host)
+
+
+def record(event: str, sent: bytes, env: Mapping[str, str], host: str = "claude") -> None:
+    """Record an event in this process; nothing is printed about it."""
+    assert handle(event, sent, env, host) == b""
+
+
 LOOP = {"RALPH_RUN": "run-20261116-a1", "RALPH_ITERATION": "07", "RALPH_TASK": "task-3"}
 
 
 @pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit"])
 @pytest.mark.parametrize("text", ["fine", "API_KEY=Zx81kLm20Qp93Vt47Yc6", "<private>"])
 def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World, event: str, text: str) -> None:
-    hook(event, payload(event, prompt=f"a {text}", tool_response={"stdout": f"b {text}"}), here.env | LOOP)
+    handle(event, payload(event, prompt=f"a {text}", tool_response={"stdout": f"b {text}"}), here.env | LOOP)
     if text != "<private>":
         (line,) = here.log.read_text(encoding="utf-8").splitlines()
         said = f'"event": "{event}", "run": "run-20261116-a1", "iteration": 7, "task": "task-3", "payload": '
@@ -57,8 +68,8 @@ def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World
 
 @pytest.mark.parametrize("value", ["", 'a"b', "a b", "a\n", "x" * 81, "é", "a_b", "../x"])
 def test_a_variable_of_the_loop_that_is_not_plain_is_left_out(here: World, value: str) -> None:
-    quiet(hook("PostToolUse", payload(), here.env | dict.fromkeys(LOOP, value)))
-    hook("Stop", payload("Stop", last_assistant_message="done"), here.env | dict.fromkeys(LOOP, value))
+    record("PostToolUse", payload(), here.env | dict.fromkeys(LOOP, value))
+    handle("Stop", payload("Stop", last_assistant_message="done"), here.env | dict.fromkeys(LOOP, value))
     for line in here.lines():
         assert not {"run", "iteration", "task"} & set(line)
         assert "run" not in repr(line.get("origin"))
@@ -66,7 +77,7 @@ def test_a_variable_of_the_loop_that_is_not_plain_is_left_out(here: World, value
 
 @pytest.mark.parametrize("value", ["1e3", "-1", "1" * 10, "٣", "1.5"])
 def test_an_iteration_is_a_number_of_a_sensible_size(here: World, value: str) -> None:
-    quiet(hook("PostToolUse", payload(), here.env | LOOP | {"RALPH_ITERATION": value}))
+    record("PostToolUse", payload(), here.env | LOOP | {"RALPH_ITERATION": value})
     (line,) = here.lines()
     assert "iteration" not in line
     assert line["run"] == LOOP["RALPH_RUN"]
@@ -75,13 +86,13 @@ def test_an_iteration_is_a_number_of_a_sensible_size(here: World, value: str) ->
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_numbers_that_json_does_not_have_become_null(here: World, number: str) -> None:
     sent = payload(tool_input={"command": "x", "n": 7}).replace(b":7", f":{number}".encode())
-    quiet(hook("PostToolUse", sent, here.env))
+    record("PostToolUse", sent, here.env)
     (line,) = here.log.read_text(encoding="utf-8").splitlines()
     assert json.loads(line, parse_constant=pytest.fail)["payload"]["tool_input"]["n"] is None
 
 
 def test_the_words_for_such_numbers_are_nothing_special(here: World) -> None:
-    quiet(hook("PostToolUse", payload(tool_response={"stdout": "NaN is not Infinity"}), here.env))
+    record("PostToolUse", payload(tool_response={"stdout": "NaN is not Infinity"}), here.env)
     assert [line["type"] for line in here.lines()] == ["event"]
 
 
@@ -94,7 +105,7 @@ def test_logs_and_their_folders_are_for_the_owner_alone(here: World) -> None:
 def test_the_next_event_starts_a_fresh_line_after_a_torn_one(here: World) -> None:
     here.log.parent.mkdir(parents=True)
     here.log.write_bytes(b'{"v": 1, "type": "ev')
-    quiet(hook("PostToolUse", payload(), here.env))
+    record("PostToolUse", payload(), here.env)
     torn, line = here.log.read_bytes().splitlines()
     assert torn == b'{"v": 1, "type": "ev'
     assert json.loads(line)["event"] == "PostToolUse"
@@ -102,19 +113,19 @@ def test_the_next_event_starts_a_fresh_line_after_a_torn_one(here: World) -> Non
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUseFailure"])
 def test_an_answering_event_is_recorded_too(here: World, event: str) -> None:
-    assert hook(event, payload(event, prompt="fix the cart"), here.env).returncode == 0
+    handle(event, payload(event, prompt="fix the cart"), here.env)
     assert [line["event"] for line in here.lines()] == [event]
 
 
 def test_what_a_tool_is_about_to_do_is_not_recorded(here: World) -> None:
-    assert hook("PreToolUse", payload("PreToolUse"), here.env).returncode == 0
+    handle("PreToolUse", payload("PreToolUse"), here.env)
     assert here.lines() == []
 
 
 @pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit", "PostToolUseFailure"])
 def test_what_is_suspicious_is_recorded_as_it_may_be_kept(here: World, event: str) -> None:
     sent = payload(event, note="PASSWORD=hunter2x9 <private>x</private>\x1b[1m y", large="z " * 20_000)
-    quiet(hook(event, sent, here.env))
+    record(event, sent, here.env)
     (line,) = here.lines()
     said = line["payload"]
     assert isinstance(said, dict)
@@ -125,27 +136,25 @@ def test_what_is_suspicious_is_recorded_as_it_may_be_kept(here: World, event: st
 
 
 def test_of_a_read_the_place_is_recorded(here: World) -> None:
-    quiet(hook("PostToolUse", payload(tool_name="Read", tool_response={"content": "SEEN " * 9_000}), here.env))
+    record("PostToolUse", payload(tool_name="Read", tool_response={"content": "SEEN " * 9_000}), here.env)
     (line,) = here.lines()
     assert line["payload"] == {**json.loads(payload(tool_name="Read")), "tool_response": {}}
 
 
 @pytest.mark.parametrize("text", ["<private>x</private>", "PASSWORD=hunter2x9", "\\u003cprivate>"])
 def test_nothing_private_is_written_by_any_path(here: World, text: str) -> None:
-    hook("PostToolUse", payload(tool_response={"stdout": text}), here.env)
+    handle("PostToolUse", payload(tool_response={"stdout": text}), here.env)
     for path in here.root.rglob("*"):
         if path.is_file():
             assert b"hunter2x9" not in path.read_bytes()
             assert b"<private" not in path.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "stdin", [b"", b"{", b"null", b"[]", b'{"session_id":"x"', b"\xff\xfe", b"{}", b"\0" * 10, b'"' * 999]
-)
 @pytest.mark.parametrize("event", ["PostToolUse", "SessionStart", "Nonsense", ""])
-def test_nonsense_on_stdin_is_nothing_to_the_host(here: World, event: str, stdin: bytes) -> None:
-    done = hook(event, stdin, here.env)
-    assert (done.returncode, done.stdout) == (0, b"")
+def test_nonsense_on_stdin_is_nothing_to_the_host(here: World, event: str) -> None:
+    for stdin in (b"", b"{", b"null", b"[]", b'{"session_id":"x"', b"\xff\xfe", b"{}", b"\0" * 10, b'"' * 999):
+        assert handle(event, stdin, here.env) == b"", stdin
+    quiet(hook(event, b"\xff{", here.env))
     assert here.lines() == []
 
 
@@ -181,7 +190,7 @@ def test_switched_off_nothing_is_written(here: World, name: str) -> None:
 
 def test_while_paused_nothing_is_written(here: World) -> None:
     (paths.log_folder(here.root) / "paused").touch()
-    quiet(hook("PostToolUse", payload(), here.env))
+    record("PostToolUse", payload(), here.env)
     assert here.lines() == []
 
 
@@ -192,7 +201,7 @@ def test_a_link_is_not_followed(here: World, tmp_path: Path, part: str) -> None:
     link = paths.source_path(here.root, part)
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside if "jsonl" not in part else outside / "file")
-    hook("PostToolUse", payload(), here.env)
+    handle("PostToolUse", payload(), here.env)
     assert list(outside.iterdir()) == []
 
 
@@ -307,7 +316,7 @@ def test_a_changed_config_is_read_before_the_event_is_recorded(here: World) -> N
 
 def test_with_a_broken_config_nothing_is_recorded_and_it_is_counted(here: World) -> None:
     (here.root / "ralph.yml").write_text("privacy:\n  patterns: ['(']\n  nonsense: 1\n", encoding="utf-8")
-    quiet(hook("PostToolUse", payload(), here.env))
+    record("PostToolUse", payload(), here.env)
     assert here.lines() == []
     assert here.failures() == 1
 
@@ -315,21 +324,21 @@ def test_with_a_broken_config_nothing_is_recorded_and_it_is_counted(here: World)
 def test_an_event_about_a_private_path_is_not_recorded(here: World) -> None:
     (here.root / "ralph.yml").write_text("privacy:\n  paths: ['secrets/**', '*.pem']\n", encoding="utf-8")
     here.cached()
-    quiet(hook("PostToolUse", payload(tool_input={"command": "cat ./secrets/x"}), here.env))
-    quiet(hook("PostToolUse", payload(tool_response={"stdout": "a/certs/key.PEM:3: x"}), here.env))
+    record("PostToolUse", payload(tool_input={"command": "cat ./secrets/x"}), here.env)
+    record("PostToolUse", payload(tool_response={"stdout": "a/certs/key.PEM:3: x"}), here.env)
     assert here.lines() == []
-    quiet(hook("PostToolUse", payload(tool_input={"command": "cat README.md"}), here.env))
+    record("PostToolUse", payload(tool_input={"command": "cat README.md"}), here.env)
     assert len(here.lines()) == 1
 
 
 def test_gemini_events_are_recorded_under_their_own_names(here: World) -> None:
-    quiet(hook("AfterTool", payload(tool_name="run_shell_command"), here.env, host="gemini"))
+    record("AfterTool", payload(tool_name="run_shell_command"), here.env, host="gemini")
     assert [(line["host"], line["event"]) for line in here.lines()] == [("gemini", "AfterTool")]
 
 
 def test_a_session_id_inside_a_tool_is_not_taken(here: World) -> None:
     sent = b' {"tool_response" : {"session_id" : "evil"},\n "cwd": "/nowhere",\n "session_id" : "%s" }\n'
-    quiet(hook("PostToolUse", sent % SESSION.encode(), here.env))
+    record("PostToolUse", sent % SESSION.encode(), here.env)
     assert [line["payload"]["session_id"] for line in here.lines()] == [SESSION]  # type: ignore[index]
 
 
@@ -338,7 +347,7 @@ CUSTOM = "privacy:\n  patterns: ['ACME-\\d{6}']\n"
 
 def is_redacted(here: World, **env: str) -> bool:
     """Record an event with what the user's pattern matches, and return whether it was redacted."""
-    quiet(hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), here.env | env))
+    record("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), here.env | env)
     (*_, line) = here.log.read_text(encoding="utf-8").splitlines()
     assert ("[redacted: custom]" in line) is ("ACME-123456" not in line)
     return "[redacted: custom]" in line
@@ -394,9 +403,9 @@ def test_a_config_that_changes_while_it_is_loaded_is_read_again(here: World) -> 
 
 @pytest.mark.parametrize("stdin", [b"{", b"[" * 100_000, b'{"session_id": "s", "x": \xff}'])
 def test_an_exception_inside_the_app_is_counted(here: World, stdin: bytes) -> None:
-    quiet(hook("Stop", stdin, here.env))
+    record("Stop", stdin, here.env)
     assert here.failures() == 1
-    quiet(hook("SessionStart", stdin, here.env))
+    record("SessionStart", stdin, here.env)
     assert here.failures() == 2
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.agents.process import run
 from ralph.errors import NotFound, UsageError
@@ -160,7 +161,7 @@ def test_a_marker_alone_on_a_line_counts(text: str) -> None:
     assert has_marker(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -237,7 +238,7 @@ def test_each_criterion_counts_once() -> None:
     assert len(parse_criteria(["test_pass", "test-pass", "make test", "make test"])) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "words"),
     [
         ("", "an empty criterion"),
@@ -271,7 +272,7 @@ def test_a_plain_command_needs_no_shell(command: str, argv: tuple[str, ...]) -> 
     assert command_argv(command) == argv
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     ["a && b", "a | b", "a; b", "echo $HOME", "ls *.py", "a > out", "cd sub", "exit 3", "A=1 make", "~/check", "a `b`"],
 )
@@ -323,7 +324,7 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
+@for_each(("one", "other"), SAME)
 def test_what_differs_from_run_to_run_makes_no_other_failure(one: str, other: str) -> None:
     assert failure_signature(one) == failure_signature(other)
 

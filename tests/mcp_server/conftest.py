@@ -20,18 +20,27 @@ def _nobodys_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
 
 
-@pytest.fixture
-def empty(tmp_path: Path) -> Path:
-    """A project in which nothing is remembered."""
-    root = tmp_path / "project"
+def build_empty(root: Path) -> Path:
     (root / ".git").mkdir(parents=True)
     (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     return root
 
 
 @pytest.fixture
-def root(empty: Path) -> Path:
+def empty(tmp_path: Path) -> Path:
+    """A project in which nothing is remembered."""
+    return build_empty(tmp_path / "project")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
     """A project with memories, sessions, a journal and tasks."""
+    return build_project(tmp_path / "project")
+
+
+def build_project(root: Path) -> Path:
+    """Write memories, sessions, a journal and tasks."""
+    empty = build_empty(root)
     memory.add(empty, "ECONNREFUSED: run docker compose up first", MemoryKind.FIX, ["docker", "db"])
     memory.add(empty, "결제 모듈은 정수로 계산한다", MemoryKind.DECISION, ["payments"])
     memory.add(empty, "Handlers return Result,\nnever raise.", MemoryKind.PATTERN, ["api"])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from pydantic import BeforeValidator
+from tests.cases import for_each
 
 from ralph.errors import UsageError
 from ralph.mcp.schema import Hops, Number, Text, Tool, Words, _to_words
@@ -59,7 +60,7 @@ def test_what_was_not_sent_is_not_an_empty_list() -> None:
     assert parse_arguments(TOOL, {"name": "a", "colours": []})["colours"] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sent", "message"),
     [
         ({}, "make needs name"),

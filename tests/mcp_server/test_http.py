@@ -18,6 +18,8 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from tests.cli.runner import Project
+from tests.mcp_server.conftest import build_project
 from tests.mcp_server.talking import Talk
 
 from ralph.cli.servers import bind_socket
@@ -83,10 +85,13 @@ def serving(root: Path, *words: str, token: str = "", **env: str) -> Iterator[Ad
             process.kill()
 
 
-@pytest.fixture
-def address(root: Path) -> Iterator[Address]:
-    with serving(root) as found:
-        yield found
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """One server for all tests that leave it running."""
+    folder = tmp_path_factory.mktemp("http")
+    root = build_project(folder / "project")
+    with serving(root, HOME=str(folder), XDG_STATE_HOME=str(folder / "state")) as running:
+        yield running
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -100,7 +105,7 @@ def test_a_round_trip_with_the_token(address: Address, mode: str) -> None:
             talk = Talk(client)
             assert len((await client.list_tools()).tools) == 18
             assert "ECONNREFUSED" in await talk.read("memory_search", query="docker")
-            assert (await talk.got("memory_add", text="주소로도 된다"))["added"] is True
+            assert (await talk.got("memory_add", text=f"주소로도 된다, {mode}"))["added"] is True
 
     anyio.run(main)
 
@@ -128,10 +133,10 @@ def test_who_is_not_meant_is_turned_away_with_a_sentence(address: Address) -> No
     assert address.post(Host=f"localhost:{port}")[0] == 200
 
 
-@pytest.mark.parametrize("method", ["GET", "OPTIONS", "DELETE", "PUT", "HEAD"])
-def test_no_other_method_goes_around_the_token(address: Address, method: str) -> None:
-    for path in ("/mcp", "/", "/mcp/../mcp", "/.well-known/oauth-protected-resource"):
-        assert address.post(path, method, Authorization="")[0] == 401
+def test_no_other_method_goes_around_the_token(address: Address) -> None:
+    for method in ("GET", "OPTIONS", "DELETE", "PUT", "HEAD"):
+        for path in ("/mcp", "/", "/mcp/../mcp", "/.well-known/oauth-protected-resource"):
+            assert address.post(path, method, Authorization="")[0] == 401, (method, path)
 
 
 def test_it_listens_on_this_machine_alone(address: Address) -> None:
@@ -145,33 +150,24 @@ def test_it_listens_on_this_machine_alone(address: Address) -> None:
     assert listening == [f"0100007F{ours}"]
 
 
-def test_an_interrupt_ends_it_cleanly_and_nothing_was_printed_on_stdout(address: Address) -> None:
-    assert address.post()[0] == 200
-    os.kill(address.process.pid, signal.SIGINT)
-    out, _ = address.process.communicate()
-    assert (address.process.returncode, out) == (0, "")
+def test_a_port_in_use_is_reported(address: Address, root: Path) -> None:
+    done = Project(root)("mcp", "serve", "--http", "--port", str(address.port))
+    assert (done.code, done.out) == (1, "")
+    assert f"port {address.port} cannot be used" in done.err
 
 
-def test_a_port_that_is_taken_is_told(address: Address, root: Path) -> None:
-    done = subprocess.run(
-        [*SERVE, "--port", str(address.port)], cwd=root, capture_output=True, encoding="utf-8", check=False
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"port {address.port} cannot be used" in done.stderr
-
-
-def test_a_token_that_stays_is_the_same_after_a_restart_and_never_printed(root: Path, tmp_path: Path) -> None:
+def test_a_token_file_survives_a_restart_and_the_token_is_never_printed(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "kept" / "token"
     with serving(root, "--token-file", str(file), token="-") as first:
-        kept = file.read_text(encoding="utf-8").strip()
-        assert first.post(Authorization=f"Bearer {kept}")[0] == 200
-        port = first.port
+        token = file.read_text(encoding="utf-8").strip()
+        assert first.post(Authorization=f"Bearer {token}")[0] == 200
         os.kill(first.process.pid, signal.SIGINT)
         out, err = first.process.communicate()
-        assert kept not in out + err
-    with serving(root, "--token-file", str(file), "--port", str(port), token=kept) as second:
+        assert (first.process.returncode, out) == (0, ""), "an interrupt ends it cleanly"
+        assert token not in err
+    with serving(root, "--token-file", str(file), "--port", str(first.port), token=token) as second:
         assert (second.url, second.post()[0]) == (first.url, 200)
-        assert second.post(Authorization=f"Bearer {kept}x")[0] == 401
+        assert second.post(Authorization=f"Bearer {token}x")[0] == 401
 
 
 def test_a_token_of_the_environment_is_the_servers(root: Path) -> None:
@@ -187,12 +183,10 @@ def test_a_token_that_others_can_read_is_refused_before_anything_listens(root: P
     file = tmp_path / "token"
     file.write_text("x" * 40, encoding="utf-8", newline="")
     file.chmod(0o644)
-    done = subprocess.run(
-        [*SERVE, "--token-file", str(file)], cwd=root, capture_output=True, encoding="utf-8", check=False
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "others can read or write it" in done.stderr
-    assert "http://" not in done.stderr
+    done = Project(root)("mcp", "serve", "--http", "--token-file", str(file))
+    assert (done.code, done.out) == (1, "")
+    assert "others can read or write it" in done.err
+    assert "http://" not in done.err
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:

@@ -73,11 +73,10 @@ def wired(root: Path, *words: str) -> Iterator[Wire]:
             process.kill()
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_a_round_trip_with_the_sdks_own_client(root: Path, mode: str) -> None:
+def test_a_round_trip_with_the_sdks_own_client(root: Path) -> None:
     async def main() -> None:
         program = StdioServerParameters(command=SERVE[0], args=list(SERVE[1:]), cwd=str(root))
-        async with Client(stdio_client(program), mode=mode) as client:
+        async with Client(stdio_client(program), mode="auto") as client:
             talk = Talk(client)
             assert len((await client.list_tools()).tools) == 18
             assert "ECONNREFUSED" in await talk.read("memory_search", query="docker")
@@ -127,7 +126,7 @@ NONSENSE = [
 """Lines that are no message, and what each is answered with: the code, and whose request it was."""
 
 
-def test_nonsense_is_answered_and_the_server_goes_on(root: Path) -> None:
+def test_nonsense_is_answered_and_an_interrupt_ends_the_server(root: Path) -> None:
     with wired(root) as wire:
         assert wire.process.stdin is not None
         for line, _, _ in NONSENSE[:2]:  # also before the greeting
@@ -142,13 +141,15 @@ def test_nonsense_is_answered_and_the_server_goes_on(root: Path) -> None:
             assert (heard["error"]["code"], heard["id"]) == (code, name), line[:60]
         wire.send(id=7, method="tools/call", params={"name": "status"})
         assert wire.hear()["result"]["structuredContent"]["memories"] == 3
+        wire.process.send_signal(signal.SIGINT)
+        assert wire.process.wait() == -signal.SIGINT
 
 
 BROKEN = b"### mem-1700000000-abcd\n> zebra \xff \xed\xa0\x80\n<!-- tags: x\xff | created: 2026-01-01 -->\n"
 """A memory with bytes that are no UTF-8, in its text and in its tags."""
 
 
-def test_a_file_with_broken_bytes_is_told_and_does_not_end_the_server(root: Path) -> None:
+def test_a_file_with_broken_bytes_is_served_and_does_not_end_the_server(root: Path) -> None:
     (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
     name = "mem-1700000000-abcd"
     with wired(root) as wire:
@@ -161,9 +162,7 @@ def test_a_file_with_broken_bytes_is_told_and_does_not_end_the_server(root: Path
             wire.send(id=tool, method="tools/call", params={"name": tool, "arguments": arguments})
             heard = wire.hear()
             assert (heard["id"], heard["result"]["isError"]) == (tool, False), heard
-    (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
-    with wired(root) as wire:
-        wire.greet()
+        (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
         wire.send(id=2, method="resources/list")
         assert name in json.dumps(wire.hear()["result"])
         wire.send(id=3, method="resources/read", params={"uri": f"ralph://memory/{name}"})
@@ -178,13 +177,6 @@ def test_a_client_that_is_killed_leaves_no_server_behind(root: Path) -> None:
         os.kill(client.pid, signal.SIGKILL)
         client.wait()
         assert living(server) == []
-
-
-def test_an_interrupt_ends_it_at_once(root: Path) -> None:
-    with wired(root) as wire:
-        wire.greet()
-        wire.process.send_signal(signal.SIGINT)
-        assert wire.process.wait() == -signal.SIGINT
 
 
 def test_outside_of_a_project_and_read_only_it_starts_and_lists(tmp_path: Path) -> None:

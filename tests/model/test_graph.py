@@ -1,6 +1,7 @@
 """Nodes and edges as values: what their names mean, and when they hold."""
 
 import pytest
+from tests.cases import for_each
 
 from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import MemoryKind
@@ -12,7 +13,7 @@ def test_every_kind_of_memory_has_a_type_of_node() -> None:
     assert set(TYPE_OF_KIND) == set(MemoryKind)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("node_id", "kind"),
     [
         ("file:src/a.ts", NodeType.FILE),
@@ -37,7 +38,7 @@ def test_a_relation_is_known_in_any_spelling(word: str) -> None:
     assert parse_relation("owns") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("node", "at", "holds"),
     [
         (FACT, "2026-01-09", False),

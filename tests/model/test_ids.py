@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.errors import Conflict, NotFound
 from ralph.model import ids
@@ -18,7 +19,7 @@ def test_word_digits_and_alphanumerics_are_an_id(text: str) -> None:
     assert ids.ID.fullmatch(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["mem", "mem-1", "mem-1-", "mem--a", "-1-a", "1-1-a", "mem-x-a", "a-b-1-c", "mem-1-a-b", "mem-1-é",
      "mem-1-a ", "mem-1-a\n"],
@@ -41,7 +42,7 @@ def test_an_id_minted_like_another_keeps_its_prefix_and_day() -> None:
     assert ids.date_of(minted) == "2024-01-20"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "day"),
     [
         ("mem-1705751400-a3f8", "2024-01-20"), ("mem-0-a", ""), ("mem-99999999999999-a", ""), ("sign-x", ""),
@@ -65,7 +66,7 @@ def test_the_moment_is_written_in_utc() -> None:
     assert ids.now().utcoffset() == timedelta(0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "slug"),
     [
         ("Use the Pool!", "use-the-pool"), ("  --a__b--  ", "a-b"), ("C++ & C#", "c-c"), ("인증 먼저", "인증-먼저"),

@@ -1,6 +1,7 @@
 """Kinds: every alias leads to a kind, every kind to a section, and nobody's word is lost."""
 
 import pytest
+from tests.cases import for_each
 
 from ralph.model.record import KIND_OF_WORD, SECTIONS, MemoryKind, kind_of, label_of
 
@@ -17,14 +18,14 @@ def test_a_kind_its_section_and_its_plural_all_mean_the_kind(kind: MemoryKind) -
     assert label_of(SECTIONS[kind]) == kind.value
 
 
-@pytest.mark.parametrize("word", KIND_OF_WORD)
+@for_each("word", KIND_OF_WORD)
 def test_every_alias_leads_to_a_kind_in_any_case_and_spacing(word: str) -> None:
     assert kind_of(word) in list(MemoryKind)
     assert kind_of(f"  {word.upper().replace(' ', '   ')}\t") is kind_of(word)
     assert word == word.lower().strip()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "kind"),
     [
         ("convention", MemoryKind.PATTERN), ("Codebase Patterns", MemoryKind.PATTERN), ("ADR", MemoryKind.DECISION),

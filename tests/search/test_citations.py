@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.model.record import MemoryKind, Origin, Record
 from ralph.search import citations
@@ -14,7 +15,7 @@ def of(text: str, **origin: object) -> list[tuple[str, str]]:
     return [(each.kind.value, str(each)) for each in citations.find_citations(record)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "found"),
     [
         ("see src/db/schema.ts for it", [("src/db/schema.ts", 0, 0)]),

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from ralph.model.record import (
     Family,
@@ -171,9 +172,7 @@ FILTERS: list[tuple[Query, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("query", "wanted"), FILTERS, ids=lambda value: str(value)[:60] if isinstance(value, str) else ""
-)
+@for_each(("query", "wanted"), FILTERS, ids=lambda value: str(value)[:60] if isinstance(value, str) else "")
 def test_filters_narrow_down_words_ids_and_the_newest(query: Query, wanted: str) -> None:
     names = [f"alpha {word}" for word in wanted.split()]
     for text in ("alpha", ""):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.search.graphs import all_edges, all_nodes, graph_of, indexed, made_of, said
+from tests.soak.sampling import examples
 
 from ralph.model.graph import NodeType, Relation
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Status
@@ -121,7 +122,7 @@ def distances(pairs: list[tuple[str, str, str]], start: str) -> dict[str, int]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 10))
 @given(graphs)
 def test_hops_and_ways_are_the_shortest_there_are(pairs: list[tuple[str, str, str]]) -> None:
     with closing(made_of(*records_of(pairs))) as found:
@@ -142,7 +143,7 @@ def test_hops_and_ways_are_the_shortest_there_are(pairs: list[tuple[str, str, st
                 assert way is None or here == end
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 10))
 @given(graphs, st.permutations(range(len(NAMES))))
 def test_the_order_in_which_records_were_read_changes_nothing(
     pairs: list[tuple[str, str, str]], order: list[int]

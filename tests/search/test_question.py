@@ -8,7 +8,9 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.search.test_engine import indexed, memory
+from tests.soak.sampling import examples
 
 from ralph.model.record import MemoryKind, Record
 from ralph.search import question, terms
@@ -69,7 +71,7 @@ def test_a_word_that_merely_shares_its_stem_with_an_everyday_word_is_none(connec
     assert only(connection, "uses").weight == pytest.approx(2 * everyday.weight)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "text", "named"),
     [
         ("Redis", "why does Redis lose keys", True),
@@ -331,7 +333,7 @@ def near_among(known: list[str], term: str) -> dict[str, int]:
 
 
 @given(mistyped(), MANY)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, 10))
 def test_the_word_that_was_meant_is_among_the_nearest(pair: tuple[str, str], others: list[str]) -> None:
     word, wrong = pair
     rest = [other for other in others if not other.startswith(wrong)]  # those are nearer: what was typed begins them
@@ -339,7 +341,7 @@ def test_the_word_that_was_meant_is_among_the_nearest(pair: tuple[str, str], oth
 
 
 @given(LETTERS, MANY)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, 10))
 def test_the_nearest_are_known_few_and_the_same_whatever_the_order(word: str, others: list[str]) -> None:
     near = near_among(others, word)
     assert set(near) <= set(others)

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
 from tests.search.test_engine import NOISE, indexed, memory, observation
+from tests.soak.sampling import examples
 
 from ralph.model.record import Family, Link, MemoryKind, Query, Record, Status
 from ralph.search import rank as ranking
@@ -150,9 +152,7 @@ def test_neighbour_of_a_match_is_not_injected() -> None:
     assert gate([best, beside, named, close]) == [best, named, close]
 
 
-@pytest.mark.parametrize(
-    "question", ["xylophone", "how to bake bread", "the of and", "!!!", "", "제빵", "🔥", "x" * 99]
-)
+@for_each("question", ["xylophone", "how to bake bread", "the of and", "!!!", "", "제빵", "🔥", "x" * 99])
 def test_a_miss_gives_nothing(question: str) -> None:
     with indexed(memory("deploy by hand", 1), *NOISE) as connection:
         found = ask(connection, question)
@@ -205,7 +205,7 @@ def mixed(count: int) -> list[Record]:
 
 
 @given(st.permutations(range(24)))
-@settings(max_examples=25)
+@settings(max_examples=examples(25, 10))
 def test_the_answer_does_not_depend_on_the_order_of_writing(order: list[int]) -> None:
     records = mixed(24)
     with indexed(*records, *NOISE) as one, indexed(*(records[at] for at in order), *NOISE) as two:
@@ -244,7 +244,7 @@ def test_an_index_in_several_sources_gives_the_same_as_in_one() -> None:
 # --- any question ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "question",
     [*string.punctuation, *(f"deploy{mark}hand" for mark in string.punctuation), string.punctuation, "the of and to",
      "deploy " * 1430, "x" * 10_000, "deploy_" * 1430, "'" * 10_000, "deploy'" * 1250, "인" * 10_000, "C++ " * 2500,

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
+from tests.soak.sampling import examples
 
 from ralph.model.record import MemoryKind, Query, Record
 from ralph.search import rank, terms
@@ -38,7 +40,7 @@ ANY = st.one_of(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "folded"),
     [
         ("Café ÉCOLE", "cafe ecole"),
@@ -66,7 +68,7 @@ def test_a_folded_text_stays_as_it_is(text: str) -> None:
 # --- words and their terms ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "forms",
     [
         ("fail", "fails", "failed", "failing", "Failed", "FAIL"),
@@ -92,7 +94,7 @@ def test_forms_of_a_word_share_one_term(forms: tuple[str, ...]) -> None:
     assert len(terms.word_terms(forms[0])) == 1
 
 
-@pytest.mark.parametrize("word", ["ci", "go", "ui", "css", "https", "is", "api", "red", "ring", "인증", "1234"])
+@for_each("word", ["ci", "go", "ui", "css", "https", "is", "api", "red", "ring", "인증", "1234"])
 def test_short_and_foreign_words_keep_enough_of_themselves(word: str) -> None:
     (term,) = terms.word_terms(word)
     assert len(term) >= min(3, len(word))
@@ -110,7 +112,7 @@ def test_stop_words_go_unless_nothing_else_is_left() -> None:
     assert terms.query_terms(" .,;! ") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "wanted"),
     [
         ("src/db/schema.ts", ["src", "db", "schema", "ts", "srcdbschemats"]),
@@ -195,7 +197,7 @@ def test_a_text_holds_no_term_that_the_index_has_not(text: str, other: str) -> N
             assert not held.contains(term), term
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "term"),
     [
         ("uninstall the disconnected reformatter", "instal"),
@@ -297,7 +299,7 @@ def test_every_word_of_up_to_three_letters_has_it_too() -> None:
 
 
 @given(st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=20), min_size=1, max_size=50, unique=True))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200, 10), deadline=None)
 def test_any_letters_have_the_stem_that_sqlite_gives_them(words: list[str]) -> None:
     wanted = porter(words)
     assert {word: stem(word) for word in words} == wanted
@@ -338,7 +340,7 @@ def test_no_text_and_no_query_is_ever_an_error(text: str, query: str) -> None:
     found([text, *OTHERS], query)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [*string.punctuation, *(f"alpha{mark}beta" for mark in string.punctuation), string.punctuation, "AND OR NOT NEAR",
      "NEAR(alpha beta, 3)", 'alpha "beta', "((", "alpha*", "{alpha}: beta", "text:alpha", "-alpha", "^alpha",
@@ -375,7 +377,7 @@ def test_a_query_has_no_term_that_the_text_itself_has_not(text: str) -> None:
     assert {term for word in terms.query_terms(text) for term in word.terms} <= indexed
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "query"),
     [
         ("parseHttpHeader splits at a colon", "http header"),

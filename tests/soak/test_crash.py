@@ -170,10 +170,10 @@ class LogLedger:
 
 def kill_at_random(program: Program, ledger: MemoryLedger | LogLedger) -> None:
     """Book what the writer says; kill it some acknowledged changes later, at any moment of the next change."""
-    program.bear()
+    program.start_child()
     to_go, took, began = random.randint(1, 5), [0.0], 0.0
     while True:
-        words = program.says()
+        words = program.read_words()
         assert words[0] in ("try", "did"), "the writer ended by itself"
         if ledger.book(words):
             to_go -= 1
@@ -192,8 +192,8 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged_and_touches_nothing_
     tmp_path: Path, start: Start, rounds: Rounds, human: str
 ) -> None:
     ledger = MemoryLedger(tmp_path, human)
-    program = start("nursery", tmp_path, "memories")
-    for _ in range(rounds(250, 20)):
+    program = start("spawner", tmp_path, "memories")
+    for _ in range(rounds(250, 6)):
         kill_at_random(program, ledger)
         ledger.check()
         if files.leftovers(ledger.path.parent):
@@ -205,8 +205,8 @@ def test_a_killed_appender_loses_no_acknowledged_line_and_glues_none_to_another(
     tmp_path: Path, start: Start, rounds: Rounds
 ) -> None:
     ledger = LogLedger(tmp_path / "log" / "session.jsonl")
-    program = start("nursery", ledger.path, "log")
-    for _ in range(rounds(500, 40)):
+    program = start("spawner", ledger.path, "log")
+    for _ in range(rounds(500, 12)):
         kill_at_random(program, ledger)
         ledger.check()
         if len(ledger.expected) > 6_000_000:
@@ -222,13 +222,13 @@ def test_a_change_killed_at_any_line_of_the_store_is_done_wholly_or_not_at_all(
     ledger = MemoryLedger(in_memory, ODD)
     program = start("every-line", in_memory, verb)
     killed = left = 0
-    while (words := program.says())[0] != "finished":
+    while (words := program.read_words())[0] != "finished":
         ledger.book(words)
         if words[0] == "killed":
             killed += 1
             left += bool(files.leftovers(ledger.path.parent))
             ledger.check()
-            program.tell()
+            program.send_line()
     ledger.check()
     assert killed > 30
     assert left > 0
@@ -240,11 +240,11 @@ def test_an_append_killed_at_any_line_of_the_store_glues_no_lines(in_memory: Pat
     ledger = LogLedger(in_memory / "log.jsonl")
     program = start("every-line", ledger.path, verb)
     torn = 0
-    while (words := program.says())[0] != "finished":
+    while (words := program.read_words())[0] != "finished":
         ledger.book(words)
         if words[0] == "killed":
             torn += ledger.check()
-            program.tell()
+            program.send_line()
     ledger.check()
     assert torn == 0 if verb == "append" else torn > 0
     assert ledger.expected
@@ -257,11 +257,11 @@ def test_lines_that_many_processes_append_while_others_are_forgotten_all_stay(
     in_memory: Path, start: Start, rounds: Rounds
 ) -> None:
     path = in_memory / "log.jsonl"
-    count = rounds(1000, 60)
+    count = rounds(1000, 30)
     programs = [start("log", path, count, 5, 7) for _ in range(4)]
-    assert [program.says() for program in programs] == [["ready"]] * 4
+    assert [program.read_words() for program in programs] == [["ready"]] * 4
     for program in programs:
-        program.tell()
+        program.send_line()
     forgotten = 0
     while any(program.process.poll() is None for program in programs):
         files.append(path, '{"secret": true}\n')
@@ -269,7 +269,7 @@ def test_lines_that_many_processes_append_while_others_are_forgotten_all_stay(
         forgotten += 1
     kept = path.read_text(encoding="utf-8").splitlines(keepends=True)
     for program in programs:
-        own = [line_of(words[1]) for words in program.rest() if words[0] == "did"]
+        own = [line_of(words[1]) for words in program.read_rest() if words[0] == "did"]
         lines = set(own)
         assert len(lines) == count
         assert [line for line in kept if line in lines] == own
@@ -282,13 +282,13 @@ def test_a_line_appended_while_the_log_is_rewritten_waits_for_the_new_file(tmp_p
     path = tmp_path / "log" / "session.jsonl"
     files.append(path, "first\n")
     program = start("log", path, 1, 5)
-    assert program.says() == ["ready"]
+    assert program.read_words() == ["ready"]
     with files.lock(path):
-        program.tell()
+        program.send_line()
         wait_until_open(path.parent, program)
         path.with_name("spare").write_bytes(b"rewritten\n")
         path.with_name("spare").replace(path)
-    token = program.rest()[0][1]
+    token = program.read_rest()[0][1]
     assert path.read_text(encoding="utf-8") == "rewritten\n" + line_of(token)
 
 
@@ -300,13 +300,13 @@ def test_two_processes_exclude_each_other_also_by_another_path_to_the_folder(tmp
     folder.mkdir()
     other.symlink_to("real")
     first = start("hold", folder / "a.md", trail, "first")
-    assert [first.says(), first.says()] == [["ready"], ["held"]]
+    assert [first.read_words(), first.read_words()] == [["ready"], ["held"]]
     second = start("hold", other / "b.md", trail, "second")
-    assert second.says() == ["ready"]
-    second.tell()
+    assert second.read_words() == ["ready"]
+    second.send_line()
     assert is_locked(folder)
-    first.tell()
-    assert [words for program in (first, second) for words in program.rest()] == [
+    first.send_line()
+    assert [words for program in (first, second) for words in program.read_rest()] == [
         ["released"],
         ["held"],
         ["released"],
@@ -318,7 +318,7 @@ def test_two_processes_exclude_each_other_also_by_another_path_to_the_folder(tmp
 
 def test_whoever_holds_the_lock_and_is_killed_lets_go(tmp_path: Path, start: Start) -> None:
     holder = start("hold", tmp_path / "a.md", tmp_path / "trail", "never")
-    assert [holder.says(), holder.says()] == [["ready"], ["held"]]
+    assert [holder.read_words(), holder.read_words()] == [["ready"], ["held"]]
     assert is_locked(tmp_path)
     holder.close()
     files.write(tmp_path / "a.md", "free again\n")
@@ -328,13 +328,13 @@ def test_whoever_holds_the_lock_and_is_killed_lets_go(tmp_path: Path, start: Sta
 def test_what_is_done_under_the_lock_is_done_by_one_at_a_time(tmp_path: Path, start: Start, rounds: Rounds) -> None:
     path = tmp_path / "number"
     path.write_bytes(b"0")
-    programs = [start("count-up", path, rounds(500, 50)) for _ in range(4)]
+    programs = [start("count-up", path, rounds(500, 20)) for _ in range(4)]
     for program in programs:
-        assert program.says() == ["ready"]
+        assert program.read_words() == ["ready"]
     for program in programs:
-        program.tell()
-    assert [program.rest() for program in programs] == [[]] * 4
-    assert path.read_text(encoding="utf-8") == str(4 * rounds(500, 50))
+        program.send_line()
+    assert [program.read_rest() for program in programs] == [[]] * 4
+    assert path.read_text(encoding="utf-8") == str(4 * rounds(500, 20))
 
 
 @needs_proc
@@ -343,14 +343,14 @@ def test_a_folder_that_git_replaced_while_somebody_waited_is_locked_anew(tmp_pat
     folder.mkdir()
     with files.lock(folder / "a.md"):
         waiting = start("hold", folder / "a.md", tmp_path / "trail", "waiting")
-        assert waiting.says() == ["ready"]
+        assert waiting.read_words() == ["ready"]
         wait_until_open(folder, waiting)
         folder.rename(tmp_path / "old")
         folder.mkdir()
-    assert waiting.says() == ["held"]
+    assert waiting.read_words() == ["held"]
     assert is_locked(folder)
-    waiting.tell()
-    assert waiting.rest() == [["released"]]
+    waiting.send_line()
+    assert waiting.read_rest() == [["released"]]
 
 
 def wait_until_open(folder: Path, program: Program) -> None:

@@ -31,7 +31,7 @@ def line(number: int) -> str:
 def test_many_observations_are_found_and_one_more_costs_one_file(
     tmp_path: Path, rounds: Callable[[int, int], int]
 ) -> None:
-    count = int(os.environ.get("RALPH_SOAK_OBSERVATIONS") or rounds(1_000_000, 20_000))
+    count = int(os.environ.get("RALPH_SOAK_OBSERVATIONS") or rounds(1_000_000, 4_000))
     for session in range(count // A_SESSION):
         first = session * A_SESSION
         lines = "".join(map(line, range(first, first + A_SESSION)))

@@ -52,7 +52,7 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
-def wait_for_the_word() -> None:
+def wait_for_line() -> None:
     """Say that we are ready, and go on when we are told."""
     say("ready")
     sys.stdin.readline()
@@ -89,7 +89,7 @@ def a_token(*sizes: int) -> str:
 def memories(root: Path) -> None:
     """Add, edit and remove memories until somebody kills us."""
     library = Library(root)
-    wait_for_the_word()
+    wait_for_line()
     while True:
         there = mine(library)
         token = a_token(0, 1, 3, 1000)
@@ -110,7 +110,7 @@ def memories(root: Path) -> None:
 
 def log(path: Path, count: str = "0", *sizes: str) -> None:
     """Append lines until somebody kills us, or `count` of them; some are long, so that a kill can tear them."""
-    wait_for_the_word()
+    wait_for_line()
     for number in itertools.count(1):
         token = a_token(*map(int, sizes or ("5", "5000", "1500000")))
         line = line_of(token)
@@ -124,7 +124,7 @@ def log(path: Path, count: str = "0", *sizes: str) -> None:
 def adds(root: Path, count: str, space: str) -> None:
     """Add `count` memories at the word go; with a `space`, from that many ids only."""
     library = Library(root)
-    wait_for_the_word()
+    wait_for_line()
     for _ in range(int(count)):
         token = a_token(0, 1)
         if int(space):
@@ -150,7 +150,7 @@ def hold(path: Path, trail: Path, name: str) -> None:
 
 def count_up(path: Path, count: str) -> None:
     """Read a number and write the next one, `count` times: only right if nobody comes in between."""
-    wait_for_the_word()
+    wait_for_line()
     for _ in range(int(count)):
         with files.lock(path):
             number = int(path.read_text(encoding="utf-8"))
@@ -173,12 +173,12 @@ def every_line(path: Path, verb: str) -> None:
         sys.stdin.readline()
 
 
-def nursery(place: Path, part: str, *words: str) -> None:
+def spawner(place: Path, part: str, *words: str) -> None:
     """At each word from outside, fork a child that does a part, and say when it is dead: quicker than starting anew."""
     while sys.stdin.readline():
         child = os.fork()
         if child == 0:
-            say("born", os.getpid())
+            say("started", os.getpid())
             PARTS[part](place, *words)
             os._exit(0)
         os.waitpid(child, 0)
@@ -231,7 +231,7 @@ def _die_at_line(number: int) -> None:
 
 PARTS: dict[str, Callable[..., None]] = {
     "memories": memories, "log": log, "adds": adds, "every-line": every_line, "count-up": count_up,
-    "nursery": nursery,
+    "spawner": spawner,
 }  # fmt: skip
 
 if __name__ == "__main__":

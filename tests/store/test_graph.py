@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.search.graphs import all_edges, all_nodes, graph_of, indexed
+from tests.soak.sampling import examples
 
 from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 from ralph.search.graph import source_facts
@@ -47,7 +48,7 @@ def unique(state: dict[str, list[Record]]) -> bool:
     return len(set(every)) == len(every)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80, 10))
 @given(st.lists(states.filter(unique), min_size=2, max_size=4))
 def test_after_any_changes_the_graph_is_as_one_made_anew(history: list[dict[str, list[Record]]]) -> None:
     with closing(graph.in_memory()) as found:

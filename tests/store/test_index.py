@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.cli.runner import Block, numbered, page
 from tests.conftest import ordinary_user
+from tests.soak.sampling import examples
 
 from ralph import paths
 from ralph.formats.log import encode_line, encode_record
@@ -238,7 +239,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["edit", "delete", "append", "rewrite
 
 
 @given(STEPS)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_to_the_files_the_index_equals_one_made_anew(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
@@ -466,7 +467,7 @@ def test_killed_at_any_moment_the_next_sync_makes_it_whole(root: Path, rounds: C
         )
     whole = made_new(root)
     chance = random.Random(7)
-    for _ in range(rounds(300, 30)):
+    for _ in range(rounds(300, 8)):
         with subprocess.Popen(
             [sys.executable, "-c", SYNC, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as child:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.soak.sampling import examples
 from tests.store.test_index import LOG, dump, put, seen
 
 from ralph.formats.log import encode_line
@@ -130,7 +131,7 @@ LINES = st.lists(
 
 
 @given(LINES, st.lists(st.integers(0, 12), max_size=3))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_read_in_portions_or_at_once_a_log_gives_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], cuts: list[int]
 ) -> None:

@@ -166,10 +166,10 @@ def add_at_once(start: Start, root: Path, shares: Sequence[int], space: int = 0)
     """Let processes add their shares at the same time; gives the text that each acknowledged id must have."""
     programs = [start("adds", root, share, space) for share in shares]
     for program in programs:
-        assert program.says() == ["ready"]
+        assert program.read_words() == ["ready"]
     for program in programs:
-        program.tell()
-    said = [words for program in programs for words in program.rest()]
+        program.send_line()
+    said = [words for program in programs for words in program.read_rest()]
     assert len(said) == sum(shares)
     texts = {record_id: text_of(token) for _, _, record_id, token in said}
     assert len(texts) == len(said), "two entries were given one id"
@@ -177,11 +177,9 @@ def add_at_once(start: Start, root: Path, shares: Sequence[int], space: int = 0)
 
 
 @pytest.mark.soak
-def test_eight_processes_add_at_once_and_nothing_is_lost_or_changed(
-    tmp_path: Path, start: Start, rounds: Rounds
-) -> None:
+def test_processes_add_at_once_and_nothing_is_lost_or_changed(tmp_path: Path, start: Start, rounds: Rounds) -> None:
     path = memories(tmp_path, ODD)
-    texts = add_at_once(start, tmp_path, [rounds(200, 15)] * 8)
+    texts = add_at_once(start, tmp_path, [rounds(200, 15)] * rounds(8, 4))
     assert {record.id: record.text for record in mine(Library(tmp_path))} == texts
     assert BLOCK.sub("", text_in(path)) == ODD
     assert list(path.parent.iterdir()) == [path]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.cli.runner import Block, numbered, page
 from tests.store.test_index import LOG, index_of, put, seen
 
@@ -121,8 +122,8 @@ def test_metadata_repeats_no_column() -> None:
     assert [tuple(row) for row in listed] == [("", ""), ('["t"]', '["src/a.py","naïve/b.py"]')]
 
 
-@pytest.mark.parametrize("family", queries.FAMILIES)
-@pytest.mark.parametrize("asked", [{"tags": ("T", "a")}, {"scope": Scope.PROJECT}, {"scope": Scope.RUN}])
+@for_each("family", queries.FAMILIES)
+@for_each("asked", [{"tags": ("T", "a")}, {"scope": Scope.PROJECT}, {"scope": Scope.RUN}])
 def test_tags_and_scopes_filter_every_family(family: Family, asked: dict[str, object]) -> None:
     query = Query(families=(family,), **asked)  # type: ignore[arg-type]  # any filter
     wanted = {record.id for record in SHAPES if query.accepts(replace(record, status=Status.ACCEPTED))}
@@ -131,7 +132,7 @@ def test_tags_and_scopes_filter_every_family(family: Family, asked: dict[str, ob
     assert {record.id for record in passing} == wanted
 
 
-@pytest.mark.parametrize(
+@for_each(
     "damage", ["metadata = '{'", "metadata = '[]'", "tags = '{'", "tags = 7", "type = 'note', content = x'00ff'",
                "metadata = '{\"links\":[1]}'", "scope = 'elsewhere'", "files = '3'"]
 )  # fmt: skip

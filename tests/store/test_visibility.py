@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.soak.sampling import examples
 from tests.store.test_index import index_of, put
 
 from ralph.app.tasks import board
@@ -127,7 +128,7 @@ def names(connection: sqlite3.Connection, keys: Sequence[int]) -> set[str]:
     return {record.id for record in queries.records(connection, keys).values()}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 10))
 @given(WORLDS, st.sampled_from((*NAMES, "t-unknown", "orphan")))
 def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, task: str) -> None:
     wanted = {each.record.id for each in world.kept if world.sees(task, each)}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from tests.cases import for_each
 from tests.web.serving import TOKEN, Served, served
 
 from ralph.web import requests
@@ -104,7 +105,7 @@ def test_the_cookie_of_another_server_does_not_open_this_one(tmp_path: Path, ins
 # --- where it is -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     [
         "evil.example", f"evil.example:{PORT}", "127.0.0.1", f"127.0.0.1:{PORT + 1}", f"127.0.0.1:{PORT}0",
@@ -115,7 +116,7 @@ def test_the_cookie_of_another_server_does_not_open_this_one(tmp_path: Path, ins
         f"127.0.0.1:{PORT}, evil",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("path", ["/api/state", "/", "/static/app.js", f"/?token={TOKEN}"])
+@for_each("path", ["/api/state", "/", "/static/app.js", f"/?token={TOKEN}"])
 def test_another_host_is_refused_everywhere(inside: TestClient, host: str, path: str) -> None:
     answer = inside.get(path, headers={"Host": host})
     assert answer.status_code == 403

@@ -3,9 +3,9 @@
 import re
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.web.api import ATTRIBUTES, MAX_LENGTH, SCHEMES, TAGS, render_html
 
@@ -119,7 +119,7 @@ def test_a_tag_is_shown_as_it_was_written(words: str) -> None:
     assert f"<script>{word}</script>" in seen(f"a <script>{word}</script> b").text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "[x](javascript:alert(1))", "[x](JAVASCRIPT:alert(1))", "[x](java\tscript:alert(1))",

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.web import sample
 from tests.web.asking import Site
 from tests.web.sample import Sample
@@ -15,7 +16,7 @@ TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 OPTION = re.compile(r"(?<![\w`-])--[a-z]")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "told"),
     [
         ('`ralph search "words"` shows the ids', "search in Memory"),

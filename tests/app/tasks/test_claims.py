@@ -35,21 +35,21 @@ class Worker:
             encoding="utf-8",
         )
 
-    def says(self) -> list[str]:
+    def read_words(self) -> list[str]:
         """The words of its next line; it must not end before it has said that it is over."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, "it ended without a word"
         return line.split()
 
-    def tell(self) -> None:
+    def send_line(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def until_over(self) -> list[str]:
         """What it did until it says that it is over."""
-        return [words[-1] for words in iter(self.says, ["over"])]
+        return [words[-1] for words in iter(self.read_words, ["over"])]
 
     def close(self) -> None:
         self.process.kill()
@@ -77,9 +77,9 @@ def start() -> Iterator[Start]:
 
 def go(workers: list[Worker]) -> None:
     """Let all begin at once, when all are ready."""
-    assert [worker.says() for worker in workers] == [["ready"]] * len(workers)
+    assert [worker.read_words() for worker in workers] == [["ready"]] * len(workers)
     for worker in workers:
-        worker.tell()
+        worker.send_line()
 
 
 def new(root: Path, title: str = "one", parent: str | None = None) -> str:
@@ -155,7 +155,7 @@ def test_a_claim_or_an_end_that_is_killed_at_any_line_leaves_the_old_file_or_the
         worker = start("every-line", in_memory, verb, name)
         seen = set()
         killed = 0
-        while (words := worker.says())[0] != "finished":
+        while (words := worker.read_words())[0] != "finished":
             killed += 1
             document = parse_task(path.read_text(encoding="utf-8"))
             assert document.problems == ()
@@ -164,7 +164,7 @@ def test_a_claim_or_an_end_that_is_killed_at_any_line_leaves_the_old_file_or_the
             seen.add(document.task.status)
             assert document.task.status in (status, ends)
             path.write_bytes(before)  # the next one begins where this one did
-            worker.tell()
+            worker.send_line()
         assert killed > 10
         assert seen == {status, ends}, "some were killed before the change, some after"
         assert words[0] == "finished"
@@ -174,13 +174,13 @@ def test_a_claim_or_an_end_that_is_killed_at_any_line_leaves_the_old_file_or_the
 def test_an_add_that_is_killed_at_any_line_leaves_a_whole_task_or_none(in_memory: Path, start: Start) -> None:
     worker = start("every-line", in_memory, "add", "-")
     counts = []
-    while worker.says()[0] != "finished":
+    while worker.read_words()[0] != "finished":
         everything = board.read(in_memory)
         assert everything.unread == ()
         assert {each.title for each in everything.tasks} <= {"new"}
         counts.append(len(everything.tasks))
         shutil.rmtree(in_memory / ".ralph", ignore_errors=True)
-        worker.tell()
+        worker.send_line()
     assert len(counts) > 10
     assert set(counts) == {0, 1}
     assert len(task.ready(in_memory)) == 1
