@@ -15,7 +15,6 @@ from typing import Any
 from ralph import paths
 from ralph.app import hook_state, index, outdated, usage, worktree
 from ralph.app.memory import backup
-from ralph.app.usage import HookUsage
 from ralph.capture import privacy
 from ralph.config import ConfigProblem
 from ralph.errors import RalphError
@@ -317,10 +316,9 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 
     Where a link takes the logs out of the project, `outside` names its target, and nothing is recorded.
     """
-    library, size, outside = Library(root), index.status(root), index.outside(root)
+    library, outside = Library(root), index.outside(root)
     paused = hook_state.paused_since(root)
     curated = [*_curated_files(root), *paths.knowledge_folder(root).glob("*.md"), paths.global_patterns(root)]
-    hooks = usage.hook_usage(root) if outside is None else HookUsage(0)
     installed = [
         {"host": each.host, "scope": each.scope, "file": str(each.file)}
         for each in hook_state.find_installed(root, env)
@@ -332,24 +330,13 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "memories": len(library.read(library.memories)),
         "guardrails": len(library.read(library.guardrails)),
         "memory_bytes": sum(path.stat().st_size for path in curated if path.is_file()),
-        "indexed": size.counts,
-        "index_complete": size.complete,
-        "index_updated_at": size.updated_at,
-        "index_behind": size.behind,
-        "database_bytes": size.database,
-        "log_bytes": size.logs,
+        **index.status(root),
         "last_session": last_session(root) if outside is None else None,
-        "hooks": {"installed": installed, **hooks_json(hooks)},
+        "hooks": {"installed": installed, **usage.hook_usage(root)},
         "outside": None if outside is None else str(outside),
         "paused": paused is not None,
         "paused_since": paused or None,
     }
-
-
-def hooks_json(hooks: HookUsage) -> dict[str, object]:
-    """Return what hooks recorded and how they failed."""
-    counts = {"recorded": hooks.recorded, "failures": hooks.failures, "success_rate": hooks.success_rate}
-    return {**counts, "last_failure_at": hooks.last_at, "last_failure": hooks.last}
 
 
 def last_session(root: Path) -> dict[str, str] | None:
