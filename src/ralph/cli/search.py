@@ -211,8 +211,8 @@ def _left_out(call: Invocation, prompt: str, session: str, task: str) -> list[tu
     event = injected_context.PreviewEvent.PROMPT if prompt else injected_context.PreviewEvent.START
     with suppress(NotFound):  # a task of another project: hooks accept that, too
         view = injected_context.preview(call.root, call.config, event, prompt, session=session, task=task)
-        rest = view.left_out[:_LEFT_OUT]
-        return [(record.id, f"{visible(record.why)} ({record.tokens} tokens)") for record in rest]
+        rest = view["left_out"][:_LEFT_OUT]
+        return [(each["id"], f"{visible(each['why'])} ({each['tokens']} tokens)") for each in rest]
     return []
 
 
