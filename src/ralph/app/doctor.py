@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app import hook_state, index, outdated, usage, worktree
+from ralph.app import hook_state, index, usage, worktree
 from ralph.app.memory import backup
 from ralph.capture import privacy
 from ralph.config import ConfigProblem
@@ -83,8 +83,7 @@ def examine(
     """
     findings = [*_check_files(root, logs=logs), *_check_folders(root), *_check_links(root), *_check_git(root)]
     findings += [*_leftovers(root), *_permissions(root), *_second_stores(root)]
-    others = (*hook_state.find_problems(root, env or {}), *outdated.circle_problems(root))
-    findings += [Finding(path, problem) for path, problem in others]
+    findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
     if secrets:
         findings += [finding for path in files_to_scan(root) for finding in _find_secrets(path, custom)]
     return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS[item.problem.level]))
