@@ -181,7 +181,7 @@ def test_filter_is_the_same_at_start_and_for_prompt(root: Path) -> None:
     ):  # fmt: skip
         config = Config(memories=Memories(skill_injection=False, filter=choice))
         start = {shown.id for shown in context.brief_session(root, config, "").records}
-        prompt = {reason.id for reason in context.answer_prompt(root, config, "redis").reasons}
+        prompt = {reason["id"] for reason in context.answer_prompt(root, config, "redis").reasons}
         assert prompt == start
 
 
@@ -192,10 +192,10 @@ def test_a_prompt_is_answered_with_reasons(root: Path) -> None:
     found = context.answer_prompt(root, PLAIN, "redis integration")
     assert found.layer == 3
     (reason,) = found.reasons
-    assert reason.id == REDIS
-    assert "tag: redis" in reason.why
-    assert 0 < reason.score <= 1.5
-    assert reason.tokens > 0
+    assert reason["id"] == REDIS
+    assert "tag: redis" in reason["why"]
+    assert 0 < reason["score"] <= 1.5
+    assert reason["tokens"] > 0
     assert REDIS in found.text
 
 
@@ -232,10 +232,10 @@ def test_reason_names_the_file_that_matched(root: Path) -> None:
     put(root, "old", *map(encode_record, edits))
     prompt = "please think again about how reconciliation retries behave across regions, starting in gateway.ts"
     reasons = context.answer_prompt(root, PLAIN, prompt).reasons
-    assert {reason.id for reason in reasons} == {record.id for record in edits}
-    by_name = [reason for reason in reasons if not reason.score]
+    assert {reason["id"] for reason in reasons} == {record.id for record in edits}
+    by_name = [reason for reason in reasons if not reason["score"]]
     assert by_name
-    assert all(reason.why[0] == "names the file gateway.ts" for reason in by_name)
+    assert all(reason["why"][0] == "names the file gateway.ts" for reason in by_name)
 
 
 # --- the window's shares and the strategy ----------------------------------------------------------

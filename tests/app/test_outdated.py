@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def told(root: Path, session: str = "") -> set[str]:
-    return {each.id for each in context.answer_prompt(root, PLAIN, ASKED, session=session).reasons}
+    return {each["id"] for each in context.answer_prompt(root, PLAIN, ASKED, session=session).reasons}
 
 
 def test_what_is_superseded_or_expired_is_not_handed_over(root: Path) -> None:

@@ -8,7 +8,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -64,22 +64,15 @@ _NO_ROOM = "there is no room for it in the budget"
 _NO_USES: Mapping[str, tuple[int, int]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class RecallReason:
-    """Why a record is injected: its score (0: found by the name of a file), where it matched, and its tokens."""
-
-    id: str
-    score: float
-    why: tuple[str, ...]
-    tokens: int
-
-
 class PromptContext(NamedTuple):
-    """What is injected with a prompt, and why."""
+    """What is injected with a prompt, and why.
+
+    A reason has a record's `id`, `score` (0: found by the name of a file), `why` it matched, and its `tokens`.
+    """
 
     text: str = ""
     layer: int = 0
-    reasons: tuple[RecallReason, ...] = ()
+    reasons: tuple[dict[str, Any], ...] = ()
 
 
 class PreviewEvent(StrEnum):
@@ -217,7 +210,7 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
             why = [] if ranked.score else [f"names the file {name}" for name in ranked.matched if name.lower() in text]
             why += rank.explain(ranked, recalled.words, options.today)
             why += filter(None, [recall.citation_note(row, options.stale)])
-            reasons.append(RecallReason(row.id, round(ranked.score, 4), tuple(why), costs[row.id]))
+            reasons.append({"id": row.id, "score": round(ranked.score, 4), "why": why, "tokens": costs[row.id]})
         return PromptContext(recalled.text, recalled.layer, tuple(reasons))
 
     return index.ask(root, ask)
@@ -273,7 +266,7 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
     )
 
     def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[dict[str, Any]]]:
-        keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason.id)) is not None]
+        keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason["id"])) is not None]
         shown = lookup.fetch_rows(connection, keys)
         best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
         others = [ranked.row for ranked in best if ranked.row.key not in shown]
@@ -291,9 +284,10 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
     by_id = {row.id: row for row in rows}
     items = []
     for order, reason in enumerate(answer.reasons, 1):
-        if row := by_id.get(reason.id):
+        if row := by_id.get(reason["id"]):
             about = {"order": order, "id": row.id, "type": row.kind, "title": title_line(row.title, row.text)}
-            items.append(about | {"text": row.text, "tokens": reason.tokens, "why": reason.why, "area": _area(row)})
+            why, cost = reason["why"], reason["tokens"]
+            items.append(about | {"text": row.text, "tokens": cost, "why": why, "area": _area(row)})
     notes = [] if question or not prompt.strip() else ["no person asks this: hooks do not answer it"]
     if items and answer.layer < 3:
         detail = "one line each" if answer.layer == 1 else "beginnings only"

@@ -183,9 +183,10 @@ def context(
         recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
         text = recalled.text
         for reason in recalled.reasons:
-            score = f"{reason.score:.2f}" if reason.score else "by name"
-            reasons.append((reason.id, f"{score}: {visible('; '.join(reason.why))} ({reason.tokens} tokens)"))
-        shape = {"text": text, "layer": recalled.layer, "records": list(map(asdict, recalled.reasons))}
+            score = f"{reason['score']:.2f}" if reason["score"] else "by name"
+            why = visible("; ".join(reason["why"]))
+            reasons.append((reason["id"], f"{score}: {why} ({reason['tokens']} tokens)"))
+        shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
     else:
         words, nothing = "", "There is nothing to give."
         brief = injected_context.brief_session(call.root, call.config, session, resumed=bool(session), task=within)

@@ -51,8 +51,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     watcher.look()
     while True:
         time.sleep(_PAUSE)
-        news = watcher.look()
-        if news.changed or news.runs:
+        if any(watcher.look()):
             click.clear()  # on a terminal; in a pipe one follows the other
             _print_status(call, form)
 

@@ -217,9 +217,9 @@ def task_page(root: Path, task_id: str) -> dict[str, Any]:
     work = view.listed.task
     log = []
     for event in task.log(root, work.id):
-        before, arrow, after = event.what.partition(" -> ")
-        states = {"from": before, "to": after} if arrow else {"from": "", "to": event.what}
-        log.append({"at": event.at, **states, "by": event.by, "note": event.note})
+        before, arrow, after = event["what"].partition(" -> ")
+        states = {"from": before, "to": after} if arrow else {"from": "", "to": event["what"]}
+        log.append({"at": event["at"], **states, "by": event["by"], "note": event["note"]})
     return {
         "task": {**lists.task_row(view.listed), "description": work.description},
         "stories": [
