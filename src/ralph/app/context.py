@@ -90,7 +90,7 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
     """Build the brief of a session that starts (in a task); a resumed one gets only what it has not seen."""
     if paths.index_file(root).parent.exists() or any(True for _ in sources(root)):
         with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
-            index.catch_up(root, index.MOMENT, config.privacy)
+            index.of(root, config.privacy).sync(within=index.MOMENT)
     seen = usage.seen_records(root, session) if resumed else set()
     memories, is_auto = config.memories, config.memories.inject is Inject.AUTO
     rules: list[Record] = []

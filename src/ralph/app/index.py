@@ -103,11 +103,6 @@ def wait_until_current(root: Path) -> None:
         index.sync(patience=PATIENCE)
 
 
-def catch_up(root: Path, seconds: float, privacy: Privacy | None = None) -> Synced:
-    """Read what changed, for so long at most; nothing when another process is at it."""
-    return of(root, privacy).sync(within=seconds)
-
-
 def sync(root: Path, progress: Progress | None = None) -> Synced:
     """Read what changed."""
     return of(root).sync(progress=progress)

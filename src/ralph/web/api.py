@@ -132,8 +132,7 @@ def _post_change(request: ApiRequest) -> Json:
     if not isinstance(stamps, Mapping) or not all(isinstance(each, str) for each in (*stamps, *stamps.values())):
         raise UsageError("stamps must name each file of the plan", hint=RELOAD)
     change = request.state.changes.apply(_change_request(request), stamps, request.config.privacy.patterns)
-    result = change.result
-    return {"summary": result.summary, "id": result.record, "undo": change.undo, "warnings": result.warnings}
+    return {**change.result, "undo": change.undo}
 
 
 def _get_changes(request: ApiRequest) -> Json:

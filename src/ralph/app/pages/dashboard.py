@@ -123,7 +123,7 @@ def _date_range(texts: Iterable[str], days: int) -> list[str]:
 
 def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
     """Return how often hooks ran in these days, and the response times by event and by day."""
-    since = (ids.now() - timedelta(days=days)).date().isoformat()
+    since = ids.first_day(days)
     ledger = lists.read_ledger(root)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, int], list[tuple[str, str, float]]]:
