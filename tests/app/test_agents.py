@@ -83,11 +83,11 @@ def test_auto_says_so_when_there_is_none() -> None:
 def test_installed_agents_are_listed_with_their_version(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = player(bare / "p").installed("claude")
     monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
-    told = {each.name: each for each in list_agents(bare)}
+    told = {each["name"]: each for each in list_agents(bare)}
     assert list(told) == ["claude", "codex", "acp", "command", "scripted"]
     claude = told["claude"]
-    assert (claude.installed, claude.path, claude.version) == (True, str(folder / "claude"), "9.9.9 (player)")
-    assert told["scripted"].installed
+    assert (claude["usable"], claude["path"], claude["version"]) == (True, str(folder / "claude"), "9.9.9 (player)")
+    assert told["scripted"]["usable"]
 
 
 @pytest.mark.usefixtures("bare")
@@ -97,9 +97,9 @@ def test_missing_and_broken_agents_are_listed(bare: Path, monkeypatch: pytest.Mo
     broken.write_text("#!/bin/sh\necho cannot load >&2\nexit 127\n", encoding="utf-8")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(broken.parent))
-    told = {each.name: each for each in list_agents(bare)}
-    assert (told["claude"].installed, told["claude"].note) == (False, "claude is not on the PATH")
-    assert (told["codex"].installed, told["codex"].note) == (False, "it does not start: cannot load")
+    told = {each["name"]: each for each in list_agents(bare)}
+    assert (told["claude"]["usable"], told["claude"]["note"]) == (False, "claude is not on the PATH")
+    assert (told["codex"]["usable"], told["codex"]["note"]) == (False, "it does not start: cannot load")
 
 
 def test_a_check_asks_for_real_and_records_nothing(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from tests.app.chatting import HOST, Place, answers, place
 
 from ralph import paths
 from ralph.app import chat_log, compress, forget, hook, index, sessions
-from ralph.app.chat_log import event_time
 from ralph.app.forget import ForgetRequest
+from ralph.app.tasks.board import stamp
 from ralph.capture.events import Event, Happening
 from ralph.model.record import Detail
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
@@ -25,7 +25,7 @@ def here(tmp_path: Path) -> Place:
 
 def heard(here: Place, happening: Happening, **more: str) -> None:
     """What a hook records while an agent works."""
-    event = Event(happening, "codex", HOST, event_time(), **more)  # type: ignore[arg-type]  # texts, each of them
+    event = Event(happening, "codex", HOST, stamp(), **more)  # type: ignore[arg-type]  # texts, each of them
     hook.record_event(here.root, event, Config(), {"task": here.task})
 
 

@@ -16,8 +16,9 @@ from ralph import paths
 from ralph.agents.claude import Claude
 from ralph.agents.codex import Codex
 from ralph.app import chat_log, chats, hook, sessions
-from ralph.app.chat_log import Chat, Mode, event_time
+from ralph.app.chat_log import Chat, Mode
 from ralph.app.chats import ChatRequest
+from ralph.app.tasks import board
 from ralph.capture.events import Event, Happening
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
@@ -271,7 +272,7 @@ def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Plac
     opening = chats.client_for_new(here.root, here.config, replace(request, agent=Codex()))
     chats.log_client_start(here.root, here.config, opening)
     assert chats.log_client_end(here.root, here.config, opening) is None
-    event = Event(Happening.USER_PROMPT_SUBMIT, "codex", "seen-1", event_time(), prompt="Hello.")
+    event = Event(Happening.USER_PROMPT_SUBMIT, "codex", "seen-1", board.stamp(), prompt="Hello.")
     hook.record_event(here.root, event, Config(), {"task": here.task})
     found = chats.log_client_end(here.root, here.config, opening)
     assert found == replace(opening.chat, id="seen-1", host="seen-1")
@@ -300,7 +301,7 @@ class Killed(BaseException):
 
 def hooked(here: Place, name: str, host: str = "codex") -> None:
     """What a host's hooks record of a session while it runs."""
-    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, event_time(), prompt="Hello.", mode="agent")
+    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, board.stamp(), prompt="Hello.", mode="agent")
     hook.record_event(here.root, event, Config(), {"task": here.task})
 
 

@@ -116,7 +116,7 @@ def test_who_never_checks_is_told_at_the_start_of_a_session_and_in_the_answer_to
     assert told in context.brief_session(repo.root, Config(), "s-1").text
     found = context.answer_prompt(repo.root, Config(), "touch the flux")
     assert told in found.text
-    assert [reason.why[-1] for reason in found.reasons] == [told.strip("()")]
+    assert [reason["why"][-1] for reason in found.reasons] == [told.strip("()")]
     (repo.root / "src/b.py").unlink()
     assert "(cited file is gone: src/a.py)" in context.answer_prompt(repo.root, Config(), "touch the flux").text
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
 from ralph.app import context, hook_state, index, insights, memory, usage
-from ralph.app.context import Preview, PreviewEvent
+from ralph.app.context import PreviewEvent
 from ralph.app.tasks import task
 from ralph.app.usage import Injection
 from ralph.context import render
@@ -180,7 +181,7 @@ def test_filter_is_the_same_at_start_and_for_prompt(root: Path) -> None:
     ):  # fmt: skip
         config = Config(memories=Memories(skill_injection=False, filter=choice))
         start = {shown.id for shown in context.brief_session(root, config, "").records}
-        prompt = {reason.id for reason in context.answer_prompt(root, config, "redis").reasons}
+        prompt = {reason["id"] for reason in context.answer_prompt(root, config, "redis").reasons}
         assert prompt == start
 
 
@@ -191,10 +192,10 @@ def test_a_prompt_is_answered_with_reasons(root: Path) -> None:
     found = context.answer_prompt(root, PLAIN, "redis integration")
     assert found.layer == 3
     (reason,) = found.reasons
-    assert reason.id == REDIS
-    assert "tag: redis" in reason.why
-    assert 0 < reason.score <= 1.5
-    assert reason.tokens > 0
+    assert reason["id"] == REDIS
+    assert "tag: redis" in reason["why"]
+    assert 0 < reason["score"] <= 1.5
+    assert reason["tokens"] > 0
     assert REDIS in found.text
 
 
@@ -231,10 +232,10 @@ def test_reason_names_the_file_that_matched(root: Path) -> None:
     put(root, "old", *map(encode_record, edits))
     prompt = "please think again about how reconciliation retries behave across regions, starting in gateway.ts"
     reasons = context.answer_prompt(root, PLAIN, prompt).reasons
-    assert {reason.id for reason in reasons} == {record.id for record in edits}
-    by_name = [reason for reason in reasons if not reason.score]
+    assert {reason["id"] for reason in reasons} == {record.id for record in edits}
+    by_name = [reason for reason in reasons if not reason["score"]]
     assert by_name
-    assert all(reason.why[0] == "names the file gateway.ts" for reason in by_name)
+    assert all(reason["why"][0] == "names the file gateway.ts" for reason in by_name)
 
 
 # --- the window's shares and the strategy ----------------------------------------------------------
@@ -288,12 +289,12 @@ def with_memories(**changes: object) -> Config:
     return replace(CONFIG, memories=replace(CONFIG.memories, **changes))  # type: ignore[arg-type]  # by name, in a test
 
 
-def asked(root: Path, config: Config = CONFIG, **more: str) -> Preview:
+def asked(root: Path, config: Config = CONFIG, **more: str) -> dict[str, Any]:
     return context.preview(root, config, PreviewEvent.PROMPT, ASKED, **more)
 
 
-def reason(found: Preview, record_id: str) -> str:
-    return next(each.why for each in found.left_out if each.id == record_id)
+def reason(found: dict[str, Any], record_id: str) -> str:
+    return next(str(each["why"]) for each in found["left_out"] if each["id"] == record_id)
 
 
 @pytest.fixture
@@ -312,15 +313,15 @@ class TestPrompt:
     def test_text_is_the_same_as_from_the_hook(self, project: Path) -> None:
         name = remember(project, HANG_FIX)
         found = asked(project)
-        assert found.text == context.answer_prompt(project, CONFIG, ASKED).text
-        assert [(item.id, item.order, item.area) for item in found.items] == [(name, 1, "memory")]
-        assert found.tokens > found.used == found.items[0].tokens
+        assert found["text"] == context.answer_prompt(project, CONFIG, ASKED).text
+        assert [(item["id"], item["order"], item["area"]) for item in found["items"]] == [(name, 1, "memory")]
+        assert found["tokens"] > found["used"] == found["items"][0]["tokens"]
 
     def test_record_that_the_session_has_seen_is_omitted(self, project: Path) -> None:
         name = remember(project, HANG_FIX)
         usage.record_injections(project, "s-1", "SessionStart", [Injection(name, 10)], "2026-11-15T12:00:00Z")
         found = asked(project, session="s-1")
-        assert found.items == ()
+        assert found["items"] == []
         assert reason(found, name) == "this session knows it already"
 
     def test_filtered_record_is_omitted(self, project: Path) -> None:
@@ -336,18 +337,18 @@ class TestPrompt:
     def test_at_most_five_records_are_injected(self, project: Path) -> None:
         names = [remember(project, f"{HANG_FIX} Case {number}.") for number in range(8)]
         found = asked(project)
-        assert len(found.items) == 5
-        left = {each.id: each.why for each in found.left_out}
+        assert len(found["items"]) == 5
+        left = {each["id"]: each["why"] for each in found["left_out"]}
         assert {left[name] for name in names if name in left} == {"the best 5 are shown"}
 
     def test_small_budget_shortens_records_and_then_omits_them(self, project: Path) -> None:
         for number in range(4):
             remember(project, f"{HANG_FIX} Case {number}. " + "The pool waits for the services for ever. " * 8)
         found = asked(project, with_memories(budget=250))
-        assert "there is no room for all of it: one line each" in found.notes
+        assert "there is no room for all of it: one line each" in found["notes"]
         small = asked(project, with_memories(budget=60))
-        assert len(small.items) < 4
-        assert "there is no room for it in the budget" in {each.why for each in small.left_out}
+        assert len(small["items"]) < 4
+        assert "there is no room for it in the budget" in {each["why"] for each in small["left_out"]}
 
     def test_record_of_another_task_is_omitted(self, project: Path) -> None:
         mine, other = (task.add(project, title).task.id for title in ("mine", "other"))
@@ -358,9 +359,9 @@ class TestPrompt:
         path = project / ".ralph" / "tasks" / other / "memory" / "insights.json"
         files.write(path, str(parse_insights("").add(record)), root=project)
         assert [each.record.id for each in insights.list_(project)] == [record.id]
-        assert [item.id for item in asked(project, task=other).items] == [record.id]
+        assert [item["id"] for item in asked(project, task=other)["items"]] == [record.id]
         found = asked(project, task=mine)
-        assert found.items == ()
+        assert found["items"] == []
         assert reason(found, record.id) == "it belongs to another task that is not finished"
 
     def test_an_unknown_task_is_not_found(self, project: Path) -> None:
@@ -370,10 +371,10 @@ class TestPrompt:
     def test_notes_name_what_is_switched_off(self, project: Path) -> None:
         remember(project, HANG_FIX)
         hook_state.pause_capture(project)
-        notes = asked(project, with_memories(inject=Inject.NONE)).notes
+        notes = asked(project, with_memories(inject=Inject.NONE))["notes"]
         assert notes[0].startswith("hooks are paused here")
         assert notes[1] == "memories.inject is none: no hook injects memories by itself"
-        assert asked(project, with_memories(enabled=False)).items == ()
+        assert asked(project, with_memories(enabled=False))["items"] == []
 
 
 def test_prompts_and_answers_are_titled_by_their_text() -> None:
@@ -386,9 +387,9 @@ def test_prompts_and_answers_are_titled_by_their_text() -> None:
 class TestStart:
     def test_text_is_the_same_as_the_brief(self, project: Path) -> None:
         found = context.preview(project, CONFIG, PreviewEvent.START)
-        assert found.text == context.brief_session(project, CONFIG, "").text
-        assert [item.order for item in found.items] == [1, 2, 3]
-        assert found.left_out == ()
+        assert found["text"] == context.brief_session(project, CONFIG, "").text
+        assert [item["order"] for item in found["items"]] == [1, 2, 3]
+        assert found["left_out"] == []
 
     def test_omitted_records_beyond_the_list_are_counted(self, tmp_path: Path) -> None:
         blocks = [Block(f"number {place} is written here", f"mem-17000{place:05}-a") for place in range(300)]
@@ -396,14 +397,13 @@ class TestStart:
         path.parent.mkdir()
         path.write_text(page(*blocks), encoding="utf-8", newline="")
         found = context.preview(tmp_path, with_memories(budget=300), PreviewEvent.START)
-        assert len(found.items) + len(found.left_out) + found.more == 300
-        assert len(found.left_out) == context.MOST_LEFT_OUT
-        assert f"{found.more} more were left out" in found.notes
+        assert len(found["left_out"]) == context.MOST_LEFT_OUT
+        assert f"{300 - len(found['items']) - len(found['left_out'])} more were left out" in found["notes"]
 
     def test_settings_are_the_reason_when_injection_is_off(self, project: Path) -> None:
         found = context.preview(project, with_memories(inject=Inject.MANUAL), PreviewEvent.START)
-        assert found.items == ()
-        assert {each.why for each in found.left_out} == {
+        assert found["items"] == []
+        assert {each["why"] for each in found["left_out"]} == {
             "the settings leave it out (memories.inject, memories.enabled, memories.filter)"
         }
 
@@ -412,23 +412,23 @@ class TestLoop:
     def test_area_is_the_section_of_the_prompt(self, project: Path) -> None:
         name = task.add(project, "round the sums", "Prices are floats.").task.id
         found = context.preview(project, CONFIG, PreviewEvent.LOOP, task=name)
-        assert {item.area for item in found.items} == {"Memories"}
-        assert found.items[0].text == "Prices are floats: round sums."
-        assert found.budget == int(CONFIG.context.window * CONFIG.loop.context_budget)
-        assert any(note.startswith("Memories: ") for note in found.notes)
+        assert {item["area"] for item in found["items"]} == {"Memories"}
+        assert found["items"][0]["text"] == "Prices are floats: round sums."
+        assert found["budget"] == int(CONFIG.context.window * CONFIG.loop.context_budget)
+        assert any(note.startswith("Memories: ") for note in found["notes"])
 
     def test_tokens_count_all_paragraphs_of_a_record(self, project: Path) -> None:
         name = remember(project, "Release notes:\n\n1. build\n2. tag\n\nAnd a last paragraph about the printer.")
         found = context.preview(project, CONFIG, PreviewEvent.LOOP, "write release notes")
-        item = next(each for each in found.items if each.id == name)
-        assert item.tokens > 15
+        item = next(each for each in found["items"] if each["id"] == name)
+        assert item["tokens"] > 15
 
     def test_a_finished_story_is_no_record(self, project: Path) -> None:
         prd = '{"userStories": [{"id": "US-001", "title": "Pay on one page", "priority": 1, "passes": true}]}'
         name = task.add(project, "checkout", prd=prd).task.id
         found = context.preview(project, CONFIG, PreviewEvent.LOOP, task=name)
-        assert "- [x] US-001" in found.text
-        assert not [each.id for each in found.items if each.id == "x"]
+        assert "- [x] US-001" in found["text"]
+        assert not [each["id"] for each in found["items"] if each["id"] == "x"]
 
     def test_nothing_to_work_on_is_wrong_usage(self, project: Path) -> None:
         with pytest.raises(UsageError, match="nothing to work on"):

@@ -186,7 +186,7 @@ def test_a_folder_in_its_place_costs_nothing_but_time(root: Path) -> None:
     db.remove(paths.index_file(root))
     paths.index_file(root).mkdir()
     assert answers(root) == before
-    assert not index.status(root).complete
+    assert not index.status(root)["index_complete"]
     for words in (("index", "sync"), ("index", "rebuild")):
         said = executable(root, *words)
         assert (said.returncode, b"bug" in said.stderr) == (1, False)
@@ -330,18 +330,18 @@ def test_verify_says_that_a_database_is_damaged(root: Path) -> None:
 
 def test_status_counts_rows_and_bytes_and_changes_nothing(root: Path) -> None:
     before = index.status(root)
-    assert (before.complete, before.counts, before.database) == (False, {}, 0)
+    assert (before["index_complete"], before["indexed"], before["database_bytes"]) == (False, {}, 0)
     assert not paths.index_file(root).exists()
     index.sync(root)
     size = index.status(root)
-    assert size.complete
-    assert size.counts == {
+    assert size["index_complete"]
+    assert size["indexed"] == {
         "sources": 4, "records": 42, "observations": 60, "journal": 5, "sessions": 1, "loop_runs": 0, "tasks": 0,
     }  # fmt: skip
-    assert size.database > 4096
-    assert size.logs == sum(path.stat().st_size for path in (paths.log_folder(root)).rglob("*.jsonl"))
+    assert size["database_bytes"] > 4096
+    assert size["log_bytes"] == sum(path.stat().st_size for path in (paths.log_folder(root)).rglob("*.jsonl"))
     _text(paths.index_file(root), random.Random(0))
-    assert not index.status(root).complete
+    assert not index.status(root)["index_complete"]
 
 
 def test_prune_lists_old_logs_and_removes_them_only_when_meant_and_never_memories(root: Path) -> None:

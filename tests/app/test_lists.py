@@ -9,7 +9,7 @@ from tests.web.sample_live import Live
 
 from ralph import paths
 from ralph.app import insights, knowledge, memory, project, review, runs
-from ralph.app.lists import ChangedParts, Watcher, list_tasks
+from ralph.app.lists import Watcher, list_tasks
 from ralph.app.tasks import board, task
 
 
@@ -21,8 +21,8 @@ def root(tmp_path: Path) -> Path:
 
 def test_nothing_changed_without_a_change(root: Path) -> None:
     watcher = Watcher(root)
-    assert watcher.look() == ChangedParts()
-    assert watcher.look() == ChangedParts()
+    assert watcher.look() == ([], [])
+    assert watcher.look() == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_changed_part_is_reported_once(root: Path, change: Callable[[Path], obje
     watcher = Watcher(root)
     watcher.look()
     change(root)
-    assert watcher.look().changed == (part,)
-    assert watcher.look() == ChangedParts()
+    assert watcher.look()[0] == [part]
+    assert watcher.look() == ([], [])
 
 
 def test_missing_folder_has_no_changes(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "nothing")
-    assert watcher.look() == ChangedParts()
+    assert watcher.look() == ([], [])
 
 
 def test_changed_insights_sessions_and_runs_are_reported(tmp_path: Path) -> None:
@@ -56,16 +56,16 @@ def test_changed_insights_sessions_and_runs_are_reported(tmp_path: Path) -> None
     found = insights.list_(shop.root)[0]
     judge = review.reject if found.record.status is not insights.REJECTED else review.accept
     judge(shop.root, found.record.id)
-    assert watcher.look().changed == ("insights",)
+    assert watcher.look()[0] == ["insights"]
     log = next((paths.log_folder(shop.root) / "sessions").glob("*.jsonl"))
     with log.open("a", encoding="utf-8") as more:
         more.write('{"v":1,"type":"note"}\n')
-    assert watcher.look().changed == ("sessions",)
+    assert watcher.look()[0] == ["sessions"]
     run = runs.read(shop.root, shop.runs[0])
     log = paths.log_folder(shop.root) / "runs" / f"{run.id}.jsonl"
     with log.open("a", encoding="utf-8") as more:
         more.write('{"v":1,"type":"note"}\n')
-    assert watcher.look().changed == ("runs",)
+    assert watcher.look()[0] == ["runs"]
 
 
 def test_live_run_is_reported_until_it_ends(tmp_path: Path) -> None:
@@ -74,15 +74,15 @@ def test_live_run_is_reported_until_it_ends(tmp_path: Path) -> None:
         live = Live(shop.root).start()
         try:
             watcher = Watcher(shop.root)
-            assert [(row["id"], row["alive"]) for row in watcher.look().runs] == [(live.id, True)]
+            assert [(row["id"], row["alive"]) for row in watcher.look()[1]] == [(live.id, True)]
             live.advance()
             parts = watcher.look()
-            assert "runs" in parts.changed
-            assert [(row["id"], row["iterations"]) for row in parts.runs] == [(live.id, live.run.iterations)]
+            assert "runs" in parts[0]
+            assert [(row["id"], row["iterations"]) for row in parts[1]] == [(live.id, live.run.iterations)]
         finally:
             live.stop()
-        assert [(row["id"], row["alive"]) for row in watcher.look().runs] == [(live.id, False)]
-        assert watcher.look() == ChangedParts()
+        assert [(row["id"], row["alive"]) for row in watcher.look()[1]] == [(live.id, False)]
+        assert watcher.look() == ([], [])
 
 
 def test_broken_task_file_is_noted(tmp_path: Path) -> None:

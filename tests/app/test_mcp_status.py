@@ -10,7 +10,7 @@ from tests.agents.mcp_server import program, started
 
 from ralph.app import mcp_servers as servers
 from ralph.app import project as project_files
-from ralph.app.mcp_servers import TTL_MS, ServerOverview
+from ralph.app.mcp_servers import TTL_MS, ServerState
 
 SECONDS = 60.0
 
@@ -44,12 +44,12 @@ def user_names(root: Path, **how: str) -> None:
     file.write_text(json.dumps(said), encoding="utf-8", newline="")
 
 
-def asked(root: Path, *, refresh: bool = False, now: int = 1_000_000) -> ServerOverview:
+def asked(root: Path, *, refresh: bool = False, now: int = 1_000_000) -> tuple[list[ServerState], list[str]]:
     return servers.server_status(root, env_of(root), refresh=refresh, seconds=SECONDS, now=now)
 
 
-def statuses(found: ServerOverview) -> dict[str, str]:
-    return {each.server.name: each.status.value for each in found.servers}
+def statuses(found: tuple[list[ServerState], list[str]]) -> dict[str, str]:
+    return {each.server.name: each.status.value for each in found[0]}
 
 
 def cache(root: Path) -> Any:
@@ -120,7 +120,7 @@ def test_only_servers_without_an_answer_are_asked(project: Path) -> None:
     user_names(project, a="good", b="good")
     found = asked(project)
     assert statuses(found) == {"a": "running", "b": "running"}
-    assert [each.checked for each in found.servers] == [False, True]
+    assert [each.checked for each in found[0]] == [False, True]
     assert len(started(pids(project, "a"))) == 1
 
 
@@ -192,7 +192,7 @@ def test_a_cloned_repository_runs_nothing(project: Path) -> None:
 def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> None:
     user_names(project, good="good", bad="crash")
     (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline="")
-    known = asked(project).servers
+    known = asked(project)[0]
     assert statuses(asked(project)) == {"new": "unknown", "good": "running", "bad": "failed"}
     assert json.loads(servers.denying_settings(known)) == {
         "deniedMcpServers": [{"serverName": "new"}, {"serverName": "bad"}]
@@ -207,9 +207,9 @@ def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> N
 def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
     text = '{"mcpServers": {"new": {"command": "x", "headersHelper": "y"}, "old": {"type": "ws", "url": "ws://a"}}}'
     (project / ".mcp.json").write_text(text, encoding="utf-8", newline="")
-    assert not any(state.usable for state in asked(project).servers)
+    assert not any(state.usable for state in asked(project)[0])
     project_files.record_trust(project, servers.trust_candidates(project, env_of(project)), env_of(project))
-    known = asked(project).servers
+    known = asked(project)[0]
     assert statuses(asked(project)) == {"new": "unknown", "old": "unknown"}
     assert (servers.denying_settings(known), servers.describe_denied(known)) == ("", [])
 
@@ -235,19 +235,19 @@ def test_the_users_own_settings_may_agree_to_a_server_and_the_repositorys_may_no
     place.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(said).replace("{root}", str(project))
     place.write_text(text, encoding="utf-8", newline="")
-    assert [each.server.trusted for each in asked(project).servers] == [trusted]
+    assert [each.server.trusted for each in asked(project)[0]] == [trusted]
 
 
 def test_where_all_servers_work_nothing_is_refused(project: Path) -> None:
     user_names(project, good="good")
-    assert servers.denying_settings(asked(project).servers) == ""
+    assert servers.denying_settings(asked(project)[0]) == ""
 
 
 def test_a_secret_in_error_output_is_redacted(project: Path) -> None:
     user_names(project, a="crash")
     found = servers.server_status(project, env_of(project), seconds=SECONDS, patterns=("database",))
-    assert "database" not in found.servers[0].why
-    assert found.servers[0].why
+    assert "database" not in found[0][0].why
+    assert found[0][0].why
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(project: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ralph import paths
 from ralph.app import usage
-from ralph.app.usage import HookUsage, Injection, InjectionStats, Ledger, LoopUsage
+from ralph.app.usage import Injection, Ledger
 from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 
@@ -219,8 +219,8 @@ def _put(root: Path, name: str, text: str) -> None:
 
 def test_an_empty_project_has_no_rates_and_is_no_error(tmp_path: Path) -> None:
     found = usage.usage_stats(tmp_path)
-    assert (found.total.reference_rate, found.hooks, found.events, found.never_used) == (None, HookUsage(), (), ())
-    assert found.hooks.success_rate is None
+    assert (found["reference_rate"], found["events"], found["never_used"]) == (None, [], [])
+    assert (found["hooks"]["recorded"], found["hooks"]["failures"], found["hooks"]["success_rate"]) == (0, 0, None)
     assert not (tmp_path / ".ralph").exists()
 
 
@@ -231,12 +231,13 @@ def test_rate_counts_an_injection_once_a_session(tmp_path: Path) -> None:
         )
     usage.record_uses(tmp_path, "s-1", ["mem-1-a"], STATS_NOON)
     found = usage.usage_stats(tmp_path)
-    assert found.total == InjectionStats("", 6, 2, 90, 4, 1)
-    assert found.total.reference_rate == 0.25
-    assert found.events == (
-        InjectionStats("SessionStart", 4, 2, 60, 4, 1),
-        InjectionStats("UserPromptSubmit", 2, 1, 30, 2, 1),
-    )
+    names = ("injections", "sessions", "tokens", "injected", "referenced")
+    assert [found[name] for name in names] == [6, 2, 90, 4, 1]
+    assert found["reference_rate"] == 0.25
+    assert [[each[name] for name in ("event", *names)] for each in found["events"]] == [
+        ["SessionStart", 4, 2, 60, 4, 1],
+        ["UserPromptSubmit", 2, 1, 30, 2, 1],
+    ]
 
 
 def test_never_used_lists_existing_memories_by_injections(tmp_path: Path) -> None:
@@ -248,12 +249,12 @@ def test_never_used_lists_existing_memories_by_injections(tmp_path: Path) -> Non
     )
     usage.record_uses(tmp_path, "s-2", ["mem-3-c"], STATS_NOON)
     found = usage.usage_stats(tmp_path)
-    assert [(each.id, each.sessions, each.tokens) for each in found.never_used] == [
+    assert [(each["id"], each["sessions"], each["tokens"]) for each in found["never_used"]] == [
         ("mem-1-a", 2, 20),
         ("mem-2-b", 1, 20),
     ]
-    assert found.never_used[0].text == "Fact about mem-1-a"
-    assert found.never_handed == 1
+    assert found["never_used"][0]["content"] == "Fact about mem-1-a"
+    assert found["never_injected"] == 1
 
 
 def test_recorded_events_are_raw_lines_and_observations_and_nothing_else(tmp_path: Path) -> None:
@@ -261,14 +262,14 @@ def test_recorded_events_are_raw_lines_and_observations_and_nothing_else(tmp_pat
     session = encode_line("session", {"id": "s-1"})
     _put(tmp_path, "sessions/s-1.jsonl", RAW + session + observation + "half a line\n" + RAW[:-1])
     _put(tmp_path, "sessions/s-2.jsonl", RAW)
-    assert usage.hook_usage(tmp_path) == HookUsage(recorded=4)
-    assert usage.hook_usage(tmp_path).success_rate == 1.0
+    assert usage.hook_usage(tmp_path)["recorded"] == 4
+    assert usage.hook_usage(tmp_path)["success_rate"] == 1.0
 
 
 def test_a_line_longer_than_the_reader_takes_at_once_counts_once(tmp_path: Path) -> None:
     filler = " " * (1 << 20) + RAW.rstrip("\n")
     _put(tmp_path, "sessions/s-1.jsonl", RAW.replace("{}", f'"{filler}"') + RAW)
-    assert usage.hook_usage(tmp_path).recorded == 2
+    assert usage.hook_usage(tmp_path)["recorded"] == 2
 
 
 def test_counted_failures_lower_the_rate_and_the_last_one_is_told(tmp_path: Path) -> None:
@@ -276,14 +277,19 @@ def test_counted_failures_lower_the_rate_and_the_last_one_is_told(tmp_path: Path
     _put(tmp_path, "hook-failures", line.ljust(4095) + "\n")
     _put(tmp_path, "sessions/s-1.jsonl", RAW)
     found = usage.hook_usage(tmp_path)
-    assert found == HookUsage(1, 3, "2026-11-15T12:00:00Z", "PostToolUse: disk full")
-    assert found.success_rate == 0.25
+    assert found == {
+        "recorded": 1,
+        "failures": 3,
+        "success_rate": 0.25,
+        "last_failure_at": "2026-11-15T12:00:00Z",
+        "last_failure": "PostToolUse: disk full",
+    }
 
 
 @pytest.mark.parametrize("text", ["", "\0" * 4096, "nonsense\n", "999999999999999999 x y\n", "12\n"])
 def test_a_damaged_count_of_failures_is_no_error(tmp_path: Path, text: str) -> None:
     _put(tmp_path, "hook-failures", text)
-    assert usage.hook_usage(tmp_path).failures == 0
+    assert usage.hook_usage(tmp_path)["failures"] == 0
 
 
 def _run(root: Path, name: str, status: str, iterations: int) -> None:
@@ -296,13 +302,19 @@ def test_the_loops_rate_is_over_runs_that_ended_and_only_successes_count_their_i
     for number, (status, iterations) in enumerate([("success", 2), ("success", 5), ("failed", 10), ("stopped", 1)]):
         _run(tmp_path, f"run-{number}", status, iterations)
     _run(tmp_path, "run-now", "running", 3)
-    found = usage.usage_stats(tmp_path).loops
-    assert found == LoopUsage(5, 2, 1, 1, 1, success_rate=0.5, mean_iterations=3.5)
+    found = usage.usage_stats(tmp_path)["loop"]
+    assert [found[name] for name in ("runs", "succeeded", "failed", "stopped", "running")] == [5, 2, 1, 1, 1]
+    assert (found["success_rate"], found["mean_iterations"]) == (0.5, 3.5)
 
 
 def test_without_a_run_or_a_success_there_is_no_rate_and_no_mean(tmp_path: Path) -> None:
-    assert (usage.loop_usage(tmp_path).success_rate, usage.loop_usage(tmp_path).mean_iterations) == (None, None)
+    assert _loop_numbers(tmp_path) == (0, None, None)
     _run(tmp_path, "run-now", "running", 3)
-    assert (usage.loop_usage(tmp_path).runs, usage.loop_usage(tmp_path).success_rate) == (1, None)
+    assert _loop_numbers(tmp_path) == (1, None, None)
     _run(tmp_path, "run-old", "failed", 3)
-    assert (usage.loop_usage(tmp_path).success_rate, usage.loop_usage(tmp_path).mean_iterations) == (0.0, None)
+    assert _loop_numbers(tmp_path) == (2, 0.0, None)
+
+
+def _loop_numbers(root: Path) -> tuple[int, float | None, float | None]:
+    found = usage.loop_usage(root)
+    return found["runs"], found["success_rate"], found["mean_iterations"]

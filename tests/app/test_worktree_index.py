@@ -125,7 +125,7 @@ def test_checkouts_that_search_at_the_same_time_never_find_each_others_memory(ch
 
 def test_the_first_moment_in_a_worktree_shows_nothing_of_the_main_checkout(checkouts: Checkouts) -> None:
     index.sync(checkouts.main)
-    index.catch_up(checkouts.one, 0.0)
+    index.of(checkouts.one).sync(within=0.0)
     with closing(index.of(checkouts.one).connect()) as connection:
         held = " ".join(row[0] for row in connection.execute("SELECT text FROM records"))
     assert "markone" in held

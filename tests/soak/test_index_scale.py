@@ -49,4 +49,4 @@ def test_many_observations_are_found_and_one_more_costs_one_file(
         log.write(seen("the newest zebra", count + 1, "s3"))
     assert index_of(tmp_path).sync().read == 1
     assert search(tmp_path, Query("zebra")).found.hits[0].record.text == "the newest zebra"
-    assert index.status(tmp_path).counts["observations"] == count + 1
+    assert index.status(tmp_path)["indexed"]["observations"] == count + 1

@@ -43,7 +43,7 @@ def test_the_clock_and_the_environment_are_given_back() -> None:
 
 def test_it_has_something_of_everything() -> None:
     here = sample.shared()
-    counts = index.status(here.root).counts
+    counts = index.status(here.root)["indexed"]
     assert all(counts[table] for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"))
     book = usage.read_ledger(here.root)
     assert book.injections

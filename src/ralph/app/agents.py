@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ralph.agents import claude, codex, process, scripted
 from ralph.agents.claude import as_claude
@@ -31,17 +32,6 @@ _INSTALL = {
     "codex": "install Codex, then run `codex` once to log in",
     "acp": "name its program, for example --command 'gemini --acp'",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class AgentInfo:
-    """One agent: whether it can be used here, its program and version, and what is missing."""
-
-    name: str
-    installed: bool
-    path: str = ""
-    version: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,29 +90,33 @@ def resolve_name(name: str) -> str:
     )
 
 
-def list_agents(folder: Path) -> list[AgentInfo]:
-    """Return every agent, and whether it can be used here."""
-    agents = [_program_info("claude", "claude", folder), _program_info("codex", "codex", folder)]
+def list_agents(folder: Path) -> list[dict[str, Any]]:
+    """Return every agent with whether it is usable here, its version and path, and a note on what is missing."""
+    acp = {"usable": True, "note": "any program that speaks it, by --command"}
     if find_spec("acp") is None:
-        agents.append(AgentInfo("acp", False, note="needs the extra 'acp'"))
+        acp = {"usable": False, "note": "needs the extra 'acp'"}
     elif shutil.which(ACP_PROGRAM):
-        agents.append(_program_info("acp", ACP_PROGRAM, folder))
-    else:
-        agents.append(AgentInfo("acp", True, note="any program that speaks it, by --command"))
-    agents.append(AgentInfo("command", True, note="any program, by --command"))
-    agents.append(AgentInfo("scripted", True, note="plays a file of steps, by --script"))
-    return agents
+        acp = _find_program(ACP_PROGRAM, folder)
+    agents = {
+        "claude": _find_program("claude", folder),
+        "codex": _find_program("codex", folder),
+        "acp": acp,
+        "command": {"usable": True, "note": "any program, by --command"},
+        "scripted": {"usable": True, "note": "plays a file of steps, by --script"},
+    }
+    unknown = {"usable": False, "version": "", "path": "", "note": ""}
+    return [{"name": name, **unknown, **agent} for name, agent in agents.items()]
 
 
-def _program_info(name: str, program: str, folder: Path) -> AgentInfo:
+def _find_program(program: str, folder: Path) -> dict[str, Any]:
     path = shutil.which(program)
     if path is None:
-        return AgentInfo(name, False, note=f"{program} is not on the PATH")
+        return {"note": f"{program} is not on the PATH"}
     result = process.run([path, "--version"], cwd=folder, timeout=_VERSION_TIMEOUT)
     if result.code != 0:
         error = (result.err.strip().splitlines() or ["no words"])[-1]
-        return AgentInfo(name, False, path, note=f"it does not start: {error}")
-    return AgentInfo(name, True, path, (result.out.strip().splitlines() or [""])[0])
+        return {"path": path, "note": f"it does not start: {error}"}
+    return {"usable": True, "path": path, "version": (result.out.strip().splitlines() or [""])[0]}
 
 
 def check_agent(agent: Agent, folder: Path, *, model: str = "", timeout: float = TIMEOUT) -> AgentCheck:
@@ -161,7 +155,7 @@ def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text
     agent = create_agent(name, command=loop.agent_command, permission=permission)
     if (claude_agent := as_claude(agent)) is not None:
         try:
-            states = servers.server_status(root, os.environ, refresh=True).servers
+            states = servers.server_status(root, os.environ, refresh=True)[0]
         except RalphError:  # Claude Code reports a broken file of servers itself
             return agent
         for line in servers.describe_denied(states):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.app import index
+from ralph.app.tasks import board
 from ralph.capture import summary as summaries
 from ralph.capture.events import Action, Event, Happening
 from ralph.capture.pipeline import first_line, observe, of_loop, without_injected
@@ -179,11 +180,6 @@ def relative_folder(root: Path, folder: Path) -> str:
     return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else str(folder)
 
 
-def event_time() -> str:
-    """Return the current time as hooks write it."""
-    return ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def record_turn(
     root: Path, privacy: Privacy, chat: Chat, began: str, message: str = "", reply: Reply | None = None
 ) -> None:
@@ -194,7 +190,7 @@ def record_turn(
     turn: list[Event] = []
     if reply is not None:  # the events that a host's hooks would send
         turn.append(Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message))
-        end = Event(Happening.STOP, chat.agent, chat.id, event_time(), message=reply.text)
+        end = Event(Happening.STOP, chat.agent, chat.id, board.stamp(), message=reply.text)
         for call in (call for call in reply.calls if call.files):
             used = replace(end, happening=Happening.POST_TOOL_USE, message="", tool=call.name, failed=not call.ok)
             action, parameters = Action.CHANGE if call.writes else Action.READ, {"files": list(call.files)}
@@ -223,7 +219,7 @@ def record_turn(
         lines.append(encode_line("session", {"id": chat.id, "messages": full_texts}))
     count = sum(summaries.is_prompt(record) or summaries.is_message(record) for record in (*recorded, *missing))
     first = next(filter(None, (record.created_at for record in recorded)), began)
-    append_chat(root, chat, lines, at=event_time(), began=first, messages=count, patterns=privacy.patterns)
+    append_chat(root, chat, lines, at=board.stamp(), began=first, messages=count, patterns=privacy.patterns)
 
 
 def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:

@@ -17,7 +17,7 @@ from ralph.agents import claude, client, codex
 from ralph.agents.claude import Claude, as_claude
 from ralph.app import agents, chat_log, sessions
 from ralph.app import mcp_servers as servers
-from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, event_time, relative_folder
+from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, relative_folder
 from ralph.app.loop_prompt import render_task
 from ralph.app.tasks import board
 from ralph.context import render
@@ -157,7 +157,7 @@ def find_chat(root: Path, session_id: str) -> Chat:
         if session.id in [later.id for later in _sessions_since(root, unnamed, began)][-1:]:
             with chat_lock(root, unnamed.id):
                 chat = replace(unnamed, id=session.id, host=session.id)
-                times = {"at": event_time(), "began": session.started_at}
+                times = {"at": board.stamp(), "began": session.started_at}
                 chat_log.append_chat(root, chat, **times, messages=session.messages, durable=True)
                 files.delete(paths.session_log(root, unnamed.id))
                 return chat
@@ -234,7 +234,7 @@ def _run_first_turn(
     _check_message(message)
     chat, agent = _assign_id(chat, agent)
     with chat_lock(root, chat.id):
-        at = event_time()
+        at = board.stamp()
         first_log = _log_start(root, chat, at, config) if chat.host or chat.is_unnamed else ""
         answer = _run_turn(root, config, request, chat, agent, f"{about}\n{message}", message, first_log)
         has_begun = not answer.chat.is_unnamed
@@ -258,7 +258,7 @@ def _run_turn(
     first_log: str = "",
 ) -> ChatReply:
     """Run a turn and record what hooks have not recorded; `first_log` is the log of a chat that has just begun."""
-    began = event_time()
+    began = board.stamp()
     ask = Ask(
         prompt,
         chat_folder(root, chat),
@@ -343,7 +343,7 @@ def _client_command(root: Path, chat: Chat, agent: Agent, *, is_new: bool) -> Cl
         raise UsageError(f"the agent {agent.name!r} has no client to open", hint=hint)
     folder = chat_folder(root, chat)
     environment = client.agent_environment(Ask("", folder, environment=_environment(chat)))
-    return ClientCommand(chat, argv, folder, environment, event_time())
+    return ClientCommand(chat, argv, folder, environment, board.stamp())
 
 
 def log_client_start(root: Path, config: Config, command: ClientCommand) -> None:

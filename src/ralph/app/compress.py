@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from ralph import paths
 from ralph.app import index
@@ -41,36 +42,6 @@ _DECISIONS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class CompressedSession:
-    """A session that is or would be compressed: its bytes before and after."""
-
-    id: str
-    path: Path
-    last: str
-    observations: int
-    kept: int
-    before: int
-    after: int
-    summary: str
-
-
-@dataclass(frozen=True, slots=True)
-class UncompressedSession:
-    """A session that stays as it is, and why."""
-
-    id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class CompressionResult:
-    """The sessions that were compressed, or would be, and those that could not."""
-
-    sessions: tuple[CompressedSession, ...] = ()
-    left: tuple[UncompressedSession, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _LogPiece:
     """A part of a log: its text, its session ("" for none), its records, and the fields about its session."""
 
@@ -82,55 +53,59 @@ class _LogPiece:
 
 
 Improve = Callable[[str], ImprovedSummary]  # writes a better summary of a session
+Sessions = list[dict[str, Any]]  # as `ralph session compress --format json` prints them
 
 
-def compress(root: Path, before: str, *, really: bool = False, improve: Improve | None = None) -> CompressionResult:
-    """Compress the sessions that ended before a time, with improved summaries; a dry run unless `really`."""
+def compress(
+    root: Path, before: str, *, really: bool = False, improve: Improve | None = None
+) -> tuple[Sessions, Sessions]:
+    """Compress the sessions that ended before a time, with improved summaries; a dry run unless `really`.
+
+    Return the sessions that were compressed, or would be, with their bytes, and those that could not, with why.
+    """
     index.of(root)  # Refused, where the logs are of another machine
     read = index.interpreter(root)
     latest = ids.now() - YOUNG
     limit = min(ids.parse_time(f"{before}-01" if len(before) == len("2026-01") else before) or latest, latest)
-    compressed: list[CompressedSession] = []
-    uncompressed: list[UncompressedSession] = []
+    compressed: Sessions = []
+    uncompressed: Sessions = []
     for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")):
         sessions = _shrink(path, files.read(path) or "", limit, read, "")[1]
         if really and sessions:
-            improved = [improve(session.id) for session in sessions] if improve is not None else []
-            failed = [UncompressedSession(result.session, result.why) for result in improved if not result.changed]
+            improved = [improve(session["id"]) for session in sessions] if improve is not None else []
+            failed = [{"id": result.session, "why": result.why} for result in improved if result.why]
             sessions, failed = ([], failed) if failed else replace_log(root, path, limit, read)
             uncompressed += failed
         compressed += sessions
     if really and compressed:
         index.sync(root)
-    return CompressionResult(tuple(compressed), tuple(uncompressed))
+    return compressed, uncompressed
 
 
-def replace_log(
-    root: Path, path: Path, limit: datetime, read: Interpret
-) -> tuple[list[CompressedSession], list[UncompressedSession]]:
+def replace_log(root: Path, path: Path, limit: datetime, read: Interpret) -> tuple[Sessions, Sessions]:
     """Compress a log on disk, unless somebody writes to it meanwhile; return what was compressed and what was not."""
     text = files.read(path) or ""
     after, sessions = _shrink(path, text, limit, read, ids.timestamp())
     try:
         files.write(path, after, root=paths.state_boundary(root), expect=text)
     except Conflict:
-        return [], [UncompressedSession(session.id, "somebody wrote to its log meanwhile") for session in sessions]
+        return [], [{"id": session["id"], "why": "somebody wrote to its log meanwhile"} for session in sessions]
     return sessions, []
 
 
 # --- the text of a log ---------------------------------------------------------------------------
 
 
-def _shrink(path: Path, text: str, limit: datetime, read: Interpret, at: str) -> tuple[str, list[CompressedSession]]:
+def _shrink(path: Path, text: str, limit: datetime, read: Interpret, at: str) -> tuple[str, Sessions]:
     """Return a log with its old sessions compressed, and which these are."""
     pieces = _split_log(text, read)
     blocks: dict[str, list[str]] = {}
-    sessions: list[CompressedSession] = []
+    sessions: Sessions = []
     for name in dict.fromkeys(piece.session for piece in pieces if piece.session):
-        result = _shrink_session(path, name, [piece for piece in pieces if piece.session == name], limit, at)
+        result = _shrink_session(name, [piece for piece in pieces if piece.session == name], limit, at)
         if result is not None:
             blocks[name] = result[0]
-            sessions.append(result[1])
+            sessions.append({"id": name, "file": str(path), **result[1]})
     if not sessions:
         return text, []
     names = set(blocks)
@@ -167,9 +142,9 @@ def _split_log(text: str, read: Interpret) -> list[_LogPiece]:
 
 
 def _shrink_session(
-    path: Path, name: str, pieces: Sequence[_LogPiece], limit: datetime, at: str
-) -> tuple[list[str], CompressedSession] | None:
-    """Return the lines that replace a session, or None when it stays as it is."""
+    name: str, pieces: Sequence[_LogPiece], limit: datetime, at: str
+) -> tuple[list[str], dict[str, Any]] | None:
+    """Return the lines that replace a session, and what that changes; None when it stays as it is."""
     times = {moment: piece.at for piece in pieces if (moment := ids.parse_time(piece.at)) is not None}
     records = [record for piece in pieces for record in piece.records]
     marks = [number for number, piece in enumerate(pieces) if "compressed_at" in piece.fields]
@@ -184,8 +159,14 @@ def _shrink_session(
     before, after = _count_bytes(piece.text for piece in pieces), _count_bytes(lines)
     if after + len(ids.timestamp()) >= before:
         return None
-    summary = str(fields.get("summary") or "")
-    return lines, CompressedSession(name, path, last, len(records), len(chosen), before, after, summary)
+    return lines, {
+        "last": last,
+        "observations": len(records),
+        "kept": len(chosen),
+        "bytes_before": before,
+        "bytes_after": after,
+        "summary": str(fields.get("summary") or ""),
+    }
 
 
 def _count_bytes(lines: Iterable[str]) -> int:

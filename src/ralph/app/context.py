@@ -8,11 +8,11 @@ import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph import paths
 from ralph.app import hook_state, index, memory, outdated, usage
@@ -64,22 +64,15 @@ _NO_ROOM = "there is no room for it in the budget"
 _NO_USES: Mapping[str, tuple[int, int]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class RecallReason:
-    """Why a record is injected: its score (0: found by the name of a file), where it matched, and its tokens."""
-
-    id: str
-    score: float
-    why: tuple[str, ...]
-    tokens: int
-
-
 class PromptContext(NamedTuple):
-    """What is injected with a prompt, and why."""
+    """What is injected with a prompt, and why.
+
+    A reason has a record's `id`, `score` (0: found by the name of a file), `why` it matched, and its `tokens`.
+    """
 
     text: str = ""
     layer: int = 0
-    reasons: tuple[RecallReason, ...] = ()
+    reasons: tuple[dict[str, Any], ...] = ()
 
 
 class PreviewEvent(StrEnum):
@@ -90,56 +83,6 @@ class PreviewEvent(StrEnum):
     LOOP = "loop"
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewItem:
-    """A record that would be injected, in its order."""
-
-    order: int
-    id: str
-    kind: str
-    title: str
-    text: str
-    tokens: int
-    why: tuple[str, ...]
-    area: str
-
-
-@dataclass(frozen=True, slots=True)
-class OmittedRecord:
-    """A record that would not be injected, and why."""
-
-    id: str
-    title: str
-    tokens: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What would be injected: the exact text, and its records within a budget, of which the window allows `cap`.
-
-    `more` counts the records that are left out beside those in `left_out`.
-    """
-
-    budget: int
-    cap: int
-    items: tuple[PreviewItem, ...] = ()
-    left_out: tuple[OmittedRecord, ...] = ()
-    text: str = ""
-    notes: tuple[str, ...] = ()
-    more: int = 0
-
-    @property
-    def used(self) -> int:
-        """The tokens of all items."""
-        return sum(item.tokens for item in self.items)
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of the complete text."""
-        return estimate(self.text)
-
-
 # --- a session's start ---------------------------------------------------------------------------
 
 
@@ -147,7 +90,7 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
     """Build the brief of a session that starts (in a task); a resumed one gets only what it has not seen."""
     if paths.index_file(root).parent.exists() or any(True for _ in sources(root)):
         with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
-            index.catch_up(root, index.MOMENT, config.privacy)
+            index.of(root, config.privacy).sync(within=index.MOMENT)
     seen = usage.seen_records(root, session) if resumed else set()
     memories, is_auto = config.memories, config.memories.inject is Inject.AUTO
     rules: list[Record] = []
@@ -267,7 +210,7 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
             why = [] if ranked.score else [f"names the file {name}" for name in ranked.matched if name.lower() in text]
             why += rank.explain(ranked, recalled.words, options.today)
             why += filter(None, [recall.citation_note(row, options.stale)])
-            reasons.append(RecallReason(row.id, round(ranked.score, 4), tuple(why), costs[row.id]))
+            reasons.append({"id": row.id, "score": round(ranked.score, 4), "why": why, "tokens": costs[row.id]})
         return PromptContext(recalled.text, recalled.layer, tuple(reasons))
 
     return index.ask(root, ask)
@@ -278,18 +221,21 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
 
 def preview(
     root: Path, config: Config, event: PreviewEvent, prompt: str = "", *, task: str = "", session: str = ""
-) -> Preview:
-    """Return what an event would inject (within a task, into a session), and what not and why; nothing is recorded."""
+) -> dict[str, Any]:
+    """Return what an event would inject (within a task, into a session), and what not and why; nothing is recorded.
+
+    `text` is exact; `items` are its records in their order, within the `budget`, of which the window allows `cap`.
+    """
     from ralph.app.tasks import board
 
     if task:
         board.find(root, task)
     if event is PreviewEvent.START:
-        result = _preview_start(root, config, task, session)
+        shown = _preview_start(root, config, task, session)
     elif event is PreviewEvent.LOOP:
-        result = _preview_loop(root, config, prompt, task)
+        shown = _preview_loop(root, config, prompt, task)
     else:
-        result = _preview_prompt(root, config, prompt, task, session)
+        shown = _preview_prompt(root, config, prompt, task, session)
     notes = []
     if hook_state.paused_since(root) is not None and event is not PreviewEvent.LOOP:
         notes.append("hooks are paused here and inject nothing; `ralph capture on` resumes them")
@@ -297,10 +243,8 @@ def preview(
         notes.append(f"memories.inject is {config.memories.inject.value}: no hook injects memories by itself")
     if not config.memories.enabled:
         notes.append("memories.enabled is false: memories and guardrails are not injected")
-    notes += result.notes
-    if result.more:
-        notes.append(f"{result.more:,} more were left out")
-    return replace(result, notes=tuple(notes))
+    used = sum(item["tokens"] for item in shown["items"])
+    return {**shown, "used": used, "tokens": estimate(shown["text"]), "notes": [*notes, *shown["notes"]]}
 
 
 def title_line(title: str, text: str) -> str:
@@ -309,7 +253,7 @@ def title_line(title: str, text: str) -> str:
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 
-def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> Preview:
+def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> dict[str, Any]:
     answer = answer_prompt(root, config, prompt, session=session, task=task)
     question = recall.human_question(prompt)
     choice = config.memories.filter
@@ -321,8 +265,8 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
         lookup.journal(),
     )
 
-    def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[OmittedRecord]]:
-        keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason.id)) is not None]
+    def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[dict[str, Any]]]:
+        keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason["id"])) is not None]
         shown = lookup.fetch_rows(connection, keys)
         best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
         others = [ranked.row for ranked in best if ranked.row.key not in shown]
@@ -332,21 +276,24 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
         for row in others:
             entry = render.entry(3, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
             why = _SEEN if row.id in seen else why_not(row)
-            omitted.append(OmittedRecord(row.id, title_line(row.title, row.text), estimate(entry), why))
+            title = title_line(row.title, row.text)
+            omitted.append({"id": row.id, "title": title, "tokens": estimate(entry), "why": why})
         return list(shown.values()), omitted
 
     rows, left_out = index.ask(root, ask) if question else ([], [])
     by_id = {row.id: row for row in rows}
     items = []
     for order, reason in enumerate(answer.reasons, 1):
-        if row := by_id.get(reason.id):
-            title = title_line(row.title, row.text)
-            items.append(PreviewItem(order, row.id, row.kind, title, row.text, reason.tokens, reason.why, _area(row)))
+        if row := by_id.get(reason["id"]):
+            about = {"order": order, "id": row.id, "type": row.kind, "title": title_line(row.title, row.text)}
+            why, cost = reason["why"], reason["tokens"]
+            items.append(about | {"text": row.text, "tokens": cost, "why": why, "area": _area(row)})
     notes = [] if question or not prompt.strip() else ["no person asks this: hooks do not answer it"]
     if items and answer.layer < 3:
         detail = "one line each" if answer.layer == 1 else "beginnings only"
         notes.append(f"there is no room for all of it: {detail}")
-    return Preview(_budget(config), _cap(config), tuple(items), tuple(left_out), answer.text, tuple(notes))
+    result = {"budget": _budget(config), "cap": _cap(config), "items": items, "left_out": left_out}
+    return {**result, "text": answer.text, "notes": notes}
 
 
 def _area(row: "RecordRow") -> str:
@@ -385,7 +332,7 @@ def _exclusions(
     return why_not
 
 
-def _preview_start(root: Path, config: Config, task: str, session: str) -> Preview:
+def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[str, Any]:
     made = brief_session(root, config, session, resumed=bool(session), task=task)
     rules, learned = _curated(root)
     rule_ids, memory_ids = ({record.id for record in records} for records in (rules, learned))
@@ -403,11 +350,11 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> Previ
     notes = [f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"]
     if made.has_skill:
         notes.append("the skill, which explains how to use memory, is injected once")
-    budget = _budget(config) + summary_tokens
-    return Preview(budget, _cap(config), items, left_out, made.text, tuple(notes), more)
+    result = {"budget": _budget(config) + summary_tokens, "cap": _cap(config), "items": items, "left_out": left_out}
+    return {**result, "text": made.text, "notes": notes + more}
 
 
-def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> Preview:
+def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> dict[str, Any]:
     from ralph.app import loop_prompt
     from ralph.app.tasks import board
     from ralph.loop.state import Run
@@ -432,7 +379,8 @@ def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> Preview
     parts = _HEADING.split(text)
     costs = [f"{head}: {estimate(body):,} tokens" for head, body in zip(parts[1::2], parts[2::2], strict=True)]
     budget = int(config.context.window * config.loop.context_budget)
-    return Preview(budget, budget, items, left_out, text, tuple(costs), more)
+    result = {"budget": budget, "cap": budget, "items": items, "left_out": left_out}
+    return {**result, "text": text, "notes": costs + more}
 
 
 def _list_items(
@@ -442,7 +390,7 @@ def _list_items(
     area_of: Callable[[str, int], str],
     tokens: Mapping[str, int] | None = None,
     uses: Mapping[str, tuple[int, int]] = _NO_USES,
-) -> tuple[PreviewItem, ...]:
+) -> list[dict[str, Any]]:
     """Return the records of a brief or a prompt, with the text that it shows of those that are no memories."""
     by_id = {record.id: record for record in records}
     items = []
@@ -456,22 +404,23 @@ def _list_items(
         title = title_line(record.title if record is not None else "", content)
         used = [f"referred to in {uses[name][1]} of {uses[name][0]} session(s)"] if name in uses else []
         cost = tokens[name] if tokens is not None else estimate(block)
-        items.append(PreviewItem(order, name, kind, title, content, cost, (*_REASONS.get(area, ()), *used), area))
-    return tuple(items)
+        about = {"order": order, "id": name, "type": kind, "title": title, "text": content, "tokens": cost}
+        items.append({**about, "why": (*_REASONS.get(area, ()), *used), "area": area})
+    return items
 
 
 def _omitted_records(
     config: Config,
     records: Sequence[Record],
-    items: Sequence[PreviewItem],
+    items: Sequence[Mapping[str, Any]],
     excluded: Mapping[str, str],
     uses: Mapping[str, tuple[int, int]] = _NO_USES,
-) -> tuple[tuple[OmittedRecord, ...], int]:
-    """Return the curated records that are not shown, the most useful first, and how many more there are."""
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the curated records that are not shown, the most useful first, and a note when there are more."""
     allowed: set[str] = set()
     if config.memories.inject is Inject.AUTO and config.memories.enabled:
         allowed = {record.id for record in _filter_memories(records, config)}
-    shown = {item.id for item in items}
+    shown = {item["id"] for item in items}
     others = [records[at] for at in brief.by_use(records, uses) if records[at].id not in shown]
     omitted = []
     for record in others[:MOST_LEFT_OUT]:
@@ -485,5 +434,7 @@ def _omitted_records(
             why = _NO_ROOM
         kind, created = record.kind.value, record.created_at
         cost = estimate(render.entry(3, record.id, kind, record.title, record.text, created, record.tags))
-        omitted.append(OmittedRecord(record.id, title_line(record.title, record.text), cost, why))
-    return tuple(omitted), len(others) - len(omitted)
+        title = title_line(record.title, record.text)
+        omitted.append({"id": record.id, "title": title, "tokens": cost, "why": why})
+    more = len(others) - len(omitted)
+    return omitted, [f"{more:,} more were left out"] if more else []

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app import hook_state, index, outdated, usage, worktree
+from ralph.app import hook_state, index, usage, worktree
 from ralph.app.memory import backup
-from ralph.app.usage import HookUsage
 from ralph.capture import privacy
 from ralph.config import ConfigProblem
 from ralph.errors import RalphError
@@ -84,8 +83,7 @@ def examine(
     """
     findings = [*_check_files(root, logs=logs), *_check_folders(root), *_check_links(root), *_check_git(root)]
     findings += [*_leftovers(root), *_permissions(root), *_second_stores(root)]
-    others = (*hook_state.find_problems(root, env or {}), *outdated.circle_problems(root))
-    findings += [Finding(path, problem) for path, problem in others]
+    findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
     if secrets:
         findings += [finding for path in files_to_scan(root) for finding in _find_secrets(path, custom)]
     return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS[item.problem.level]))
@@ -317,10 +315,9 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 
     Where a link takes the logs out of the project, `outside` names its target, and nothing is recorded.
     """
-    library, size, outside = Library(root), index.status(root), index.outside(root)
+    library, outside = Library(root), index.outside(root)
     paused = hook_state.paused_since(root)
     curated = [*_curated_files(root), *paths.knowledge_folder(root).glob("*.md"), paths.global_patterns(root)]
-    hooks = usage.hook_usage(root) if outside is None else HookUsage(0)
     installed = [
         {"host": each.host, "scope": each.scope, "file": str(each.file)}
         for each in hook_state.find_installed(root, env)
@@ -332,24 +329,13 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "memories": len(library.read(library.memories)),
         "guardrails": len(library.read(library.guardrails)),
         "memory_bytes": sum(path.stat().st_size for path in curated if path.is_file()),
-        "indexed": size.counts,
-        "index_complete": size.complete,
-        "index_updated_at": size.updated_at,
-        "index_behind": size.behind,
-        "database_bytes": size.database,
-        "log_bytes": size.logs,
+        **index.status(root),
         "last_session": last_session(root) if outside is None else None,
-        "hooks": {"installed": installed, **hooks_json(hooks)},
+        "hooks": {"installed": installed, **usage.hook_usage(root)},
         "outside": None if outside is None else str(outside),
         "paused": paused is not None,
         "paused_since": paused or None,
     }
-
-
-def hooks_json(hooks: HookUsage) -> dict[str, object]:
-    """Return what hooks recorded and how they failed."""
-    counts = {"recorded": hooks.recorded, "failures": hooks.failures, "success_rate": hooks.success_rate}
-    return {**counts, "last_failure_at": hooks.last_at, "last_failure": hooks.last}
 
 
 def last_session(root: Path) -> dict[str, str] | None:

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ralph import paths
 from ralph.app import filters, index, meaning, outdated
@@ -22,10 +22,7 @@ from ralph.capture.privacy import clean_memory
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats import graphiti
 from ralph.formats.graphiti import EdgeForm, Embeddings, StatedEdge
-from ralph.formats.knowledge import parse_knowledge
-from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.formats.text import EditableDocument, find_entry
-from ralph.formats.work import parse_insights
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Family, Query, Record
@@ -36,7 +33,7 @@ from ralph.search.graph import GraphVisibility, ReachedNode, project_files, sour
 from ralph.store import db, files, lookup, queries, sessions
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress, digest_of
-from ralph.store.sources import Format, Source, sources
+from ralph.store.sources import Format, Source, parse_source, sources
 from ralph.store.vectors import VectorCache
 
 if TYPE_CHECKING:
@@ -435,13 +432,7 @@ def _write_link(
     name = paths.shown(file.path, root)
 
     def edit(text: str) -> tuple[str, LinkChange]:
-        document: EditableDocument
-        if file.format is Format.KNOWLEDGE:
-            document = parse_knowledge(text, file.path.stem)
-        elif file.format is Format.INSIGHTS:
-            document = parse_insights(text)
-        else:
-            document = parse_memories(text, GUARDRAILS if file.format is Format.GUARDRAILS else MEMORIES)
+        document = cast(EditableDocument, parse_source(file, text))
         record = find_entry(document.entries, record_id).record
         changed, edge = change(record)
         after = text if changed is record else str(document.replace(record_id, changed))

@@ -157,9 +157,9 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
 
 def _session_records(root: Path, event: Event, config: Config) -> tuple[Sequence[Record], str]:
     """Return the records of a session and its stored summary; from its log when the index is not current."""
-    current = index.of(root)
+    current = index.of(root, config.privacy)
     with _count_failures(root, event.happening):
-        if index.catch_up(root, index.MOMENT, config.privacy).complete:
+        if current.sync(within=index.MOMENT).complete:
             with db.explained(current.path), closing(current.connect()) as connection:
                 summary = sessions.stored_summary(connection, event.session)
                 return queries.session_records(connection, event.session), summary

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ralph import paths
 from ralph.capture.pipeline import interpret
@@ -31,18 +31,6 @@ T = TypeVar("T")
 MOMENT = 0.2  # seconds that a hook may spend on a sync
 _TAIL = 1 << 18  # bytes at the end of a log: more than any line that hooks write
 _LATE_MARKS = ("compressed_at", "summarized_at")  # of a line that was written long after the session
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSize:
-    """Rows by table, bytes of database and logs, and how many files changed since the database was written."""
-
-    counts: dict[str, int]
-    database: int
-    logs: int
-    complete: bool
-    updated_at: str = ""
-    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +103,6 @@ def wait_until_current(root: Path) -> None:
         index.sync(patience=PATIENCE)
 
 
-def catch_up(root: Path, seconds: float, privacy: Privacy | None = None) -> Synced:
-    """Read what changed, for so long at most; nothing when another process is at it."""
-    return of(root, privacy).sync(within=seconds)
-
-
 def sync(root: Path, progress: Progress | None = None) -> Synced:
     """Read what changed."""
     return of(root).sync(progress=progress)
@@ -167,27 +150,34 @@ def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     yield from (f"the words of record {key} are in the index, the record is not" for key in terms_indexed)
 
 
-def status(root: Path) -> IndexSize:
-    """Measure everything without changing anything; nothing behind a link that leads outside."""
+def status(root: Path) -> dict[str, Any]:
+    """Measure index and logs without changing anything; nothing behind a link that leads outside.
+
+    `indexed` counts the rows by table, `index_behind` the files that changed since the database was written.
+    """
     index = _index(root)
+    size = {"indexed": {}, "index_complete": False, "index_updated_at": "", "index_behind": 0}
+    size |= {"database_bytes": 0, "log_bytes": 0}
     if index.outside() is not None:
-        return IndexSize({}, 0, 0, complete=False)
-    logs = sum(path.stat().st_size for path in paths.log_folder(root).rglob("*.jsonl"))
-    size = sum(path.stat().st_size for path in index.path.parent.glob("ralph.db*") if path.is_file())
+        return size
+    size["log_bytes"] = sum(path.stat().st_size for path in paths.log_folder(root).rglob("*.jsonl"))
     if not index.path.exists():
-        return IndexSize({}, 0, logs, complete=False)
+        return size
+    databases = [path for path in index.path.parent.glob("ralph.db*") if path.is_file()]
+    size["database_bytes"] = sum(path.stat().st_size for path in databases)
     beside = [index.path, *(index.path.with_name(index.path.name + end) for end in ("-wal", "-seal"))]
     times = [path.stat().st_mtime for path in beside if path.is_file() and path.stat().st_size]  # opening changes them
-    updated = datetime.fromtimestamp(int(max(times)), UTC).isoformat().replace("+00:00", "Z") if times else ""
-    try:
+    with suppress(db.Damaged, db.Busy, WriteFailed):
         with db.explained(index.path), closing(index.connect()) as connection:
             states = queries.source_states(connection).values()
             indexed = {(state.path, state.mtime_ns, state.size) for state in states}
             current = {(source.name, (now := source.path.stat()).st_mtime_ns, now.st_size) for source in sources(root)}
-            changed = len({name for name, *_ in indexed ^ current})  # changed, new or gone
-            return IndexSize(queries.count_rows(connection), size, logs, True, updated, changed)
-    except (db.Damaged, db.Busy, WriteFailed):
-        return IndexSize({}, size, logs, complete=False)
+            size["index_behind"] = len({name for name, *_ in indexed ^ current})  # changed, new or gone
+            size["indexed"] = queries.count_rows(connection)
+        size["index_complete"] = True
+        if times:
+            size["index_updated_at"] = datetime.fromtimestamp(int(max(times)), UTC).isoformat().replace("+00:00", "Z")
+    return size
 
 
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import filters, index
@@ -101,14 +101,11 @@ def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     members = dict(extra) if isinstance(extra, dict) else {}
     if len(entry.files) > FILES:
         members["files_in_all"] = len(entry.files)
+    names = ("task", "title", "feature", "agent", "model", "session")
+    texts: dict[str, Any] = {name: clean(getattr(entry, name)) for name in names}
     return replace(
         entry,
-        task=clean(entry.task),
-        title=clean(entry.title),
-        feature=clean(entry.feature),
-        agent=clean(entry.agent),
-        model=clean(entry.model),
-        session=clean(entry.session),
+        **texts,
         notes=clean(trim(clean(entry.notes).strip(), NOTES)),
         files=tuple(map(clean, entry.files[:FILES])),
         created_at=entry.created_at or ids.timestamp(),

@@ -7,7 +7,6 @@ files that hold something, and sees the changes of editors, git, hooks and loops
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -161,14 +160,6 @@ def _cached_ledger(root: Path, changed: int, size: int) -> usage.Ledger:
     return usage.read_ledger(root, _LEDGER)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedParts:
-    """The parts of the project that changed, and the runs that changed."""
-
-    changed: tuple[str, ...] = ()
-    runs: tuple[Row, ...] = ()
-
-
 class Watcher:
     """Remembers the last look; runs are read as long as one is alive, since a killed run leaves no trace."""
 
@@ -177,17 +168,15 @@ class Watcher:
         self._marks: dict[str, int] | None = None
         self._runs: dict[str, Row] = {}
 
-    def look(self) -> ChangedParts:
-        """Return what changed since the last look."""
+    def look(self) -> tuple[list[str], list[Row]]:
+        """Return the parts of the project, and the runs, that changed since the last look."""
         before, self._marks = self._marks, _part_marks(self._root)
-        changed = tuple(part for part, mark in self._marks.items() if before is not None and before[part] != mark)
+        changed = [part for part, mark in self._marks.items() if before is not None and before[part] != mark]
         if before is not None and "runs" not in changed and not any(row["alive"] for row in self._runs.values()):
-            return ChangedParts(changed)
+            return changed, []
         last, self._runs = self._runs, {row["id"]: row for row in run_rows(self._root, limit=_NEWEST_RUNS)[0]}
         rows = self._runs.values()
-        return ChangedParts(
-            changed, tuple(row for row in rows if (row["alive"] if before is None else row != last.get(row["id"])))
-        )
+        return changed, [row for row in rows if (row["alive"] if before is None else row != last.get(row["id"]))]
 
 
 def _part_marks(root: Path) -> dict[str, int]:

@@ -53,14 +53,6 @@ class ServerState:
         return self.server.trusted and self.status not in UNUSABLE
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOverview:
-    """Every server with its status, and problems of the files that name them."""
-
-    servers: tuple[ServerState, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 def list_servers(root: Path, env: Mapping[str, str]) -> tuple[list[McpServer], list[str]]:
     """Return every server that an agent in this project would get, and problems of the files that name them."""
     reader = _ServerReader(root, env)
@@ -215,10 +207,11 @@ def server_status(
     patterns: Sequence[str] = (),
     now: int | None = None,
     needed: bool = False,
-) -> ServerOverview:
-    """Return the status of every server; those without a fresh answer are checked, with `refresh` all of them.
+) -> tuple[list[ServerState], list[str]]:
+    """Return every server with its status, and problems of the files that name them.
 
-    `needed`: UsageError when servers must be checked and the SDK is not installed.
+    Servers without a fresh answer are checked, with `refresh` all of them; where they are `needed`, UsageError when the
+    SDK is not installed.
     """
     servers, problems = list_servers(root, env)
     now = time.time_ns() // 1_000_000 if now is None else now
@@ -238,7 +231,7 @@ def server_status(
     before = {name: get_object(cached, name).get("status") for name in cached}
     if statuses != before or any(state.checked for state in states):
         _write_cache(root, states, now)
-    return ServerOverview(tuple(states), tuple(problems))
+    return states, problems
 
 
 def denying_settings(states: Sequence[ServerState]) -> str:

@@ -4,7 +4,6 @@ Records that supersede each other in a circle all count as valid. `check_citatio
 a cache of the checkout; searches and hooks, which may not start git, only read that cache.
 """
 
-import hashlib
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,11 +16,9 @@ from typing import TYPE_CHECKING
 from ralph import paths
 from ralph.context import recall
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
-from ralph.formats.text import Problem
 from ralph.model import ids
-from ralph.model.graph import Relation
 from ralph.model.record import Family, Hit, Record, Status
-from ralph.search import citations
+from ralph.search.citations import STALE, CheckedCitation, Citation, CitationKind, CitationState, find_citations
 from ralph.store import files, lookup
 from ralph.store.sources import Format, memory_files, read_source, sources
 
@@ -30,15 +27,14 @@ if TYPE_CHECKING:
 
 _FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
 _SCORE_SHARE, _BEHIND = 0.5, 0.99
-_MAX_NAMES = 5
 _MAX_RENAMES = 8
 _MAX_SEARCHES = 40  # in the history of a file, which are slow in git
 _MAX_FILE = 4_000_000
 _NO_CODE = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
 _PROSE_SUFFIXES = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")  # they mention symbols but do not define them
 _MAKEFILES = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
-_TOO_LATE = (citations.CitationState.UNVERIFIABLE, "", "git did not answer in time")
-CheckResult = tuple[citations.CitationState, str, str]  # the state of a citation, where it is now, and why
+_TOO_LATE = (CitationState.UNVERIFIABLE, "", "git did not answer in time")
+CheckResult = tuple[CitationState, str, str]  # the state of a citation, where it is now, and why
 
 
 # --- superseded and expired --------------------------------------------------------------------
@@ -76,24 +72,6 @@ def find_circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Of pairs (new record, old record), return those that supersede each other in a circle."""
     newer = lookup.newer(pairs)
     return sorted(old for old, all_new in newer.items() if any(lookup.leads_to(newer, new, old) for new in all_new))
-
-
-def circle_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
-    """Yield a problem for each record of the memory files that is superseded in a circle."""
-    from ralph.formats.graphiti import stated_edges
-
-    locations: dict[str, tuple[Path, int]] = {}
-    pairs: list[tuple[str, str]] = []
-    for report in _curated_records(root):
-        locations[report.record.id] = (report.path, report.line)
-        edges = (edge for edge in stated_edges(report.record) if edge.relation is Relation.SUPERSEDES)
-        pairs += ((report.record.id, edge.target) for edge in edges)
-    circle = find_circles(pairs)
-    what = f"superseded in a circle ({', '.join(circle[:_MAX_NAMES])}), so that none of them is taken to be outdated"
-    hint = "`ralph graph link --remove` takes one of these edges away"
-    for name in circle:
-        path, line = locations[name]
-        yield path, Problem(line, f"{name} is {what}", hint, "warning", "circle")
 
 
 # --- the cache of verified citations -----------------------------------------------------------
@@ -162,7 +140,7 @@ def _save_results(root: Path, reports: Sequence["CitationReport"], other_lines: 
         recall.citation_line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
         for each in reports
         for looked in each.looked
-        if looked.verdict is not citations.CitationState.UNVERIFIABLE
+        if looked.verdict is not CitationState.UNVERIFIABLE
     ]
     text = recall.citation_page((*lines, *other_lines))
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
@@ -180,18 +158,18 @@ class CitationReport:
     place: str
     line: int
     path: Path
-    looked: tuple[citations.CheckedCitation, ...] = ()
+    looked: tuple[CheckedCitation, ...] = ()
 
     @property
-    def verdict(self) -> citations.CitationState:
+    def verdict(self) -> CitationState:
         """The worst state of its citations; those that cannot be verified do not count."""
-        states = [each.verdict for each in self.looked if each.verdict is not citations.CitationState.UNVERIFIABLE]
-        return min(states, key=list(citations.CitationState).index, default=citations.CitationState.UNVERIFIABLE)
+        states = [each.verdict for each in self.looked if each.verdict is not CitationState.UNVERIFIABLE]
+        return min(states, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
 
     @property
     def is_stale(self) -> bool:
         """Whether something was removed or moved."""
-        return self.verdict in citations.STALE
+        return self.verdict in STALE
 
 
 def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[CitationReport, ...]:
@@ -210,7 +188,7 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
     return tuple(checked)
 
 
-def check_record(root: Path, record: Record, patience: float = 0) -> tuple[citations.CheckedCitation, ...]:
+def check_record(root: Path, record: Record, patience: float = 0) -> tuple[CheckedCitation, ...]:
     """Check the citations of one record within so many seconds (0: no limit)."""
     from ralph.app.repository import GitHistory
 
@@ -235,7 +213,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
         (each.record.id, looked.citation.what)
         for each in reports
         for looked in each.looked
-        if git.late and looked.verdict is citations.CitationState.UNVERIFIABLE
+        if git.late and looked.verdict is CitationState.UNVERIFIABLE
     }
     earlier = _read_cache(root).decode("utf-8", "surrogateescape") if unchecked or unsure else ""
     lines = [line.split("\t") for line in earlier.split("\n")]
@@ -244,21 +222,18 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
     return True
 
 
-def _curated_records(root: Path) -> Iterator[CitationReport]:
+def _valid_records(root: Path) -> Iterator[CitationReport]:
     for source in sources(root):
         if source.format in _FORMATS:
             with suppress(Unreadable):
-                for placed in read_source(source).records:
-                    yield CitationReport(placed.record, source.name, placed.line, source.path)
-
-
-def _valid_records(root: Path) -> Iterator[CitationReport]:
-    return (each for each in _curated_records(root) if each.record.status is not Status.RETIRED)
+                for record, line in read_source(source).records:
+                    if record.status is not Status.RETIRED:
+                        yield CitationReport(record, source.name, line, source.path)
 
 
 def _check(git: "GitHistory", reports: Sequence[CitationReport], *, changes: bool = True) -> list[CitationReport]:
     """Check all citations of records; without `changes`, files that exist are not compared."""
-    cited = [(each, citations.find_citations(each.record), _written_at(each.record)) for each in reports]
+    cited = [(each, find_citations(each.record), _written_at(each.record)) for each in reports]
     check = _CitationCheck(git, [(citation, at) for _, some, at in cited for citation in some], changes)
     return [replace(report, looked=check.check(some, at)) for report, some, at in cited]
 
@@ -280,17 +255,17 @@ def _written_at(record: Record) -> int:
 class _CitationCheck:
     """Checks citations against the files and the history of a checkout; git is asked for all of them at once."""
 
-    def __init__(self, git: "GitHistory", cited: Sequence[tuple[citations.Citation, int]], changes: bool) -> None:
+    def __init__(self, git: "GitHistory", cited: Sequence[tuple[Citation, int]], changes: bool) -> None:
         self._git = git
         self._names: dict[str, list[str]] = {}  # paths by the last part of their names
-        self._tracked: dict[str, str] = {}
+        self._modified: set[str] = set()
         self._moved: dict[str, str] = {}
         self._removed: dict[str, str] = {}
         self._changed_at: dict[str, int] = {}
         self._searches: dict[tuple[str, str], bool] = {}
         self._texts: dict[str, str] = {}
-        self._commits = git.commits({each.what for each, _ in cited if each.kind is citations.CitationKind.COMMIT})
-        wanted = {each.what for each, _ in cited if each.kind is citations.CitationKind.FILE}
+        self._commits = git.commits({each.what for each, _ in cited if each.kind is CitationKind.COMMIT})
+        wanted = {each.what for each, _ in cited if each.kind is CitationKind.FILE}
         if not wanted or (not changes and all(self._mtime(path) >= 0 for path in wanted)):
             return
         for name in sorted(git.files()):
@@ -307,7 +282,7 @@ class _CitationCheck:
             if young:
                 places = {place for place, _ in young}
                 self._changed_at = git.last_changes(places, min(at for _, at in young))
-                self._tracked |= git.blobs(places)
+                self._modified = git.modified(places)
 
     def _mtime(self, path: str) -> float:
         try:
@@ -337,52 +312,43 @@ class _CitationCheck:
         for _ in range(_MAX_RENAMES):
             lost = {path: name or path for path, name in names.items() if not (name and self._mtime(name) >= 0)}
             removed = self._git.taken({*lost.values()})
-            renamed = self._git.renames(each.commit for each in removed.values())
+            renamed = self._git.renames(commit for commit, _ in removed.values())
             steps: dict[str, str] = {}
             for path, name in lost.items():
                 if name in removed:
-                    self._removed.setdefault(path, f"removed in {removed[name].commit[:12]}")
-                    new = renamed.get((removed[name].commit, removed[name].path), "")
+                    self._removed.setdefault(path, f"removed in {removed[name][0][:12]}")
+                    new = renamed.get(removed[name], "")
                     steps |= {path: new} if new and new != name else {}
             names |= steps
             if not steps:
                 break
         self._moved = {path: name for path, name in names.items() if name and self._mtime(name) >= 0}
 
-    def _has_blob(self, path: str, blob: str) -> bool:
-        try:
-            raw = (self._git.folder / path).read_bytes()
-        except OSError:
-            return False
-        digest = hashlib.sha256() if len(blob) == 64 else hashlib.sha1(usedforsecurity=False)
-        digest.update(b"blob %d\0" % len(raw) + raw)
-        return digest.hexdigest() == blob
-
-    def check(self, cited: Sequence[citations.Citation], written: int) -> tuple[citations.CheckedCitation, ...]:
+    def check(self, cited: Sequence[Citation], written: int) -> tuple[CheckedCitation, ...]:
         """Check what a record cites; its symbols are searched for in its files."""
-        results = {each: self._check_file(each, written) for each in cited if each.kind is citations.CitationKind.FILE}
+        results = {each: self._check_file(each, written) for each in cited if each.kind is CitationKind.FILE}
         places = [place for _, place, _ in results.values() if place]
         for each in cited:
-            if each.kind is citations.CitationKind.SYMBOL:
+            if each.kind is CitationKind.SYMBOL:
                 results[each] = self._check_symbol(each.what.rpartition(".")[2], places)
-            elif each.kind is citations.CitationKind.COMMAND:
+            elif each.kind is CitationKind.COMMAND:
                 results[each] = self._check_command(*each.what.rsplit(" ", 1))
-            elif each.kind is citations.CitationKind.COMMIT:
+            elif each.kind is CitationKind.COMMIT:
                 results[each] = self._check_commit(each)
-        return tuple(citations.CheckedCitation(each, *results[each]) for each in cited)
+        return tuple(CheckedCitation(each, *results[each]) for each in cited)
 
-    def _check_file(self, citation: citations.Citation, written: int) -> CheckResult:
+    def _check_file(self, citation: Citation, written: int) -> CheckResult:
         path = citation.what
         if place := self._find(path):
             why = self._describe_change(place, citation.last, written)
-            return citations.CitationState.CHANGED if why else citations.CitationState.FRESH, place, why
+            return CitationState.CHANGED if why else CitationState.FRESH, place, why
         if path in self._moved:
-            return citations.CitationState.MOVED, self._moved[path], f"moved to {self._moved[path]}"
+            return CitationState.MOVED, self._moved[path], f"moved to {self._moved[path]}"
         if self._git.late:
             return _TOO_LATE
         if path in self._removed or citation.sure:
-            return citations.CitationState.GONE, "", self._removed.get(path, "there is no such file")
-        return citations.CitationState.UNVERIFIABLE, "", "nobody here has ever had such a file"
+            return CitationState.GONE, "", self._removed.get(path, "there is no such file")
+        return CitationState.UNVERIFIABLE, "", "nobody here has ever had such a file"
 
     def _describe_change(self, place: str, last_line: int, written: int) -> str:
         if last_line and last_line > self._text(place).count("\n") + 1:
@@ -392,21 +358,21 @@ class _CitationCheck:
         committed = self._changed_at.get(place, 0)
         if committed > written:
             return f"changed on {datetime.fromtimestamp(committed, UTC).date().isoformat()}"
-        if place in self._tracked:
-            return "" if self._has_blob(place, self._tracked[place]) else "changed, and not committed yet"
+        if place in self._modified:
+            return "changed, and not committed yet"
         is_listed = place in self._names.get(place.rpartition("/")[2], ())
         return "" if is_listed and self._git.there else "written to since"
 
     def _check_symbol(self, word: str, places: Sequence[str]) -> CheckResult:
         if not places:
-            return citations.CitationState.UNVERIFIABLE, "", "the record names no file for it"
+            return CitationState.UNVERIFIABLE, "", "the record names no file for it"
         whole_word = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
         here = next((place for place in places if whole_word.search(self._text(place))), "")
         if here:
-            return citations.CitationState.FRESH, here, ""
+            return CitationState.FRESH, here, ""
         was = next((place for place in places if self._once_had(word, place)), "")
         if not was:
-            return citations.CitationState.UNVERIFIABLE, "", f"{places[0]} never had it"
+            return CitationState.UNVERIFIABLE, "", f"{places[0]} never had it"
         now = [
             name
             for name in sorted(self._git.holding([word])[word])
@@ -415,9 +381,9 @@ class _CitationCheck:
         if self._git.late:
             return _TOO_LATE
         if len(now) == 1:
-            return citations.CitationState.MOVED, now[0], f"moved to {now[0]}"
+            return CitationState.MOVED, now[0], f"moved to {now[0]}"
         why = f"{was} does not have it any more"
-        return (citations.CitationState.CHANGED, was, why) if now else (citations.CitationState.GONE, "", why)
+        return (CitationState.CHANGED, was, why) if now else (CitationState.GONE, "", why)
 
     def _check_command(self, tool: str, name: str) -> CheckResult:
         escaped, is_make = re.escape(name), tool in _MAKEFILES
@@ -428,12 +394,12 @@ class _CitationCheck:
             if not text:
                 continue
             if definition.search(text):
-                return citations.CitationState.FRESH, place, ""
+                return CitationState.FRESH, place, ""
             if self._once_had(f"{name}:" if is_make else f'"{name}"', place):
-                return citations.CitationState.GONE, "", f"{place} does not have it any more"
+                return CitationState.GONE, "", f"{place} does not have it any more"
             if not is_make and not self._git.late:
-                return citations.CitationState.CHANGED, place, f"{place} has no script {name}"
-        return citations.CitationState.UNVERIFIABLE, "", "no file here says what it does"
+                return CitationState.CHANGED, place, f"{place} has no script {name}"
+        return CitationState.UNVERIFIABLE, "", "no file here says what it does"
 
     def _once_had(self, needle: str, place: str) -> bool:
         """Whether a file once contained a text; False after `_MAX_SEARCHES` searches."""
@@ -442,9 +408,9 @@ class _CitationCheck:
             self._searches[key] = len(self._searches) < _MAX_SEARCHES and self._git.ever(needle, place)
         return self._searches[key]
 
-    def _check_commit(self, citation: citations.Citation) -> CheckResult:
+    def _check_commit(self, citation: Citation) -> CheckResult:
         if citation.what in self._commits:
-            return citations.CitationState.FRESH, "", ""
+            return CitationState.FRESH, "", ""
         if citation.sure and self._git.there and not self._git.is_shallow() and not self._git.late:
-            return citations.CitationState.GONE, "", "there is no such commit"
-        return citations.CitationState.UNVERIFIABLE, "", "no such commit is known here"
+            return CitationState.GONE, "", "there is no such commit"
+        return CitationState.UNVERIFIABLE, "", "no such commit is known here"

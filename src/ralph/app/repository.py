@@ -7,7 +7,6 @@ variables that name another repository, and neither can prompt.
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import discovery
@@ -32,14 +31,6 @@ _LOOKING, _DOING = 60.0, 900.0
 _MAX_NAMES = 10
 _MAX_ARGUMENTS = 400  # paths in one question: a command line is not endless
 _MAX_OUTPUT = 64_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedFile:
-    """The commit that took a file away, and the file's name then."""
-
-    commit: str
-    path: str
 
 
 class Repository:
@@ -136,7 +127,7 @@ class GitHistory(Repository):
         super().__init__(folder, patience)
         self.there = bool(discovery.find_top(folder.as_posix()))
         self.late = False
-        self._deletions: list[RemovedFile] | None = None
+        self._deletions: list[tuple[str, str]] | None = None
 
     def _output(self, *words: str, stdin: str = "") -> str:
         is_over = self._until is not None and time.monotonic() >= self._until
@@ -157,10 +148,9 @@ class GitHistory(Repository):
         out = self._output("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         return [name for name in out.split("\0") if name]
 
-    def blobs(self, paths: Collection[str]) -> dict[str, str]:
-        """Return the content of files as the index has it, by name."""
-        entries = (entry.partition("\t") for entry in self._batches(("ls-files", "-z", "-s"), paths))
-        return {name: about.split(" ")[1] for about, tab, name in entries if tab}
+    def modified(self, paths: Collection[str]) -> set[str]:
+        """Return those of these files that differ from the index."""
+        return set(self._batches(("ls-files", "-z", "--modified"), paths))
 
     def last_changes(self, paths: Collection[str], since: int) -> dict[str, int]:
         """Return when each file was last changed by a commit, in seconds; only of commits since a moment."""
@@ -170,18 +160,17 @@ class GitHistory(Repository):
             times[name] = max(int(at), times.get(name, 0))
         return times
 
-    def taken(self, paths: Collection[str]) -> dict[str, RemovedFile]:
-        """Return, of files that are not there, the last commit that took each away, wherever in the tree it lay."""
+    def taken(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
+        """Return, of files that are not there, the last commit that took each away, and the path that it had then."""
         if paths and self._deletions is None:  # everything, the newest first: much cheaper than by patterns
             words = ("log", *_DIFF_OPTIONS, "--no-renames", "--diff-filter=D", "--format=%x01%H", "--name-only", "-z")
-            entries = _log_entries(self._output(*words).split("\0"))
-            self._deletions = [RemovedFile(commit, name) for commit, name in entries]
-        removed: dict[str, RemovedFile] = {}
-        for deletion in self._deletions or () if paths else ():
-            end = deletion.path
+            self._deletions = list(_log_entries(self._output(*words).split("\0")))
+        removed: dict[str, tuple[str, str]] = {}
+        for commit, path in self._deletions or () if paths else ():
+            end = path
             while end:  # the name, or the end of it
-                if end in paths and (end not in removed or (removed[end].path != end and deletion.path == end)):
-                    removed[end] = deletion
+                if end in paths and (end not in removed or (removed[end][1] != end and path == end)):
+                    removed[end] = (commit, path)
                 end = end.partition("/")[2]
         return removed
 

@@ -236,11 +236,6 @@ class ImprovedSummary(NamedTuple):
     text: str
     why: str = ""
 
-    @property
-    def changed(self) -> bool:
-        """Whether there is a better summary."""
-        return not self.why
-
 
 def improve_summary(
     root: Path, session_id: str, command: str, *, patterns: Sequence[str] = (), timeout: float = COMMAND_SECONDS

@@ -10,10 +10,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import hook_state, index
@@ -182,7 +182,7 @@ def references(
     marks: dict[str, _Marks] = {}
     for injection in read_ledger(root, session_id=session).injections:
         if injection.session == session:
-            marks.setdefault(injection.record, _Marks(_moment(injection.at)))
+            marks.setdefault(injection.record, _Marks(ids.parse_time(injection.at)))
     if not marks:
         return []
     for record in _find_records(root, list(marks)) if records is None else records:
@@ -196,7 +196,7 @@ def references(
         command = observation.extra.get("command")
         run = " ".join(command.split()) if isinstance(command, str) else ""
         text = observation.text if observation.kind is ObservationKind.NOTE else run
-        at = _moment(observation.created_at)
+        at = ids.parse_time(observation.created_at)
         utterances.append(_Marks(at, text, _weigh_terms(text), observation.origin.files, [run]))
     return [name for name in marks if _is_referenced(name, marks, utterances)]
 
@@ -241,14 +241,6 @@ def _weigh_terms(text: str) -> dict[str, int]:
     return weights
 
 
-def _moment(at: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(at)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
 def _find_records(root: Path, names: Sequence[str]) -> list[Record]:
     by_id = {record.id: record for record in _curated(root)}
     database = paths.index_file(root)
@@ -272,126 +264,91 @@ def _curated(root: Path) -> Iterator[Record]:
 # --- statistics ----------------------------------------------------------------------------------
 
 
-class InjectionStats(NamedTuple):
-    """What an event (or all of them) injected; `handed` and `referenced` count pairs of session and record."""
+def usage_stats(root: Path) -> dict[str, Any]:
+    """Count what was injected, used, recorded and run, as `ralph status --usage --format json` prints it.
 
-    event: str
-    injections: int
-    sessions: int
-    tokens: int
-    handed: int
-    referenced: int
-
-    @property
-    def reference_rate(self) -> float | None:
-        """The part of what was injected that sessions referred to; None when nothing was injected yet."""
-        return _rate(self.referenced, self.handed)
-
-
-class HookUsage(NamedTuple):
-    """What the hooks recorded, how often they failed, and the last failure."""
-
-    recorded: int = 0
-    failures: int = 0
-    last_at: str = ""
-    last: str = ""
-
-    @property
-    def success_rate(self) -> float | None:
-        """The part that did not fail; None when nothing happened yet."""
-        return _rate(self.recorded, self.recorded + self.failures)
-
-
-class UnusedMemory(NamedTuple):
-    """A memory that was injected and never referred to."""
-
-    id: str
-    kind: str
-    text: str
-    sessions: int
-    tokens: int
-
-
-class LoopUsage(NamedTuple):
-    """How many runs of the loop ended how; rates are None before there is anything to count."""
-
-    runs: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    stopped: int = 0
-    running: int = 0
-    success_rate: float | None = None
-    mean_iterations: float | None = None
-
-
-class UsageStats(NamedTuple):
-    """Everything that `ralph status --usage` prints; events are sorted by cost, unused memories by sessions."""
-
-    total: InjectionStats
-    events: tuple[InjectionStats, ...]
-    never_used: tuple[UnusedMemory, ...]
-    never_handed: int
-    hooks: HookUsage
-    loops: LoopUsage
-
-
-def usage_stats(root: Path) -> UsageStats:
-    """Count what was injected, used, recorded and run."""
+    `injected` and `referenced` count pairs of session and record; a rate is None before there is anything to count.
+    Events are sorted by cost.
+    """
     ledger = read_ledger(root, _ALL_BYTES)
     by_event: dict[str, list[Injection]] = {}
-    tokens = Counter[str]()
     for injection in ledger.injections:
         by_event.setdefault(injection.event or "unknown", []).append(injection)
-        tokens[injection.record] += injection.tokens
 
-    def count(event: str, injections: Sequence[Injection]) -> InjectionStats:
+    def count(injections: Sequence[Injection]) -> dict[str, Any]:
         pairs = {(each.session, each.record) for each in injections}
-        sessions = len({session for session, _ in pairs})
-        cost = sum(each.tokens for each in injections)
-        return InjectionStats(event, len(injections), sessions, cost, len(pairs), len(pairs & ledger.uses))
+        return {
+            "injections": len(injections),
+            "sessions": len({session for session, _ in pairs}),
+            "tokens": sum(each.tokens for each in injections),
+            "referenced": len(pairs & ledger.uses),
+            "injected": len(pairs),
+        }
 
-    events = [count(event, injections) for event, injections in by_event.items()]
-    uses = count_uses(ledger)
-    curated = {record.id: record for record in _curated(root)}
-    unused = [
-        UnusedMemory(name, record.kind.value, record.text, uses[name][0], tokens[name])
-        for name, record in curated.items()
-        if name in uses and not uses[name][1]
-    ]
-    return UsageStats(
-        total=count("", ledger.injections),
-        events=tuple(sorted(events, key=lambda each: (-each.tokens, each.event))),
-        never_used=tuple(sorted(unused, key=lambda each: (-each.sessions, -each.tokens, each.id))),
-        never_handed=len(curated.keys() - uses.keys()),
-        hooks=hook_usage(root),
-        loops=loop_usage(root),
-    )
+    total = count(ledger.injections)
+    events = [{"event": event, **count(injections)} for event, injections in by_event.items()]
+    injected = count_uses(ledger).keys()
+    return {
+        "reference_rate": _rate(total["referenced"], total["injected"]),
+        **total,
+        "events": sorted(events, key=lambda each: (-each["tokens"], each["event"])),
+        "hooks": hook_usage(root),
+        "loop": loop_usage(root),
+        "never_used": unused_memories(root, ledger),
+        "never_injected": sum(record.id not in injected for record in _curated(root)),
+    }
 
 
-def hook_usage(root: Path) -> HookUsage:
+def unused_memories(root: Path, ledger: Ledger) -> list[dict[str, Any]]:
+    """Return the memories and guardrails that were injected and never referred to, by the number of sessions."""
+    uses, tokens = count_uses(ledger), Counter[str]()
+    for injection in ledger.injections:
+        tokens[injection.record] += injection.tokens
+    unused = []
+    for record in _curated(root):
+        sessions, used = uses.get(record.id, (0, 0))
+        if sessions and not used:
+            about = {"id": record.id, "type": record.kind.value, "content": record.text}
+            unused.append({**about, "sessions": sessions, "tokens": tokens[record.id]})
+    return sorted(unused, key=lambda each: (-each["sessions"], -each["tokens"], each["id"]))
+
+
+def hook_usage(root: Path) -> dict[str, Any]:
     """Count what the hooks recorded and how often they failed."""
-    recorded = 0
-    for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")):
+    recorded, is_outside = 0, index.outside(root) is not None  # nothing is read behind such a link
+    for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")) if not is_outside else ():
         try:
             with path.open("rb") as file:
                 recorded += sum(_EVENT.match(line) is not None for line in file)
         except OSError as error:
             raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
-    failed = hook_state.read_failures(root)
-    return HookUsage(recorded) if failed is None else HookUsage(recorded, failed.count, failed.at, failed.what)
+    failed = (None if is_outside else hook_state.read_failures(root)) or hook_state.Failures(0, "", "")
+    return {
+        "recorded": recorded,
+        "failures": failed.count,
+        "success_rate": _rate(recorded, recorded + failed.count),
+        "last_failure_at": failed.at,
+        "last_failure": failed.what,
+    }
 
 
-def loop_usage(root: Path) -> LoopUsage:
+def loop_usage(root: Path) -> dict[str, Any]:
     """Count how runs of the loop ended; without runs, the index is not read."""
-    if not any((paths.log_folder(root) / "runs").glob("*.jsonl")):
-        return LoopUsage()
-    counts = index.ask(root, queries.count_loops)
+    has_runs = any((paths.log_folder(root) / "runs").glob("*.jsonl"))
+    counts = index.ask(root, queries.count_loops) if has_runs else {}
     statuses = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING)
     succeeded, failed, stopped, running = (counts.get(status.value, (0, 0))[0] for status in statuses)
     ended = succeeded + failed + stopped
     iterations = counts.get(RunStatus.SUCCESS.value, (0, 0))[1]
-    rates = (_rate(succeeded, ended), _rate(iterations, succeeded))
-    return LoopUsage(ended + running, succeeded, failed, stopped, running, *rates)
+    return {
+        "success_rate": _rate(succeeded, ended),
+        "mean_iterations": _rate(iterations, succeeded),
+        "runs": ended + running,
+        "succeeded": succeeded,
+        "failed": failed,
+        "stopped": stopped,
+        "running": running,
+    }
 
 
 def _rate(part: int, total: int) -> float | None:

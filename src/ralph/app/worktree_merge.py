@@ -122,8 +122,6 @@ def merge(
             if dirty and not dry_run:
                 _commit(own, sides, dirty, verify)
             result = _summarise(root, sides)
-            if not result.commits and (other := worktree.other_branch(root, sides.task)):
-                _check_other(sides, other, own.commit("HEAD"))
             if result.commits and not dry_run:
                 _merge(sides, verify)
             elif result.commits and (unresolved := _unresolved(sides)):
@@ -195,17 +193,6 @@ def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:
         )
 
 
-def _check_other(sides: _Branches, other: str, head: str) -> None:
-    """Refuse to say that there is nothing to merge while the worktree has commits elsewhere."""
-    known = ("HEAD", f"refs/heads/{sides.branch}")
-    commits = sides.main.answer("log", "--format=%h %s", head, "--not", *known).splitlines()
-    if commits:
-        raise Refused(
-            f"{sides.branch} has nothing to merge, but the worktree is on {other}, with {join_names(commits)}",
-            hint=f"`git merge {other}` there, on {sides.branch}, takes its commits along",
-        )
-
-
 def _commit(own: Repository, sides: _Branches, dirty: Sequence[str], verify: bool) -> None:
     names = [f":(top,literal){path}" for path in dirty]
     flags = () if verify else (NO_VERIFY,)
@@ -248,13 +235,8 @@ def _merge(sides: _Branches, verify: bool) -> None:
 
 def _conflict(sides: _Branches, unresolved: Sequence[str]) -> Conflict:
     """Return the conflict with the lines of both sides, read while the merge is still open."""
-    status = sides.main.names("status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames")
-    codes = {entry[3:]: entry[:2] for entry in status}
-    deleted_by = {"DU": (sides.into, sides.branch), "UD": (sides.branch, sides.into)}
-    sure = [(name, *deleted_by[codes[name]]) for name in unresolved if codes.get(name) in deleted_by]
-    quoted = [f"{name}: {one} has deleted it, {other} has changed it" for name, one, other in sure]
     diff = sides.main.ask("diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved).out.splitlines()
-    quoted += [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
+    quoted = [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
     return Conflict(
         f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}; nothing was merged{_quote(quoted)}",
         hint=f"merge {sides.into} into the worktree ({FOLDER}/{sides.task.id}) and resolve it there, "

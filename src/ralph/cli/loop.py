@@ -26,7 +26,6 @@ from ralph.model.work import JournalEntry, RunStatus
 from ralph.store import files
 
 if TYPE_CHECKING:
-    from ralph.app.agents import AgentInfo
     from ralph.app.loop import LoopRequest
 
 AGENTS = ("claude", "codex", "acp", "command", "scripted")
@@ -390,17 +389,13 @@ def agents_(call: Invocation, name: str, ask: bool, model: str, timeout: float, 
     """List the agents that the loop can use; with --check, ask one for a word (exit 1 when it does not answer)."""
     from ralph.app import agents
 
-    def row(agent: "AgentInfo") -> Sequence[object]:
-        where = f"{agent.path} ({agent.note})" if agent.note else agent.path
-        return agent.name, "yes" if agent.installed else "no", agent.version or "-", where
-
-    def to_json(agent: "AgentInfo") -> dict[str, object]:
-        about = {"version": agent.version, "path": agent.path, "note": agent.note}
-        return {"name": agent.name, "usable": agent.installed, **about}
+    def row(agent: dict[str, Any]) -> Sequence[object]:
+        where = f"{agent['path']} ({agent['note']})" if agent["note"] else agent["path"]
+        return agent["name"], "yes" if agent["usable"] else "no", agent["version"] or "-", where
 
     if not ask:
-        listed = [agent for agent in agents.list_agents(call.root) if name in (_ANY_AGENT, agent.name)]
-        print_rows(listed, form, to_json, "agent,usable,version,where", row, "")
+        listed = [agent for agent in agents.list_agents(call.root) if name in (_ANY_AGENT, agent["name"])]
+        print_rows(listed, form, dict, "agent,usable,version,where", row, "")
         return 0
     check = agents.check_agent(agents.create_agent(name, **options), call.root, model=model, timeout=timeout)
     reply = check.reply

@@ -183,9 +183,10 @@ def context(
         recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
         text = recalled.text
         for reason in recalled.reasons:
-            score = f"{reason.score:.2f}" if reason.score else "by name"
-            reasons.append((reason.id, f"{score}: {visible('; '.join(reason.why))} ({reason.tokens} tokens)"))
-        shape = {"text": text, "layer": recalled.layer, "records": list(map(asdict, recalled.reasons))}
+            score = f"{reason['score']:.2f}" if reason["score"] else "by name"
+            why = visible("; ".join(reason["why"]))
+            reasons.append((reason["id"], f"{score}: {why} ({reason['tokens']} tokens)"))
+        shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
     else:
         words, nothing = "", "There is nothing to give."
         brief = injected_context.brief_session(call.root, call.config, session, resumed=bool(session), task=within)
@@ -211,8 +212,8 @@ def _left_out(call: Invocation, prompt: str, session: str, task: str) -> list[tu
     event = injected_context.PreviewEvent.PROMPT if prompt else injected_context.PreviewEvent.START
     with suppress(NotFound):  # a task of another project: hooks accept that, too
         view = injected_context.preview(call.root, call.config, event, prompt, session=session, task=task)
-        rest = view.left_out[:_LEFT_OUT]
-        return [(record.id, f"{visible(record.why)} ({record.tokens} tokens)") for record in rest]
+        rest = view["left_out"][:_LEFT_OUT]
+        return [(each["id"], f"{visible(each['why'])} ({each['tokens']} tokens)") for each in rest]
     return []
 
 

@@ -98,11 +98,11 @@ def status(call: Invocation, refresh: bool, form: str) -> None:
         what = f"{_address(state.server)}{f': {state.why}' if state.why else ''}"
         return state.server.name, state.status.value, state.server.whose.value, asked, what
 
-    result = verbs.server_status(call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True)
-    warn(*map(one_line, result.problems))
+    states, problems = verbs.server_status(call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True)
+    warn(*map(one_line, problems))
     nothing = "No MCP server is named for this project."
-    print_rows(result.servers, form, _server_json, "server,status,from,asked,what", row, nothing)
-    for line in verbs.describe_denied(result.servers) if form != "json" else ():
+    print_rows(states, form, _server_json, "server,status,from,asked,what", row, nothing)
+    for line in verbs.describe_denied(states) if form != "json" else ():
         click.echo(one_line(line))
 
 

@@ -181,7 +181,7 @@ def summary(
         if last:
             names = [session.id for session in verbs.list_(call.root, limit=last, within=within)[0]]
         for result in map(improve_one, names):
-            if result.changed:
+            if not result.why:
                 say(f"{one_line(result.session)}: the summary is the command's now")
             else:
                 failed = True
@@ -226,33 +226,27 @@ def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, 
     exclude({"--before": before, "--older-than": age})
     really = yes and not dry_run
     improve_one = _improver(call) if improve else None
-    result = compressing.compress(call.root, when(before or age or _OLD), really=really, improve=improve_one)
-    sessions = result.sessions
-    for skipped in result.left:
-        warn(f"{one_line(skipped.id)}: left as it is: {one_line(skipped.why)}")
+    sessions, left = compressing.compress(call.root, when(before or age or _OLD), really=really, improve=improve_one)
+    for skipped in left:
+        warn(f"{one_line(skipped['id'])}: left as it is: {one_line(skipped['why'])}")
     if form == "json":
-        shapes = []
-        for each in sessions:
-            sizes = {"bytes_before": each.before, "bytes_after": each.after, "summary": each.summary}
-            counts = {"observations": each.observations, "kept": each.kept}
-            shapes.append({"id": each.id, "file": str(each.path), "last": each.last, **counts, **sizes})
-        left = [{"id": skipped.id, "why": skipped.why} for skipped in result.left]
-        print_json({"compressed" if really else "would_compress": shapes, "left": left})
-        return int(bool(result.left))
+        print_json({"compressed" if really else "would_compress": sessions, "left": left})
+        return int(bool(left))
     rows = []
     for each in sessions:
-        size = f"{each.before / 1e3:.1f} -> {each.after / 1e3:.1f}"
-        rows.append((each.id[:_SHORT_ID], each.last[:10], f"{each.observations} -> {each.kept}", size, each.summary))
+        size = f"{each['bytes_before'] / 1e3:.1f} -> {each['bytes_after'] / 1e3:.1f}"
+        count = f"{each['observations']} -> {each['kept']}"
+        rows.append((each["id"][:_SHORT_ID], each["last"][:10], count, size, each["summary"]))
     if rows:
         print_table("session,last,observations,KB,summary", rows)
-    saved = sum(each.before - each.after for each in sessions) / 1e3
+    saved = sum(each["bytes_before"] - each["bytes_after"] for each in sessions) / 1e3
     if not sessions:
         click.echo("No session is old enough and would get smaller.")
     elif really:
         click.echo(f"Compressed {len(sessions)} session(s), {saved:.1f} KB less.")
     else:
         click.echo(f"{len(sessions)} session(s), {saved:.1f} KB less. Nothing was changed; --yes does it, for good.")
-    return int(bool(result.left))
+    return int(bool(left))
 
 
 @cli.command("new", examples=['ralph session new --task t-1a2b3c --mode plan "How would you split this up?"'])

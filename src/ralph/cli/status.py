@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,7 +16,6 @@ from ralph.app.doctor import Finding
 from ralph.app.filters import full_id, short_ids
 from ralph.app.lists import Watcher
 from ralph.app.outdated import CitationReport
-from ralph.app.usage import UsageStats
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, table, visible
@@ -42,7 +42,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     exclude({"--usage": usage, "--watch": watch})
     if usage:
         stats = usage_verbs.usage_stats(call.root)
-        print_json(_usage_json(stats)) if form == "json" else click.echo(_describe_usage(stats, call, form))
+        print_json(stats) if form == "json" else click.echo(_describe_usage(stats, call, form))
         return
     _print_status(call, form)
     if not watch:
@@ -51,8 +51,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     watcher.look()
     while True:
         time.sleep(_PAUSE)
-        news = watcher.look()
-        if news.changed or news.runs:
+        if any(watcher.look()):
             click.clear()  # on a terminal; in a pipe one follows the other
             _print_status(call, form)
 
@@ -120,47 +119,26 @@ def _since(at: str) -> str:
 # --- usage -----------------------------------------------------------------------------------------
 
 
-def _usage_json(stats: UsageStats) -> dict[str, object]:
-    """Return the usage as JSON; a rate is null before there is anything to count."""
-
-    def pick(value: object, names: str) -> dict[str, object]:
-        return {name: getattr(value, name) for name in names.split()}
-
-    events = "event injections sessions tokens referenced"
-    loop = "success_rate mean_iterations runs succeeded failed stopped running"
-    return {
-        **pick(stats.total, "reference_rate referenced sessions injections tokens"),
-        "injected": stats.total.handed,
-        "events": [{**pick(event, events), "injected": event.handed} for event in stats.events],
-        "hooks": verbs.hooks_json(stats.hooks),
-        "loop": pick(stats.loops, loop),
-        "never_used": [
-            {"id": each.id, "type": each.kind, "content": each.text, "sessions": each.sessions, "tokens": each.tokens}
-            for each in stats.never_used
-        ],
-        "never_injected": stats.never_handed,
-    }
-
-
-def _usage_summary(stats: UsageStats) -> dict[str, str]:
-    total, hooks, loops = stats.total, stats.hooks, stats.loops
-    failed = f", last {hooks.last_at} {one_line(hooks.last)}" if hooks.failures else ""
-    references = f"{total.referenced} of {total.handed} records given to {total.sessions} session(s) were referred to"
-    events = f"{hooks.recorded} event(s) recorded, {hooks.failures} failure(s){failed}"
+def _usage_summary(stats: dict[str, Any]) -> dict[str, str]:
+    hooks, loop = stats["hooks"], stats["loop"]
+    failed = f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}" if hooks["failures"] else ""
+    referenced = f"{stats['referenced']} of {stats['injected']} records given"
+    events = f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}"
+    rate = _percent(stats["reference_rate"], _REFERENCE_GOAL)
     lines = {
-        "reference rate": f"{_percent(total.reference_rate, _REFERENCE_GOAL)}: {references}",
-        "tokens spent": f"{total.tokens} in {total.injections} injection(s)",
-        "hooks": f"{_percent(hooks.success_rate, _HOOK_GOAL)}: {events}",
+        "reference rate": f"{rate}: {referenced} to {stats['sessions']} session(s) were referred to",
+        "tokens spent": f"{stats['tokens']} in {stats['injections']} injection(s)",
+        "hooks": f"{_percent(hooks['success_rate'], _HOOK_GOAL)}: {events}",
     }
-    if loops.runs:
-        ended = loops.runs - loops.running
-        text = f"{_percent(loops.success_rate, _LOOP_GOAL)}: {loops.succeeded} of {ended} run(s) succeeded"
-        if loops.mean_iterations is not None:
-            aim = "" if loops.mean_iterations < _ITERATION_GOAL else f" (aim: under {_ITERATION_GOAL})"
-            text += f", in {loops.mean_iterations:.1f} iteration(s) on average{aim}"
-        lines["loop"] = f"{text}; {loops.running} under way" if loops.running else text
-    lines["never used"] = f"{len(stats.never_used)} memories were given and never referred to"
-    return {**lines, "never given": f"{stats.never_handed} memories"}
+    if loop["runs"]:
+        ended, mean = loop["runs"] - loop["running"], loop["mean_iterations"]
+        text = f"{_percent(loop['success_rate'], _LOOP_GOAL)}: {loop['succeeded']} of {ended} run(s) succeeded"
+        if mean is not None:
+            aim = "" if mean < _ITERATION_GOAL else f" (aim: under {_ITERATION_GOAL})"
+            text += f", in {mean:.1f} iteration(s) on average{aim}"
+        lines["loop"] = f"{text}; {loop['running']} under way" if loop["running"] else text
+    lines["never used"] = f"{len(stats['never_used'])} memories were given and never referred to"
+    return {**lines, "never given": f"{stats['never_injected']} memories"}
 
 
 def _percent(rate: float | None, goal: float) -> str:
@@ -171,20 +149,21 @@ def _percent(rate: float | None, goal: float) -> str:
     return percent if rate >= goal else f"{percent} (aim: {goal:.0%})"
 
 
-def _describe_usage(stats: UsageStats, call: Invocation, form: str) -> str:
+def _describe_usage(stats: dict[str, Any], call: Invocation, form: str) -> str:
     """Return the usage as text: aligned columns for people, Markdown for an agent or a page."""
     summary = _usage_summary(stats)
-    unused = stats.never_used[:_MOST_UNUSED]
-    short = short_ids(call.root, [each.id for each in unused]) if unused else {}
+    unused = stats["never_used"][:_MOST_UNUSED]
+    short = short_ids(call.root, [each["id"] for each in unused]) if unused else {}
     events = []
-    for event in stats.events:
-        references = f"{event.referenced} of {event.handed}"
-        events.append([one_line(event.event), event.injections, event.sessions, event.tokens, references])
+    for event in stats["events"]:
+        counts = [event[name] for name in ("injections", "sessions", "tokens")]
+        events.append([one_line(event["event"]), *counts, f"{event['referenced']} of {event['injected']}"])
+    memories = [[short[each["id"]], each["sessions"], one_line(each["content"])] for each in unused]
     tables = (
         ("event injections sessions tokens referenced".split(), events),
-        (["never used", "sessions", "text"], [[short[each.id], each.sessions, one_line(each.text)] for each in unused]),
+        (["never used", "sessions", "text"], memories),
     )
-    rest = len(stats.never_used) - _MOST_UNUSED
+    rest = len(stats["never_used"]) - _MOST_UNUSED
     more = f"{rest} more; --format json shows every one" if rest > 0 else ""
     if form == "markdown":
         parts = ["# Ralph usage", "\n".join(f"- {name}: {text}" for name, text in summary.items())]

@@ -87,9 +87,9 @@ def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
         output.print_rows(
             verbs.log(call.root, task_id),
             form,
-            lambda event: {"at": event.at, "what": event.what, "by": event.by, "note": event.note},
+            dict,
             "WHEN,WHAT,BY,NOTE",
-            lambda event: (event.at[:19].replace("T", " "), event.what, event.by or "-", event.note),
+            lambda event: (event["at"][:19].replace("T", " "), event["what"], event["by"] or "-", event["note"]),
             "Nothing is recorded about it.",
         )
         return

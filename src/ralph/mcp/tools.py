@@ -6,7 +6,7 @@ a test holds the list to 2,500 tokens.
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
@@ -188,7 +188,7 @@ def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
         if config.memories.inject is not Inject.AUTO:
             notes.append(f"memories.inject is {config.memories.inject}: hooks inject nothing with a prompt")
         answer = injected_context.answer_prompt(call.root, config, prompt, task=call.task)
-        text, records = answer.text, [{**asdict(each), "why": list(each.why)} for each in answer.reasons]
+        text, records = answer.text, list(answer.reasons)
         notes += [] if text else ["Nothing relates to that."]
     else:  # without the skill, which teaches the command line: the list of tools teaches enough
         config = replace(config, memories=replace(config.memories, skill_injection=False))

@@ -8,7 +8,6 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import lru_cache
 from html import escape
 from typing import Any
@@ -133,8 +132,7 @@ def _post_change(request: ApiRequest) -> Json:
     if not isinstance(stamps, Mapping) or not all(isinstance(each, str) for each in (*stamps, *stamps.values())):
         raise UsageError("stamps must name each file of the plan", hint=RELOAD)
     change = request.state.changes.apply(_change_request(request), stamps, request.config.privacy.patterns)
-    result = change.result
-    return {"summary": result.summary, "id": result.record, "undo": change.undo, "warnings": result.warnings}
+    return {**change.result, "undo": change.undo}
 
 
 def _get_changes(request: ApiRequest) -> Json:
@@ -166,19 +164,7 @@ def _post_context(request: ApiRequest) -> Json:
     if event not in set(PreviewEvent):
         raise UsageError(f"{event[:40]!r} is no event", hint=f"one of {', '.join(PreviewEvent)}")
     prompt, task, session = (request.text(name) for name in ("prompt", "task", "session"))
-    result = preview(request.root, request.config, PreviewEvent(event), prompt, task=task, session=session)
-    return {
-        "budget": result.budget,
-        "cap": result.cap,
-        "used": result.used,
-        "items": [
-            {"type" if name == "kind" else name: value for name, value in asdict(item).items()} for item in result.items
-        ],
-        "left_out": [asdict(item) for item in result.left_out],
-        "text": result.text,
-        "tokens": result.tokens,
-        "notes": list(result.notes),
-    }
+    return preview(request.root, request.config, PreviewEvent(event), prompt, task=task, session=session)
 
 
 def _get_graph(request: ApiRequest) -> Json:

@@ -30,7 +30,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ralph.app.lists import ChangedParts, Watcher
+from ralph.app.lists import Row, Watcher
 from ralph.app.pages.changes import ChangeHistory
 from ralph.app.pages.explore import Explorer
 from ralph.errors import RalphError
@@ -167,11 +167,11 @@ async def _stream(request: Request) -> AsyncIterator[str]:
     yield "retry: 2000\n\n"
     last = time.monotonic()
     while not state.ending() and not await request.is_disconnected():
-        news = ChangedParts()
+        changed, runs = list[str](), list[Row]()
         with suppress(RalphError, OSError):  # it may be readable the next time
-            news = await run_in_threadpool(watcher.look)
-        lines = [_event("changed", {"what": news.changed})] if news.changed else []
-        lines += [_event("run", row) for row in news.runs]
+            changed, runs = await run_in_threadpool(watcher.look)
+        lines = [_event("changed", {"what": changed})] if changed else []
+        lines += [_event("run", row) for row in runs]
         if not lines and time.monotonic() - last >= _HEARTBEAT:
             lines = [": still here\n\n"]
         if lines:

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ralph.app import insights, knowledge, memory, project
 from ralph.app.pages import changes as change
@@ -128,7 +126,7 @@ def test_undo_deletes_a_new_file_and_restores_a_deleted_one(root: Path) -> None:
 @pytest.mark.parametrize("meddle", [
     lambda path: path.write_text("somebody else\n", encoding="utf-8"), lambda path: path.unlink(),
 ])  # fmt: skip
-def test_undo_is_refused_when_the_lines_changed(root: Path, name: str, meddle: Callable[[Path], object]) -> None:
+def test_undo_is_refused_when_the_file_changed(root: Path, name: str, meddle: Callable[[Path], object]) -> None:
     changes = ChangeHistory(root)
     undo = apply(root, changes, ChangeRequest("archive", name))
     meddle(root / MEMORIES)
@@ -139,31 +137,7 @@ def test_undo_is_refused_when_the_lines_changed(root: Path, name: str, meddle: C
     assert [each["possible"] for each in changes.list_()] == [False]
 
 
-def test_undo_works_when_other_lines_of_the_file_changed(root: Path, name: str) -> None:
-    memory.add(root, "Use pnpm", tags=["build"])
-    changes = ChangeHistory(root)
-    before = read(root)
-    undo = apply(root, changes, ChangeRequest("edit", name, text="Tests need Valkey"))
-    later = memory.add(root, "Added since by an agent").stored.record
-    assert [each["possible"] for each in changes.list_()] == [True]
-    changes.undo(undo)
-    memory.delete(root, later.id)
-    assert read(root) == before
-
-
-@given(st.lists(st.sampled_from("abc\n"), max_size=12), st.data())
-def test_reverting_removes_only_the_change(letters: list[str], data: st.DataObject) -> None:
-    before = "".join(letters)
-    place = data.draw(st.integers(0, len(before)))
-    after = before[:place] + "NEW\nLINES\n" + before[place:]
-    more = data.draw(st.sampled_from(["", "tail\n"]))
-    front = data.draw(st.sampled_from(["", "head\n\n\n"]))
-    left = change.revert_lines(before, after, front + after + more)
-    assert left is None or left == front + before + more
-    assert change.revert_lines(before, after, after) == before
-
-
-def test_changes_of_the_same_lines_are_undone_in_reverse_order(root: Path, name: str) -> None:
+def test_changes_of_the_same_file_are_undone_in_reverse_order(root: Path, name: str) -> None:
     changes = ChangeHistory(root)
     before = read(root)
     one = apply(root, changes, ChangeRequest("edit", name, text="One"))

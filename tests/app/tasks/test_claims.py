@@ -200,7 +200,7 @@ def test_what_a_killed_worker_held_is_taken_over_by_the_next(in_memory: Path, st
     assert got is not None
     assert got.claim is not None
     assert got.claim.run == "run-2"
-    assert [event.note for event in task.log(in_memory, name)][-1] == "left by run-1"
+    assert [event["note"] for event in task.log(in_memory, name)][-1] == "left by run-1"
 
 
 # --- one after the other -----------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_run_may_claim_again_what_it_holds(tmp_path: Path) -> None:
     assert got is not None
     assert got.claim is not None
     assert got.claim.pid == os.getpid()
-    assert [event.what for event in task.log(tmp_path, name)] == ["added", "pending -> in_progress"]
+    assert [event["what"] for event in task.log(tmp_path, name)] == ["added", "pending -> in_progress"]
 
 
 @pytest.mark.parametrize("verb", [task.done, task.fail, task.block, task.start])

@@ -341,7 +341,7 @@ def test_the_log_tells_changes_of_state_and_iterations_in_their_order(tmp_path: 
     log.parent.mkdir(parents=True)
     log.write_text("".join(encode_record(journal_record(each)) for each in (entry, other)), encoding="utf-8")
     events = task.log(tmp_path, name)
-    assert [(event.what, event.by, event.note) for event in events] == [
+    assert [(event["what"], event["by"], event["note"]) for event in events] == [
         ("added", "", ""),
         ("pending -> in_progress", "run-1", ""),
         ("iteration 1: failed", "run-1", "red tests"),

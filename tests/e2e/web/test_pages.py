@@ -215,7 +215,7 @@ class TestErrors:
             ("/sessions/nobody", "There is no session nobody"),
             ("/runs/run-00000000", "Run not found: run-00000000"),
             ("/memory/mem-0-0000", "There is no record mem-0-0000"),
-            ("/graph?as_of=soon", "'soon' is no day and no time"),
+            ("/graph?as_of=soon", "'soon' is not a time"),
         ],
     )
     def test_what_is_not_there_is_a_sentence(self, reader: OpenReader, path: str, sentence: str) -> None:

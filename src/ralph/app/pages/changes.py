@@ -1,7 +1,7 @@
 """Plans, applies and undoes the changes that people make in the pages.
 
 Each action is one call of the verb of the command with the same name: in a dry run for the plan, then for real. Old
-texts are kept in memory until the server ends, so that a change can be undone unless its lines were changed since.
+texts are kept in memory until the server ends, so that a change can be undone unless its files were changed since.
 """
 
 import threading
@@ -25,8 +25,6 @@ from ralph.store.sources import Format, source_name, source_names
 
 MAX_UNDO = 50
 _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
-_CONTEXT_LINES = 2
-"""Lines around a change that must be unchanged for an undo in a file that was changed elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +44,8 @@ class ChangeRequest:
     allow_secret: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeResult:
-    """The id of the changed record, what was done in a sentence, and warnings."""
-
-    record: str
-    summary: str
-    warnings: tuple[str, ...] = ()
+ChangeResult = dict[str, Any]
+"""The `id` of the changed record, a `summary` of what was done in a sentence, and `warnings`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +100,14 @@ def apply_action(
         case "reject":
             rejected = review.reject(root, name, observer)
             copies = tuple(review.describe_copies(root, rejected.record))
-            return replace(_stored_result(root, "Rejected", rejected.stored), warnings=copies)
+            return {**_stored_result(root, "Rejected", rejected.stored), "warnings": copies}
     if request.to not in set(Target):
         raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
     to, text = Target(request.to), request.text or ""
     promoted = review.promote(root, name, to, text=text, page=request.page, force=request.force, **options)
     page = paths.shown(promoted.path, root)
-    return ChangeResult(name, f"Promoted {name} to {page}" if promoted.changed else f"Already in {page}")
+    summary = f"Promoted {name} to {page}" if promoted.changed else f"Already in {page}"
+    return {"id": name, "summary": summary, "warnings": ()}
 
 
 def _add(root: Path, request: ChangeRequest, options: dict[str, Any]) -> ChangeResult:
@@ -140,11 +134,12 @@ def _saved_result(root: Path, verb: str, saved: SavedMemory, unchanged: str = "N
         f"left out {saved.private_parts} private part(s)": saved.private_parts,
     }
     result = _stored_result(root, verb if saved.changed else unchanged, saved.stored)
-    return replace(result, warnings=tuple(text for text, applies in warnings.items() if applies))
+    return {**result, "warnings": [text for text, applies in warnings.items() if applies]}
 
 
 def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
-    return ChangeResult(stored.record.id, f"{verb} {stored.record.id} ({paths.shown(stored.path, root)})")
+    name = stored.record.id
+    return {"id": name, "summary": f"{verb} {name} ({paths.shown(stored.path, root)})", "warnings": ()}
 
 
 def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> dict[str, Any]:
@@ -152,7 +147,7 @@ def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()
     rehearsal = DryRun()
     result = apply_action(root, request, patterns, rehearsal)
     planned = [{**_describe_file(root, each), "before": text_digest(each.before)} for each in rehearsal.changes]
-    summary, warnings = result.summary, list(result.warnings)
+    summary, warnings = result["summary"], list(result["warnings"])
     if not planned:
         summary = f"Nothing would change. {summary}"
     elif request.action == "add":
@@ -197,7 +192,7 @@ class ChangeHistory:
                 {
                     "undo": each.undo,
                     "at": each.at,
-                    "summary": each.result.summary,
+                    "summary": each.result["summary"],
                     "undone": each.undone,
                     "possible": not each.undone and all(map(_can_revert, each.files)),
                 }
@@ -205,7 +200,7 @@ class ChangeHistory:
             ]
 
     def undo(self, name: str) -> dict[str, Any]:
-        """Undo a change; Conflict, and no change at all, when its lines were changed since."""
+        """Undo a change; Conflict, and no change at all, when a file was changed since."""
         with self._lock:
             change = self._changes.get(name)
             if change is None:
@@ -215,7 +210,7 @@ class ChangeHistory:
             restored = _revert_files(self.root, change.files)
             self._changes[name] = replace(change, undone=True)
             diffs = [_describe_file(self.root, each) for each in restored]
-            return {"summary": f"Undone: {change.result.summary}", "files": diffs}
+            return {"summary": f"Undone: {change.result['summary']}", "files": diffs}
 
 
 def _merge_changes(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
@@ -226,49 +221,22 @@ def _merge_changes(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
     return tuple(change for change in merged.values() if change.before != change.after)
 
 
-def revert_lines(before: str, after: str, now: str) -> str | None:
-    """Return a text without the lines of an earlier change; None unless they occur once, with their neighbours."""
-    old, new, present = (text.splitlines(keepends=True) for text in (before, after, now))
-    common = min(len(old), len(new))
-    first = next((n for n in range(common) if old[n] != new[n]), common)
-    last = next((n for n in range(common - first) if old[-1 - n] != new[-1 - n]), common - first)
-    head, tail = new[max(0, first - _CONTEXT_LINES) : first], new[len(new) - last :][:_CONTEXT_LINES]
-    block = [*head, *new[first : len(new) - last], *tail]
-    positions = [n for n in range(len(present) - len(block) + 1) if present[n : n + len(block)] == block]
-    if len(positions) != 1 or not block:
-        return None
-    start = positions[0]
-    return "".join([*present[:start], *head, *old[first : len(old) - last], *tail, *present[start + len(block) :]])
-
-
-def _revert(change: FileChange) -> FileChange | None:
-    """Return the change that takes another one out of the present file; None when its lines were changed since."""
-    now = files.read(change.path)
-    if now == change.after:
-        return FileChange(change.path, now, change.before)
-    if now is None or change.before is None or change.after is None:
-        return None
-    text = revert_lines(change.before, change.after, now)
-    return None if text is None else FileChange(change.path, now, text)
-
-
 def _can_revert(change: FileChange) -> bool:
     with suppress(RalphError):
-        return change.appended or _revert(change) is not None
+        return change.appended or files.read(change.path) == change.after
     return False
 
 
 def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]:
-    """Take a change out of all its files or of none; a line in a log that others appended to stays."""
+    """Put the old texts of all files back, or of none; a line in a log that others appended to stays."""
     reverts: list[FileChange] = []
     for change in changes:
-        revert = _revert(change)
-        if revert is not None:
-            reverts.append(revert)
+        if files.read(change.path) == change.after:
+            reverts.append(FileChange(change.path, change.after, change.before))
         elif not change.appended:
             raise Conflict(
-                f"{source_name(change.path, root)}: the same lines were changed since, so this cannot be undone",
-                hint="edit the file by hand",
+                f"{source_name(change.path, root)}: it was changed since, so this cannot be undone",
+                hint="undo the later change first, or edit the file by hand",
             )
     restored: list[FileChange] = []
     for revert in reversed(reverts):

@@ -4,7 +4,6 @@ Health is bounded in time, and `note` reports what was not checked. The response
 recorded event and its answer, which only two kinds of events leave behind.
 """
 
-import json
 import re
 import sqlite3
 from collections import Counter, defaultdict
@@ -14,10 +13,10 @@ from datetime import date, timedelta
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ralph import paths
-from ralph.app import doctor, hook_state, index, lists, outdated, usage
+from ralph.app import doctor, hook_state, index, lists, memory, outdated, usage
 from ralph.app.lists import one_line
 from ralph.app.usage import Ledger
 from ralph.capture import privacy
@@ -27,9 +26,8 @@ from ralph.formats.text import Problem, normalise_text
 from ralph.model import ids
 from ralph.model.ids import parse_time
 from ralph.model.record import Record
-from ralph.store import lookup, queries
+from ralph.store import files, queries
 from ralph.store import sessions as stored_sessions
-from ralph.store.sources import Format
 
 DAYS = 30
 """The days that are shown, from the first one that has data."""
@@ -50,7 +48,9 @@ _RARE_TERMS = 12
 """A word in more texts than this is not rare."""
 _WORD = re.compile(r"\w{3,}")
 _TITLE_LENGTH = 120
-_CURATED = (Format.MEMORIES.value, Format.GUARDRAILS.value, Format.KNOWLEDGE.value)
+_CURATED = ("memories", "guardrails", "knowledge")
+_SCANS: dict[tuple[Path, tuple[str, ...]], tuple[tuple[int, int], list[tuple[int, str]]]] = {}
+"""The secrets of a file that was scanned, with its time and size then."""
 
 Items = list[dict[str, Any]]
 
@@ -123,7 +123,7 @@ def _date_range(texts: Iterable[str], days: int) -> list[str]:
 
 def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
     """Return how often hooks ran in these days, and the response times by event and by day."""
-    since = (ids.now() - timedelta(days=days)).date().isoformat()
+    since = ids.first_day(days)
     ledger = lists.read_ledger(root)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, int], list[tuple[str, str, float]]]:
@@ -186,8 +186,16 @@ def memory_health(root: Path, patterns: Sequence[str] = ()) -> dict[str, Any]:
     if not complete:
         notes.append(f"near duplicates: compared the {MAX_PAIRS:,} pairs of texts that share the rarest words")
     if unfinished:
-        notes.append(f"{unfinished} log(s) are not completely scanned for secrets yet")
-    unused = _unused_records(root)
+        notes.append(f"{unfinished} log(s) are not scanned for secrets yet")
+    unused = [
+        {
+            "id": each["id"],
+            "title": one_line(each["content"], _TITLE_LENGTH),
+            "injected": each["sessions"],
+            "tokens": each["tokens"],
+        }
+        for each in usage.unused_memories(root, lists.read_ledger(root))
+    ]
     aspects: dict[str, Items] = {"stale": stale, "unused": unused, "duplicates": duplicates, "secrets": secrets}
     return {
         **{name: items[:MAX_LISTED] for name, items in aspects.items()},
@@ -198,17 +206,13 @@ def memory_health(root: Path, patterns: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _stale_records(root: Path, notes: list[str]) -> Items:
-    """Return records that cite something missing or moved; only records with checked citations are read."""
+    """Return records that cite something missing or moved."""
     try:
         outdated.refresh_results(root, most=MAX_CHECKED, patience=_CHECK_SECONDS)
     except RalphError as error:
         notes.append(f"citations were not checked: {error.message}")
-    lines: list[bytes] = []
-    with suppress(OSError):
-        lines = outdated.cache_file(root).read_bytes().split(b"\n")[1:]
-    checked = {line.partition(b"\t")[0].decode("utf-8", "surrogateescape") for line in lines if line}
-    records, count = _curated_records(root, checked, _CURATED)
-    if count > MAX_CHECKED:
+    records = {record.id: record for record, _ in _curated_records(root)}
+    if len(records) > MAX_CHECKED:
         notes.append(
             f"citations of all but the newest {MAX_CHECKED} records are from an earlier check: "
             "`ralph doctor --citations` checks all"
@@ -219,62 +223,31 @@ def _stale_records(root: Path, notes: list[str]) -> Items:
     ]
 
 
-def _curated_records(root: Path, names: Iterable[str], formats: Sequence[str]) -> tuple[dict[str, Record], int]:
-    """Return the records of these names in files of some formats, without archived ones, and how many there are."""
-
-    def question(connection: sqlite3.Connection) -> tuple[dict[str, Record], int]:
-        keys = queries.curated_keys(connection, formats, sorted(names))
-        records = {record.id: record for record in queries.records(connection, keys).values()}
-        return records, queries.count_curated(connection, formats)
-
-    return index.ask(root, question)
-
-
-def _unused_records(root: Path) -> Items:
-    ledger = lists.read_ledger(root)
-    injected = {name: sessions for name, (sessions, used) in usage.count_uses(ledger).items() if not used}
-    tokens = Counter[str]()
-    for each in ledger.injections:
-        tokens[each.record] += each.tokens
-    records, _ = _curated_records(root, injected, _CURATED[:2])
-    return [
-        {
-            "id": name,
-            "title": one_line(records[name].text, _TITLE_LENGTH),
-            "injected": injected[name],
-            "tokens": tokens[name],
-        }
-        for name in sorted(records, key=lambda name: (-injected[name], -tokens[name], name))
-    ]
+def _curated_records(root: Path) -> list[tuple[Record, str]]:
+    """Return memories, guardrails and knowledge, each with the name of its collection, without archived ones."""
+    return [(stored.record, name) for name in _CURATED for stored in memory.list_(root, in_=(name,))]
 
 
 @lru_cache(maxsize=1)
 def _find_duplicates(root: Path, today: str, digests: tuple[tuple[str, str], ...]) -> tuple[Items, bool]:
     """Return groups of equal or similar texts that share a rare word, and whether all pairs were compared."""
 
-    def question(connection: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
-        replaced = lookup.superseded(connection)
-        texts = []
-        for form, name, metadata, title, text in queries.curated_texts(connection, _CURATED):
-            until = json.loads(metadata).get("valid_until", "") if '"valid_until"' in metadata else ""
-            if name not in replaced and not (isinstance(until, str) and "" < until < today):
-                texts.append((form, name, title, text))
-        return texts
-
-    records = index.ask(root, question)
+    curated = _curated_records(root)
+    current = {record.id for record in memory.current([record for record, _ in curated])}
+    records = [(name, record) for record, name in curated if record.id in current]
     equal: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, (form, _, title, text) in enumerate(records):
-        equal[form, normalise_text(f"{title}\n{text}")].append(number)
+    for number, (name, record) in enumerate(records):
+        equal[name, normalise_text(f"{record.title}\n{record.text}")].append(number)
     sharing: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for (form, _), (number, *_) in equal.items():
-        for word in set(_WORD.findall(records[number][3].lower())):
-            sharing[form, word].append(number)
+    for (name, _), (number, *_) in equal.items():
+        for word in set(_WORD.findall(records[number][1].text.lower())):
+            sharing[name, word].append(number)
     pairs: dict[tuple[int, int], None] = {}
     for numbers in sorted((each for each in sharing.values() if 1 < len(each) <= _RARE_TERMS), key=len):
         pairs.update(dict.fromkeys(combinations(numbers, 2)))
         if len(pairs) > MAX_PAIRS:
             break
-    weights = {number: term_weights(records[number][3]) for number in {n for pair in pairs for n in pair}}
+    weights = {number: term_weights(records[number][1].text) for number in {n for pair in pairs for n in pair}}
     similar: dict[int, set[int]] = {}
     for one, other in pairs:
         if similarity(weights[one], weights[other]):
@@ -284,51 +257,28 @@ def _find_duplicates(root: Path, today: str, digests: tuple[tuple[str, str], ...
     groups += [(list(numbers), False) for numbers in sorted({tuple(sorted(each)) for each in similar.values()})]
     duplicates: Items = []
     for numbers, exactly in groups:
-        _, _, title, text = records[numbers[0]]
-        names = [records[number][1] for number in numbers]
-        duplicates.append({"ids": names, "title": one_line(title or text, _TITLE_LENGTH), "exactly": exactly})
+        first = records[numbers[0]][1]
+        names = [records[number][1].id for number in numbers]
+        title = one_line(first.title or first.text, _TITLE_LENGTH)
+        duplicates.append({"ids": names, "title": title, "exactly": exactly})
     return duplicates, len(pairs) <= MAX_PAIRS
 
 
-class _Scan(NamedTuple):
-    file: tuple[int, int]
-    end: int = 0
-    line: int = 1
-    secrets: tuple[tuple[int, str], ...] = ()
-
-
-_SCANS: dict[tuple[Path, tuple[str, ...]], _Scan] = {}
-
-
 def find_secrets(root: Path, patterns: tuple[str, ...] = ()) -> tuple[Items, int]:
-    """Return the locations of possible secrets, and how many logs are not completely scanned yet."""
+    """Return the locations of possible secrets, and how many logs are not scanned yet."""
     secrets: Items = []
     logs, budget, unfinished = paths.log_folder(root), MAX_SCANNED, 0
     for path in doctor.files_to_scan(root):
-        try:
+        with suppress(OSError, RalphError):  # deleted meanwhile; doctor reports unreadable files
             status = path.stat()
-            is_log = path.suffix == ".jsonl" and path.is_relative_to(logs)
-            file = (status.st_ino, 0 if is_log else status.st_mtime_ns)  # a log that is the same file only grows
-            scan = _SCANS.get((path, patterns))
-            if scan is None or scan.file != file or scan.end > status.st_size:
-                scan = _Scan(file)
-            if scan.end < status.st_size and (budget > 0 or not is_log) and path.is_file():
-                start = scan.end
-                scan = _SCANS[path, patterns] = _scan_file(path, scan, patterns, budget if is_log else -1)
-                budget -= scan.end - start if is_log else 0
-        except OSError:  # deleted meanwhile; doctor reports unreadable files
-            continue
-        unfinished += is_log and scan.end < status.st_size
-        name = paths.shown(path, root)
-        secrets += ({"file": name, "line": line, "rule": rule} for line, rule in scan.secrets)
+            state = (status.st_mtime_ns, status.st_size)
+            scanned, found = _SCANS.get((path, patterns), ((0, 0), []))
+            if scanned != state and path.is_relative_to(logs) and budget <= 0:
+                unfinished += 1
+            elif scanned != state:
+                found = [(each.line, each.kind) for each in privacy.find_secrets(files.read(path) or "", patterns)]
+                _SCANS[path, patterns] = (state, found)
+                budget -= status.st_size if path.is_relative_to(logs) else 0
+            name = paths.shown(path, root)
+            secrets += ({"file": name, "line": line, "rule": rule} for line, rule in found)
     return secrets, unfinished
-
-
-def _scan_file(path: Path, scan: _Scan, patterns: tuple[str, ...], limit: int) -> _Scan:
-    """Continue a scan by so many bytes, up to the end of a line; -1 is no limit."""
-    with path.open("rb") as file:
-        file.seek(scan.end)
-        content = file.read(limit) + file.readline()
-    text = content.decode("utf-8", "replace")
-    secrets = ((scan.line + secret.line - 1, secret.kind) for secret in privacy.find_secrets(text, patterns))
-    return _Scan(scan.file, scan.end + len(content), scan.line + text.count("\n"), (*scan.secrets, *secrets))

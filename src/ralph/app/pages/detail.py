@@ -5,7 +5,6 @@ and never fails the page.
 """
 
 import sqlite3
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -63,12 +62,6 @@ def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> tuple[i
     return key, record, location, Format(form)
 
 
-def _find_records(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, Record]:
-    keys = {name: key for name in names if (key := queries.key_of(connection, name)) is not None}
-    records = queries.records(connection, list(keys.values()))
-    return {name: records[key] for name, key in keys.items() if key in records}
-
-
 def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
     """Return a record, the name of its file and that file's format; NotFound when there is none."""
     _, record, location, form = index.ask(root, lambda connection: _find(root, connection, record_id))
@@ -77,10 +70,7 @@ def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
 
 def record_title(record: Record) -> str:
     """Return the title of a record, or else how its text begins."""
-    line = record.title or " ".join(record.text[: 4 * _TITLE_LENGTH].split())
-    if record.title or len(line) <= _TITLE_LENGTH:
-        return line
-    return f"{line[:_TITLE_LENGTH].rpartition(' ')[0] or line[:_TITLE_LENGTH]}…"
+    return record.title or one_line(record.text, _TITLE_LENGTH)
 
 
 def record_page(root: Path, record_id: str) -> dict[str, Any]:
@@ -93,7 +83,7 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
         owner = queries.tasks_of(connection, [key]).get(key, "")
         row = record_row(record, location, owner, stale=stale, past=past, full=True)
         linked = {link.target for link in record.links} | {row["superseded_by"]} - {""}
-        titles = {name: record_title(other) for name, other in _find_records(connection, linked).items()}
+        titles = {name: record_title(other) for name, other in graph.records(connection, list(linked)).items()}
         return record, form, row, titles
 
     record, form, row, titles = index.ask(root, question)
@@ -217,9 +207,9 @@ def task_page(root: Path, task_id: str) -> dict[str, Any]:
     work = view.listed.task
     log = []
     for event in task.log(root, work.id):
-        before, arrow, after = event.what.partition(" -> ")
-        states = {"from": before, "to": after} if arrow else {"from": "", "to": event.what}
-        log.append({"at": event.at, **states, "by": event.by, "note": event.note})
+        before, arrow, after = event["what"].partition(" -> ")
+        states = {"from": before, "to": after} if arrow else {"from": "", "to": event["what"]}
+        log.append({"at": event["at"], **states, "by": event["by"], "note": event["note"]})
     return {
         "task": {**lists.task_row(view.listed), "description": work.description},
         "stories": [
@@ -274,7 +264,7 @@ def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:
     names = {each.record for each in injections}
 
     def question(connection: sqlite3.Connection) -> dict[str, str]:
-        texts = {name: record.title or record.text for name, record in _find_records(connection, names).items()}
+        texts = {name: record.title or record.text for name, record in graph.records(connection, list(names)).items()}
         for name in names - texts.keys():
             texts[name] = stored_sessions.stored_summary(connection, name)
         return {name: one_line(text, _LINE_LENGTH) for name, text in texts.items()}

@@ -8,7 +8,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +92,6 @@ def record_row(
     }
 
 
-def date_days_ago(days: int) -> str:
-    """Return the date of some days ago."""
-    return (ids.now() - timedelta(days=days)).date().isoformat()
-
-
 @dataclass(frozen=True)
 class FacetView:
     """Every record of one state of the index: its time, its facet values, and its position from the newest."""
@@ -131,7 +125,7 @@ class FacetView:
             facets[facet] = top + [(value, 0) for value in sorted(values - {value for value, _ in top})]
         of_any_age = self.passing(keys, {facet: values for facet, values in chosen.items() if facet != "age"})
         days = Counter(self.created[key][:10] for key in of_any_age)
-        first_days = {age: date_days_ago(count) for age, count in AGES.items()}
+        first_days = {age: ids.first_day(count) for age, count in AGES.items()}
         facets["age"] = [
             (age, sum(several for day, several in days.items() if day >= first)) for age, first in first_days.items()
         ]
@@ -140,7 +134,7 @@ class FacetView:
     def _young(self, keys: Iterable[int], chosen: FacetFilter) -> Iterable[int]:
         if "age" not in chosen:
             return keys
-        first = date_days_ago(max(AGES[age] for age in chosen["age"]))
+        first = ids.first_day(max(AGES[age] for age in chosen["age"]))
         return [key for key in keys if self.created[key] >= first]
 
     def _fitting(self, chosen: FacetFilter, *, but: str = "") -> Collection[int]:

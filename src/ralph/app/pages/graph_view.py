@@ -5,7 +5,6 @@ its sources change, since the time slider asks again and again.
 """
 
 import heapq
-import re
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.app import graph
+from ralph.app.filters import when
 from ralph.app.json_shapes import edge_json, node_json
 from ralph.errors import UsageError
 from ralph.model import ids
@@ -20,7 +20,6 @@ from ralph.model.graph import Edge, Node, NodeType, Relation, entity_id, entity_
 from ralph.store import graph as stored
 
 LIMIT, MAX_LIMIT = 400, 2_000
-_TIME = re.compile(r"\d{4}(-\d{2}(-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2})?)?)?)?")
 
 
 class GraphSnapshot(NamedTuple):
@@ -75,12 +74,6 @@ def _adjacent(names: Collection[str], edges: Iterable[Edge]) -> set[str]:
     return adjacent
 
 
-def _check_time(at: str) -> str:
-    if at and not _TIME.fullmatch(at):
-        raise UsageError(f"{at[:40]!r} is no day and no time", hint="for example 2026-11-15")
-    return at
-
-
 def graph_part(
     root: Path,
     *,
@@ -96,6 +89,7 @@ def graph_part(
     wrong = [word for word in types if word not in valid]
     if wrong:
         raise UsageError(f"{wrong[0]!r} is no type of node", hint=f"one of {', '.join(sorted(valid))}")
+    at = when(at)
     snapshot, edges = _snapshot(root, at)
     nodes = snapshot.nodes
     names = set(nodes)
@@ -122,7 +116,7 @@ def graph_part(
 def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT) -> dict[str, object]:
     """Return a node and what is within some hops of it; NotFound when there is none of that name."""
     node = graph.show(root, name).node.id
-    snapshot, edges = _snapshot(root, at)
+    snapshot, edges = _snapshot(root, when(at))
     names = {node} & snapshot.nodes.keys()
     for _ in range(hops):
         names |= _adjacent(names, edges)
@@ -131,7 +125,7 @@ def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int 
 
 def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]:
     """Return a shortest path between two nodes, in order, and as `found` whether there is one."""
-    way = graph.path(root, start, end, at=_check_time(at))
+    way = graph.path(root, start, end, at=when(at))
     snapshot, _ = _snapshot(root, "")
     names = [way.start.id]
     for edge in way.edges:
@@ -160,6 +154,5 @@ def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
             _CACHE[stamp] = snapshot
         return snapshot
 
-    _check_time(at)
     snapshot = graph.query_graph(root, question)
     return snapshot, snapshot.edges_at(at)

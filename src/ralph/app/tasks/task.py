@@ -56,15 +56,6 @@ class TaskView(NamedTuple):
     stories: tuple[Story, ...] = ()
 
 
-class TaskEvent(NamedTuple):
-    """One event of a task: when, what, by whom (a run; empty for a person), and why."""
-
-    at: str
-    what: str
-    by: str = ""
-    note: str = ""
-
-
 # --- claims of runs ----------------------------------------------------------------------------
 
 
@@ -438,22 +429,25 @@ def retry_note(task: Task) -> str:
     return note if isinstance(note, str) else ""
 
 
-def log(root: Path, task_id: str) -> list[TaskEvent]:
-    """Return the events of a task, oldest first: changes of its state, and iterations that worked on it."""
+def log(root: Path, task_id: str) -> list[dict[str, str]]:
+    """Return the events of a task, oldest first: changes of its state, and iterations that worked on it.
+
+    Each has `at`, `what`, `by` (a run; empty for a person) and `note`.
+    """
     from ralph.app import index
 
     task = board.find(root, task_id).task
-    events = [TaskEvent(task.created_at, "added")] if task.created_at else []
+    events = [{"at": task.created_at, "what": "added", "by": "", "note": ""}] if task.created_at else []
     history = task.extra.get(board.HISTORY)
     for line in history if isinstance(history, list) else []:
         if isinstance(line, dict):
-            at, by, note, before, to = (str(line.get(key, "")) for key in ("at", "by", "note", "from", "to"))
-            events.append(TaskEvent(at, f"{before} -> {to}", by, note))
+            text = {key: str(line.get(key, "")) for key in ("at", "from", "to", "by", "note")}
+            events.append({"at": text["at"], "what": f"{text.pop('from')} -> {text.pop('to')}", **text})
     where, values = queries.iterations(task=task_id)
     iterations = index.ask(
         root, lambda connection: list(queries.select_records(connection, Family.JOURNAL, where, tuple(values)))
     )
     for _, record in sorted(iterations, key=lambda row: (row[1].created_at, row[1].origin.iteration or 0)):
         what = f"iteration {record.origin.iteration}: {record.kind.value}"
-        events.append(TaskEvent(record.created_at, what, record.origin.run, record.text))
-    return sorted(events, key=lambda event: board.parse_time(event.at))
+        events.append({"at": record.created_at, "what": what, "by": record.origin.run, "note": record.text})
+    return sorted(events, key=lambda event: board.parse_time(event["at"]))

@@ -28,13 +28,6 @@ _IMPORTED = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
 _COMPARED = ("title", "description", "priority")
 
 
-class ImportProblem(NamedTuple):
-    """A part of a file that cannot be imported: its line (0: unknown), and why."""
-
-    line: int
-    what: str
-
-
 class TaskImport(NamedTuple):
     """What an import did: new tasks, those that are done now, those that were there, and what was left out.
 
@@ -45,7 +38,7 @@ class TaskImport(NamedTuple):
     finished: tuple[Task, ...] = ()
     there: tuple[Task, ...] = ()
     differing: tuple[str, ...] = ()
-    bad: tuple[ImportProblem, ...] = ()
+    bad: tuple[Problem, ...] = ()  # those of an unknown line have 0
     warnings: tuple[Problem, ...] = ()
     private_parts: int = 0
 
@@ -55,7 +48,7 @@ def import_(
 ) -> TaskImport:
     """Import the tasks of a file; `name` is the file's, which tells its format and is used in errors."""
     rows, problems = _read_stories(text, name) if _is_prd(text, name) else _read_lines(text)
-    bad = [ImportProblem(problem.line, problem.what) for problem in problems if problem.level == "error"]
+    bad = [problem for problem in problems if problem.level == "error"]
     if not rows and not bad:
         raise Refused(f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl")
     folder, now = paths.tasks_folder(root), ids.now()
@@ -73,7 +66,7 @@ def import_(
             except Refused as error:
                 story = raw.extra.get(_STORY)
                 title = f"story {story['id']}" if not raw.id and isinstance(story, dict) else raw.id[:80]
-                bad.append(ImportProblem(line, f"{title}: {error.message}"))
+                bad.append(Problem(line, f"{title}: {error.message}", error.hint))
                 continue
             if known is not None:
                 there.append((known, task))
@@ -192,9 +185,9 @@ def _story_key(task: Task) -> str:
     return f"{story.get('prd')}\n{story.get('id')}" if isinstance(story, dict) else ""
 
 
-def _remove_unlinked(everything: Board, new: dict[str, tuple[int, Task]]) -> list[ImportProblem]:
+def _remove_unlinked(everything: Board, new: dict[str, tuple[int, Task]]) -> list[Problem]:
     """Remove the tasks that name what is not there, or wait for themselves, until none is left; return why."""
-    bad: list[ImportProblem] = []
+    bad: list[Problem] = []
     while True:
         after = everything.with_tasks(task for _, task in new.values())
         has_cycle = bool(after.cycle(*new)) if new else False
@@ -203,9 +196,9 @@ def _remove_unlinked(everything: Board, new: dict[str, tuple[int, Task]]) -> lis
             unknown = [name for name in (*task.blocked_by, task.parent) if name and name not in after.placed]
             if unknown:
                 what = f"names {unknown[0][:80]!r}, and there is no such task"
-                wrong[task.id] = ImportProblem(line, f"{task.id}: {what}")
+                wrong[task.id] = Problem(line, f"{task.id}: {what}", "")
             elif has_cycle and (way := after.cycle(task.id)):
-                wrong[task.id] = ImportProblem(line, f"{task.id}: would wait for itself: {' -> '.join(way)}")
+                wrong[task.id] = Problem(line, f"{task.id}: would wait for itself: {' -> '.join(way)}", "")
         if not wrong:
             return bad
         bad += wrong.values()
