@@ -33,7 +33,7 @@ _REFERENCE_STARTS = (
     *"pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
 )
 _TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
-_REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*\Z)|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
+_REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
 """Variables, templates, tags, URLs, names of vaults, publishable keys, and hashes."""
 _PATH_STARTS = ("./", "../", "/", "~", "\\\\")
 _PATH_ENDS = (
@@ -44,8 +44,8 @@ _PATH_ENDS = (
 )
 _BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
 _OTHER_FORMAT = (
-    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(?::|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
-    r"|[a-z]+/[a-z0-9.+-]+$|[0-9A-F]{40}$|.*(?:\\[dwsbDWSB]|\[[a-z]-[a-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
+    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d?(?:[:.]|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
+    r"|[a-z]+/[a-z0-9.+-]+$|[0-9A-F]{40}$|0x[0-9a-fA-F]{40}$|.*(?:\\[dwsbDWSB]|\[[A-Za-z]-[A-Za-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
 )
 """Dates, times, versions, addresses, colours, e-mail, sizes, mime types, fingerprints and regexes."""
 _DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
@@ -57,13 +57,15 @@ _UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _DEFAULTS = frozenset(rules.DEFAULT_PASSWORDS.split())
 _NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WORDS.split(), *rules.LABEL_WORDS.split()}
 _TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
+_KNOWN = _NAME_WORDS | _TECHNICAL
+_MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
 _NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]+-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)]\(.*"
 """What a sentence has beside the word password: a ticket, `12-character`, `step2`, a call."""
 _DUMMY_BODY = (
     r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
     r"|1234567890|a1b2c3d4|deadbeefdead|(?:your|my|some)[-_]?(?:token|key|api|secret|access|personal|actual|real|bot)"
     r"|(?:^|[-_.])(?:your|fake|dummy|todo|fixme|here|goes|secret|token)(?:[-_.]|$)|(?-i:x{6}|X{6}|^[xX]{3})|\*{3}|\.{3}|…"
-    r"|([^0-9])\1{5}|([0-9])\2{7}"
+    r"|([^0-9a])\1{5}|([0-9])\2{7}"
 )
 """What manuals write after the prefix of a vendor; too long for a random body to contain it."""
 
@@ -196,7 +198,9 @@ def _is_password(head: str, place: int) -> bool:
     if _is_other_format(head) or (not words and (place < SURE or len(head) < 6)):
         return False
     plain = not symbol and head[-1] not in "!@#$%^&*?"
-    if plain and words and (_NAME_WORDS.issuperset(words) or head.lower().translate(_LEET) in _NAMING):
+    if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
+        return False  # `Password*`, `errors.mismatch`
+    if plain and words and (_KNOWN.issuperset(words) or head.lower().translate(_LEET) in _NAMING):
         return False
     if not _NAMING.isdisjoint(words) and is_wordy(head):
         return False
@@ -333,7 +337,6 @@ _SCHEME = rf"(?i)(?:{'|'.join(sorted(rules.SCHEMES, key=len, reverse=True))})[ :
 _EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
 _SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"  # noqa: E501 - one regex
 """A line of a config file beside which a plain word is a password."""
-_SETTERS = r"(?i)(?:\bset|\bwith|[.:])[\w-]*\Z"
 
 
 def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
@@ -427,7 +430,9 @@ _ASSIGNS = ("=", ":=", "=>", "?=", ":")
 def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *, typed: bool) -> int:
     """Return how sure a quoted value after this separator is the value of the key."""
     if separator == "(":
-        return SURE if re.compile(_SETTERS).search(f"{line}{key}"[: len(line) + 3]) else NOWHERE
+        owner, dot, method = key.lower().rpartition(".")
+        is_setter = method.startswith(("set", "with", "use")) or ((dot or line[-1:] in (".", ":")) and len(method) < 11)
+        return SURE if is_setter and owner != "t" else NOWHERE
     if typed or match["pair"] or match["encoded"] or separator in _ASSIGNS:
         return SURE
     if separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line) or line.endswith("(:")):
@@ -502,13 +507,16 @@ def _is_secret(value: str, place: int, key: str, name: SecretName) -> bool:
             return False  # `RESET_PASSWORD = "resetting"`, `PASS: test-names`
         if key.lower() == "pass" and (value.isdigit() or (key.isupper() and "/" in value)):
             return False
-        return not (_is_identifier(value) and secret_name(value)) and is_password(value, place)
+        is_name = _is_identifier(value) and secret_name(value) and len(re.compile(r"\d+").findall(value)) < 2
+        return not is_name and is_password(value.rstrip("/") if value.count("/") == 1 else value, place)
     if name[0] == "credential" and (_is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)):
         return not value.isalnum() or _is_basic_login(value)
     if place == PROSE:
-        return len(value) >= 20 and grade(value) == STRONG and is_random(value)
+        return len(value) >= 20 and key.count(".") + key.count("-") < 2 and grade(value) == STRONG and is_random(value)
     if _is_identifier(value) and secret_name(value):
         return False
+    if place == SURE and key.isupper() and 5 < len(value) < 9 and has_both_cases(value) and not is_placeholder(value):
+        return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
     return grade(value) >= (name[1] if place == SURE else STRONG)
 
 

@@ -114,7 +114,7 @@ new relic key | NRAK- NRII- NRIQ- NRRA- NRSP- | [A-Za-z0-9_-]{24,}
 new relic key | NRAL | (?![A-Za-z0-9_-]) | [0-9a-f]{36}
 honeycomb key | hcaik_ hcbik_ hcalk_ hcamk_ | [a-z0-9]{26,}
 datadog key | ddapp_ ddapi_ pub_dd_ | [A-Za-z0-9]{30,}
-posthog key | phs_ | [A-Za-z0-9]{30,}
+posthog key | phx_ pha_ phs_ | [A-Za-z0-9]{30,}
 sonar token | sqp_ squ_ sqa_ | [0-9a-f]{40}(?![A-Za-z0-9_-])
 sourcegraph token | sgp_ slk_ | [A-Za-z0-9_]{40,}
 circleci token | CCIPAT_ CCIPRJ_ | <word>{40,}
@@ -142,7 +142,7 @@ deploy token | depot_ nsc_ chpt_ koyeb_ railway_ ovsxp_ ovsxat_ nbp_ inc_ rootly
 payment key | pdl_live_ pdl_sdbx_ polar_oat_ creem_ bxt_ secret-token:mercury_ test_sk_ live_sk_ test_gsk_ live_gsk_ rzp_live_ rzp_test_ | <word>{14,}
 stytch secret | secret-live- secret-test- | [A-Za-z0-9_=-]{30,}
 trigger key | tr_dev_ tr_prod_ tr_pat_ signkey-prod- signkey-test- testsk_ | [A-Za-z0-9]{16,}
-snyk token | snyk_uat. snyk_sat. sktsec_ mlsn. wlu_ tgpak_ tgpat_ cal_live_ permit_key_ retool_01 phx_ pha_ lin_wh_ sgd_ tsec_ | [A-Za-z0-9_.-]{24,}
+snyk token | snyk_uat. snyk_sat. sktsec_ mlsn. wlu_ tgpak_ tgpat_ cal_live_ permit_key_ retool_01 lin_wh_ sgd_ tsec_ | [A-Za-z0-9_.-]{24,}
 volcengine key | AKLT | [A-Za-z0-9]{30,}
 scaleway key | SCW | [A-Z0-9]{17}(?![A-Za-z0-9_-])
 porkbun key | sk1_ pk1_ | [0-9a-f]{60,}
@@ -183,7 +183,7 @@ PASSWORD_WORDS = (
 )
 _COPULAS = frozenset("is it's was to as lautet ist est es = -> → são set".split())
 _SPOKEN = (
-    rf"(?:{'|'.join(PASSWORD_WORDS)})(?:[^\n.;!?:=]{{0,60}}?[\s,(](?:is|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)"
+    rf"(?:{'|'.join(PASSWORD_WORDS)})s?(?![\w-])(?:[^\n.;!?:=]{{0,60}}?[\s,(](?:is|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)"
     r"|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])"
 )
 _PRINTERS = (
@@ -200,7 +200,7 @@ _CONNECTS = ("connect(", "pdo(", "mysqli(", "connection(")
 _CODE = r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)"
 _CLIENTS = (
     *("mongo", "mariadb", "cypher-shell", "evil-winrm", "psexec", "useradd", "usermod", "unlock-keychain", "certutil"),
-    *("rdesktop", "7z ", "7za ", "rar ", "az login", "security import", "ipmitool"),
+    *("rdesktop", "7z a ", "7z x ", "7za ", "rar ", "az login", "security import", "ipmitool"),
 )
 PHRASES = (
     ("bearer token", ("bearer",), "", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", "fair"),
@@ -222,7 +222,7 @@ PHRASES = (
     ("password", ("createuser ",), "", r"createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})", "password"),
     ("password", ("createuser ",), "", r"createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})", "password"),
     ("password", (": psk ", ": eap ", ": xauth "), "", r": \w+\s+\"(?P<s>[^\"\n]{4,128})\"", "password"),
-    ("password", ("/pass:", "/password:", "/p:"), "", r"/\w+:(?P<s>[^\s\"']{4,128})", "prose"),
+    ("password", ("/pass:", "/password:"), "", r"/\w+:(?P<s>[^\s\"']{4,128})", "prose"),
     ("password", ("pass:",), "", r"pass:(?P<s>[^\s\"',;]{6,128})", "password"),
     ("password", ("identified ",), "by", rf"identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"']){_VALUE}", "login"),
     ("password", ("convertto-securestring ",), "", rf"convertto-securestring\s+(?=[\"']){_VALUE}", "login"),
@@ -239,13 +239,13 @@ PHRASES = (
     ("password", PASSWORD_WORDS, "~", _SPOKEN, "spoken"),
     ("password", ("login", "credential", "creds", "account", "계정"), " / ", r"[^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})", "prose"),
     ("password", ("password",), ":\n", r"password[^\n]{0,60}:[ \t]*\n\s{0,20}(?P<s>\S{8,128})[ \t]*(?:\n|\Z)", "strong"),
-    ("password", ("new value:",), "", r"new value:\s{1,8}(?P<s>\S{8,128})", "strong"),
+    ("password", ("new value:",), "", r"new value:\s{1,8}(?P<s>\S{8,128})", "fair"),
     ("password", ("random_password",), "result", r"random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"", "any"),
     ("secret", _PRINTERS, "\n", r"[^\n]{4,200}\n(?P<s>[^\s:]{12,400})[ \t]*(?:\n|\Z)", "strong"),
     ("secret key", ("operator unseal",), "", r"operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})", "any"),
     ("api key", ("wandb login",), "", r"wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b", "any"),
     ("api key", ("appid=",), "", r"appid=(?P<s>[0-9a-f]{32})\b", "any"),
-    ("secret key", ("key",), ":", r"key[\"']\s{0,4}:\s{0,4}[\"'](?P<s>(?=\S*\d)(?=\S*[a-z])(?-i:(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128})[\"']", "strong"),
+    ("secret key", ('key":', "key':", 'key" :'), "", r"key[\"']\s{0,4}:\s{0,4}[\"'](?P<s>(?=\S*\d)(?=\S*[a-z])(?-i:(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128})[\"']", "strong"),
     ("secret key", ("key =",), "", r"key =\s{0,4}[\"'](?P<s>(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128})[\"']", "strong"),
     ("recovery codes", ("recovery code", "backup code", "scratch code"), "", rf"[a-z]+ codes?[^\n]{{0,60}}\n(?P<s>(?:{_CODE}){{2,24}})", "any"),
     ("seed phrase", ("mnemonic",), "", rf"mnemonic{_SEED}", "any"),
@@ -265,7 +265,7 @@ api_key fair functionkey servicekey apisecret
 secret_key fair accesskey secretkey privatekey signingkey encryptionkey masterkey accountkey sharedkey authkey
 secret_key fair webhookkey deploykey hmackey jwtkey sessionkey cookiekey cryptkey adminkey clientkey licensekey
 secret_key fair presharedkey noncekey loggedinkey authsalt noncesalt loggedinsalt cipherkey aeskey decryptionkey
-secret_key fair securekey unsealkey unsealkeys recoverykey recoverykeys keysb64 keysbase64 rootkey secretid apitoken
+secret_key fair securekey unsealkey unsealkeys recoverykey recoverykeys keysb64 keysbase64 rootkey secretid
 secret fair secret secrets
 token fair token jwt bearer
 credential strong credential credentials auth authorization connectionkey creds
@@ -280,7 +280,7 @@ AFTER_SHORT_NAME = "=:\"'`\\*])>|, \t_-.?!0123456789(%"
 NEUTRAL_WORDS = (
     "value val prod production dev development staging stage test testing live sandbox local old new previous primary"
     " secondary backup main default base b64 base64 plain plaintext raw confirmation confirm string str text ro rw read"
-    " write readonly admin root v hex"
+    " write readonly admin root v b hex"
 )
 """Words at the end of a name that do not change what it means."""
 BEFORE_TOKEN = (
@@ -354,7 +354,7 @@ LABEL_WORDS = (
     " data row column col hash login demo email mail smtp ssh ftp http api auth account wifi my temp tmp forgot forgotten"
     " reset change confirm confirmation repeat current old min max length chars characters zeichen character digits"
     " option flag argument parameter param params args env placeholder hint help labels textfield charfield show text"
-    " confirmed nullable sometimes passwort kennwort contrasena wachtwoord senha parola sandi kata passe mot de losenord"
+    " confirmed nullable sometimes passwort kennwort contrasena wachtwoord senha parola requerida obligatoria requis erforderlich pflichtfeld sandi kata passe mot de losenord"
     " hasło salasana heslo jelszo sifre first last at least is of or an a be in on to it if when only also"
     " are was than then has have will does did do please same ci cd id ids sql php"
 )
@@ -384,7 +384,7 @@ _ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
 _LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
 _BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
 _NAME_TAILS = frozenset(
-    ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass")
+    ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass", "id")
 )
 _NAME_JOINTS = ("", *"_-.0123456789")
 _NEUTRAL = tuple(NEUTRAL_WORDS.split())
@@ -504,7 +504,7 @@ def _has_phrase(text: str, lowered: str) -> bool:
                     continue
                 chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
                 is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
-                if condition == "piped" or (other in rest.lower() if other else len(chunk) >= 3 and not is_word):
+                if condition in ("piped", "any") or (other in rest.lower() if other else len(chunk) >= 3 and not is_word):
                     return True
     return any(mark in text for mark in TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
 
@@ -599,7 +599,7 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     if value[:1] == "%":
         return value[:8].lower().replace("%22", "").startswith(("%3a", "%3d"))
     if value[:1] not in ("=", ":", "?", "!", ">", ",", "|", "(", *"은는이가はが："):
-        return value is not after and _may_be_value(value, upper=False, password=False)
+        return value is not after and _may_be_value(value, upper=False, password=password and value[:1] in ("'", '"'))
     value = value.lstrip("\"'\\=:?!>,|* \t\r\n" if value[0] == ">" else "\"'\\=:?!>,|*( \t은는이가はが：")
     return _may_be_value(value[1:].lstrip() if value[:1] == "[" else value, upper=upper, password=password)
 

@@ -287,6 +287,12 @@ def _private_keys(text: str) -> "Iterator[Span]":
         yield match.start("body"), match.end(), "private key"
 
 
+def has_private_key(text: str) -> bool:
+    """Check for the head or the end of a private key; a regex or a message that quotes one does not count."""
+    heads = (match for regex in (_BEGIN, _END) for match in re.compile(regex).finditer(text))
+    return any(re.compile(rf"{_GAP}*+[A-Za-z0-9+/=:]{{4}}").match(text, head.end()) or text[: head.start()].strip()[-4:].isalnum() for head in heads)
+
+
 def _is_key(body: str) -> bool:
     return len(body) >= 40 and is_random(body[-400:])
 
