@@ -1,8 +1,8 @@
 r"""Judge values, and find those that their name makes a secret: `PASSWORD=`, `"apiKey": "..."`, `--token x`.
 
-`token: str`, `PASSWORD=$DB_PASS` and `secret: my-app-secret` are written a thousand times for each real secret, so
-references, placeholders, words, dates and paths are ruled out first; the rest gets a grade. A word is recognised by its
-case and its vowels. Every step is bounded, and regexes are compiled where they are needed: hooks load this module.
+Behind a name that says password, everything counts that is no reference, placeholder, type, state or prose
+(`is_password`); behind other names only what a program made counts (`grade`), for `token: str` and `secret: my-app` are
+common. Every step is bounded, and regexes are compiled where they are needed: hooks load this module.
 """
 
 import re
@@ -16,21 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Span = tuple[int, int, str]  # start, end and kind of a secret
-NONE, WEAK, FAIR, STRONG = range(4)
-"""How much a value looks like a secret; WEAK is a password that a person would choose: `hunter2`."""
-GRADES = {"weak": WEAK, "fair": FAIR, "strong": STRONG}
+NONE, FAIR, STRONG = range(3)
+"""How much a value looks as if a program made it."""
+PROSE, COPULA, SURE = range(3)
+"""How sure a place is to contain a password: `password x`, `the password is x`, `PASSWORD=x`."""
+GRADES = {"fair": FAIR, "strong": STRONG}
 _HEAD = 128  # how much of a value is examined: enough to recognise it, and a bound on the work for hostile text
 
 _JOINTS = str.maketrans("", "", "-_. ")
-_TEACHING = r"(?i)passw|passwd|secret|token|test|pass|key|demo|user|field|value|string|login"
-"""Words that name the thing itself: `password1`, `test-token-2`."""
+_LEET = str.maketrans("0@134$5", "oaieass")
+_NAMING = frozenset("password passwd passwort pwd secret secrets token pass passphrase kennwort credential".split())
 _REFERENCE_STARTS = (
     *"< [ ( @ & { enc[ $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm: urn: op:".split(),
-    *"secretsmanager: keyring: awskms: gcpkms: data: secret: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2".split(),
+    *"secretsmanager: keyring: awskms: gcpkms: data: secret: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2 npm:".split(),
+    *"projects/ secret/ secrets/ secrets. vault_ vault/ kv/ var. local. module. data. params. pk_live_ pk_test_".split(),
+    *"pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
 )
 _TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
-_REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*\Z)|%\w+%\Z|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
-"""Variables, templates, tags, URLs, names of vaults, and hashes."""
+_REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
+"""Variables, templates, tags, URLs, names of vaults, publishable keys, and hashes."""
 _PATH_STARTS = ("./", "../", "/", "~", "\\\\")
 _PATH_ENDS = (
     "/",
@@ -40,37 +44,49 @@ _PATH_ENDS = (
 )
 _BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
 _OTHER_FORMAT = (
-    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(?::|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
-    r"|[a-z]+/[a-z0-9.+-]+$|[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$|.*(?:\\[dwsbDWSB]|\[[a-z]-[a-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
+    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d?(?:[:.]|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
+    r"|[a-z]+/[a-z0-9.+-]+$|[0-9A-F]{40}$|0x[0-9a-fA-F]{40}$|.*(?:\\[dwsbDWSB]|\[[A-Za-z]-[A-Za-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
 )
-"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types, dotted names and regexes."""
+"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types, fingerprints and regexes."""
+_DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
 _CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
 _UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
 _SYMBOLS = frozenset("!@#$%^&*+=~?")
 _SEPARATORS = frozenset("-_./: ")
 _UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _DEFAULTS = frozenset(rules.DEFAULT_PASSWORDS.split())
-_STATES = frozenset(rules.STATES_AND_PRODUCTS.split())
-_NOTICES = frozenset(rules.NOTICE_WORDS.split())
-_PHRASE = r"[a-z]{3,12}(?:-[a-z]{3,12}){3,7}|[A-Z][a-z]{2,11}(?:[-_.][A-Z][a-z]{2,11}){1,5}[-_.]?\d{2,4}"
+_NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WORDS.split(), *rules.LABEL_WORDS.split()}
+_TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
+_KNOWN = _NAME_WORDS | _TECHNICAL
+_MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
+_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]+-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)]\(.*"
+"""What a sentence has beside the word password: a ticket, `12-character`, `step2`, a call."""
+_DUMMY_BODY = (
+    r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
+    r"|1234567890|a1b2c3d4|deadbeefdead|(?:your|my|some)[-_]?(?:token|key|api|secret|access|personal|actual|real|bot)"
+    r"|(?:^|[-_.])(?:your|fake|dummy|todo|fixme|here|goes|secret|token)(?:[-_.]|$)|(?-i:x{6}|X{6}|^[xX]{3})|\*{3}|\.{3}|…"
+    r"|([^0-9a])\1{5}|([0-9])\2{7}"
+)
+"""What manuals write after the prefix of a vendor; too long for a random body to contain it."""
 
 
 def is_placeholder(value: str) -> bool:
     """Check for a stand-in: `changeme`, `xxxx`, `your-key-here`, `abc123`, a sequence."""
-    return _has_placeholder_word(value[:_HEAD].lower()) or _is_sequence(value[:48])
+    return _has_placeholder_word(value[:_HEAD]) or _is_sequence(value[:48])
 
 
 def _has_placeholder_word(head: str) -> bool:
-    joined = head.translate(_JOINTS)
-    both = f"{head}\n{joined}"
-    if any(word in both for word in rules.PLACEHOLDERS):
+    lowered = head.lower()
+    joined = lowered.translate(_JOINTS)
+    both = f"{lowered}\n{joined}"
+    if any(word in both for word in rules.PLACEHOLDERS) or len(set(lowered)) < 4:
         return True
-    return joined.endswith("here") or joined.startswith("some") or len(set(head)) < 4
+    return not rules.PLACEHOLDER_WORDS.isdisjoint(word.lower() for word in re.compile(_CHUNK).findall(head))
 
 
-def _is_sequence(head: str) -> bool:
+def _is_sequence(head: str, share: float = 0.5) -> bool:
     """Check whether most neighbours repeat or count upwards: `aaaa`, `abc123`, `0123456789`."""
-    return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > 0.5
+    return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > share
 
 
 def is_reference(value: str) -> bool:
@@ -102,17 +118,20 @@ def is_wordy(value: str) -> bool:
     return not any((len(word) > 14 and word.isupper()) or regex.search(word.lower()) for word in long)
 
 
+def is_token_body(body: str) -> bool:
+    """Check what follows the prefix of a vendor: anything but a stand-in."""
+    head = body[:_HEAD]
+    return not (re.compile(_DUMMY_BODY).search(head) or _is_sequence(head[:48], 0.8) or len(set(head)) < 4)
+
+
 def is_random(body: str) -> bool:
     """Check whether a program made this text, rather than somebody who wrote a manual."""
-    return is_token_body(body) and not is_wordy(body[:_HEAD])
-
-
-def is_token_body(body: str) -> bool:
-    """Check what follows the prefix of a vendor: anything but a placeholder or plain letters of one case."""
     head = body[:_HEAD]
-    if is_placeholder(head) or len(set(head)) < min(8, len(head) // 2):
+    if not is_token_body(head) or len(set(head)) < min(8, len(head) // 2):
         return False
-    return has_both_cases(head) or any(map(str.isdigit, head))
+    if any(len(run) >= 20 and not has_both_cases(run) for run in re.compile(r"[A-Za-z]+|\d+").findall(head)):
+        return True  # no word is so long
+    return (has_both_cases(head) or any(map(str.isdigit, head))) and not is_placeholder(head) and not is_wordy(head)
 
 
 def has_both_cases(value: str) -> bool:
@@ -121,7 +140,7 @@ def has_both_cases(value: str) -> bool:
 
 
 def grade(value: str) -> int:
-    """Return how much an assigned value looks like a secret."""
+    """Return how much an assigned value looks as if a program made it."""
     return _grade(value[:_HEAD])
 
 
@@ -135,56 +154,63 @@ def _grade(head: str) -> int:
         return FAIR if random or not is_placeholder(head) else NONE
     if len(head) < 6 or any(map(str.isspace, head)) or "[redacted: " in head:
         return NONE
+    if is_placeholder(head) or _is_other_format(head) or re.compile(_DOTTED_NAME).match(head) or is_reference(head):
+        return NONE
     digit, letter, cased = any(map(str.isdigit, head)), any(map(str.isalpha, head)), has_both_cases(head)
-    by_policy = 8 <= len(head) <= 10 and cased and digit  # `Abcd1234` is typed by people
-    if _has_placeholder_word(head.lower()) or (_is_sequence(head[:48]) and not by_policy):
+    if is_wordy(head) or not letter or len(set(head)) < 5:
         return NONE
-    other = (not head.isalnum() or head[0].isdigit()) and re.compile(_OTHER_FORMAT).match(head)
-    if other or is_reference(head):
-        return NONE
-    if is_wordy(head):
-        # `hunter2` and `Blue-Horse-77` are passwords; `test-token-2`, `password1` and `sha256` are not.
-        if re.compile(_TEACHING).search(head):
-            return NONE
-        if digit and _SEPARATORS.isdisjoint(head) and len(head) >= 7:
-            return WEAK
-        parts = head.lower().replace("_", "-").replace(".", "-").split("-")
-        return WEAK if re.compile(_PHRASE).fullmatch(head) and _NOTICES.isdisjoint(parts) else NONE
-    if digit and letter:
-        if len(set(head)) < 5:
-            return NONE
+    if digit:
         if len(head) >= 16 or (len(head) >= 8 and (cased or not _SYMBOLS.isdisjoint(head))):
             return STRONG
-        return FAIR if len(head) >= 10 else WEAK
-    if digit:
-        return WEAK if len(head) >= 8 and head.isdigit() else NONE
-    if not (letter and head.isascii()):
-        return NONE
+        return FAIR if len(head) >= 10 else NONE
     symbols = [character for character in head[1:-1] if character in _SYMBOLS and character not in "=+"]
-    if symbols and (cased or len(symbols) > 1):
+    if symbols and head.isascii() and (cased or len(symbols) > 1):
         return FAIR
-    if not head.isalpha():
+    if not (head.isascii() and head.isalpha()):
         return NONE
     if cased:
         return STRONG if len(head) >= 20 else FAIR if len(head) >= 8 else NONE
     return FAIR if len(head) >= 16 else NONE
 
 
-def is_plain_password(value: str) -> bool:
-    """Check a short word of an environment line: no default, no state, no name of a product."""
-    if not re.compile(r"[a-z][a-z0-9]{5,23}").fullmatch(value) or value in _DEFAULTS or value in _STATES:
-        return False
-    return not (re.compile(_TEACHING).search(value) or is_placeholder(value) or is_reference(value))
+def _is_other_format(head: str) -> bool:
+    return bool((not head.isalnum() or head[0].isdigit()) and re.compile(_OTHER_FORMAT).match(head))
 
 
-def is_cased_password(value: str) -> bool:
-    """Check letters in both cases in a list of `name=value`: `BlueHorse`, not `userName`."""
-    if not re.compile(r"[A-Za-z]{6,64}").fullmatch(value) or not has_both_cases(value):
+def is_password(value: str, place: int = SURE) -> bool:
+    """Check a value behind a key that says password: no reference, placeholder, type, state, mask or prose."""
+    return _is_password(value[:_HEAD], place)
+
+
+@lru_cache(1024)
+def _is_password(head: str, place: int) -> bool:
+    if len(head) < 5 or "[redacted" in head or any("\u024f" < character for character in head):
         return False
-    words = {word.lower() for word in re.compile(_CHUNK).findall(value)}
-    return not (
-        words & (_NOTICES | _DEFAULTS | _STATES) or re.compile(_TEACHING).search(value) or is_placeholder(value)
-    )
+    digit, cased = any(map(str.isdigit, head)), has_both_cases(head)
+    by_policy = 8 <= len(head) <= 10 and cased and digit and not head.lower().startswith("abc123")  # `Abcd1234`
+    if _has_placeholder_word(head) or (_is_sequence(head[:48]) and not by_policy) or is_reference(head):
+        return False
+    words = [chunk.lower() for chunk in re.compile(_CHUNK).findall(head) if chunk.isalpha()]
+    symbol = not _SYMBOLS.isdisjoint(head[1:-1])
+    if len(head.split()) > 1:  # a passphrase, but no sentence
+        known = _NAME_WORDS.isdisjoint(words) and _TECHNICAL.isdisjoint(words)
+        return place == SURE and digit and known and len(head.split()) < 7 and head[-1] not in ".?!:…"
+    if _is_other_format(head) or (not words and (place < SURE or len(head) < 6)):
+        return False
+    plain = not symbol and head[-1] not in "!@#$%^&*?"
+    if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
+        return False  # `Password*`, `errors.mismatch`
+    if plain and words and (_KNOWN.issuperset(words) or head.lower().translate(_LEET) in _NAMING):
+        return False
+    if not _NAMING.isdisjoint(words) and is_wordy(head):
+        return False
+    if place == SURE:
+        return len(head) >= 6 or (digit and not head.isdigit())
+    if len(head) < 6 or not _TECHNICAL.isdisjoint(words) or re.compile(_NO_PROSE).fullmatch(head):
+        return False
+    if place == COPULA:
+        return digit or (symbol and cased)
+    return (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or _grade(head) == STRONG
 
 
 def is_login_password(user: str, password: str) -> bool:
@@ -194,31 +220,27 @@ def is_login_password(user: str, password: str) -> bool:
         return False
     if is_placeholder(password) or is_reference(password) or "[redacted: " in password:
         return False
-    return not (is_wordy(password) and re.compile(_TEACHING).search(password))
+    words = (word.lower() for word in re.compile(_CHUNK).findall(password))
+    return not (is_wordy(password) and not (_NAMING | {"test", "demo", "user", "key"}).isdisjoint(words))
 
 
 def _is_basic_login(encoded: str) -> bool:
     """Check whether base64 text is `user:password` with a real password."""
-    try:
-        decoded = _decode_base64(encoded).decode("utf-8")
-    except ValueError:
-        return False
+    decoded = decode_text(encoded)
     user, colon, password = decoded.partition(":")
-    return bool(colon) and decoded.isprintable() and is_login_password(user, password)
+    return bool(colon) and is_login_password(user, password)
 
 
-def encodes_digits(encoded: str) -> bool:
-    """Check whether base64 text contains digits only, as the first part of a Discord token does."""
-    try:
-        return _decode_base64(encoded.replace("-", "+").replace("_", "/")).isdigit()
-    except ValueError:
-        return False
-
-
-def _decode_base64(encoded: str) -> bytes:
+def decode_text(encoded: str) -> str:
+    """Return the printable text that base64 encodes; nothing if it is something else."""
     import binascii  # few texts need it
 
-    return binascii.a2b_base64(encoded + "=" * (-len(encoded) % 4), strict_mode=True)
+    encoded = encoded.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        decoded = binascii.a2b_base64(encoded + "=" * (-len(encoded) % 4)).decode("utf-8")
+    except ValueError:
+        return ""
+    return decoded if decoded.replace("\n", "").replace("\r", "").replace("\t", "").isprintable() else ""
 
 
 def meets(condition: str, value: str) -> bool:
@@ -227,15 +249,19 @@ def meets(condition: str, value: str) -> bool:
         return _is_basic_login(value)
     if condition in ("login", "piped"):
         return is_login_password("", value) and not value.isdigit()
+    if condition in PLACES:
+        return is_password(value, PLACES[condition])
     return condition == "any" or ((condition == "random" or grade(value) >= GRADES[condition]) and is_random(value))
 
+
+PLACES = {"password": SURE, "spoken": COPULA, "prose": PROSE}
 
 # --- names --------------------------------------------------------------------------------------
 
 SecretName = tuple[str, int]
-"""What a key of this name stores: the kind of secret, and the weakest value that counts."""
+"""What a key of this name stores: the kind of secret, and the weakest value that counts (not for passwords)."""
 
-_PASSWORD: SecretName = ("password", WEAK)
+_PASSWORD: SecretName = ("password", FAIR)
 _ENDINGS = [
     (tuple(endings), (kind.replace("_", " "), GRADES[least]))
     for kind, least, *endings in map(str.split, rules.NAMES.strip().splitlines())
@@ -259,17 +285,22 @@ def secret_name(key: str) -> SecretName | None:
     for endings, name in _ENDINGS:
         if joined.endswith(endings):
             return name
-    if words[-1] in ("pass", "pw"):
-        return _PASSWORD if len(words) > 1 else ("password", STRONG)
+    if words[-1] in ("pass", "pw", "psk"):
+        return _PASSWORD
     is_constant = len(words) > 1 and key.rpartition(".")[2].strip("-").isupper()
     return ("api key", STRONG) if words[-1] in ("pat", "key") and is_constant else None
 
 
 # --- the syntax of an assignment ----------------------------------------------------------------
 
-_AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+)(?P<close>[*"'`\\\])]{0,5}+)(?:[ ]\[[^\]\n]{0,24}\](?=:))?
-    (?:(?P<pair>[\s,"'\\]{1,24}+value["'\\]{0,4}[ ]{0,8}[:=][ ]{0,8})
-      |[ \t]{0,24}+(?P<sep>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>|,|\||(?:is|was)[ ](?=\S)|(?<=[ \t]))[* \t]{0,24}+)"""
+_AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)(?P<close>[*"'`\\\])]{0,5}+)
+    (?:[ ]\[[^\]\n]{0,24}\](?=:))?
+    (?:(?P<pair>(?:[\s,"'\\+-]{1,60}+value["'\\]{0,4}[ ]{0,8}[:=][ ]{0,8}(?:""[ ]{0,4}(?=\n))?){1,2}
+                |</(?:key|name)>\s{0,40}<(?:string|value)>\s{0,40})
+      |(?P<encoded>(?:%22|%27)?%3[ad](?:%20|\+)?(?:%22|%27)?)
+      |(?P<sep>\((?=["'`]))
+      |[ \t]{0,24}+(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
+          |(?:is|was|ist|est|es|lautet|war)[ ](?=\S)|(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
 _TYPED = r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])"
 _QUOTED = (
     r"[brfuBRFUL@$]{0,2}(?P<quote>[\"'`])"
@@ -282,24 +313,30 @@ _UNQUOTED = (
     r"(?:(?:&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\]))[^\s\"'`,;&|<>(){}\[\]\\]{0,300}+){0,9})"
 )
 _TO_BLANK = r"(?P<value>(?=\S)[^\s\\]{0,300}+(?:\\(?![nrt\"'])[^\s\\]{0,300}+){0,9})"
+_URL_ENCODED = r"(?P<value>(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267c]|7d))(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267cC]|7[dD])){4,200})"
+_LIST = r"\[\s{0,8}\\?[\"'](?P<value>[^\"'\\\n]{8,300}(?:\\?[\"']\s{0,40},\s{0,40}\\?[\"'][^\"'\\\n]{8,300}){0,40}+)"
 _MORE = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
-_LABEL = r"""(?x)(?=[비패암密口パ暗пc토令トa시金秘シ])
-    (?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña)
-      |(?P<token>토큰|令牌|トークン)
-      |(?P<key>api[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|密钥|密鑰|金鑰|秘密鍵|シークレットキー))
-    [*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+(?P<sep>[=＝：|은는は是为為]|:(?!//))[* \t\u3000]{0,8}+"""
-_ASCII = r"(?P<value>[!-~]{6,300}+)"
+_LABEL = r"""(?x)(?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña
+        |mot\ de\ passe|senha|hasło|lösenord|şifre|heslo|jelszó|mật[ ]khẩu|รหัสผ่าน|सिसमा|पासवर्ड|סיסמה|كلمة[ ]المرور)
+      |(?P<token>토큰|令牌|トークン|токен|jeton)
+      |(?P<key>api[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|시크릿|密钥|密鑰|金鑰|秘密鍵|シークレット(?:キー)?|ключ|clé[ ]api))
+    [*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+(?P<sep>[=＝：|은는이は是为為]|:(?!//)|(?:est|es|é|е|is)[ ]|(?<=[ ]))[:* \t\u3000「『]{0,8}+"""
+_ASCII = r"(?P<value>[!-~\u00c0-\u024f]{6,300}+)"
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
-_FIRST_WORDS = r"(?i)(?:\b(?:api|access|secret|private|auth|aws|client) ){1,2}\Z"
-_SPACE_ASSIGNS = (
-    r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx|\bsetenv|#define|\bconfig[ \t]+set|\bsecrets?[ \t]+set)[ \t]+\S*\Z"
+_FIRST_WORDS = (
+    r"(?i)(?:\b(?:api|access|secret|private|auth|aws|client|unseal|recovery|master|encryption|signing|admin|root|account"
+    r"|license|subscription|shared|service|personal|deploy|webhook|app|initial) ){1,2}\Z"
 )
-_LINE_START = r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]+)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
+_SPACE_ASSIGNS = (
+    r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx(?:[ \t]+/\w)?|\bsetenv|#define|\bconfig(?:ure)?[ \t]+set|\bsecrets?[ \t]+set"
+    r"|\b(?:operator|add)|\bconfig[ \t]+\S+)[ \t]+\S*\Z"
+)
+_LINE_START = r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]*)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
 """Nothing before a name but blanks, a list mark, and `export` or the like."""
 _SCHEME = rf"(?i)(?:{'|'.join(sorted(rules.SCHEMES, key=len, reverse=True))})[ :]+(?=[^\s:])"
-_PAIR_BEFORE = r"(?:\A|[ \t])[\"']?[A-Za-z_]\w{0,40}=[^=,;()\[\]{}<>\s]{1,100}[ \t]+\Z"
-_PAIR_AFTER = r"[ \t]{1,4}[A-Za-z_]\w{0,40}=[^=\s]"
 _EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
+_SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"  # noqa: E501 - one regex
+"""A line of a config file beside which a plain word is a password."""
 
 
 def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
@@ -316,14 +353,13 @@ def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
             if span is not None:
                 covered = span[1]
                 yield span
-    if not text.isascii() and any(part in lowered for part in rules.LABELS.split()):
+    if rules.has_label(text, lowered):
         yield from _labelled(text, lowered)
 
 
 def _labelled(text: str, lowered: str) -> "Iterator[Span]":
-    """Yield what follows a label in another script; the value is ASCII, for words of that script may follow it."""
+    """Yield what follows a label in another language; the value is Latin, for words of that script may follow it."""
     for match in re.compile(_LABEL).finditer(lowered):
-        name = _PASSWORD if match["password"] else ("token" if match["token"] else "secret key", FAIR)
         quoted = re.compile(_QUOTED).match(text, match.end()) or re.compile(_ESCAPED).match(text, match.end())
         value_match = quoted or re.compile(_ASCII).match(text, match.end())
         if value_match is None or _is_call(value_match["value"]):
@@ -331,56 +367,157 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
         value = value_match["value"] if quoted else value_match["value"].rstrip("\"'`,;.:|)]}>*")
         end = value_match.start("value") + len(value)
         after = text[end : end + 40].partition("\n")[0].strip(" \t\r*|,;.)」』】。、，")
-        sure = match["sep"] in ("=", ":", "：", "＝") and (quoted or not after or after.startswith(("#", "//")))
-        if _is_secret(value, name[1] if sure else STRONG, name):
-            yield value_match.start("value"), end, name[0]
+        assigned = match["sep"] in ("=", ":", "：", "＝")
+        sure = assigned and (quoted or not after or after.startswith(("#", "//"))) and not _is_attribute(value)
+        if match["password"]:
+            # A word of the same script directly after it belongs to it: `bcrypt12로`.
+            joined = text[end : end + 1] > "\u024f" and text[end] not in "「」』】。、，입이야" and not quoted
+            place = PROSE if joined or not match["sep"].strip() else SURE if sure else COPULA
+            if is_password(value, place):
+                yield value_match.start("value"), end, "password"
+        elif grade(value) >= (FAIR if sure else STRONG):
+            yield value_match.start("value"), end, "token" if match["token"] else "secret key"
 
 
 def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     """Return the value of an assignment, whose keyword is at `at`, if it is a secret."""
     start = _key_start(text, at)
-    key, separator = text[start : match.end("rest")], match["sep"]
+    key, separator = text[start : match.end("rest")], (match["sep"] or match["sign"] or "").strip()
     name = secret_name(key)
     # In `arn:aws:...:secret:name` and `"AWS::IAM::AccessKey": "..."` the word is one of a chain of names.
     if name is None or (separator == ":" and text[start - 1 : start] == ":"):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
-    begin, required = _value_start(text, match, key, line)
+    typed = re.compile(_TYPED).match(text, match.end()) if separator in (":", "") else None
+    begin = typed.end() if typed else match.end()
     at = _after_scheme(text, begin)
-    if required == NONE or (at > begin and text[begin : begin + 5].lower() == "basic"):
+    if at > begin and text[begin : begin + 5].lower() == "basic":
         return None  # a rule for the header decodes it
-    tight = separator == "=" and match.end("sep") == match.end()
-    whole = separator in ("=", ":") and not match["close"] and bool(not line or re.compile(_LINE_START).search(line))
+    listed = re.compile(_LIST).match(text, at) if text[at : at + 1] == "[" and not typed else None
+    if listed:
+        first = re.compile(r"[^\"'\\]*").match(listed["value"])
+        is_list = bool(first) and (grade(first[0]) if first else NONE) == STRONG
+        return (*listed.span("value"), name[0]) if is_list else None
     quoted = None
     if text[at : at + 3].lstrip("brfuBRFUL@$")[:1] in ("'", '"', "`", "\\"):
         quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
-    value_match = quoted or re.compile(_TO_BLANK if whole else _UNQUOTED).match(text, at)
+    whole = separator in ("=", ":") and not match["close"] and bool(not line or re.compile(_LINE_START).search(line))
+    shape = _URL_ENCODED if match["encoded"] else _TO_BLANK if whole else _UNQUOTED
+    value_match = quoted or re.compile(shape).match(text, at)
     if value_match is None:
         return None
     value, end = value_match["value"], value_match.end("value")
-    syntax = ("tight" if tight else "line") if whole else ""
-    if tight and not whole and not match["close"] and match.start("sep") == match.end("rest"):
-        is_listed = re.compile(_PAIR_BEFORE).search(line) or re.compile(_PAIR_AFTER).match(text, end)
-        syntax = "list" if is_listed else ""
     if quoted:
         skipped = _after_scheme(value, 0)
         at, value = value_match.start("value") + skipped, value[skipped:]
+        place = _quoted_place(key, separator, match, line, typed=bool(typed))
     else:
-        least = _unquoted_grade(text, value, end, syntax)
-        if least == NONE:
-            return None
-        required = max(required, least)
-        value = value.rstrip(",;\"'" if whole else ".:,;" if required > WEAK else ",;")
+        place = _unquoted_place(text, value, end, key, line, match, whole=whole)
+        value = value.rstrip(",;\"'" if whole else ".:,;" if place < SURE or name[0] != "password" else ",;")
         end = at + len(value)
-    if not _is_secret(value, max(required, name[1]), name):
-        is_env = syntax == "tight" or (syntax == "line" and "_" in key and not quoted)
-        is_env = is_env and key.isupper() and _CONSTANTS.isdisjoint(key.lower().split("_"))
-        if not (is_env or syntax == "list") or not _is_secret_by_line(text, value, end, name, syntax):
-            return None
+    if place == NOWHERE or not _is_secret(value, place, key, name):
+        return None
     if len(value) >= 280 and not (quoted and value_match["shut"]):
         more = re.compile(_MORE).match(text, end)
         end = more.end() if more else end
     return at, end, name[0]
+
+
+NOWHERE = -1
+_ASSIGNS = ("=", ":=", "=>", "?=", ":")
+
+
+def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *, typed: bool) -> int:
+    """Return how sure a quoted value after this separator is the value of the key."""
+    if separator == "(":
+        owner, dot, method = key.lower().rpartition(".")
+        is_setter = method.startswith(("set", "with", "use")) or ((dot or line[-1:] in (".", ":")) and len(method) < 11)
+        return SURE if is_setter and owner != "t" else NOWHERE
+    if typed or match["pair"] or match["encoded"] or separator in _ASSIGNS:
+        return SURE
+    if separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line) or line.endswith("(:")):
+        return SURE
+    if separator == ",":
+        return COPULA if match["close"] else NOWHERE
+    if separator == ">":
+        return SURE if line.endswith("<") else NOWHERE
+    return NOWHERE if separator == "" and match["close"] else COPULA
+
+
+def _unquoted_place(
+    text: str, value: str, end: int, key: str, line: str, match: "re.Match[str]", *, whole: bool
+) -> int:
+    """Return how sure a value without quotes is that of the key, for it may be a variable or a word of a sentence."""
+    separator = (match["sep"] or match["sign"] or "").strip()
+    if whole:
+        value = value.rstrip(",;")
+    identifier, rest = _is_identifier(value), text[end : end + 3]
+    if _is_call(value) or "->" in value or "::" in value or separator in ("(", "==", "===", "!=", "!==", ","):
+        return NOWHERE
+    if rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</":
+        return NOWHERE
+    after = text[end : end + 40].partition("\n")[0].strip("\"' \t\r")
+    alone = not after or after.startswith(("#", "//", "\\n"))
+    if match["pair"] or match["encoded"] or separator == ">":
+        return SURE if match["pair"] or match["encoded"] or line.endswith("<") else NOWHERE
+    if separator == "":
+        is_option = key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line)
+        plain = value.isalpha() and value.islower() and not (alone or after[0] in "-&|;>)")
+        return (PROSE if plain else SURE) if is_option else NOWHERE if match["close"] else PROSE
+    if separator not in ("=", ":"):
+        return SURE if separator in _ASSIGNS and not identifier else COPULA
+    tight = separator == "=" and match.end("sign") == match.end() and match.start("sign") == match.end("rest")
+    in_call = max(line.rfind("("), line.rfind("{")) > max(line.rfind(")"), line.rfind("}"))
+    trailing = text[end - 1 : end] in (",", ";") and whole
+    if not whole:
+        is_listed = tight and not in_call and not match["close"] and not _is_attribute(value)
+        if is_listed or (not identifier and (tight or separator == ":") and not re.compile(_EXPRESSION).fullmatch(value)):
+            return SURE if is_listed or tight else COPULA
+        return STRICT if identifier else COPULA
+    if trailing or not identifier:
+        if trailing:
+            return STRICT if identifier else COPULA
+        return SURE if alone else COPULA
+    if not alone:
+        return SURE if tight and rest[:1] == " " else STRICT
+    if re.compile(r"\s*\)").match(text, end) or _is_attribute(value):
+        return STRICT
+    if (key.isupper() and _CONSTANTS.isdisjoint(key.lower().split("_"))) or tight:
+        return SURE
+    if any(map(str.isdigit, value)) and not (separator == "=" and has_both_cases(value) and value[0].islower()):
+        return SURE
+    near = text[max(0, end - 240) : end + 160]
+    return SURE if value.islower() and re.compile(_SIBLING).search(near) else STRICT
+
+
+STRICT = -2
+"""A variable, most likely: only what a program made counts."""
+
+
+def _is_secret(value: str, place: int, key: str, name: SecretName) -> bool:
+    """Check a value by the name of its key and by its place."""
+    if "[redacted" in value or re.compile(r"[A-Z_]{4,40}=").match(value):
+        return False
+    if name[0] == "password":
+        if place == STRICT:
+            return grade(value) == STRONG
+        words = key.lower().replace("-", "_").split("_")
+        plain = value.isalpha() or not any(map(str.isdigit, value))
+        if plain and not (_CONSTANTS.isdisjoint(words) and (key.upper() != "PASS" or not key[0].isupper())):
+            return False  # `RESET_PASSWORD = "resetting"`, `PASS: test-names`
+        if key.lower() == "pass" and (value.isdigit() or (key.isupper() and "/" in value)):
+            return False
+        is_name = _is_identifier(value) and secret_name(value) and len(re.compile(r"\d+").findall(value)) < 2
+        return not is_name and is_password(value.rstrip("/") if value.count("/") == 1 else value, place)
+    if name[0] == "credential" and (_is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)):
+        return not value.isalnum() or _is_basic_login(value)
+    if place == PROSE:
+        return len(value) >= 20 and key.count(".") + key.count("-") < 2 and grade(value) == STRONG and is_random(value)
+    if _is_identifier(value) and secret_name(value):
+        return False
+    if place == SURE and key.isupper() and 5 < len(value) < 9 and has_both_cases(value) and not is_placeholder(value):
+        return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
+    return grade(value) >= (name[1] if place == SURE else STRONG)
 
 
 def _key_start(text: str, at: int) -> int:
@@ -391,23 +528,6 @@ def _key_start(text: str, at: int) -> int:
     return words.start() if words else at
 
 
-def _value_start(text: str, match: "re.Match[str]", key: str, line: str) -> tuple[int, int]:
-    """Return where the value begins and the grade that this syntax requires, NONE when it assigns nothing."""
-    at, separator, close = match.end(), match["sep"], match["close"]
-    typed = re.compile(_TYPED).match(text, at) if separator in (":", "") else None
-    if typed or match["pair"] or separator in ("=", ":=", "=>", "?=", ":"):
-        return typed.end() if typed else at, WEAK
-    quoted = text[at : at + 1] in ("'", '"', "`", "\\")
-    if separator == ">" or (separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line))):
-        return at, WEAK if separator == "" or line.endswith("<") else NONE
-    assigns = {
-        ",": quoted and bool(close),
-        "": quoted and not close and secret_name(key) == _PASSWORD,
-        **dict.fromkeys(("==", "===", "!=", "!=="), quoted),
-    }
-    return at, STRONG if assigns.get(separator, True) else NONE
-
-
 def _after_scheme(text: str, at: int) -> int:
     """Return where the value begins after a scheme such as `Bearer`; `at` without one."""
     if not text[at : at + 8].lower().startswith(rules.SCHEMES):
@@ -416,55 +536,9 @@ def _after_scheme(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _is_secret(value: str, required: int, name: SecretName) -> bool:
-    if "[redacted" in value:
-        return False
-    return (name[0] == "credential" and _is_basic_login(value)) or grade(value) >= required
-
-
-def _is_secret_by_line(text: str, value: str, end: int, name: SecretName, syntax: str) -> bool:
-    """Check a value that is a secret only because of its line: `DB_ROOT_PASSWORD: rootpw`."""
-    if syntax == "list":
-        return name[0] == "password" and is_cased_password(value)
-    after = text[end : end + 40].partition("\n")[0].strip("\"' \t\r")
-    if after and not after.startswith("#"):
-        return False
-    if name == _PASSWORD:
-        return is_plain_password(value)
-    # A short value that mixes cases and digits and forms no word: `Zx9kLm`.
-    return name[1] == FAIR and has_both_cases(value) and grade(value) >= WEAK and not is_wordy(value)
-
-
-def _unquoted_grade(text: str, value: str, end: int, syntax: str) -> int:
-    """Return the grade that a value without quotes needs, for it may be a variable or a word; NONE for code.
-
-    `syntax`: "line" for a line of a `.env`, YAML or INI file, "tight" for one written `KEY=value`, "list" for a member
-    of a list like `user=a password=b`.
-    """
-    value = value.rstrip(",;") if syntax == "line" else value
-    identifier = _is_identifier(value)
-    if _is_call(value) or "->" in value or "::" in value:
-        return NONE
-    if identifier and secret_name(value) and not (syntax and len(re.compile(r"\d+").findall(value)) > 1):
-        return NONE
-    if syntax == "tight" and not value.endswith(","):
-        return WEAK
-    rest = text[end : end + 3]
-    if rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</":
-        return NONE
-    if len(value) < 20 and not value.isalnum() and re.compile(_EXPRESSION).fullmatch(value):
-        return NONE
-    if syntax in ("line", "tight") and rest[:1] in ("", "\n", "\r") and text[end - 1 : end] != ",":
-        return WEAK
-    if syntax == "list" and "." not in value and rest[:1] in ("", " ", "\t", "\n", "\r", '"', "'"):
-        return WEAK
-    prose = rest[:1] in (" ", "\t") and rest.strip()[:1] not in ("", *"#/;-&|\\>)}]\"'")
-    return STRONG if prose or identifier else WEAK
-
-
 def _is_call(value: str) -> bool:
-    name = value.partition("(")[0].partition("[")[0]
-    return name != value and _is_identifier(name)
+    name = value.partition("(")[0].partition("[")[0].rstrip("!?")
+    return ("(" in value or "[" in value) and _is_identifier(name)
 
 
 def _is_identifier(value: str) -> bool:
@@ -472,3 +546,8 @@ def _is_identifier(value: str) -> bool:
     for joint in ("?.", "->", "::"):
         value = value.replace(joint, ".")
     return all(part.replace("$", "_").isidentifier() for part in value.split("."))
+
+
+def _is_attribute(value: str) -> bool:
+    """Check for the attribute of an object: `settings.password`."""
+    return "." in value and _is_identifier(value) and value[0].islower()

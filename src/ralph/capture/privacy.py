@@ -13,7 +13,7 @@ from ralph.capture import invisible_characters
 from ralph.capture.assignments import secret_name
 from ralph.capture.invisible_characters import fold, lower, remove_codes, view_text
 from ralph.capture.secret_rules import has_invisible, needs_rules, token_prefixes
-from ralph.capture.secrets import FoundSecret, find_secrets, replace_spans
+from ralph.capture.secrets import FoundSecret, find_secrets, has_private_key, replace_spans
 from ralph.errors import Refused
 
 TYPE_CHECKING = False
@@ -132,7 +132,7 @@ def _match_tags(text: str) -> "Iterator[re.Match[str]]":
 def has_private_parts(text: str) -> bool:
     """Check whether a file has private parts or a private key: a piece of it may come from inside of one."""
     text = remove_codes(text)
-    return "PRIVATE KEY" in text or strip_private(text)[0] != text
+    return has_private_key(text) or strip_private(text)[0] != text
 
 
 # --- the texts of one event ---------------------------------------------------------------------

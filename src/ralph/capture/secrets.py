@@ -9,18 +9,20 @@ import re
 
 from ralph.capture import secret_rules as rules
 from ralph.capture.assignments import (
+    COPULA,
     STRONG,
+    SURE,
     SecretName,
     Span,
     assigned_secrets,
-    encodes_digits,
+    decode_text,
     grade,
     has_both_cases,
-    is_cased_password,
     is_login_password,
-    is_plain_password,
+    is_password,
     is_random,
     is_token_body,
+    is_wordy,
     meets,
     secret_name,
 )
@@ -118,7 +120,9 @@ def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
     spans += [*_url_passwords(text), *_phrases(text, lowered), *assigned_secrets(text, lowered)]
     if any(mark in text for mark in rules.TABLE_MARKS):
         spans += _table_secrets(text)
-    return spans
+    for start, separator in rules.separated_tables(text, lowered):
+        spans += _separated_secrets(text, start, separator)
+    return [*spans, *_encoded_secrets(text)]
 
 
 def _find_markers(text: str) -> list[tuple[int, int]]:
@@ -184,12 +188,12 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
                 inside = before[-1:] in ("+", "/") and re.compile(_BASE64).fullmatch(before) and has_both_cases(before)
                 inside = inside and any(map(str.isdigit, before))
                 if not inside and not (before[-1:] in ("=", ":", "-") and re.compile(_CHECKSUM).search(before)):
-                    yield start, end, kind
+                    yield start, _wrapped_end(text, start, end), kind
             for match in re.compile(re.escape(prefix) + f"(?:{body})").finditer(text) if joints and not lead else ():
                 if match.start() in joints and is_token_body(match[0][len(prefix) :]):
                     yield *match.span(), kind
     for match in re.compile(_DISCORD).finditer(text) if "." in present else ():
-        if encodes_digits(text[match.start() : match.end("id")]):
+        if decode_text(text[match.start() : match.end("id")]).isdigit():
             yield match.start(), match.end(), "discord token"
 
 
@@ -197,7 +201,7 @@ def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int
     r"""Yield tokens that begin with their prefix: after any character, `\n` or `%3D`, but not inside a word."""
     name = re.escape(prefix)
     begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
-    check = is_token_body if len(prefix) > 3 else is_random
+    check = is_token_body if len(prefix) > 3 and prefix not in rules.AMBIGUOUS_PREFIXES else is_random
     for match in re.compile(f"{name}{begins}(?:{body})").finditer(text):
         if check(match[0][len(prefix) :]):
             yield match.span()
@@ -211,6 +215,32 @@ def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple
         before, after = before_it.search(text[first:at]), after_it.match(text, at + len(prefix))
         if before and after and is_random(before[0] + after[0]):
             yield first + before.start(), after.end()
+
+
+_CONTINUED = r"[ \t]*\r?\n[ \t>|]*(?P<line>[A-Za-z0-9_+/=.-]{12,400})[ \t]*(?=\r?\n|\Z)"
+
+
+def _wrapped_end(text: str, start: int, end: int) -> int:
+    """Return where a token ends that a terminal wrapped: lines of its alphabet, none longer than the one before."""
+    column = start - text.rfind("\n", max(0, start - 400), start) - 1
+    width = end - start
+    while width >= 36:
+        match = re.compile(_CONTINUED).match(text, end)
+        if match is None or len(match["line"]) > width + column or is_wordy(match["line"]):
+            break
+        if not (has_both_cases(match["line"]) and any(map(str.isdigit, match["line"]))):
+            break
+        width, end, column = len(match["line"]), match.end("line"), 0
+    return end
+
+
+def _encoded_secrets(text: str) -> "Iterator[Span]":
+    """Yield base64 of a text in which the rules find a secret, such as a token or a whole `.env` file."""
+    for run in rules.encoded_texts(text):
+        decoded = decode_text(run[: _LONGEST_KEY])
+        if decoded and rules.needs_rules(decoded) and _apply_rules(decoded):
+            for at in rules.positions(text, run):
+                yield at, at + len(run) + len(text[at + len(run) :][:2]) - len(text[at + len(run) :][:2].lstrip("=")), "encoded secret"
 
 
 # --- private keys -------------------------------------------------------------------------------
@@ -255,6 +285,12 @@ def _private_keys(text: str) -> "Iterator[Span]":
         floor = end.end()
     for match in re.compile(_PUTTY).finditer(text):
         yield match.start("body"), match.end(), "private key"
+
+
+def has_private_key(text: str) -> bool:
+    """Check for the head or the end of a private key; a regex or a message that quotes one does not count."""
+    heads = (match for regex in (_BEGIN, _END) for match in re.compile(regex).finditer(text))
+    return any(re.compile(rf"{_GAP}*+[A-Za-z0-9+/=:]{{4}}").match(text, head.end()) or text[: head.start()].strip()[-4:].isalnum() for head in heads)
 
 
 def _is_key(body: str) -> bool:
@@ -365,8 +401,21 @@ def _cell_secret(cell: str, at: int, name: SecretName, *, drawn: bool) -> "Itera
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
-    password = name[0] == "password"
-    least = name[1] if password or drawn else STRONG
-    if grade(value) >= least or (drawn and password and (is_plain_password(value) or is_cased_password(value))):
+    if is_password(value, SURE if drawn else COPULA) if name[0] == "password" else grade(value) >= (name[1] if drawn else STRONG):
         start = at + cell.index(value)
         yield start, start + len(value), name[0]
+
+
+def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]":
+    """Yield the values below the head of a CSV or TSV table that names a secret."""
+    head, *rows = text[start : start + 64_000].split("\n")
+    columns = _secret_columns(head.split(separator))
+    at = start + len(head) + 1
+    for row in rows if columns else ():
+        cells = row.split(separator)
+        if len(cells) != head.count(separator) + 1:
+            break
+        for number, cell in enumerate(cells):
+            if number in columns:
+                yield from _cell_secret(cell, at, columns[number], drawn=False)
+            at += len(cell) + 1
