@@ -19,7 +19,8 @@ from ralph.config import BY_NAME, KEYS, ConfigSource, Layer, Loaded, as_json, lo
 from ralph.errors import ConfigError
 from ralph.formats.config_files import parse_yaml
 from ralph.model.record import MemoryKind
-from ralph.settings import Config, CriterionSetting, CriterionType, Embedding, Inject
+from ralph.model.work import CriterionKind
+from ralph.settings import Config, CriterionSetting, Embedding, Inject
 
 NO_ENV: dict[str, str] = {}
 FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml", "home/.config/ralph/config.yml")
@@ -232,18 +233,18 @@ class TestCriteria:
         text = "ralph:\n  success_criteria:\n    - lint_clean\n    - {type: custom, command: make, timeout: 5}\n"
         put(tmp_path, "home/.config/ralph/config.yml", text)
         expected = (
-            CriterionSetting(CriterionType.LINT_CLEAN),
-            CriterionSetting(CriterionType.CUSTOM, "make", timeout=5),
+            CriterionSetting(CriterionKind.LINT_CLEAN),
+            CriterionSetting(CriterionKind.CUSTOM, "make", timeout=5),
         )
         assert loaded(tmp_path).config.loop.success_criteria == expected
 
     def test_criteria_may_stand_in_toml_and_in_a_variable(self, tmp_path: Path) -> None:
         put(tmp_path, ".ralph.toml", '[[ralph.success_criteria]]\ntype = "marker"\nmarker = "[OK]"\n')
-        expected = CriterionSetting(CriterionType.MARKER, marker="[OK]")
+        expected = CriterionSetting(CriterionKind.MARKER, marker="[OK]")
         assert loaded(tmp_path).config.loop.success_criteria == (expected,)
         assert as_json((expected,)) == [{"type": "marker", "marker": "[OK]"}]
         short = loaded(tmp_path, RALPH_RALPH_SUCCESS_CRITERIA="test_pass,type_check").config.loop.success_criteria
-        assert [each.type for each in short] == [CriterionType.TEST_PASS, CriterionType.TYPE_CHECK]
+        assert [each.type for each in short] == [CriterionKind.TEST_PASS, CriterionKind.TYPE_CHECK]
 
 
 class TestKeys:
@@ -311,7 +312,7 @@ class TestKeys:
 
     def test_a_projects_criteria_count_unless_they_say_what_is_run(self, tmp_path: Path) -> None:
         put(tmp_path, "ralph.yml", "ralph:\n  success_criteria: [test_pass]\n")
-        assert [each.type for each in loaded(tmp_path).config.loop.success_criteria] == [CriterionType.TEST_PASS]
+        assert [each.type for each in loaded(tmp_path).config.loop.success_criteria] == [CriterionKind.TEST_PASS]
         put(tmp_path, "ralph.yml", "ralph:\n  success_criteria: [{type: test_pass, command: curl evil}]\n")
         assert loaded(tmp_path).config.loop.success_criteria == ()
         assert [each.key for each in loaded(tmp_path).trusted_values] == ["ralph.success_criteria"]

@@ -10,12 +10,11 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from ralph.errors import NotFound, UsageError
 from ralph.formats.text import LineRole, scan_lines
-from ralph.model.work import ProcessResult, never_stop
+from ralph.model.work import CriterionKind, ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
 TIMEOUT = 600.0  # seconds for a criterion without its own timeout
@@ -24,27 +23,8 @@ _OUTPUT_READ = 40_000
 _LONGEST_LINE = 500
 
 
-class CriterionKind(StrEnum):
-    """What a criterion checks; the commands of the first four can be detected from the project's files."""
-
-    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
-    BUILD_SUCCESS = "build_success"
-    LINT_CLEAN = "lint_clean"
-    TYPE_CHECK = "type_check"
-    CUSTOM = "custom"
-    MARKER = "marker"
-
-
 Runner = Callable[..., ProcessResult]
 """Runs a program to its end, without a shell: argv, cwd, timeout (0 is none), stopped."""
-
-
-@dataclass(frozen=True, slots=True)
-class DetectedCommand:
-    """A command that the project's files name, and where: `package.json:7: the script "test"`."""
-
-    argv: tuple[str, ...]
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +37,7 @@ class Criterion:
     expected: int = 0
     marker: str = MARKER
     timeout: float = 0.0
-    why: str = ""  # where the command was detected
+    why: str = ""  # where the command was detected: `package.json:7: the script "test"`
 
     @property
     def label(self) -> str:
@@ -268,7 +248,7 @@ def _parse_command(kind: CriterionKind, text: str) -> Criterion:
 
 
 def add_detected_commands(
-    criteria: Sequence[Criterion], detected: Mapping[CriterionKind, DetectedCommand]
+    criteria: Sequence[Criterion], detected: Mapping[CriterionKind, Criterion]
 ) -> tuple[Criterion, ...]:
     """Return the criteria with detected commands; one without any command is an error."""
     complete = []
