@@ -222,11 +222,6 @@ class TestErrors:
         (tmp_path / "ralph.yml").mkdir()
         assert error(tmp_path).message.startswith("ralph.yml:1: cannot be read: ")
 
-    def test_a_value_built_from_a_tower_of_aliases_is_described_without_expanding_it(self, tmp_path: Path) -> None:
-        tower = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
-        put(tmp_path, "ralph.yml", tower + "privacy:\n  paths: *a59\n")
-        assert error(tmp_path).message.endswith("privacy.paths: expected a list of texts, got a list")
-
 
 class TestCriteria:
     def test_criteria_are_read_whole_or_by_their_type_alone(self, tmp_path: Path) -> None:

@@ -12,12 +12,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
 from ralph.errors import ConfigError
-from ralph.formats.text import Problem
+from ralph.formats.text import BOM, Problem
 
 if TYPE_CHECKING:
     from yaml.events import Event, ScalarEvent
 
-BOM = "\ufeff"
 FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
 
@@ -36,7 +35,7 @@ class ConfigNode:
     """A value at `text[start:end]`, under the key at `text[key_start:key_end]`.
 
     `source` is a YAML scalar as written; `style` is plain, quoted, literal, flow or block;
-    `shared` values (with an anchor, alias, tag or merge) must not be edited.
+    `shared` values (with an anchor or a tag) must not be edited.
     """
 
     value: Value
@@ -108,7 +107,6 @@ class _YamlReader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.breaks = [match.start() for match in re.finditer("\n", text)]
-        self.anchors: dict[str, ConfigNode] = {}
         self.problems: list[Problem] = []
         self.stack: list[tuple[Event, list[ConfigNode]]] = []
         self.roots: list[ConfigNode] = []
@@ -138,7 +136,6 @@ class _YamlReader:
     def take(self, event: "Event") -> None:
         kind = type(event).__name__
         start, end = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
-        anchor = getattr(event, "anchor", None)
         if kind == "DocumentStartEvent" and self.roots:
             raise self.error(start, "a second document begins here; one file holds one document")
         if kind in ("MappingStartEvent", "SequenceStartEvent"):
@@ -147,24 +144,17 @@ class _YamlReader:
                 raise self.error(start, f"nested deeper than {_DEPTH} levels")
             return
         if kind in ("MappingEndEvent", "SequenceEndEvent"):
-            opening, items = self.stack.pop()
-            anchor = getattr(opening, "anchor", None)
-            node = self.container(opening, items, end)
+            node = self.container(*self.stack.pop(), end)
         elif kind == "ScalarEvent":
             scalar = cast("ScalarEvent", event)
             style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(scalar.style, "quoted")
-            is_tagged = scalar.tag is not None
-            value = parse_scalar(scalar.value) if style == "plain" and not is_tagged else scalar.value
-            node = ConfigNode(value, self.line(start), scalar.value, start, end, style=style, shared=is_tagged)
-        elif kind == "AliasEvent":
-            if anchor not in self.anchors:
-                raise self.error(start, f"*{anchor} has no anchor above it")
-            node = replace(self.anchors[anchor], line=self.line(start), start=start, end=end, shared=True)
-            anchor = None
+            value = parse_scalar(scalar.value) if style == "plain" and scalar.tag is None else scalar.value
+            shared = scalar.tag is not None or scalar.anchor is not None
+            node = ConfigNode(value, self.line(start), scalar.value, start, end, style=style, shared=shared)
+        elif kind == "AliasEvent":  # aliases of aliases would grow without bound
+            raise self.error(start, "aliases are not read here: write the value itself")
         else:
             return
-        if anchor is not None:
-            self.anchors[anchor] = node = replace(node, shared=True)
         (self.stack[-1][1] if self.stack else self.roots).append(node)
 
     def container(self, event: "Event", items: list[ConfigNode], end: int) -> ConfigNode:
@@ -176,7 +166,7 @@ class _YamlReader:
             start=start,
             end=items[-1].end if items and not is_flow else end,
             style="flow" if is_flow else "block",
-            shared=getattr(event, "tag", None) is not None,
+            shared=getattr(event, "tag", None) is not None or getattr(event, "anchor", None) is not None,
         )
 
     def mapping(self, items: list[ConfigNode]) -> Mapping[str, ConfigNode]:
