@@ -132,13 +132,11 @@ def test_a_ralph_hook_in_a_shared_group_is_removed_alone() -> None:
         '{\n  "a": 1, // last, with a comma\n  "b": 2 /* end */\n}\n// bottom\n',
     ],
 )
-def test_comments_are_kept_where_the_host_allows_them(text: str) -> None:
+def test_comments_are_kept(text: str) -> None:
     wanted = hook_settings(Host.GEMINI, PROGRAM)
     there = with_hooks(text, wanted)
     assert has_current_hooks(there, wanted)
     assert without_hooks(there) == text
-    with pytest.raises(Unreadable, match="line"):
-        with_hooks(text.replace("http://x/*y*/", "x"), wanted)
 
 
 def test_a_comment_beside_a_ralph_hook_is_kept() -> None:
@@ -203,8 +201,6 @@ def test_comments_around_servers_are_kept() -> None:
     text = '// mine\n{\n  "mcpServers": { /* none yet */ }\n}\n'
     after = with_json_server(text, ("mcpServers",), SERVER)
     assert without_json_server(after, ("mcpServers",)) == text
-    with pytest.raises(Unreadable):
-        with_json_server(text, ("mcpServers",), SERVER)
 
 
 def test_another_server_of_our_name_is_left_alone() -> None:
