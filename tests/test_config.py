@@ -78,7 +78,7 @@ class TestLayers:
         assert found.config.execution.verify is False
         assert str(found.origins["memories.inject"]) == "ralph.yml:3"
         assert str(found.origins["memories.filter.tags"]) == "ralph.yml:5"
-        assert str(found.origins["execution.verify"]) == ".ralph.toml:2"
+        assert str(found.origins["execution.verify"]) == ".ralph.toml"
         assert str(found.origins["memories.budget"]) == "default"
 
     def test_the_users_config_is_found_by_xdg_then_by_home(self, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ class TestWarnings:
         put(tmp_path, "ralph.yml", "memories:\n  bugdet: 1\nmemmories: {a: 1}\nbudget: 3\nzzz: 1\n")
         put(tmp_path, ".ralph.toml", "[execution]\nlearn = true\nmax_retrys = 3\n")
         assert loaded(tmp_path).warnings == (
-            ".ralph.toml:3: unknown key execution.max_retrys; did you mean execution.max_retries?",
+            ".ralph.toml: unknown key execution.max_retrys; did you mean execution.max_retries?",
             "ralph.yml:2: unknown key memories.bugdet; did you mean memories.budget?",
             "ralph.yml:3: unknown key memmories; did you mean memories?",
             "ralph.yml:4: unknown key budget; did you mean memories.budget?",
@@ -187,7 +187,7 @@ class TestErrors:
             ("ralph.yml", "memories:\n  filter:\n    types:\n      - fix\n      - bug\n",
              "ralph.yml:5: memories.filter.types: expected a list of pattern, decision, fix, context, got 'bug'"),
             (".ralph.toml", "[execution]\nmax_retries = true\n",
-             ".ralph.toml:2: execution.max_retries: expected a whole number from 0 up, got true"),
+             ".ralph.toml: execution.max_retries: expected a whole number from 0 up, got true"),
             (".ralph/config.sh", "\nMEMORIES_BUDGET=many\n",
              ".ralph/config.sh:2: memories.budget: expected a whole number from 0 up, got 'many'"),
             ("ralph.yml", "ralph:\n  success_criteria:\n    - type: test_pass\n    - type: nope\n",
@@ -279,11 +279,10 @@ class TestKeys:
         put(tmp_path, name, toml if name.endswith("toml") else yml)
         found = loaded(tmp_path)
         assert found.config.embedding == Embedding()
-        assert [warning.partition(" is ignored")[0] for warning in found.warnings] == [
-            f"{name}:2: embedding.provider",
-            f"{name}:3: embedding.url",
-            f"{name}:4: embedding.key_env",
-        ]
+        expected = [f"{name}:{line}: embedding.{key}" for line, key in enumerate(("provider", "url", "key_env"), 2)]
+        if name.endswith("toml"):
+            expected = [re.sub(r":\d:", ":", line) for line in expected]
+        assert [warning.partition(" is ignored")[0] for warning in found.warnings] == expected
         mine = loaded(tmp_path, RALPH_EMBEDDING_URL=url, RALPH_EMBEDDING_KEY_ENV="MY_KEY").config.embedding
         assert (mine.url, mine.key_env) == (url, "MY_KEY")
         put(tmp_path, "home/.config/ralph/config.yml", yml)

@@ -33,16 +33,16 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
 
 
-@click.command(name="status", cls=Command, examples=["ralph status", "ralph status --usage --format markdown"])
+@click.command(name="status", cls=Command, examples=["ralph status", "ralph status --usage --format json"])
 @click.option("--usage", is_flag=True, help="Show instead how much of what agents were given they used.")
 @click.option("--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C.")
-@opt.formats("table", "json", "markdown")
+@opt.formats("table", "json")
 def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """Show what is remembered here, how large it is, what runs now, and whether index and hooks work."""
     exclude({"--usage": usage, "--watch": watch})
     if usage:
         stats = usage_verbs.usage_stats(call.root)
-        print_json(_usage_json(stats)) if form == "json" else click.echo(_describe_usage(stats, call, form))
+        print_json(_usage_json(stats)) if form == "json" else click.echo(_describe_usage(stats, call))
         return
     _print_status(call, form)
     if not watch:
@@ -171,8 +171,8 @@ def _percent(rate: float | None, goal: float) -> str:
     return percent if rate >= goal else f"{percent} (aim: {goal:.0%})"
 
 
-def _describe_usage(stats: UsageStats, call: Invocation, form: str) -> str:
-    """Return the usage as text: aligned columns for people, Markdown for an agent or a page."""
+def _describe_usage(stats: UsageStats, call: Invocation) -> str:
+    """Return the usage as text in aligned columns."""
     summary = _usage_summary(stats)
     unused = stats.never_used[:_MOST_UNUSED]
     short = short_ids(call.root, [each.id for each in unused]) if unused else {}
@@ -186,19 +186,10 @@ def _describe_usage(stats: UsageStats, call: Invocation, form: str) -> str:
     )
     rest = len(stats.never_used) - _MOST_UNUSED
     more = f"{rest} more; --format json shows every one" if rest > 0 else ""
-    if form == "markdown":
-        parts = ["# Ralph usage", "\n".join(f"- {name}: {text}" for name, text in summary.items())]
-        draw = _markdown_table
-    else:
-        width = max(map(len, summary)) + 2
-        parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary.items())]
-        draw = table
-    parts += [draw(headings, [list(map(str, row)) for row in rows]) for headings, rows in tables if rows]
+    width = max(map(len, summary)) + 2
+    parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary.items())]
+    parts += [table(headings, [list(map(str, row)) for row in rows]) for headings, rows in tables if rows]
     return "\n\n".join([*parts, more] if more else parts)
-
-
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows))
 
 
 # --- doctor ----------------------------------------------------------------------------------------

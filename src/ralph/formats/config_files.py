@@ -1,4 +1,4 @@
-"""Readers of the configuration files: YAML, TOML and KEY=VALUE, with the line of every value.
+"""Readers of the configuration files: YAML and KEY=VALUE, with the line of every value, and TOML.
 
 A value has the type that its key declares; a mismatch is reported with file and line.
 """
@@ -27,7 +27,6 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]
 _TRUE, _FALSE, _NULL = {"true", "yes", "on"}, {"false", "no", "off"}, {"", "~", "null"}
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
-_TOML_LINE = re.compile(r"[ \t]*(?:\[\[?[ \t]*([\w.-]+)[ \t]*\]|([\w.-]+)[ \t]*=)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,40 +207,19 @@ def describe_value(node: ConfigNode) -> str:
 
 
 def parse_toml(text: str, where: str) -> ParsedConfig:
-    """The settings of a TOML text; ConfigError with `where:line` when it is not TOML."""
+    """The settings of a TOML text, without their lines; ConfigError with `where:line` when it is not TOML."""
     import tomllib
 
     body = text.removeprefix(BOM).replace("\r\n", "\n")
     try:
-        entries = _toml_nodes(tomllib.loads(body), "", _toml_lines(body))
+        table = tomllib.loads(body)
     except (ValueError, RecursionError) as error:
         match = re.search(r"\(at line (\d+)", str(error))
         line = int(match[1]) if match else body.count("\n") + 1
         what = " ".join(str(error).partition(" (at ")[0].split()) or "nested too deep"
         hint = "mend this line, or quote the value"
         raise ConfigError(f"{where}:{line}: not valid TOML: {what}", hint=hint) from error
-    return ParsedConfig(entries)
-
-
-def _toml_nodes(table: Mapping[str, object], prefix: str, lines: Mapping[str, int]) -> dict[str, ConfigNode]:
-    nodes = {}
-    for name, value in table.items():
-        path = f"{prefix}.{name}" if prefix else name
-        line = lines.get(path, lines.get(prefix, 1))
-        inner = _toml_nodes(value, path, lines) if isinstance(value, Mapping) else None
-        nodes[name] = config_node(value, line) if inner is None else ConfigNode(inner, line)
-    return nodes
-
-
-def _toml_lines(text: str) -> dict[str, int]:
-    """The line of every unquoted key, which tomllib does not report; other keys get their section's line."""
-    lines: dict[str, int] = {}
-    header = ""
-    for number, line in enumerate(text.split("\n"), 1):
-        if (match := _TOML_LINE.match(line)) is not None:
-            header = match[1] or header
-            lines.setdefault(match[1] or f"{header}.{match[2]}".removeprefix("."), number)
-    return lines
+    return ParsedConfig({name: config_node(value) for name, value in table.items()})
 
 
 def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:

@@ -347,10 +347,6 @@ class MemoriesDocument:
                 what = f"{section.loose} bullet(s) or heading(s) under `## {section.heading}` are not read"
                 hint = "add them with `ralph memory add`, or leave them"
                 report(section.line, what, hint, "note", "loose-bullets")
-        missing = self._missing_sections()
-        if (self.entries or self._scan.sections) and 0 < len(missing) < len(self.layout.kinds):
-            hint = "the first entry or `ralph doctor --fix` creates them"
-            report(1, f"missing section(s): {', '.join(missing)}", hint, "note", "missing-section")
         if (match := re.search("[\udc80-\udcff\0]", self.text)) is not None:
             line = self.text.count("\n", 0, match.start()) + 1
             report(line, "not UTF-8, or a NUL character", "save the file as UTF-8 text", "error", "not-utf8")
@@ -363,7 +359,8 @@ class MemoriesDocument:
     def format(self) -> str:
         """`empty`, `structured`, `legacy` (Signs only) or `mixed`."""
         signs = [is_sign(entry.record) for entry in self.entries]
-        structured = not all(signs) or len(self._missing_sections()) < len(self.layout.kinds)
+        ours = {SECTIONS[kind] for kind in self.layout.kinds}
+        structured = not all(signs) or any(section.canonical in ours for section in self._scan.sections)
         if any(signs):
             return "mixed" if structured else "legacy"
         return "structured" if structured else "empty"
@@ -372,10 +369,6 @@ class MemoriesDocument:
     def has_conflict(self) -> bool:
         """Whether a merge in this file waits to be resolved: only a person may change it then."""
         return any(problem.code == "conflict" for problem in self._scan.problems)
-
-    def _missing_sections(self) -> list[str]:
-        present = {section.canonical for section in self._scan.sections}
-        return [SECTIONS[kind] for kind in self.layout.kinds if SECTIONS[kind] not in present]
 
     def add(self, record: Record) -> "MemoriesDocument":
         """The document with one more entry at the end of its section, which is made when it is missing."""
@@ -437,17 +430,6 @@ class MemoriesDocument:
                 copied_to = at + len(old_id)
             first.add(old_id)
         return MemoriesDocument("".join([*pieces, self.text[copied_to:]]), self.layout)
-
-    def with_all_sections(self) -> "MemoriesDocument":
-        """The document with the missing sections at its end; unchanged during a merge conflict."""
-        missing = self._missing_sections()
-        if self.has_conflict or not missing:
-            return self
-        headings = (markdown.newline_of(self.text) * 2).join(f"## {heading}" for heading in missing)
-        try:
-            return self._spliced((self._inserted(end, headings) for end in self._ends()), None, None)
-        except Refused:
-            return self
 
     def _changeable(self, record_id: str) -> tuple[Entry, _Block | Entry]:
         """The entry with this id and its block; refused when a merge conflict runs through it."""
