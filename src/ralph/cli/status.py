@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import click
 from ralph.app import doctor as verbs
 from ralph.app import outdated, runs
 from ralph.app import usage as usage_verbs
-from ralph.app.doctor import Finding
 from ralph.app.filters import full_id, short_ids
 from ralph.app.lists import Watcher
 from ralph.app.outdated import CitationReport
@@ -229,7 +229,8 @@ def doctor(
     serious = sum(finding.needs_a_person for finding in findings)
     if form == "json":
         fixed = [{"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")} for fix in repairs]
-        print_json({"findings": list(map(_finding_json, findings)), "fixed": fixed})
+        shapes = [{"file": str(each.path), **asdict(each.problem), "fixable": each.fixable} for each in findings]
+        print_json({"findings": shapes, "fixed": fixed})
         return 1 if serious else 0
     for repair in repairs:
         backup = f" (as it was: {call.show_path(repair.backup)})" if repair.backup else ""
@@ -242,12 +243,6 @@ def doctor(
     notes = len(findings) - serious
     click.echo(f"{serious} to look at, {notes} note(s)" if findings else "Everything is in order.")
     return 1 if serious else 0
-
-
-def _finding_json(finding: Finding) -> Mapping[str, object]:
-    problem = finding.problem
-    place = {"file": str(finding.path), "line": problem.line, "level": problem.level, "code": problem.code}
-    return {**place, "what": problem.what, "hint": problem.hint, "fixable": finding.fixable}
 
 
 def _print_reports(reports: Sequence[CitationReport], everything: bool) -> None:

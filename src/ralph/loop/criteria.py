@@ -185,12 +185,7 @@ _SHELL_WORDS = frozenset(
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KIND = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*:(?!//)\s*(.*)", re.DOTALL)
 _CODE = re.compile(r"(.*\S)(\s*)=\s*(\d{1,4})", re.DOTALL)
-_SLIPS = {  # more likely meant so than as a command
-    **dict.fromkeys("test tests tests_pass test_passes tests_passed".split(), CriterionKind.TEST_PASS),
-    **dict.fromkeys("build builds build_passes build_pass".split(), CriterionKind.BUILD_SUCCESS),
-    **dict.fromkeys("lint linter lint_pass lint_passes clean".split(), CriterionKind.LINT_CLEAN),
-    **dict.fromkeys("types typecheck type_checks typing types_pass".split(), CriterionKind.TYPE_CHECK),
-}
+_SLIP = re.compile(r"(test|build|lint|type)s?(?:er|_?(?:pass|passes|passed|check|checks))?")  # hardly a command
 
 
 def command_argv(command: str) -> tuple[str, ...]:
@@ -218,9 +213,10 @@ def _parse_criterion(text: str) -> Criterion:
     word, rest = (match[1], match[2].strip()) if match else (text, "")
     name = word.lower().replace("-", "_")
     if name not in set(CriterionKind):
-        if name in _SLIPS:
+        if slip := _SLIP.fullmatch(name):
+            meant = next(kind for kind in CriterionKind if kind.startswith(slip[1]))
             hint = f'a command of that name is written "custom:{word}"'
-            raise UsageError(f"{word}: do you mean {_SLIPS[name]}?", hint=hint)
+            raise UsageError(f"{word}: do you mean {meant}?", hint=hint)
         if match is None:
             return _parse_command(CriterionKind.CUSTOM, text)
         raise UsageError(f"{word}: there is no such criterion", hint=f"{hint}; a command may need custom: before it")
