@@ -385,8 +385,12 @@ class MemoriesDocument:
                 if (at := self._outside(section.end)) > section.start:
                     spots.append((at, block))
         block = render_block(record, newline, _HEADING_ADDED)
-        spots += [(end, f"## {heading}{newline * 2}{block}") for heading in headings for end in self._ends()]
-        return self._spliced((self._inserted(*spot) for spot in spots), None, record)
+        end = self._outside(len(self.text))
+        above = [section.start for section in self._scan.sections if section.start < end]
+        # a new section goes to the end, or else before the one in which something is not closed
+        spots += [(at, f"## {heading}{newline * 2}{block}") for heading in headings for at in (end, *above[-1:])]
+        insertions = (markdown.insertion_below(self.text, at, written, newline) for at, written in spots)
+        return self._spliced((self.text[:at] + written + self.text[at:] for at, written in insertions), None, record)
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
         """The document with one entry changed, in another section when its kind changed."""
@@ -439,22 +443,12 @@ class MemoriesDocument:
             raise Refused(f"a merge conflict runs through {record_id}", hint="resolve the merge first")
         return entry, block
 
-    def _ends(self) -> list[int]:
-        """Where a new section may go: at the end, or else before the section in which something is not closed."""
-        end = self._outside(len(self.text))
-        above = [section.start for section in self._scan.sections if section.start < end]
-        return [end, *above[-1:]]
-
     def _outside(self, at: int) -> int:
         """This position, or the end of the text above the conflict or the unclosed comment that it is in."""
         for start, end in self._scan.barred:
             if start <= at <= end:
                 at = markdown.text_end(self.text, start)
         return at
-
-    def _inserted(self, at: int, written: str) -> str:
-        at, block = markdown.insertion_below(self.text, at, written, markdown.newline_of(self.text))
-        return self.text[:at] + block + self.text[at:]
 
     def _spliced(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument":
         """The first of these texts in which just the one record came or went; refused when there is none."""
