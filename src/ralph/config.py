@@ -29,7 +29,8 @@ from ralph.formats.config_files import (
     parse_toml,
     parse_yaml,
 )
-from ralph.settings import Config, CriterionSetting, CriterionType
+from ralph.model.work import CriterionKind
+from ralph.settings import Config, CriterionSetting
 
 
 class Layer(StrEnum):
@@ -315,7 +316,7 @@ def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> obje
     except ValueMismatch as error:
         raise _mismatch(key.name, error, place) from error
     for item in value if isinstance(value, tuple) else ():
-        if isinstance(item, CriterionSetting) and item.type is CriterionType.CUSTOM and not item.command:
+        if isinstance(item, CriterionSetting) and item.type is CriterionKind.CUSTOM and not item.command:
             raise _mismatch(key.name, ValueMismatch("a command for the type custom", ConfigNode(None)), place)
     return value
 

@@ -61,11 +61,6 @@ def worktree_name(root: Path) -> str:
     return location(root).worktree
 
 
-def task_of(root: Path) -> str:
-    """Return the id of the task in whose worktree a project is; "" elsewhere."""
-    return location(root).task
-
-
 def head_log(root: Path) -> Path | None:
     """Return the file that git writes to when the checkout comes to another commit; None outside git."""
     git = location(root).git

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ralph.formats.config_files import ValueType
 from ralph.model.record import MemoryKind
+from ralph.model.work import CriterionKind
 
 T = TypeVar("T")
 
@@ -51,17 +52,6 @@ class StateHome(StrEnum):
 
     GIT = "git"
     PROJECT = "project"
-
-
-class CriterionType(StrEnum):
-    """What the loop checks to know that it is done."""
-
-    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
-    BUILD_SUCCESS = "build_success"
-    LINT_CLEAN = "lint_clean"
-    TYPE_CHECK = "type_check"
-    CUSTOM = "custom"
-    MARKER = "marker"
 
 
 def _always(value: object) -> bool:
@@ -117,7 +107,7 @@ class Memories:
 class CriterionSetting:
     """One thing that must hold before the loop calls its work done."""
 
-    type: CriterionType = setting(CriterionType.CUSTOM, "What is checked.")
+    type: CriterionKind = setting(CriterionKind.CUSTOM, "What is checked.")
     command: str = setting("", "The command to run; empty: found from the project.")
     expected_exit_code: int = setting(0, "The exit code that means success.", highest=255)
     marker: str = setting("", "The text to look for in the agent's output.")

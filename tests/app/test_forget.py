@@ -185,11 +185,6 @@ class TestLogs:
         assert read(tmp_path, S1) == seen(3, "third")
         assert read(tmp_path, S2) == seen(4, "fourth", "s2")
 
-    def test_a_neighbour_glued_to_it_stays(self, tmp_path: Path) -> None:
-        put(tmp_path, S1, seen(2, SECRET).rstrip("\n") + seen(3, "third"))
-        forgotten(tmp_path, ids=("obs-2",))
-        assert read(tmp_path, S1) == seen(3, "third")
-
     def test_retired_bodies_of_a_memory_go_with_it(self, tmp_path: Path) -> None:
         put(tmp_path, ".ralph/knowledge/jwt.md", "---\ntitle: JWT\ntags: [auth]\n---\n\nnew body\n")
         old = Record(

@@ -15,8 +15,8 @@ from ralph.app.tasks.board import status_of
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.loop.state import Run, exit_code
 from ralph.model.record import Query
-from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus
-from ralph.settings import Config, CriterionSetting, CriterionType
+from ralph.model.work import Ask, CriterionKind, Reply, RunStatus, StopReason, TaskStatus
+from ralph.settings import Config, CriterionSetting
 from ralph.testing import Step
 
 CHECK = "custom:test -f ok"
@@ -162,7 +162,7 @@ def test_force_starts_although_the_criteria_hold(shop: Workshop) -> None:
 
 def test_configured_criteria_that_hold_already_do_not_end_the_run(shop: Workshop) -> None:
     shop.put("ok", "")
-    shop.set(success_criteria=(CriterionSetting(CriterionType.CUSTOM, "test -f ok"),))
+    shop.set(success_criteria=(CriterionSetting(CriterionKind.CUSTOM, "test -f ok"),))
     run = shop.start(Step(say="hm"), says_done(), PASSES, request=LoopRequest(goal=GOAL))
     assert (run.reason, shop.outcomes(run)) == ("success", ["blocked", "done"])
 

@@ -49,7 +49,6 @@ TEXT_ODDITIES = {
     ),
     "bad-date": (page(Block("x", created="last week")), 5, "warning"),
     "loose-bullets": (page(ONE).replace("## Fixes\n", "## Fixes\n\n- a loose one\n"), 11, "note"),
-    "missing-section": (page(ONE).replace("## Fixes\n\n", ""), 1, "note"),
 }
 
 
@@ -234,14 +233,6 @@ def test_fix_gives_each_entry_its_own_id_and_keeps_a_backup(ralph: Project) -> N
     before = ralph.marks()
     assert ralph("doctor", "--fix").out == "Everything is in order.\n"
     assert ralph.marks() == before
-
-
-def test_fix_adds_missing_sections_and_nothing_else(ralph: Project) -> None:
-    ralph.put(".agent/memories.md", f"## Patterns\n\n{ONE}")
-    shape = ralph("doctor", "--fix", "--format", "json").json
-    assert [one["what"] for one in shape["fixed"]] == ["added the missing sections"]
-    assert shape["findings"] == []
-    assert ralph.read() == f"## Patterns\n\n{ONE}".rstrip("\n") + "\n\n## Decisions\n\n## Fixes\n\n## Context\n"
 
 
 def test_fix_removes_leftovers_of_killed_writers(ralph: Project) -> None:

@@ -137,17 +137,16 @@ def test_old_sessions_are_compressed_after_a_preview(ralph: Project) -> None:
     assert said.code == 0
     assert "46 -> 6" in said.out
     assert "Nothing was changed; --yes does it, for good." in said.out
-    assert len(ralph("session", "compress", "--yes", "--dry-run", "--format", "json").json["would_compress"]) == 2
+    assert len(ralph("session", "compress", "--format", "json").json["would_compress"]) == 2
     assert ralph.read(LOG.format("aaaa")) == before
     done = ralph("session", "compress", "--before", "2026-10-01", "--yes", "--format", "json").json
     assert [each["id"] for each in done["compressed"]] == ["aaaa", "bbbb"]
     assert done["left"] == []
     assert len(ralph.read(LOG.format("aaaa"))) < len(before)
-    assert ralph("session", "compress", "--older-than", "1d", "--yes").out == (
+    assert ralph("session", "compress", "--before", "1d", "--yes").out == (
         "No session is old enough and would get smaller.\n"
     )
     assert ralph("session", "compress", "--format", "json").json == {"would_compress": [], "left": []}
-    assert ralph("session", "compress", "--before", "1d", "--older-than", "2d").code == 2
 
 
 def test_a_session_is_compressed_with_the_commands_summary_or_not_at_all(

@@ -18,7 +18,7 @@ def _used(ralph: Project, count: int = 3) -> None:
     usage.record_uses(ralph.root, "s-1", [numbered(0)], NOON)
 
 
-@pytest.mark.parametrize("form", ["table", "json", "markdown"])
+@pytest.mark.parametrize("form", ["table", "json"])
 def test_an_empty_project_has_nothing_yet_and_is_no_error(ralph: Project, form: str) -> None:
     said = ralph("status", "--usage", "--format", form)
     assert said.code == 0
@@ -52,15 +52,7 @@ def test_the_rate_the_price_and_what_was_never_used_are_told(ralph: Project) -> 
 def test_people_see_ten_never_used_ones_and_json_has_all(ralph: Project) -> None:
     _used(ralph, 15)
     assert "4 more; --format json shows every one" in ralph("status", "--usage").out
-    assert "4 more; --format json shows every one" in ralph("status", "--usage", "--format", "markdown").out
     assert len(ralph("status", "--usage", "--format", "json").json["never_used"]) == 14
-
-
-def test_markdown_is_a_page_with_a_table(ralph: Project) -> None:
-    _used(ralph)
-    page = ralph("status", "--usage", "--format", "markdown").out
-    assert page.startswith("# Ralph usage\n\n- reference rate: 33.3%")
-    assert "| SessionStart | 3 | 1 | 30 | 1 of 3 |" in page
 
 
 def test_failures_of_hooks_are_told_and_a_rate_is_never_rounded_up_to_all(ralph: Project) -> None:
@@ -86,7 +78,6 @@ def test_loops_are_told_only_when_there_are_runs(ralph: Project) -> None:
     said = ralph("status", "--usage").out
     assert "loop:" in said
     assert "100%: 1 of 1 run(s) succeeded, in 3.0 iteration(s) on average\n" in said
-    assert "- loop: 100%: 1 of 1" in ralph("status", "--usage", "--format", "markdown").out
 
 
 def test_a_missed_aim_of_the_loop_is_told_with_the_aim(ralph: Project) -> None:

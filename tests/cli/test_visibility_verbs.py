@@ -187,7 +187,7 @@ def test_in_the_worktree_of_a_task_one_works_on_that_task(
         (own / "commondir", "../..\n"), (own / "gitdir", f"{tree}/.git\n"), (tree / ".git", f"gitdir: {own}\n"),
     ):  # fmt: skip
         write(path, text)
-    assert paths.task_of(tree) == both.two
+    assert paths.location(tree).task == both.two
     assert ONE_ENTRY not in ralph("loop", "journal", cwd=tree).out
     assert ralph("session", "show", "s-one", cwd=tree).code == 1
     assert ONE_ENTRY in ralph("loop", "journal", "--all-tasks", cwd=tree).out

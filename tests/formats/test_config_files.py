@@ -94,10 +94,8 @@ class TestYaml:
         assert values(parsed.entries) == {"a": 3, "b": 2}
         assert [(problem.line, problem.code) for problem in parsed.problems] == [(3, "duplicate-key")]
 
-    def test_aliases_are_followed(self) -> None:
-        parsed = parse_yaml("base: &b {x: 1, y: 2}\nd: *b\n", "f")
-        assert values(parsed.entries)["d"] == {"x": 1, "y": 2}
-        assert parsed.entries["d"].shared
+    def test_a_value_with_an_anchor_is_not_edited(self) -> None:
+        assert parse_yaml("base: &b {x: 1, y: 2}\n", "f").entries["base"].shared
 
     @for_each(
         ("text", "line"),
@@ -110,7 +108,7 @@ class TestYaml:
             ("- a\n- b\n", 1),
             ("just words", 1),
             ("a: 1\n---\nb: 2\n", 2),
-            ("a: *nobody\n", 1),
+            ("a: &b 1\nc: *b\n", 2),
             ("a: &a\n  b: *a\n", 2),
             ("? [x]\n: 1\n", 1),
             ("x: " + "[" * 60, 1),
@@ -123,22 +121,11 @@ class TestYaml:
         assert caught.value.message.startswith(f"ralph.yml:{line}: ")
         assert caught.value.hint
 
-    def test_aliases_of_aliases_stay_shared_instead_of_filling_the_memory(self) -> None:
-        bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
-        assert len(parse_yaml(bomb, "f").entries) == 60
-
 
 class TestToml:
-    def test_each_key_knows_its_line(self) -> None:
+    def test_tables_and_lists_are_read(self) -> None:
         parsed = parse_toml("top = 1\r\n\r\n[execution]\r\n# c\r\nverify = true\r\n[[a.b]]\r\nx = 1\r\n", "f")
-        assert parsed.entries["top"].line == 1
-        assert parsed.entries["execution"].line == 3
-        assert inner(parsed, "execution")["verify"].line == 5
-        assert inner(parsed, "a")["b"].line == 6
         assert values(parsed.entries) == {"top": 1, "execution": {"verify": True}, "a": {"b": [{"x": 1}]}}
-
-    def test_a_quoted_key_gets_the_line_of_its_section(self) -> None:
-        assert inner(parse_toml('[a]\n"b c" = 1\n', "f"), "a")["b c"].line == 1
 
     @pytest.mark.parametrize(
         ("text", "line"),

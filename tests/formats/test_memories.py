@@ -40,9 +40,7 @@ def texts_of(text: str) -> list[str]:
 
 
 def codes(text: str) -> list[tuple[int, str]]:
-    return [
-        (problem.line, problem.code) for problem in parse_memories(text).problems if problem.code != "missing-section"
-    ]
+    return [(problem.line, problem.code) for problem in parse_memories(text).problems]
 
 
 def layout_of(path: Path) -> Layout:
@@ -80,14 +78,6 @@ def test_every_golden_file_survives_add_and_remove_byte_for_byte(path: Path, kin
     ]
     if text.strip():
         assert str(added.remove(NEW.id)) == text
-
-
-@for_each("path", cases("sections"), ids=lambda path: path.stem)
-def test_every_golden_file_can_get_its_missing_sections(path: Path) -> None:
-    before = parse_memories(text_of(path), layout_of(path))
-    after = before.with_all_sections()
-    assert [entry.record for entry in after.entries] == [entry.record for entry in before.entries]
-    assert before.has_conflict or "missing-section" not in {problem.code for problem in after.problems}
 
 
 def test_a_new_memories_file_has_four_sections_and_guardrails_three() -> None:

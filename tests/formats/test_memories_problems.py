@@ -22,9 +22,9 @@ TORN = f"### {FIRST}\n> one\n<!-- tags: a\n\n{NEXT}"
 
 
 def reported(text: str, layout: Layout = MEMORIES) -> list[tuple[int, str, str]]:
-    """Line, level and code of each problem but missing sections."""
+    """Line, level and code of each problem."""
     found = parse_memories(text, layout).problems
-    return [(one.line, one.level, one.code) for one in found if one.code != "missing-section"]
+    return [(one.line, one.level, one.code) for one in found]
 
 
 def problem(text: str, code: str, layout: Layout = MEMORIES) -> Problem:
@@ -168,7 +168,6 @@ def test_our_section_is_found_in_another_case_or_number(heading: str) -> None:
     text = f"# M\n\n## Patterns\n\n## Decisions\n\n## {heading}\n\n{NEXT}\n## Context\n"
     assert str(added_and_gone(text)) == text.replace("\n## Context", f"\n{NEW_BLOCK}\n\n## Context")
     assert parse_memories(text).problems == ()
-    assert str(parse_memories(text).with_all_sections()) == text
     assert parse_memories(f"## {heading}\n", GUARDRAILS).format == "structured"
 
 
@@ -181,7 +180,6 @@ def test_the_heading_as_we_write_it_comes_before_one_in_another_case() -> None:
 def test_another_word_for_a_kind_is_not_our_section(heading: str) -> None:
     text = f"## Patterns\n\n## {heading}\n"
     assert str(added_and_gone(text)).startswith(f"{text.rstrip()}\n\n## Fixes\n")
-    assert problem(text, "missing-section").what.endswith("Decisions, Fixes, Context")
 
 
 @for_each("heading", ["### Sign:", "### SIGN:", "### 🛑 Sign: ", "  ### Sign: ###"])
@@ -203,16 +201,14 @@ def test_a_file_with_an_unresolved_merge_is_not_mended() -> None:
     document = parse_memories(text)
     assert document.has_conflict
     assert document.with_unique_ids(lambda _: "mem-1-z") is document
-    assert document.with_all_sections() is document
 
 
 def test_a_marker_that_is_only_shown_is_no_merge() -> None:
     text = f"## Fixes\n\n{NEXT}\n```\n<<<<<<< HEAD\n```\n\n> <<<<<<< HEAD\n\nTitle\n=======\n\n{NEXT}"
     document = parse_memories(text)
     assert not document.has_conflict
-    mended = document.with_unique_ids(lambda _: "mem-1-z").with_all_sections()
+    mended = document.with_unique_ids(lambda _: "mem-1-z")
     assert [entry.record.id for entry in mended.entries] == [SECOND, "mem-1-z"]
-    assert "## Context" in str(mended)
 
 
 # --- files ---

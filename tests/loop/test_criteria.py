@@ -16,8 +16,6 @@ from ralph.loop.criteria import (
     OUTPUT_LENGTH,
     CriteriaVerdict,
     Criterion,
-    CriterionKind,
-    DetectedCommand,
     add_detected_commands,
     check,
     command_argv,
@@ -27,6 +25,7 @@ from ralph.loop.criteria import (
     output_tail,
     parse_criteria,
 )
+from ralph.model.work import CriterionKind
 
 PYTHON = sys.executable
 HANGS = (PYTHON, "-c", "import signal; signal.pause()")
@@ -287,7 +286,7 @@ def test_any_words_are_criteria_or_a_usage_error(words: list[str]) -> None:
 
 
 def test_found_commands_complete_the_criteria() -> None:
-    found = {CriterionKind.TEST_PASS: DetectedCommand(("npm", "test"), 'package.json:3: the script "test"')}
+    found = {CriterionKind.TEST_PASS: Criterion(CriterionKind.TEST_PASS, argv=("npm", "test"), why="package.json:3")}
     wanted = parse_criteria(["test_pass", "marker", "make e2e"])
     first, *rest = add_detected_commands(wanted, found)
     assert first.argv == ("npm", "test")
@@ -297,7 +296,7 @@ def test_found_commands_complete_the_criteria() -> None:
 
 
 def test_a_command_that_was_named_wins_over_the_found_one() -> None:
-    found = {CriterionKind.TEST_PASS: DetectedCommand(("npm", "test"), "")}
+    found = {CriterionKind.TEST_PASS: Criterion(CriterionKind.TEST_PASS, argv=("npm", "test"))}
     assert add_detected_commands(parse_criteria(["test_pass:make unit"]), found)[0].label == "test_pass: make unit"
 
 

@@ -6,10 +6,10 @@ from tests.web import sample
 from tests.web.asking import Site, tags
 from tests.web.sample_live import Live
 from tests.web.sample_texts import SECRET
+from tests.web.test_markdown import TAGS
 
 from ralph.app import project
 from ralph.app.tasks import task
-from ralph.web.api import TAGS
 
 
 class TestDashboard:

@@ -6,8 +6,7 @@ import pytest
 from tests.web import sample
 from tests.web.asking import Site, tags
 from tests.web.sample_live import ENDED, Live
-
-from ralph.web.api import TAGS
+from tests.web.test_markdown import TAGS
 
 
 class TestListing:

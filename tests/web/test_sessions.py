@@ -4,8 +4,7 @@ from pathlib import Path
 
 from tests.web import sample
 from tests.web.asking import Site, tags
-
-from ralph.web.api import TAGS
+from tests.web.test_markdown import TAGS
 
 
 class TestListing:

@@ -7,7 +7,7 @@ a read-only question are tried first; the others are played one per iteration, b
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ralph.agents import client, process
@@ -120,14 +120,8 @@ def load_script(path: Path) -> Scripted:
     return Scripted([parse_step(step, f"{path}: step {number}") for number, step in enumerate(steps, 1)])
 
 
-_FIELDS = {
-    **dict.fromkeys(("say", "stop", "model", "error", "when"), (str, "a text")),
-    **dict.fromkeys(("delay", "cost"), (int | float, "a number")),
-    "write": (dict, "an object"),
-    "run": (list, "a list"),
-    "iteration": (int, "a whole number"),
-    "read_only": (bool, "true or false"),
-}
+_DEFAULTS = json.loads(json.dumps(asdict(Step())))
+_HINT = "a step has: " + ", ".join(_DEFAULTS)
 
 
 def parse_step(value: object, where: str = "step") -> Step:
@@ -135,11 +129,11 @@ def parse_step(value: object, where: str = "step") -> Step:
     if not isinstance(value, dict):
         raise UsageError(f"{where} is no object", hint=_HINT)
     for key, member in value.items():
-        if key not in _FIELDS:
+        if key not in _DEFAULTS:
             raise UsageError(f"{where}: {key!r} is unknown", hint=_HINT)
-        expected, description = _FIELDS[key]
-        if not isinstance(member, expected) or (isinstance(member, bool) and expected is not bool):
-            raise UsageError(f"{where}: {key!r} is not {description}", hint=_HINT)
+        default = _DEFAULTS[key]
+        if type(member) not in {type(default), int if isinstance(default, float) else type(default)}:
+            raise UsageError(f"{where}: {key!r} should be of the type of {json.dumps(default)}", hint=_HINT)
     if any(not isinstance(text, str) for text in value.get("write", {}).values()):
         raise UsageError(f"{where}: 'write' holds a file without a text", hint=_HINT)
     commands = value.get("run", [])
@@ -151,6 +145,3 @@ def parse_step(value: object, where: str = "step") -> Step:
     except ValueError as error:
         raise UsageError(f"{where}: {error}", hint="one of: " + ", ".join(StopReason)) from error
     return Step(**{**value, "run": tuple(map(tuple, commands)), "stop": stop})
-
-
-_HINT = "a step has: " + ", ".join(_FIELDS)

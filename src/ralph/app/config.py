@@ -6,19 +6,18 @@ The result of a splice is parsed again and refused unless exactly that key chang
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import config, paths
 from ralph.config import ConfigSource, Layer
 from ralph.errors import ConfigError, Refused, UsageError
-from ralph.formats.config_files import BOM, FLOW_ROOT, ConfigNode, ParsedConfig, config_node, parse_scalar, parse_yaml
-from ralph.formats.text import newline_of
+from ralph.formats.config_files import FLOW_ROOT, ConfigNode, ParsedConfig, config_node, parse_scalar, parse_yaml
+from ralph.formats.text import BOM, newline_of
 from ralph.settings import Privacy
 from ralph.store import files
 
-_SIZE = 100_000
 _WORD = re.compile(r"[^\W\d][\w./-]*")
 _UNSAFE = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
 
@@ -103,26 +102,24 @@ def flow(value: object) -> str:
     return '"' + _UNSAFE.sub(lambda char: f"\\U{ord(char[0]):08X}", escaped) + '"'
 
 
-def _values_of(node: ConfigNode, budget: Iterator[int]) -> object:
-    """Return a tree as plain Python values; Refused when aliases blow it up."""
-    if next(budget, None) is None:
-        raise Refused(f"line {node.line}: aliases expand to too many values", hint="edit the file by hand")
+def _values_of(node: ConfigNode) -> object:
+    """Return a tree as plain Python values."""
     if isinstance(node.value, Mapping):
-        return {name: _values_of(item, budget) for name, item in node.value.items()}
-    return [_values_of(item, budget) for item in node.value] if isinstance(node.value, tuple) else node.value
+        return {name: _values_of(item) for name, item in node.value.items()}
+    return [_values_of(item) for item in node.value] if isinstance(node.value, tuple) else node.value
 
 
 def set_key(text: str, name: str, value: object, where: str) -> str:
     """Return the YAML text with one key set; Refused when that cannot be done safely."""
     parsed = parse_yaml(text, where)
     body, path = text.removeprefix(BOM), name.split(".")
-    expected = _values_of(ConfigNode(parsed.entries), iter(range(_SIZE)))
+    expected = _values_of(ConfigNode(parsed.entries))
     try:
         start, end, new = _splice(body, parsed, path, value)
         after = text[: len(text) - len(body)] + body[:start] + new + body[end:]
         line = body.count("\n", 0, start) + 1
         try:
-            result = _values_of(ConfigNode(parse_yaml(after, where).entries), iter(range(_SIZE)))
+            result = _values_of(ConfigNode(parse_yaml(after, where).entries))
         except ConfigError as error:
             raise _CannotSplice(line, "the result would not be valid YAML") from error
         if json.dumps(result, sort_keys=True) != json.dumps(_with(expected, path, value), sort_keys=True):
@@ -135,7 +132,7 @@ def set_key(text: str, name: str, value: object, where: str) -> str:
 
 def _with(tree: object, path: list[str], value: object) -> object:
     if not path:
-        return _values_of(config_node(value), iter(range(_SIZE)))
+        return _values_of(config_node(value))
     table = tree if isinstance(tree, dict) else {}
     return {**table, path[0]: _with(table.get(path[0]), path[1:], value)}
 
@@ -158,7 +155,7 @@ def _splice(text: str, parsed: ParsedConfig, path: list[str], value: object) -> 
             column = _column(text, keys[0]) if keys else 2 * depth
             return _insert_lines(text, end, column, path[depth:], value)
         if node.shared:
-            raise _CannotSplice(node.line, "it has an anchor, an alias, a merge or a tag")
+            raise _CannotSplice(node.line, "it has an anchor or a tag")
         if depth == len(path) - 1:
             return _replace_value(text, node, flow(value))
         if node.value is None and node.start == node.end:

@@ -16,7 +16,7 @@ from ralph import paths
 from ralph.app import hook_state, index, usage, worktree
 from ralph.app.memory import backup
 from ralph.capture import privacy
-from ralph.config import ConfigProblem
+from ralph.config import ConfigProblem, Layer
 from ralph.errors import RalphError
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log
@@ -30,7 +30,7 @@ from ralph.store import files
 from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
 
-FIXABLE = {"duplicate-id", "missing-section", "leftover", "permissions", "hook-failures"}
+FIXABLE = {"duplicate-id", "leftover", "permissions", "hook-failures"}
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
 """Folders that are not searched for a second store."""
 _MAX_FOLDERS = 20_000
@@ -111,19 +111,16 @@ def fix(root: Path) -> list[Repair]:
 
 def _repair_file(root: Path, path: Path, collection: Collection) -> list[Repair]:
     document = parse_memories(files.read(path) or "", collection.layout)
-    codes = {problem.code for problem in document.problems}
-    names = {"duplicate-id": "gave entries with a used id their own", "missing-section": "added the missing sections"}
-    what = [text for code, text in names.items() if code in codes]
-    if document.has_conflict or not what:  # a person decides first which side's entries stay
+    is_unique = all(problem.code != "duplicate-id" for problem in document.problems)
+    if document.has_conflict or is_unique:  # a person decides first which side's entries stay
         return []
     copy = backup(path, root)
 
     def edit(text: str) -> str:
-        document = parse_memories(text, collection.layout).with_unique_ids(ids.mint_like)
-        return str(document.with_all_sections() if "missing-section" in codes else document)
+        return str(parse_memories(text, collection.layout).with_unique_ids(ids.mint_like))
 
     files.update(path, edit, root=root)
-    return [Repair(path, "; ".join(what), copy)]
+    return [Repair(path, "gave entries with a used id their own", copy)]
 
 
 def _check_files(root: Path, *, logs: bool) -> Iterator[Finding]:
@@ -302,7 +299,8 @@ def config_findings(root: Path, problems: Iterable[ConfigProblem], level: str = 
     findings, hint = [], "see `ralph config show --origin` and docs/config.md"
     for problem in problems:
         place = problem.place
-        path, what = (root / place.where, problem.what) if place.line else (paths.config_file(root), problem.message)
+        is_file = place.layer is not Layer.ENVIRONMENT
+        path, what = (root / place.where, problem.what) if is_file else (paths.config_file(root), problem.message)
         findings.append(_finding(path, what, hint, level, "config", place.line or 1))
     return findings
 

@@ -108,7 +108,7 @@ def _choose(names: Iterable[str], valid: Mapping[str, T], what: str) -> tuple[T,
 
 def current_task(root: Path, env: Mapping[str, str]) -> str:
     """Return the current task: RALPH_TASK, which the loop and chats set, names it, else the worktree."""
-    return env.get("RALPH_TASK") or paths.task_of(root)
+    return env.get("RALPH_TASK") or paths.location(root).task
 
 
 def visible_keys(connection: sqlite3.Connection, keys: Sequence[int], task: str) -> list[int]:

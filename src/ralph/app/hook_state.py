@@ -195,7 +195,7 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
         for scope in InstallScope:
             with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
                 file = settings_file(host, scope, root, env)
-                entries = ralph_hooks(files.read(file), comments=host.has_comments)
+                entries = ralph_hooks(files.read(file))
                 programs = dict.fromkeys(word for entry in entries for word in _programs(entry.group))
                 if entries:
                     installed.setdefault(str(file), Installed(host.value, scope.value, file, tuple(programs)))

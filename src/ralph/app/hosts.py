@@ -68,11 +68,6 @@ class Host(StrEnum):
     CODEX = "codex"
     GEMINI = "gemini"
 
-    @property
-    def has_comments(self) -> bool:
-        """Whether the host reads comments in its settings."""
-        return self is Host.GEMINI
-
 
 class InstallScope(StrEnum):
     """Where something is installed."""
@@ -367,28 +362,28 @@ class _Edits:
 
     def change_hooks(self, target: InstallTarget, ours: HookProgram | None) -> None:
         """Add our hooks, in place of older ones, or remove them without a program."""
-        path, comments = target.settings, target.host.has_comments
+        path = target.settings
         text = files.read(path)
         settings = hook_settings(target.host, ours) if ours is not None else {}
         with _name_file(path):
-            number = len(ralph_hooks(text, comments=comments))
-            base = without_hooks(text, comments=comments) if text is not None and number else text
+            number = len(ralph_hooks(text))
+            base = without_hooks(text) if text is not None and number else text
             if ours is None:
                 self.put(path, base, f"{number} hooks removed", target.inside)
-            elif not has_current_hooks(text, settings, comments=comments):
+            elif not has_current_hooks(text, settings):
                 what = f"{len(settings)} hooks {'put in place of older ones' if number else 'added'}"
-                self.put(path, with_hooks(base, settings, comments=comments), what, target.inside)
+                self.put(path, with_hooks(base, settings), what, target.inside)
 
     def change_server(self, target: InstallTarget, ours: HookProgram | None) -> None:
         """Add our MCP server, or remove it without a program; a foreign server of that name stays."""
         path, keys = servers_file(target.host, target.scope, target.root, target.env)
-        is_toml, comments = target.host is Host.CODEX, target.host.has_comments
+        is_toml = target.host is Host.CODEX
         inside = target.inside if target.root in path.parents else None
         with _name_file(path):
             text = base = self.text(path)
-            server = toml_server(text) if is_toml else json_server(text, keys, comments=comments)
+            server = toml_server(text) if is_toml else json_server(text, keys)
             if text is not None and is_ralph_server(server):
-                base = without_toml_server(text) if is_toml else without_json_server(text, keys, comments=comments)
+                base = without_toml_server(text) if is_toml else without_json_server(text, keys)
             if ours is None:
                 self.put(path, base, "the MCP server removed", inside)
                 return
@@ -404,7 +399,7 @@ class _Edits:
                 if is_toml:
                     self.put(path, with_toml_server(base, setting), what, inside)
                 else:
-                    self.put(path, with_json_server(base, keys, setting, comments=comments), what, inside)
+                    self.put(path, with_json_server(base, keys, setting), what, inside)
 
 
 @contextmanager

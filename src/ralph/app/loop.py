@@ -21,11 +21,11 @@ from ralph.capture.privacy import map_texts, redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
 from ralph.loop import criteria, detect, engine
-from ralph.loop.criteria import Criterion, CriterionKind
+from ralph.loop.criteria import Criterion
 from ralph.loop.state import EndReason, IterationResult, Run, describe_fault, end_run
 from ralph.model import ids
 from ralph.model.record import Outcome
-from ralph.model.work import Agent, RunStatus, TaskStatus, ignore_text
+from ralph.model.work import Agent, CriterionKind, RunStatus, TaskStatus, ignore_text
 from ralph.settings import Config
 from ralph.store import files
 
@@ -107,7 +107,7 @@ def _criteria(root: Path, config: Config, request: LoopRequest) -> tuple[Criteri
         return criteria.add_detected_commands(criteria.parse_criteria(texts), detected)
     configured = []
     for setting in config.loop.success_criteria:
-        kind, marker = CriterionKind(setting.type.value), setting.marker or criteria.MARKER
+        kind, marker = setting.type, setting.marker or criteria.MARKER
         criterion = Criterion(kind, setting.command, (), setting.expected_exit_code, marker, setting.timeout)
         configured.append(criterion)
     if not configured and CriterionKind.TEST_PASS in detected:

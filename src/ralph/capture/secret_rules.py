@@ -150,7 +150,9 @@ signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
 """  # noqa: E501 - one row for each kind
 """`<word>` is a character of a token, `<uuid>` a UUID; a pipe inside a regex has no blanks around it."""
 
-AMBIGUOUS_PREFIXES = frozenset("voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_".split())
+AMBIGUOUS_PREFIXES = frozenset(
+    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_".split()
+)
 """Prefixes that ordinary names begin with: what follows must look random."""
 
 _QUOTE = r"[\"'\\]{0,2}"
@@ -178,7 +180,17 @@ _COOKIE = (
 )
 _CURL = r"curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})"
 PASSWORD_WORDS = (
-    *("password", "passwort", "passphrase", "passcode", "kennwort", "wachtwoord", "contraseña", "mot de passe", "senha"),
+    *(
+        "password",
+        "passwort",
+        "passphrase",
+        "passcode",
+        "kennwort",
+        "wachtwoord",
+        "contraseña",
+        "mot de passe",
+        "senha",
+    ),
     *("parola", "hasło"),
 )
 _COPULAS = frozenset("is it's was to as lautet ist est es = -> → são set".split())
@@ -187,7 +199,16 @@ _SPOKEN = (
     r"|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])"
 )
 _PRINTERS = (
-    *("master.key", "print-access-token", "auth token", "base64 -d", "base64 --decode", "openssl rand", "pwgen", "op read"),
+    *(
+        "master.key",
+        "print-access-token",
+        "auth token",
+        "base64 -d",
+        "base64 --decode",
+        "openssl rand",
+        "pwgen",
+        "op read",
+    ),
     *("pass show", "get-secret-value", "secrets get", "versions access", "initialadminpassword", "create token"),
     *("get secret", "kv get", "keyvault secret", "initial-password"),
 )
@@ -272,7 +293,26 @@ credential strong credential credentials auth authorization connectionkey creds
 """
 """Names of keys by their last words, joined: kind, weakest value that counts, endings."""
 
-NAME_KEYWORDS = ("pass", "passwd", "psswd", "pswd", "secret", "token", "credential", "creds", "auth", "bearer", "salt", "kennwort", "secvaluedata", "wachtwoord", "contrasena", "unseal_keys", "recovery_keys", "keys_base64")
+NAME_KEYWORDS = (
+    "pass",
+    "passwd",
+    "psswd",
+    "pswd",
+    "secret",
+    "token",
+    "credential",
+    "creds",
+    "auth",
+    "bearer",
+    "salt",
+    "kennwort",
+    "secvaluedata",
+    "wachtwoord",
+    "contrasena",
+    "unseal_keys",
+    "recovery_keys",
+    "keys_base64",
+)
 SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk")
 """Words in names of secrets; after a short one the name must end, or go on with a joint or a digit."""
 AFTER_SHORT_NAME = "=:\"'`\\*])>|, \t_-.?!0123456789(%"
@@ -391,7 +431,9 @@ _NEUTRAL = tuple(NEUTRAL_WORDS.split())
 SCHEMES = ("bearer", "token", "apikey", "api-key", "key", "basic", "digest", "ssws", "bot", "sso-key", "geniekey")
 """Words between the name of a header and its value."""
 _SYMBOLS = "!@#$%^&*+=~?-"
-_COMMON_PREFIXES = frozenset("key- api- sdk- pat- pul- npm_ secret_ _token_ dose dapi key_ inc_ test_sk_ -us pub_dd_".split())
+_COMMON_PREFIXES = frozenset(
+    "key- api- sdk- pat- pul- npm_ secret_ _token_ dose dapi key_ inc_ test_sk_ -us pub_dd_".split()
+)
 """Prefixes that ordinary words in small letters contain, too."""
 _token_rules: list[tuple[str, list[str], str, str]] = []
 
@@ -504,7 +546,9 @@ def _has_phrase(text: str, lowered: str) -> bool:
                     continue
                 chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
                 is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
-                if condition in ("piped", "any") or (other in rest.lower() if other else len(chunk) >= 3 and not is_word):
+                if condition in ("piped", "any") or (
+                    other in rest.lower() if other else len(chunk) >= 3 and not is_word
+                ):
                     return True
     return any(mark in text for mark in TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
 
@@ -548,7 +592,9 @@ def encoded_texts(text: str) -> "Iterator[str]":
     data = text.encode("utf-8", "replace").translate(_NOT_BASE64)
     for run in set(data.split()):
         if len(run) >= 24 and not (
-            run[::4].translate(None, _LOW[0]) or run[1::4].translate(None, _LOW[1]) or run[2::4].translate(None, _LOW[2])
+            run[::4].translate(None, _LOW[0])
+            or run[1::4].translate(None, _LOW[1])
+            or run[2::4].translate(None, _LOW[2])
         ):
             yield run.decode("ascii")
 

@@ -237,10 +237,14 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
 def _encoded_secrets(text: str) -> "Iterator[Span]":
     """Yield base64 of a text in which the rules find a secret, such as a token or a whole `.env` file."""
     for run in rules.encoded_texts(text):
-        decoded = decode_text(run[: _LONGEST_KEY])
+        decoded = decode_text(run[:_LONGEST_KEY])
         if decoded and rules.needs_rules(decoded) and _apply_rules(decoded):
             for at in rules.positions(text, run):
-                yield at, at + len(run) + len(text[at + len(run) :][:2]) - len(text[at + len(run) :][:2].lstrip("=")), "encoded secret"
+                yield (
+                    at,
+                    at + len(run) + len(text[at + len(run) :][:2]) - len(text[at + len(run) :][:2].lstrip("=")),
+                    "encoded secret",
+                )
 
 
 # --- private keys -------------------------------------------------------------------------------
@@ -290,7 +294,11 @@ def _private_keys(text: str) -> "Iterator[Span]":
 def has_private_key(text: str) -> bool:
     """Check for the head or the end of a private key; a regex or a message that quotes one does not count."""
     heads = (match for regex in (_BEGIN, _END) for match in re.compile(regex).finditer(text))
-    return any(re.compile(rf"{_GAP}*+[A-Za-z0-9+/=:]{{4}}").match(text, head.end()) or text[: head.start()].strip()[-4:].isalnum() for head in heads)
+    return any(
+        re.compile(rf"{_GAP}*+[A-Za-z0-9+/=:]{{4}}").match(text, head.end())
+        or text[: head.start()].strip()[-4:].isalnum()
+        for head in heads
+    )
 
 
 def _is_key(body: str) -> bool:
@@ -401,7 +409,11 @@ def _cell_secret(cell: str, at: int, name: SecretName, *, drawn: bool) -> "Itera
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
-    if is_password(value, SURE if drawn else COPULA) if name[0] == "password" else grade(value) >= (name[1] if drawn else STRONG):
+    if (
+        is_password(value, SURE if drawn else COPULA)
+        if name[0] == "password"
+        else grade(value) >= (name[1] if drawn else STRONG)
+    ):
         start = at + cell.index(value)
         yield start, start + len(value), name[0]
 

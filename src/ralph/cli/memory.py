@@ -15,7 +15,7 @@ from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Fn, Group, Invocation, read_text
 from ralph.cli.output import ago, cut, one_line, say, visible, warn
-from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
+from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.model import ids
 from ralph.model.record import MemoryKind, Query, Record, Status
@@ -245,19 +245,14 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
         saved = memory.edit(call.root, name, text=text, expect=before, patterns=call.patterns, **changes)
     except (Conflict, NotFound, Refused) as error:
         if before is not None and text is not None and text.strip() not in ("", before.strip()):
-            _attach_text(error, text, call.patterns)
+            if isinstance(error, Refused):  # maybe for a secret in it
+                from ralph.capture import privacy
+
+                text = privacy.redact(text, call.patterns).text
+            error.hint = f"{error.hint}; here is your text:\n\n{visible(text)}"
         raise
     _print_notes(saved)
     _print_change("Changed", "Nothing changed in {}", saved, call)
-
-
-def _attach_text(error: RalphError, text: str, patterns: Sequence[str]) -> None:
-    """Append what was typed to the error, so that it can be used again; secrets are redacted."""
-    if isinstance(error, Refused):
-        from ralph.capture import privacy
-
-        text = privacy.redact(text, patterns).text
-    error.hint = f"{error.hint}; here is your text:\n\n{visible(text)}"
 
 
 def _open_editor(text: str) -> str:

@@ -76,25 +76,24 @@ class Invocation:
         """Return a path for people: below the project, relative to it."""
         return one_line(paths.shown(path, self.root))
 
-    def asking(self, task: str, all_tasks: bool) -> str:
-        """Return the task whose records are visible: the given one, RALPH_TASK, or the worktree's; "" for all."""
-        exclude({"--task": task, "--all-tasks": all_tasks})
-        if task or all_tasks:
-            return task
-        from ralph.app import filters
-
-        return filters.current_task(self.root, os.environ)
-
 
 def pass_call(function: Callable[..., T]) -> Callable[..., T]:
-    """Pass the invocation as the first argument, and `--task` and `--all-tasks` as one value, `within`."""
+    """Pass the invocation as the first argument, and `--task` and `--all-tasks` as one value, `within`.
+
+    That is the task whose records are visible: the given one, RALPH_TASK, or the worktree's; "" for all.
+    """
 
     def command(*args: Any, **options: Any) -> T:
         ctx = click.get_current_context()
         call = ctx.find_object(Invocation) or Invocation()
         if "all_tasks" in options:
             task, all_tasks = options.get("within", ""), options.pop("all_tasks")
-            options["within"] = call.asking(task, all_tasks) if not ctx.invoked_subcommand else ""
+            exclude({"--task": task, "--all-tasks": all_tasks})
+            if not (task or all_tasks or ctx.invoked_subcommand):
+                from ralph.app import filters
+
+                task = filters.current_task(call.root, os.environ)
+            options["within"] = task
         return function(call, *args, **options)
 
     return update_wrapper(command, function)

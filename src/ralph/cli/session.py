@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ralph.app.chats import ChatReply, ChatRequest, ClientCommand
     from ralph.app.sessions import ImprovedSummary
 
-_OLD = "30d"
 _SHORT_ID = 12
 """Characters of an id in tables; every command takes them in place of the id."""
 _MODES = click.Choice([mode.value for mode in Mode])
@@ -42,7 +41,6 @@ _HINTS = {
 }
 _NOTHING = "Nothing is recorded of this session yet.\n"
 _newest_or_id = click.argument("session_id", metavar="[ID]", required=False, default="")
-_dry_run = click.option("--dry-run", is_flag=True, help="Only show it, as without --yes.")
 
 
 @click.group(name="session", cls=Group, examples=["ralph session list", "ralph session show 3f2a"])
@@ -212,25 +210,23 @@ def _improver(call: Invocation) -> "Callable[[str], ImprovedSummary]":
     return improve
 
 
-@cli.command("compress", examples=["ralph session compress", "ralph session compress --older-than 90d --yes"])
-@click.option("--before", default="", metavar="WHEN", help="Sessions that ended before: a date, or 90d, 2w, 3m.")
-@click.option("--older-than", "age", default="", metavar="SPAN", help=f"The same in words of age [default: {_OLD}].")
-@_dry_run
+@cli.command("compress", examples=["ralph session compress", "ralph session compress --before 90d --yes"])
+@click.option(
+    "--before", default="30d", show_default=True, metavar="WHEN", help="Sessions that ended before: a date, or 90d, 2w."
+)
 @opt.yes
 @click.option("--improve", is_flag=True, help="Let summarize.command write each summary anew first.")
 @opt.formats("table", "json")
-def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, improve: bool, form: str) -> int:
+def compress(call: Invocation, before: str, yes: bool, improve: bool, form: str) -> int:
     """Make old sessions small, for good: a summary, prompts, errors, what resolved them and decisions stay."""
     from ralph.app import compress as compressing
 
-    exclude({"--before": before, "--older-than": age})
-    really = yes and not dry_run
     improve_one = _improver(call) if improve else None
-    sessions, left = compressing.compress(call.root, when(before or age or _OLD), really=really, improve=improve_one)
+    sessions, left = compressing.compress(call.root, when(before), really=yes, improve=improve_one)
     for skipped in left:
         warn(f"{one_line(skipped['id'])}: left as it is: {one_line(skipped['why'])}")
     if form == "json":
-        print_json({"compressed" if really else "would_compress": sessions, "left": left})
+        print_json({"compressed" if yes else "would_compress": sessions, "left": left})
         return int(bool(left))
     rows = []
     for each in sessions:
@@ -242,7 +238,7 @@ def compress(call: Invocation, before: str, age: str, dry_run: bool, yes: bool, 
     saved = sum(each["bytes_before"] - each["bytes_after"] for each in sessions) / 1e3
     if not sessions:
         click.echo("No session is old enough and would get smaller.")
-    elif really:
+    elif yes:
         click.echo(f"Compressed {len(sessions)} session(s), {saved:.1f} KB less.")
     else:
         click.echo(f"{len(sessions)} session(s), {saved:.1f} KB less. Nothing was changed; --yes does it, for good.")

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import click
 from ralph.app import doctor as verbs
 from ralph.app import outdated, runs
 from ralph.app import usage as usage_verbs
-from ralph.app.doctor import Finding
 from ralph.app.filters import full_id, short_ids
 from ralph.app.lists import Watcher
 from ralph.app.outdated import CitationReport
@@ -33,16 +33,16 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
 
 
-@click.command(name="status", cls=Command, examples=["ralph status", "ralph status --usage --format markdown"])
+@click.command(name="status", cls=Command, examples=["ralph status", "ralph status --usage --format json"])
 @click.option("--usage", is_flag=True, help="Show instead how much of what agents were given they used.")
 @click.option("--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C.")
-@opt.formats("table", "json", "markdown")
+@opt.formats("table", "json")
 def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """Show what is remembered here, how large it is, what runs now, and whether index and hooks work."""
     exclude({"--usage": usage, "--watch": watch})
     if usage:
         stats = usage_verbs.usage_stats(call.root)
-        print_json(stats) if form == "json" else click.echo(_describe_usage(stats, call, form))
+        print_json(stats) if form == "json" else click.echo(_describe_usage(stats, call))
         return
     _print_status(call, form)
     if not watch:
@@ -149,8 +149,8 @@ def _percent(rate: float | None, goal: float) -> str:
     return percent if rate >= goal else f"{percent} (aim: {goal:.0%})"
 
 
-def _describe_usage(stats: dict[str, Any], call: Invocation, form: str) -> str:
-    """Return the usage as text: aligned columns for people, Markdown for an agent or a page."""
+def _describe_usage(stats: dict[str, Any], call: Invocation) -> str:
+    """Return the usage as text in aligned columns."""
     summary = _usage_summary(stats)
     unused = stats["never_used"][:_MOST_UNUSED]
     short = short_ids(call.root, [each["id"] for each in unused]) if unused else {}
@@ -165,19 +165,10 @@ def _describe_usage(stats: dict[str, Any], call: Invocation, form: str) -> str:
     )
     rest = len(stats["never_used"]) - _MOST_UNUSED
     more = f"{rest} more; --format json shows every one" if rest > 0 else ""
-    if form == "markdown":
-        parts = ["# Ralph usage", "\n".join(f"- {name}: {text}" for name, text in summary.items())]
-        draw = _markdown_table
-    else:
-        width = max(map(len, summary)) + 2
-        parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary.items())]
-        draw = table
-    parts += [draw(headings, [list(map(str, row)) for row in rows]) for headings, rows in tables if rows]
+    width = max(map(len, summary)) + 2
+    parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary.items())]
+    parts += [table(headings, [list(map(str, row)) for row in rows]) for headings, rows in tables if rows]
     return "\n\n".join([*parts, more] if more else parts)
-
-
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows))
 
 
 # --- doctor ----------------------------------------------------------------------------------------
@@ -217,7 +208,8 @@ def doctor(
     serious = sum(finding.needs_a_person for finding in findings)
     if form == "json":
         fixed = [{"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")} for fix in repairs]
-        print_json({"findings": list(map(_finding_json, findings)), "fixed": fixed})
+        shapes = [{"file": str(each.path), **asdict(each.problem), "fixable": each.fixable} for each in findings]
+        print_json({"findings": shapes, "fixed": fixed})
         return 1 if serious else 0
     for repair in repairs:
         backup = f" (as it was: {call.show_path(repair.backup)})" if repair.backup else ""
@@ -230,12 +222,6 @@ def doctor(
     notes = len(findings) - serious
     click.echo(f"{serious} to look at, {notes} note(s)" if findings else "Everything is in order.")
     return 1 if serious else 0
-
-
-def _finding_json(finding: Finding) -> Mapping[str, object]:
-    problem = finding.problem
-    place = {"file": str(finding.path), "line": problem.line, "level": problem.level, "code": problem.code}
-    return {**place, "what": problem.what, "hint": problem.hint, "fixable": finding.fixable}
 
 
 def _print_reports(reports: Sequence[CitationReport], everything: bool) -> None:

@@ -232,7 +232,13 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
         raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
     text = read_text("-") if from_stdin else read_text(None, file)
     if task_id:
-        _set_prd(call, task_id, text, allow_secret)
+        from ralph.app import worktree
+        from ralph.app.tasks import progress
+
+        task, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
+        old = f"; the old one is in {call.show_path(archived)}" if archived else ""
+        click.echo(f"{task_id} has a PRD{old}")
+        _print_problem(worktree.problem_of(call.root, task))
         return 0
     from ralph.app.tasks import transfer
 
@@ -251,16 +257,6 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
     added, finished, there = map(len, parts.values())
     output.print_item(form, shape, f"Added {added}, finished {finished}, already there {there}")
     return 1 if result.bad else 0
-
-
-def _set_prd(call: Invocation, task_id: str, text: str, allow_secret: bool) -> None:
-    from ralph.app import worktree
-    from ralph.app.tasks import progress
-
-    task, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=call.patterns)
-    old = f"; the old one is in {call.show_path(archived)}" if archived else ""
-    click.echo(f"{task_id} has a PRD{old}")
-    _print_problem(worktree.problem_of(call.root, task))
 
 
 @cli.command("export", examples=["ralph task export > tasks.jsonl"])

@@ -1,4 +1,4 @@
-"""Readers of the configuration files: YAML, TOML and KEY=VALUE, with the line of every value.
+"""Readers of the configuration files: YAML and KEY=VALUE, with the line of every value, and TOML.
 
 A value has the type that its key declares; a mismatch is reported with file and line.
 """
@@ -12,12 +12,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
 from ralph.errors import ConfigError
-from ralph.formats.text import Problem
+from ralph.formats.text import BOM, Problem
 
 if TYPE_CHECKING:
     from yaml.events import Event, ScalarEvent
 
-BOM = "\ufeff"
 FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
 
@@ -28,7 +27,6 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]
 _TRUE, _FALSE, _NULL = {"true", "yes", "on"}, {"false", "no", "off"}, {"", "~", "null"}
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
-_TOML_LINE = re.compile(r"[ \t]*(?:\[\[?[ \t]*([\w.-]+)[ \t]*\]|([\w.-]+)[ \t]*=)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class ConfigNode:
     """A value at `text[start:end]`, under the key at `text[key_start:key_end]`.
 
     `source` is a YAML scalar as written; `style` is plain, quoted, literal, flow or block;
-    `shared` values (with an anchor, alias, tag or merge) must not be edited.
+    `shared` values (with an anchor or a tag) must not be edited.
     """
 
     value: Value
@@ -108,7 +106,6 @@ class _YamlReader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.breaks = [match.start() for match in re.finditer("\n", text)]
-        self.anchors: dict[str, ConfigNode] = {}
         self.problems: list[Problem] = []
         self.stack: list[tuple[Event, list[ConfigNode]]] = []
         self.roots: list[ConfigNode] = []
@@ -138,7 +135,6 @@ class _YamlReader:
     def take(self, event: "Event") -> None:
         kind = type(event).__name__
         start, end = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
-        anchor = getattr(event, "anchor", None)
         if kind == "DocumentStartEvent" and self.roots:
             raise self.error(start, "a second document begins here; one file holds one document")
         if kind in ("MappingStartEvent", "SequenceStartEvent"):
@@ -147,24 +143,17 @@ class _YamlReader:
                 raise self.error(start, f"nested deeper than {_DEPTH} levels")
             return
         if kind in ("MappingEndEvent", "SequenceEndEvent"):
-            opening, items = self.stack.pop()
-            anchor = getattr(opening, "anchor", None)
-            node = self.container(opening, items, end)
+            node = self.container(*self.stack.pop(), end)
         elif kind == "ScalarEvent":
             scalar = cast("ScalarEvent", event)
             style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(scalar.style, "quoted")
-            is_tagged = scalar.tag is not None
-            value = parse_scalar(scalar.value) if style == "plain" and not is_tagged else scalar.value
-            node = ConfigNode(value, self.line(start), scalar.value, start, end, style=style, shared=is_tagged)
-        elif kind == "AliasEvent":
-            if anchor not in self.anchors:
-                raise self.error(start, f"*{anchor} has no anchor above it")
-            node = replace(self.anchors[anchor], line=self.line(start), start=start, end=end, shared=True)
-            anchor = None
+            value = parse_scalar(scalar.value) if style == "plain" and scalar.tag is None else scalar.value
+            shared = scalar.tag is not None or scalar.anchor is not None
+            node = ConfigNode(value, self.line(start), scalar.value, start, end, style=style, shared=shared)
+        elif kind == "AliasEvent":  # aliases of aliases would grow without bound
+            raise self.error(start, "aliases are not read here: write the value itself")
         else:
             return
-        if anchor is not None:
-            self.anchors[anchor] = node = replace(node, shared=True)
         (self.stack[-1][1] if self.stack else self.roots).append(node)
 
     def container(self, event: "Event", items: list[ConfigNode], end: int) -> ConfigNode:
@@ -176,7 +165,7 @@ class _YamlReader:
             start=start,
             end=items[-1].end if items and not is_flow else end,
             style="flow" if is_flow else "block",
-            shared=getattr(event, "tag", None) is not None,
+            shared=getattr(event, "tag", None) is not None or getattr(event, "anchor", None) is not None,
         )
 
     def mapping(self, items: list[ConfigNode]) -> Mapping[str, ConfigNode]:
@@ -218,40 +207,19 @@ def describe_value(node: ConfigNode) -> str:
 
 
 def parse_toml(text: str, where: str) -> ParsedConfig:
-    """The settings of a TOML text; ConfigError with `where:line` when it is not TOML."""
+    """The settings of a TOML text, without their lines; ConfigError with `where:line` when it is not TOML."""
     import tomllib
 
     body = text.removeprefix(BOM).replace("\r\n", "\n")
     try:
-        entries = _toml_nodes(tomllib.loads(body), "", _toml_lines(body))
+        table = tomllib.loads(body)
     except (ValueError, RecursionError) as error:
         match = re.search(r"\(at line (\d+)", str(error))
         line = int(match[1]) if match else body.count("\n") + 1
         what = " ".join(str(error).partition(" (at ")[0].split()) or "nested too deep"
         hint = "mend this line, or quote the value"
         raise ConfigError(f"{where}:{line}: not valid TOML: {what}", hint=hint) from error
-    return ParsedConfig(entries)
-
-
-def _toml_nodes(table: Mapping[str, object], prefix: str, lines: Mapping[str, int]) -> dict[str, ConfigNode]:
-    nodes = {}
-    for name, value in table.items():
-        path = f"{prefix}.{name}" if prefix else name
-        line = lines.get(path, lines.get(prefix, 1))
-        inner = _toml_nodes(value, path, lines) if isinstance(value, Mapping) else None
-        nodes[name] = config_node(value, line) if inner is None else ConfigNode(inner, line)
-    return nodes
-
-
-def _toml_lines(text: str) -> dict[str, int]:
-    """The line of every unquoted key, which tomllib does not report; other keys get their section's line."""
-    lines: dict[str, int] = {}
-    header = ""
-    for number, line in enumerate(text.split("\n"), 1):
-        if (match := _TOML_LINE.match(line)) is not None:
-            header = match[1] or header
-            lines.setdefault(match[1] or f"{header}.{match[2]}".removeprefix("."), number)
-    return lines
+    return ParsedConfig({name: config_node(value) for name, value in table.items()})
 
 
 def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:

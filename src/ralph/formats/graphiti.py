@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ralph.errors import Refused
+from ralph.formats.json_text import dump_json
 from ralph.formats.text import DATE
 from ralph.model.graph import Edge, Node, Relation, parse_relation
 from ralph.model.record import NO_EXTRA, Link, Record
@@ -22,8 +23,6 @@ MAGIC = b"RALPHVEC"
 _NUMBERS = struct.Struct("<IIII")
 _FLOAT_SIZE = 4
 _TIMES = ("recorded", "valid_from", "valid_until")
-_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000))}
-"""Characters that break a line for some readers, or are no text by themselves."""
 
 
 class Embeddings(NamedTuple):
@@ -59,7 +58,7 @@ def embeddings_bytes(embeddings: Embeddings) -> bytes:
 
 
 def _render(name: str, members: Iterable[Mapping[str, object]]) -> str:
-    lines = ",\n".join(json.dumps(member, ensure_ascii=False).translate(_ESCAPES) for member in members)
+    lines = ",\n".join(map(dump_json, members))
     content = f"\n{lines}\n" if lines else ""
     return f'{{"version": {VERSION}, "{name}": [{content}]}}\n'
 

@@ -30,19 +30,17 @@ _BLANKS = " \t\r\n"
 _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty
 
 
-def _without_comments(text: str, *, comments: bool) -> str:
-    """The text as JSON: comments as spaces where they are allowed, so that every position stays."""
-    if not comments:
-        return text
+def _without_comments(text: str) -> str:
+    """The text as JSON: comments, which Gemini allows, as spaces, so that every position stays."""
     return _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text)
 
 
 class HostFile:
     """A settings file with the positions of its values."""
 
-    def __init__(self, text: str, *, comments: bool) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
-        self.json = _without_comments(text, comments=comments)
+        self.json = _without_comments(text)
         root = read_json(self.json)
         if isinstance(root, Problem):
             raise Unreadable(f"line {root.line}: {root.what}", hint="mend the file by hand; nothing was written")
@@ -129,18 +127,16 @@ class HostFile:
         return last.end, "," + gap, gap.rpartition("\n")[2]
 
 
-def _open_file(text: str | None, *, comments: bool) -> HostFile | None:
+def _open_file(text: str | None) -> HostFile | None:
     """The file, or None when it is missing or empty."""
-    if text is None or is_blank(_without_comments(text, comments=comments)):
+    if text is None or is_blank(_without_comments(text)):
         return None
-    return HostFile(text, comments=comments)
+    return HostFile(text)
 
 
-def _insert_value(
-    text: str | None, path: Sequence[str], value: object, *, comments: bool, in_list: bool = False
-) -> str:
+def _insert_value(text: str | None, path: Sequence[str], value: object, *, in_list: bool = False) -> str:
     """The text with a value at a path of keys, or appended to the list there; None is a missing file."""
-    page = _open_file(text, comments=comments)
+    page = _open_file(text)
     nodes = page.find_nodes(path)[0] if page is not None else []
     key = ""
     if len(nodes) <= len(path):
@@ -181,36 +177,36 @@ def is_ralph_hook(hook: object) -> bool:
     return any(isinstance(word, str) and _RALPH_HOOK.search(word) for word in _command_words(hook))
 
 
-def ralph_hooks(text: str | None, *, comments: bool = False) -> tuple[HookEntry, ...]:
+def ralph_hooks(text: str | None) -> tuple[HookEntry, ...]:
     """Our hooks in a file, in its order."""
-    page = _open_file(text, comments=comments)
+    page = _open_file(text)
     return tuple(entry for _, entry in page.ralph_hooks()) if page is not None else ()
 
 
-def has_current_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> bool:
+def has_current_hooks(text: str | None, groups: Mapping[str, object]) -> bool:
     """Whether a file holds exactly these groups of ours, each once, in any order."""
-    entries = ralph_hooks(text, comments=comments)
+    entries = ralph_hooks(text)
     return len(entries) == len(groups) and all(
         any(entry.event == event and same_json(entry.group, check_json(group)) for entry in entries)
         for event, group in groups.items()
     )
 
 
-def with_hooks(text: str | None, groups: Mapping[str, object], *, comments: bool = False) -> str:
+def with_hooks(text: str | None, groups: Mapping[str, object]) -> str:
     """The text with one group for each event; None is a missing file."""
     for event, group in groups.items():
-        text = _insert_value(text, ["hooks", event], check_json(group), comments=comments, in_list=True)
+        text = _insert_value(text, ["hooks", event], check_json(group), in_list=True)
     return text or ""
 
 
-def without_hooks(text: str, *, comments: bool = False) -> str | None:
+def without_hooks(text: str) -> str | None:
     """The text without our hooks; None when the file was made for them alone."""
-    page = _open_file(text, comments=comments)
+    page = _open_file(text)
     path = next((path for path, _ in page.ralph_hooks()), None) if page is not None else None
     if page is None or path is None:
         return text
     rest = page.without(path)
-    return None if rest is None else without_hooks(rest, comments=comments)
+    return None if rest is None else without_hooks(rest)
 
 
 def is_ralph_server(entry: object) -> bool:
@@ -222,23 +218,21 @@ def is_ralph_server(entry: object) -> bool:
     )
 
 
-def json_server(text: str | None, keys: Sequence[str], *, comments: bool = False) -> object | None:
+def json_server(text: str | None, keys: Sequence[str]) -> object | None:
     """The entry with our name below these keys, whoever wrote it."""
-    page = _open_file(text, comments=comments)
+    page = _open_file(text)
     nodes = page.find_nodes([*keys, SERVER_NAME])[0] if page is not None else []
     return nodes[-1].value if len(nodes) == len(keys) + 2 else None
 
 
-def with_json_server(
-    text: str | None, keys: Sequence[str], entry: Mapping[str, object], *, comments: bool = False
-) -> str:
+def with_json_server(text: str | None, keys: Sequence[str], entry: Mapping[str, object]) -> str:
     """The text with our entry below these keys; None is a missing file."""
-    return _insert_value(text, [*keys, SERVER_NAME], check_json(entry), comments=comments)
+    return _insert_value(text, [*keys, SERVER_NAME], check_json(entry))
 
 
-def without_json_server(text: str, keys: Sequence[str], *, comments: bool = False) -> str | None:
+def without_json_server(text: str, keys: Sequence[str]) -> str | None:
     """The text without our entry and containers made for it; None when the file was made for it alone."""
-    page = _open_file(text, comments=comments)
+    page = _open_file(text)
     if page is None:
         return text
     nodes, positions = page.find_nodes([*keys, SERVER_NAME])

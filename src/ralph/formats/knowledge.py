@@ -86,24 +86,9 @@ def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
         root, problems = read_yaml("#" * opening + front)  # a comment of that length keeps every position
         if not isinstance(root.value, Mapping):
             raise YamlError(2, "it is not a list of `key: value` lines")
-        if _has_alias(root, text):
-            raise YamlError(2, "YAML aliases are not read here")
     except YamlError as error:
         return (error.line, f"this front matter cannot be read: {error}")
     return FrontMatter(root.value, tuple(problems), closing.start(), closing.end())
-
-
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, min(at, len(text))) + 1
-
-
-def _has_alias(node: ConfigNode, text: str) -> bool:
-    """Whether an alias is part of a value: aliases of aliases would grow without bound."""
-    if text.startswith("*", node.start):  # no other value begins so
-        return True
-    if isinstance(node.value, Mapping):
-        return any(_has_alias(item, text) for item in node.value.values())
-    return isinstance(node.value, tuple) and any(_has_alias(item, text) for item in node.value)
 
 
 def _plain_value(node: ConfigNode) -> object:

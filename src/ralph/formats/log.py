@@ -7,11 +7,12 @@ that writing it again after a crash gives the same id.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ralph.errors import Refused
-from ralph.formats.json_text import dump_line, read_members, skip_blanks
+from ralph.formats.json_text import dump_line, read_members
 from ralph.formats.text import BOM, Entry, Problem
 from ralph.model.record import (
     Family,
@@ -53,7 +54,6 @@ _ORIGIN = dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "te
 _ORIGIN |= {"iteration": "number", "files": "texts"}
 _LINK = {"relation": "text", "target": "text"}
 _OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
-_READ_LIMIT = 32  # a broken line is searched for objects up to so many times its length
 _LARGEST = 1e300  # somebody's whole number may be larger than a float can be
 _EXTRA_KEYS = ("feature", "model", "duration_secs", "cost_usd")
 
@@ -145,35 +145,21 @@ def put_record(text: str, record: Record) -> str:
     return text + ("" if ended else "\n") + encode_record(record)
 
 
-def _object_at(line: str, place: int) -> tuple[Value | None, int]:
-    """The object that begins here and its end, or None and how far the decoder came."""
-    if not line.startswith("{", place):
-        return None, place
-    try:
-        return LENIENT_DECODER.raw_decode(line, place)
-    except json.JSONDecodeError as error:
-        return None, error.pos
-    except (ValueError, RecursionError):  # a number too long for Python, or nested too deeply
-        return None, len(line)
+def _decode_object(text: str) -> Value | None:
+    with suppress(ValueError, RecursionError):  # also: a number too long for Python
+        value = LENIENT_DECODER.decode(text)
+        return value if isinstance(value, dict) else None
+    return None
 
 
-def _pieces(line: str) -> Iterator[tuple[int, int, Value | None]]:
-    """The objects of a line, and the fragments (None) before and between them."""
-    place = 1 if line.startswith(BOM) else 0
-    budget = _READ_LIMIT * len(line)
-    while (place := skip_blanks(line, place)) < len(line):
-        start = place
-        value, end = _object_at(line, start)
-        while value is None and start < len(line):  # a fragment, up to the next object that can be read
-            budget -= end - start + end // 64  # the second part is what an error costs: it counts lines
-            opening = _OPENING.search(line, start + 1) if budget > 0 else None
-            start = opening.start() if opening else len(line)
-            value, end = _object_at(line, start)
-        if start > place:
-            yield place, start, None
-        if value is not None:
-            yield start, end, value
-        place = max(start, end)
+def _read_object(line: str) -> tuple[int, Value | None]:
+    """Where the object on a line begins, and the object; half a line that a crash left may be before it."""
+    start = 1 if line.startswith(BOM) else 0
+    value = _decode_object(line[start:])
+    if value is None:
+        *_, start = (len(line), *(opening.start() for opening in _OPENING.finditer(line)))
+        value = _decode_object(line[start:])
+    return start if value is not None else len(line), value
 
 
 @dataclass(slots=True)
@@ -196,19 +182,14 @@ def parse_log(text: str) -> LogDocument:
     ids: set[str] = set()
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
-        objects = 0
-        for start, end, value in _pieces(line) if line else ():
-            if value is not None:
-                objects += 1
-                _take_object(document, value, (at + start, at + end, number), ids)
-                continue
-            document.torn.append((at + start, at + end))
-            what = f"half a line, or no JSON object: {line[start : min(end, start + 40)]!r}"
+        start, value = _read_object(line)
+        if line[:start].strip(BOM + " \t\r"):
+            document.torn.append((at, at + start))
             hint = "a crash or a full disk left it; it is kept, and the lines after it are read"
+            what = f"half a line, or no JSON object: {line[: min(start, 40)]!r}"
             document.problems.append(Problem(number, what, hint, "error", "torn-line"))
-        if objects > 1:
-            hint = "both are read; a line end got lost between them"
-            document.problems.append(Problem(number, f"{objects} objects on one line", hint, "warning", "torn-line"))
+        if value is not None:
+            _take_object(document, value, (at + start, at + len(line.rstrip()), number), ids)
         at += len(line) + 1
     return document
 

@@ -347,10 +347,6 @@ class MemoriesDocument:
                 what = f"{section.loose} bullet(s) or heading(s) under `## {section.heading}` are not read"
                 hint = "add them with `ralph memory add`, or leave them"
                 report(section.line, what, hint, "note", "loose-bullets")
-        missing = self._missing_sections()
-        if (self.entries or self._scan.sections) and 0 < len(missing) < len(self.layout.kinds):
-            hint = "the first entry or `ralph doctor --fix` creates them"
-            report(1, f"missing section(s): {', '.join(missing)}", hint, "note", "missing-section")
         if (match := re.search("[\udc80-\udcff\0]", self.text)) is not None:
             line = self.text.count("\n", 0, match.start()) + 1
             report(line, "not UTF-8, or a NUL character", "save the file as UTF-8 text", "error", "not-utf8")
@@ -363,7 +359,8 @@ class MemoriesDocument:
     def format(self) -> str:
         """`empty`, `structured`, `legacy` (Signs only) or `mixed`."""
         signs = [is_sign(entry.record) for entry in self.entries]
-        structured = not all(signs) or len(self._missing_sections()) < len(self.layout.kinds)
+        ours = {SECTIONS[kind] for kind in self.layout.kinds}
+        structured = not all(signs) or any(section.canonical in ours for section in self._scan.sections)
         if any(signs):
             return "mixed" if structured else "legacy"
         return "structured" if structured else "empty"
@@ -372,10 +369,6 @@ class MemoriesDocument:
     def has_conflict(self) -> bool:
         """Whether a merge in this file waits to be resolved: only a person may change it then."""
         return any(problem.code == "conflict" for problem in self._scan.problems)
-
-    def _missing_sections(self) -> list[str]:
-        present = {section.canonical for section in self._scan.sections}
-        return [SECTIONS[kind] for kind in self.layout.kinds if SECTIONS[kind] not in present]
 
     def add(self, record: Record) -> "MemoriesDocument":
         """The document with one more entry at the end of its section, which is made when it is missing."""
@@ -392,8 +385,12 @@ class MemoriesDocument:
                 if (at := self._outside(section.end)) > section.start:
                     spots.append((at, block))
         block = render_block(record, newline, _HEADING_ADDED)
-        spots += [(end, f"## {heading}{newline * 2}{block}") for heading in headings for end in self._ends()]
-        return self._spliced((self._inserted(*spot) for spot in spots), None, record)
+        end = self._outside(len(self.text))
+        above = [section.start for section in self._scan.sections if section.start < end]
+        # a new section goes to the end, or else before the one in which something is not closed
+        spots += [(at, f"## {heading}{newline * 2}{block}") for heading in headings for at in (end, *above[-1:])]
+        insertions = (markdown.insertion_below(self.text, at, written, newline) for at, written in spots)
+        return self._spliced((self.text[:at] + written + self.text[at:] for at, written in insertions), None, record)
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
         """The document with one entry changed, in another section when its kind changed."""
@@ -438,17 +435,6 @@ class MemoriesDocument:
             first.add(old_id)
         return MemoriesDocument("".join([*pieces, self.text[copied_to:]]), self.layout)
 
-    def with_all_sections(self) -> "MemoriesDocument":
-        """The document with the missing sections at its end; unchanged during a merge conflict."""
-        missing = self._missing_sections()
-        if self.has_conflict or not missing:
-            return self
-        headings = (markdown.newline_of(self.text) * 2).join(f"## {heading}" for heading in missing)
-        try:
-            return self._spliced((self._inserted(end, headings) for end in self._ends()), None, None)
-        except Refused:
-            return self
-
     def _changeable(self, record_id: str) -> tuple[Entry, _Block | Entry]:
         """The entry with this id and its block; refused when a merge conflict runs through it."""
         entry = markdown.find_entry(self.entries, record_id)
@@ -457,22 +443,12 @@ class MemoriesDocument:
             raise Refused(f"a merge conflict runs through {record_id}", hint="resolve the merge first")
         return entry, block
 
-    def _ends(self) -> list[int]:
-        """Where a new section may go: at the end, or else before the section in which something is not closed."""
-        end = self._outside(len(self.text))
-        above = [section.start for section in self._scan.sections if section.start < end]
-        return [end, *above[-1:]]
-
     def _outside(self, at: int) -> int:
         """This position, or the end of the text above the conflict or the unclosed comment that it is in."""
         for start, end in self._scan.barred:
             if start <= at <= end:
                 at = markdown.text_end(self.text, start)
         return at
-
-    def _inserted(self, at: int, written: str) -> str:
-        at, block = markdown.insertion_below(self.text, at, written, markdown.newline_of(self.text))
-        return self.text[:at] + block + self.text[at:]
 
     def _spliced(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument":
         """The first of these texts in which just the one record came or went; refused when there is none."""

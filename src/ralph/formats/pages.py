@@ -218,7 +218,10 @@ class RegionDocument(TextDocument):
     def add(self, record: Record) -> "RegionDocument":
         """The document with one more bullet at the end of its first region, or itself when that is already there."""
         self._check()
-        expected = as_bullet(record)
+        text = markdown.check_text(record.text, "text").strip(" \t\n")
+        if _MARK.search(text):
+            raise Refused("the text holds a mark of the region itself", hint="leave the `<!-- ralph: -->` out of it")
+        expected = _region_record(text)
         if any(entry.record.id == expected.id for entry in self.entries):
             return self
         newline = markdown.newline_of(self.text)
@@ -286,14 +289,6 @@ def parse_region(text: str) -> RegionDocument:
     if opening is not None:
         report(opening, "a region begins here that never ends", f"write {REGION_END} below it")
     return RegionDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(regions))
-
-
-def as_bullet(record: Record) -> Record:
-    """A record as a region can hold it: its text, and an id derived from that."""
-    text = markdown.check_text(record.text, "text").strip(" \t\n")
-    if _MARK.search(text):
-        raise Refused("the text holds a mark of the region itself", hint="leave the `<!-- ralph: -->` out of it")
-    return _region_record(text)
 
 
 def _region_record(text: str) -> Record:

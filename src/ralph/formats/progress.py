@@ -332,7 +332,9 @@ def _read_entries(
         lines = [line.text for line in region if line.role is not LineRole.CONFLICT]
         block = append(_read_block(title, lines), head.start, end, head.number)
         for item in read_learnings(title, region):
-            learned = _learning_record("learn", item.text, _leading_kind(item.text), "learning", block)
+            word = _FIRST_WORD.match(item.text)
+            kind = (kind_of(word[1]) if word is not None else None) or MemoryKind.CONTEXT
+            learned = _learning_record("learn", item.text, kind, "learning", block)
             append(learned, item.start, item.end, item.number)
     return entries, patterns
 
@@ -404,11 +406,6 @@ def _learning_record(prefix: str, text: str, kind: MemoryKind, label: str, block
     origin = Origin(run=match[1], iteration=int(match[2])) if match is not None else Origin()
     links = (Link("learned_in", block.id),)
     return dataclasses.replace(record, origin=origin, created_at=block.created_at, links=links)
-
-
-def _leading_kind(text: str) -> MemoryKind:
-    match = _FIRST_WORD.match(text)
-    return (kind_of(match[1]) if match is not None else None) or MemoryKind.CONTEXT
 
 
 def _is_end(line: Line) -> bool:

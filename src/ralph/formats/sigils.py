@@ -32,7 +32,6 @@ _TASK = re.compile(r"[^\W_][\w.-]{0,99}")
 _ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word of a sentence has not
 _LONG = ("journal", "knowledge", "verify-fail")  # their text repeats that of the prompt only as an echo
 _BESIDE = 200  # characters beside a short sigil that are compared with the prompt
-_CANDIDATES = 4  # openings before one closing that are looked at in a prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +114,13 @@ def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
     return [tag for tag in tags if not (at := bisect_right(starts, tag.start)) or tag.start >= hidden[at - 1][1]]
 
 
-def _paired(text: str, tags: Iterable[_Tag], most: int = 1) -> Iterator[_Sigil]:
-    """The sigils of these tags; with `most`, also those that other openings before the same closing would give.
-
-    Of several openings one with attributes is meant, else one at the start of a line, else the last.
-    """
+def _paired(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
+    """The sigils of these tags; of several openings one with attributes, else one leading its line, else the last."""
     waiting: dict[str, list[_Tag]] = {}
     for tag in tags:
         if tag.closes:
-            openings = waiting.pop(tag.name, [])
-            if most == 1 and openings:
-                openings = [max(reversed(openings), key=lambda one: (bool(one.attributes.strip()), one.leads))]
-            for opening in openings[-most:]:
+            if openings := waiting.pop(tag.name, []):
+                opening = max(reversed(openings), key=lambda one: (bool(one.attributes.strip()), one.leads))
                 body = text[opening.end : tag.start].replace("\r\n", "\n").strip()
                 yield _Sigil(tag.name, opening.attributes, opening.start, tag.end, body)
         elif tag.void:
@@ -212,7 +206,7 @@ def _without_echoes(sigils: list[_Sigil], answer: str, prompt: str) -> list[_Sig
     texts: set[str] = set()
     lines: set[str] = set()
     neighbours: set[tuple[str, str]] = set()
-    for sigil in _paired(prompt, _tags(prompt), _CANDIDATES):
+    for sigil in _paired(prompt, _tags(prompt)):
         text = _one_line(prompt[sigil.start : sigil.end])
         line, above, below = _echo_position(prompt, sigil)
         texts.add(text)

@@ -334,10 +334,8 @@ def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | 
     links: list[Link] = []
     for number, item in enumerate(values.pop("links", ())):
         here = (*path, "links", number)
-        link, _ = reader.read_members(
-            item if isinstance(item, dict) else {}, {"relation": "text", "target": "text"}, here
-        )
-        if len(link) == 2:
+        link, _ = reader.read_members(item if isinstance(item, dict) else {}, _LINK, here)
+        if len(link) == len(_LINK):
             links.append(Link(**link))
         else:
             hint = 'write it as {"relation": ..., "target": ...}'

@@ -76,7 +76,8 @@ class ChangeTracker:
             self._top = None
         files: dict[str, str] = {}
         full = False
-        for name, content in self._contents(_walk(self._base) if listing is None else _names(listing)):
+        names = _walk(self._base) if listing is None else filter(None, sorted(listing.split("\0")))
+        for name, content in self._contents(name for name in names if _IGNORED.isdisjoint(name.split("/"))):
             if len(files) == MOST_FILES:
                 full = True
                 break
@@ -128,10 +129,6 @@ class ChangeTracker:
         if time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _SETTLED:
             self._cache[name] = (key, content)
         return content
-
-
-def _names(listing: str) -> Iterator[str]:
-    return (name for name in sorted(filter(None, listing.split("\0"))) if _IGNORED.isdisjoint(name.split("/")))
 
 
 def _walk(base: str, below: str = "") -> Iterator[str]:

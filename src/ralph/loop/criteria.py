@@ -10,12 +10,11 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from ralph.errors import NotFound, UsageError
 from ralph.formats.text import LineRole, scan_lines
-from ralph.model.work import ProcessResult, never_stop
+from ralph.model.work import CriterionKind, ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
 TIMEOUT = 600.0  # seconds for a criterion without its own timeout
@@ -24,27 +23,8 @@ _OUTPUT_READ = 40_000
 _LONGEST_LINE = 500
 
 
-class CriterionKind(StrEnum):
-    """What a criterion checks; the commands of the first four can be detected from the project's files."""
-
-    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
-    BUILD_SUCCESS = "build_success"
-    LINT_CLEAN = "lint_clean"
-    TYPE_CHECK = "type_check"
-    CUSTOM = "custom"
-    MARKER = "marker"
-
-
 Runner = Callable[..., ProcessResult]
 """Runs a program to its end, without a shell: argv, cwd, timeout (0 is none), stopped."""
-
-
-@dataclass(frozen=True, slots=True)
-class DetectedCommand:
-    """A command that the project's files name, and where: `package.json:7: the script "test"`."""
-
-    argv: tuple[str, ...]
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +37,7 @@ class Criterion:
     expected: int = 0
     marker: str = MARKER
     timeout: float = 0.0
-    why: str = ""  # where the command was detected
+    why: str = ""  # where the command was detected: `package.json:7: the script "test"`
 
     @property
     def label(self) -> str:
@@ -205,12 +185,7 @@ _SHELL_WORDS = frozenset(
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KIND = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*:(?!//)\s*(.*)", re.DOTALL)
 _CODE = re.compile(r"(.*\S)(\s*)=\s*(\d{1,4})", re.DOTALL)
-_SLIPS = {  # more likely meant so than as a command
-    **dict.fromkeys("test tests tests_pass test_passes tests_passed".split(), CriterionKind.TEST_PASS),
-    **dict.fromkeys("build builds build_passes build_pass".split(), CriterionKind.BUILD_SUCCESS),
-    **dict.fromkeys("lint linter lint_pass lint_passes clean".split(), CriterionKind.LINT_CLEAN),
-    **dict.fromkeys("types typecheck type_checks typing types_pass".split(), CriterionKind.TYPE_CHECK),
-}
+_SLIP = re.compile(r"(test|build|lint|type)s?(?:er|_?(?:pass|passes|passed|check|checks))?")  # hardly a command
 
 
 def command_argv(command: str) -> tuple[str, ...]:
@@ -238,9 +213,10 @@ def _parse_criterion(text: str) -> Criterion:
     word, rest = (match[1], match[2].strip()) if match else (text, "")
     name = word.lower().replace("-", "_")
     if name not in set(CriterionKind):
-        if name in _SLIPS:
+        if slip := _SLIP.fullmatch(name):
+            meant = next(kind for kind in CriterionKind if kind.startswith(slip[1]))
             hint = f'a command of that name is written "custom:{word}"'
-            raise UsageError(f"{word}: do you mean {_SLIPS[name]}?", hint=hint)
+            raise UsageError(f"{word}: do you mean {meant}?", hint=hint)
         if match is None:
             return _parse_command(CriterionKind.CUSTOM, text)
         raise UsageError(f"{word}: there is no such criterion", hint=f"{hint}; a command may need custom: before it")
@@ -268,7 +244,7 @@ def _parse_command(kind: CriterionKind, text: str) -> Criterion:
 
 
 def add_detected_commands(
-    criteria: Sequence[Criterion], detected: Mapping[CriterionKind, DetectedCommand]
+    criteria: Sequence[Criterion], detected: Mapping[CriterionKind, Criterion]
 ) -> tuple[Criterion, ...]:
     """Return the criteria with detected commands; one without any command is an error."""
     complete = []

@@ -11,9 +11,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from types import MappingProxyType
 
-from ralph.loop.criteria import CriterionKind, DetectedCommand
+from ralph.loop.criteria import Criterion
+from ralph.model.work import CriterionKind
 
 TEST, BUILD, LINT, TYPES = list(CriterionKind)[:4]
 _Detected = Iterator[tuple[CriterionKind, str, str]]  # kind, command, and why
@@ -120,13 +120,13 @@ class _Project:
         return value if isinstance(value, dict) else {}
 
 
-def detect_commands(folder: Path) -> Mapping[CriterionKind, DetectedCommand]:
-    """Return the command for each kind that the project's files name."""
+def detect_commands(folder: Path) -> Mapping[CriterionKind, Criterion]:
+    """Return a criterion for each kind of which the project's files name the command."""
     project = _Project(folder)
-    commands: dict[CriterionKind, DetectedCommand] = {}
+    commands: dict[CriterionKind, Criterion] = {}
     for kind, command, why in chain(_from_tables(project), _make_and_just(project), _python_tests(project)):
-        commands.setdefault(kind, DetectedCommand(tuple(command.split()), why))
-    return MappingProxyType({kind: commands[kind] for kind in (TEST, BUILD, LINT, TYPES) if kind in commands})
+        commands.setdefault(kind, Criterion(kind, argv=tuple(command.split()), why=why))
+    return {kind: commands[kind] for kind in (TEST, BUILD, LINT, TYPES) if kind in commands}
 
 
 def _from_tables(project: _Project) -> _Detected:

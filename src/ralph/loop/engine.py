@@ -5,7 +5,7 @@ and the clock. However an iteration ends, it is journaled and what was learned i
 step, and repeating a step after a crash does no harm: every part may be called again with the same arguments.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ralph.formats.sigils import Sigils
@@ -81,8 +81,16 @@ class Parts:
 
 def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]) -> Run:
     """Iterate until there is a reason to end; `results` are those of the run so far."""
-    while True:
-        state, end = _check_stop(state, parts, limits, results)
+    end: RunEnd | None = None
+    while end is None:
+        reason = parts.stop()
+        resumed = parts.feedback(state) if reason is EndReason.INTERRUPTED else None
+        if resumed is not None:
+            state = parts.save(resumed)
+        elif reason is not None:
+            end = RunEnd(reason, "stopped between two iterations; `ralph loop resume` goes on")
+            break
+        end = find_limit(state, limits, results)
         task = parts.assign(state) if end is None else None
         if task is None:
             end = end or _all_tasks_ended(state)
@@ -92,9 +100,7 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
             if state.task != task.id:  # stopped before it began
                 continue
         state, end = _iterate(state, task, parts, results)
-        if end is not None:
-            break
-        if parts.stop() is None and _find_limit(state, limits, results) is None:
+        if end is None and parts.stop() is None and find_limit(state, limits, results) is None:
             parts.pause(parts.cooldown)
     return parts.save(end_run(state, end.reason, end.message, timestamp()))
 
@@ -106,7 +112,11 @@ def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult
     work = _run_agent(ask, state.model, parts)
     parts.learn(state, task, work)
     state = parts.save(replace(state, step="checking"))
-    judgement = _judge(state, task, work, parts)
+    no_work = work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE)
+    verdict = CriteriaVerdict() if no_work else parts.check(work)
+    judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
+    if judgement.outcome is Outcome.DONE and (doubt := parts.verify(state, task, work)) != "":
+        judgement = Judgement(Outcome.INTERRUPTED) if doubt is None else Judgement(Outcome.RETRIED, doubt)
     if judgement.outcome is Outcome.INTERRUPTED:
         return _interrupt(state, task, work, parts)
     _journal(state, task, work, judgement, parts)
@@ -124,18 +134,6 @@ def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
         parts.pause(retry_delay(attempt))
         work = parts.work(replace(ask, model=model))  # the model it had requested may be the problem
     return work
-
-
-def _judge(state: Run, task: Task, work: AgentWork, parts: Parts) -> Judgement:
-    no_work = work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE)
-    verdict = CriteriaVerdict() if no_work else parts.check(work)
-    judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
-    if judgement.outcome is not Outcome.DONE:
-        return judgement
-    doubt = parts.verify(state, task, work)
-    if doubt is None:
-        return Judgement(Outcome.INTERRUPTED)
-    return Judgement(Outcome.RETRIED, doubt) if doubt else judgement
 
 
 def judge(task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *, failing: bool) -> Judgement:
@@ -213,21 +211,6 @@ def _advance(state: Run, work: AgentWork, failure: str) -> Run:
         cost=state.cost + work.reply.cost,
         step="",
     )
-
-
-def _find_limit(state: Run, limits: Limits, results: Sequence[IterationResult]) -> RunEnd | None:
-    return find_limit(results, limits, iterations=state.iterations, seconds=state.seconds, cost=state.cost)
-
-
-def _check_stop(
-    state: Run, parts: Parts, limits: Limits, results: Sequence[IterationResult]
-) -> tuple[Run, RunEnd | None]:
-    reason = parts.stop()
-    resumed = parts.feedback(state) if reason is EndReason.INTERRUPTED else None
-    if reason is not None and resumed is None:
-        return state, RunEnd(reason, "stopped between two iterations; `ralph loop resume` goes on")
-    state = state if resumed is None else parts.save(resumed)
-    return state, _find_limit(state, limits, results)
 
 
 def _check_end(state: Run, work: AgentWork, judgement: Judgement) -> RunEnd | None:

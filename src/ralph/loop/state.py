@@ -134,12 +134,10 @@ class RunEnd:
     message: str
 
 
-def find_limit(
-    results: Sequence[IterationResult], limits: Limits, *, iterations: int = 0, seconds: float = 0.0, cost: float = 0.0
-) -> RunEnd | None:
+def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> RunEnd | None:
     """Return the limit that a run has reached, the most informative first.
 
-    `iterations` also counts interrupted ones, which have no result.
+    The iterations of the run also count interrupted ones, which have no result.
     """
     times, last = limits.no_progress, results[-limits.no_progress :] if limits.no_progress > 0 else ()
     same = len(last) == times and len({(result.failure, result.disk) for result in last}) == 1
@@ -154,17 +152,17 @@ def find_limit(
             span = f"the same {len(set(disks))} states (iterations {last[0].iteration} to {last[-1].iteration})"
             message = f"the files go round between {span}, now: {_failure_text(last[-1])}"
             return RunEnd(EndReason.THRASHING, message)
-    count = max(iterations, results[-1].iteration if results else 0)
+    count = max(run.iterations, results[-1].iteration if results else 0)
     if 0 < limits.max_iterations <= count:
         noun = "iteration" if count == 1 else "iterations"
         return RunEnd(EndReason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}")
-    if 0 < limits.seconds <= seconds:
+    if 0 < limits.seconds <= run.seconds:
         return RunEnd(
             EndReason.TIME,
-            f"{timedelta(seconds=round(seconds))} h of at most {timedelta(seconds=round(limits.seconds))} h",
+            f"{timedelta(seconds=round(run.seconds))} h of at most {timedelta(seconds=round(limits.seconds))} h",
         )
-    if 0 < limits.cost <= cost:
-        return RunEnd(EndReason.COST, f"${cost:.2f} of at most ${limits.cost:.2f}")
+    if 0 < limits.cost <= run.cost:
+        return RunEnd(EndReason.COST, f"${run.cost:.2f} of at most ${limits.cost:.2f}")
     return None
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver.tools import Tool as SdkTool
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ralph import paths
 from ralph.app import filters
@@ -40,16 +40,6 @@ def _to_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _to_number(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("is not a whole number")
-    if isinstance(value, str) and len(value) < len(str(_MAX_NUMBER)) + 1 and value.strip().isdecimal():
-        value = int(value)
-    if isinstance(value, int | float) and not 0 <= value <= _MAX_NUMBER:
-        raise ValueError(f"must be from 0 to {_MAX_NUMBER}")
-    return value
-
-
 def _to_words(value: object) -> object:
     if isinstance(value, str):
         text = str(_to_text(value))
@@ -65,15 +55,15 @@ def _to_words(value: object) -> object:
     return words
 
 
-_AS_TEXT, _AS_NUMBER, _AS_WORDS = map(BeforeValidator, (_to_text, _to_number, _to_words))
+_AS_TEXT, _AS_WORDS = map(BeforeValidator, (_to_text, _to_words))
 Text = Annotated[str, _AS_TEXT]
-Number = Annotated[int, Field(ge=1), _AS_NUMBER]
+Number = Annotated[int, Field(ge=1), AfterValidator(lambda number: min(number, _MAX_NUMBER))]
 Words = Annotated[list[str], _AS_WORDS]
 KindName = Literal["pattern", "decision", "fix", "context"]
 KindNames = Annotated[list[KindName], _AS_WORDS]
 When = Annotated[str, _AS_TEXT, Field(description="date or 7d, 24h")]
-Layer = Annotated[int, Field(ge=1, le=3, description="1 line, 2 what is around, 3 whole"), _AS_NUMBER]
-Hops = Annotated[int, Field(ge=1, le=6), _AS_NUMBER]
+Layer = Annotated[int, Field(ge=1, le=3, description="1 line, 2 what is around, 3 whole")]
+Hops = Annotated[int, Field(ge=1, le=6)]
 Families = Annotated[list[Literal["memory", "observation", "journal"]], _AS_WORDS]
 OutcomeName = Literal["", "done", "failed", "retried", "blocked", "interrupted"]
 StateName = Literal["", "pending", "in_progress", "blocked", "done", "failed"]

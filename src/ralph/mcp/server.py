@@ -127,7 +127,9 @@ class _Handlers:
                 hint = "start `ralph mcp serve` without --read-only to write"
                 raise UsageError(f"{tool.name}: this server only reads", hint=hint)
             arguments, call = parse_arguments(tool, params.arguments), await self._call(ctx)
-            if tool.asks and _can_ask(ctx):
+            declared = ctx.session.client_capabilities
+            form = declared.elicitation if declared is not None else None
+            if tool.asks and form is not None and (form.form is not None or form.url is None):
                 record = (await to_thread.run_sync(memory.show, call.root, str(arguments["id"]))).record
                 agreed = await _ask(ctx, params, record)
                 if isinstance(agreed, types.InputRequiredResult):
@@ -241,12 +243,6 @@ def build(
         on_list_prompts=ralph.list_prompts,
         on_get_prompt=ralph.get_prompt,
     )
-
-
-def _can_ask(ctx: Context) -> bool:
-    declared = ctx.session.client_capabilities
-    elicitation = declared.elicitation if declared is not None else None
-    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 async def _ask(ctx: Context, params: types.CallToolRequestParams, record: Record) -> bool | types.InputRequiredResult:

@@ -31,8 +31,6 @@ from ralph.web.requests import MAX_PAGE_SIZE, RELOAD, ApiRequest, route
 
 Json = Mapping[str, object]
 
-TAGS = frozenset("p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a hr br table thead tbody tr th td".split())
-ATTRIBUTES = frozenset("href title rel target class start".split())
 SCHEMES = frozenset({"http", "https", "mailto"})
 MAX_LENGTH = 200_000
 """Characters; a longer text is shown unformatted."""
@@ -81,11 +79,6 @@ def _get_record(request: ApiRequest) -> Json:
     return page
 
 
-def _get_insights(request: ApiRequest) -> Json:
-    items = _insights(request, request.word("task"), request.word("status"))
-    return {"items": items[request.offset : request.offset + request.limit], "total": len(items)}
-
-
 def _insights(request: ApiRequest, task: str, status: str = "") -> list[Json]:
     entries = insights.list_(request.root, task_id=task, status=insights.status_named(status) if status else None)
     entries.sort(key=lambda each: (each.record.updated_at or each.record.created_at, each.record.id), reverse=True)
@@ -112,8 +105,7 @@ def _get_doctor(request: ApiRequest) -> Json:
 def _get_tasks(request: ApiRequest) -> Json:
     sort = request.word("sort") or "priority"
     tasks = lists.list_tasks(request.root, states=request.words("state"), words=request.word("q"), sort=sort)
-    items = tasks["items"]
-    return {**tasks, "items": items[request.offset : request.offset + request.limit], "total": len(items)}
+    return {**tasks, **request.page(tasks["items"])}
 
 
 def _get_task(request: ApiRequest) -> Json:
@@ -121,10 +113,6 @@ def _get_task(request: ApiRequest) -> Json:
     page["task"]["html"] = render_html(page["task"]["description"])
     page["progress_html"] = render_html(page.pop("progress"))
     return {**page, "insights": _insights(request, page["task"]["id"])}
-
-
-def _post_plan(request: ApiRequest) -> Json:
-    return changes.plan_change(request.root, _change_request(request), request.config.privacy.patterns)
 
 
 def _post_change(request: ApiRequest) -> Json:
@@ -260,13 +248,17 @@ ROUTES: list[Route] = [
     route("/api/records/{id:path}/history", lambda call: detail.record_history(call.root, call.path["id"])),
     route("/api/records/{id:path}", _get_record),
     route("/api/tags", lambda call: {"items": call.state.explorer.tags(call.word("q"), _MAX_TAGS)}),
-    route("/api/insights", _get_insights),
+    route("/api/insights", lambda call: call.page(_insights(call, call.word("task"), call.word("status")))),
     route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
     route("/api/health", lambda call: dashboard.memory_health(call.root, call.config.privacy.patterns)),
     route("/api/doctor", _get_doctor),
     route("/api/tasks", _get_tasks),
     route("/api/tasks/{id}", _get_task),
-    route("/api/changes/plan", _post_plan, method="POST"),
+    route(
+        "/api/changes/plan",
+        lambda call: changes.plan_change(call.root, _change_request(call), call.config.privacy.patterns),
+        method="POST",
+    ),
     route("/api/changes/apply", _post_change, method="POST"),
     route("/api/changes/undo", lambda call: call.state.changes.undo(call.text("undo")), method="POST"),
     route("/api/changes", _get_changes),

@@ -9,10 +9,10 @@ import json
 import os
 import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from ralph import __version__
 from ralph.app import index
-from ralph.config import load, sources, trust_file
+from ralph.config import load
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
 from ralph.settings import Config
 from ralph.store.db import Busy
@@ -96,6 +96,10 @@ class ApiRequest:
         """The number of items before the page."""
         return self.number("offset", 0)
 
+    def page(self, items: Sequence[object]) -> Mapping[str, object]:
+        """Return the requested page of a list, and how long the list is."""
+        return {"items": items[self.offset : self.offset + self.limit], "total": len(items)}
+
     def text(self, name: str, default: str = "") -> str:
         """Return a text of the body; UsageError when it is something else."""
         value = self.body.get(name, default)
@@ -138,25 +142,11 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
         raise UsageError("the body of the request is not JSON", hint=RELOAD) from error
     if not isinstance(value, dict):
         raise UsageError("the body of the request is no JSON object", hint=RELOAD)
-    watched = [path for _, path in sources(root, os.environ)] + [trust_file(os.environ)]
-    config = _load_config(root, tuple(_stamp(path) for path in watched if path is not None))
+    config = load(root, env=os.environ).config
     with suppress(RalphError, OSError):
         index.wait_until_current(root)
     params, path = request.query_params, request.path_params
     return json_response(handler(ApiRequest(root, config, params, path, value, request.app.state)))
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-@lru_cache(maxsize=1)
-def _load_config(root: Path, stamps: tuple[tuple[int, ...], ...]) -> Config:
-    return load(root, env=os.environ).config
 
 
 def json_response(value: object, status: int = 200) -> Response:
