@@ -37,6 +37,7 @@ QUIET_CLAUDE = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "CLAUDE_CODE_MAX_RETRIES": "0",
 }
+EVENT_STREAM = ("--output-format", "stream-json", "--verbose", "--include-hook-events")
 # Codex fetches plugins with git, and may start a daemon, unless told not to.
 CODEX_CONFIG = """\
 model = "gpt-5.1-codex"
@@ -120,15 +121,24 @@ class Run:
 class Running:
     """A client that has been started: wait for its end, or kill it."""
 
-    def __init__(self, words: list[str], folder: Path, env: Mapping[str, str], out: Path, server: ModelServer) -> None:
+    def __init__(
+        self,
+        words: list[str],
+        folder: Path,
+        env: Mapping[str, str],
+        out: Path,
+        server: ModelServer,
+        stdin: str = "",
+    ) -> None:
+        given = _written(out.with_suffix(".in"), stdin)
         self._said, self._errors = out.with_suffix(".out"), out.with_suffix(".err")
         self._server, self._before = server, len(server.requests)
-        with self._said.open("wb") as said, self._errors.open("wb") as errors:
+        with given.open("rb") as typed, self._said.open("wb") as said, self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 words,
                 cwd=folder,
                 env=dict(env),
-                stdin=subprocess.DEVNULL,
+                stdin=typed,
                 stdout=said,
                 stderr=errors,
                 start_new_session=True,
@@ -178,10 +188,10 @@ class Client:
         self.environment = PLAIN | {"HOME": str(self.home), "TMPDIR": str(self.temporary)}
         self._running: list[Running] = []
 
-    def _start(self, words: Iterable[object], env: Mapping[str, str] | None) -> Running:
+    def _start(self, words: Iterable[object], env: Mapping[str, str] | None, stdin: str = "") -> Running:
         out = self._out / f"{len(self._running):02}"
         environment = self.environment | dict(env or {})
-        running = Running([str(self.program), *map(str, words)], self.project, environment, out, self.server)
+        running = Running([str(self.program), *map(str, words)], self.project, environment, out, self.server, stdin)
         self._running.append(running)
         return running
 
@@ -278,8 +288,7 @@ class Claude(Client):
         env: Mapping[str, str] | None = None,
     ) -> Running:
         """Start `claude -p` with this prompt."""
-        line: list[object] = ["-p", prompt, "--dangerously-skip-permissions"]
-        line += ["--output-format", "stream-json", "--verbose", "--include-hook-events"]
+        line: list[object] = ["-p", prompt, "--dangerously-skip-permissions", *EVENT_STREAM]
         if resume:
             line += ["--resume", resume]
         if plugin_dir is not None:
@@ -297,6 +306,12 @@ class Claude(Client):
     ) -> Run:
         """Run `claude -p` with this prompt to its end."""
         return self.start(prompt, *words, resume=resume, plugin_dir=plugin_dir, env=env).wait(timeout)
+
+    def converse(self, *prompts: str) -> Run:
+        """Run `claude -p` with these prompts, one turn after the other in one session, to its end."""
+        turns = ({"type": "user", "message": {"role": "user", "content": prompt}} for prompt in prompts)
+        words = ["-p", "--dangerously-skip-permissions", "--input-format", "stream-json", *EVENT_STREAM]
+        return self._start(words, None, "".join(f"{json.dumps(turn)}\n" for turn in turns)).wait()
 
     def plugin(self, *words: object) -> subprocess.CompletedProcess[str]:
         """`claude plugin ...`: validate, marketplace, install."""

@@ -1,16 +1,19 @@
 """Ralph in a client's home and project: the real commands, and what is on the disk afterwards.
 
-Everything is done as a person would do it: `ralph init`, `ralph memory add`, `ralph install`, each a process
-with the client's clean environment and the interpreter that runs the tests. What was recorded is asked from
-`ralph session show`, and from the bytes under `.ralph` and `.agent` where nothing may be. `printed` is what
-a hook handed over; that it reached the model is for the test to say.
+Everything is done by the commands that a person types: `ralph init`, `ralph memory add`, `ralph install`. They run
+with the client's clean environment, in this process; `call` starts a process for what only a process shows. What was
+recorded is read from `ralph session show`, and from the bytes under `.ralph` and `.agent` where nothing may be.
+`printed` is what a hook injected; that it reached the model is for the test to say.
 """
 
+import contextlib
+import io
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +22,7 @@ from tests.e2e.clients import LONGEST_RUN, Client, Run
 from tests.e2e.scripted import Json, Reply, Request, use
 
 from ralph import paths
+from ralph.cli.main import run as run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "plugin"
@@ -54,7 +58,7 @@ class Ralph:
         self.client, self.project = client, client.project
 
     def call(self, *words: object, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `ralph` with these words, as the user of the client."""
+        """Run `ralph` with these words in a process of its own, as the user of the client."""
         return subprocess.run(
             [sys.executable, "-I", "-m", "ralph", *map(str, words)],
             cwd=self.project,
@@ -66,16 +70,33 @@ class Ralph:
             check=False,
         )
 
-    def __call__(self, *words: object) -> str:
-        """What `ralph` prints; it must not fail."""
+    def start(self, *words: object) -> str:
+        """Run `ralph` with these words in a process of its own, and return what it prints; it must not fail."""
         done = self.call(*words)
         assert done.returncode == 0, f"ralph {words}: {done.stdout}{done.stderr}"
         return done.stdout
 
+    def __call__(self, *words: object) -> str:
+        """Run `ralph` with these words in this process, and return what it prints; it must not fail."""
+        out, errors = io.BytesIO(), io.BytesIO()
+        texts = [io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True) for raw in (out, errors)]
+        with (
+            _environment(self.client.environment),
+            contextlib.chdir(self.project),
+            contextlib.redirect_stdout(texts[0]),
+            contextlib.redirect_stderr(texts[1]),
+        ):
+            code = run_command([str(word) for word in words])
+        assert code == 0, f"ralph {words}: {out.getvalue().decode()}{errors.getvalue().decode()}"
+        return out.getvalue().decode("utf-8")
+
     def begin(self, host: str = "claude", scope: str = "user") -> "Ralph":
-        """A project that remembers, and the hooks in the host's settings."""
+        """Set up a project that remembers, with the hooks in the host's settings.
+
+        Without the MCP server: `test_mcp.py` has it, and starting it doubles the cost of a client's run.
+        """
         self("init")
-        self("install", host, "--scope", scope)
+        self("install", host, "--scope", scope, "--no-mcp")
         return self
 
     def remember(self, text: str, kind: str = "pattern", tags: str = "") -> str:
@@ -143,6 +164,21 @@ class Ralph:
         said = [json.loads(line) for line in lines]
         meant = [line for line in said if line["session"] == session and "event" in line]
         return [(line["event"], line["record"]) for line in meant if line["record"] != "skill"]
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Make these the only variables of this process, and nobody's standard input, for a while."""
+    before, stdin = dict(os.environ), sys.stdin
+    os.environ.clear()
+    os.environ.update(values)
+    try:
+        with Path(os.devnull).open(encoding="utf-8") as sys.stdin:
+            yield
+    finally:
+        sys.stdin = stdin
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _filler(number: int) -> str:

@@ -33,8 +33,9 @@ class Chats:
         return self.client.project
 
     def json(self, *words: object) -> Any:
-        """What a command prints as JSON."""
-        return json.loads(self.ralph("session", *words, "--format", "json"))
+        """What a command prints as JSON; one that starts an agent is a process of its own."""
+        command = self.ralph.start if words[0] in ("new", "resume") else self.ralph
+        return json.loads(command("session", *words, "--format", "json"))
 
     def new(self, message: str, mode: str = "agent", *words: str) -> Any:
         return self.json("new", "--task", self.task, "--mode", mode, "--agent", "claude", *words, message)
@@ -50,7 +51,7 @@ def made(client: Claude, *, hooks: bool) -> Chats:
     ralph = Ralph(client)
     ralph("init")
     if hooks:
-        ralph("install", "claude", "--scope", "user")
+        ralph("install", "claude", "--scope", "user", "--no-mcp")
     task = json.loads(ralph("task", "add", TITLE, "--format", "json"))["id"]
     client.write("till.py", "old = 1\n")
     return Chats(client, ralph, task)

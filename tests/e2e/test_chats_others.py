@@ -46,8 +46,9 @@ class Chats:
         return self.client.project
 
     def json(self, *words: object) -> Any:
-        """What a command prints as JSON."""
-        return json.loads(self.ralph("session", *words, "--format", "json"))
+        """What a command prints as JSON; one that starts an agent is a process of its own."""
+        command = self.ralph.start if words[0] in ("new", "resume") else self.ralph
+        return json.loads(command("session", *words, "--format", "json"))
 
     def new(self, message: str, mode: str, *words: str) -> Any:
         return self.json("new", "--task", self.task, "--mode", mode, *self.words, *words, message)
@@ -137,7 +138,7 @@ def test_an_agent_works(chats: Chats) -> None:
 @pytest.mark.soak
 def test_a_plan_whose_first_turn_was_killed_is_resumed_without_the_right_to_write(codex: Codex) -> None:
     chats = on_codex(codex)
-    chats.ralph("install", "codex", "--scope", "user")
+    chats.ralph("install", "codex", "--scope", "user", "--no-mcp")
     started = chats.project / "started"
     started.touch()
     codex.server.script(use("exec_command", cmd="cat started; sleep 600"))

@@ -1,4 +1,4 @@
-"""Ralph in the real Claude Code: what one session leaves behind, and what the next one is handed.
+"""Ralph in the real Claude Code: what one session leaves behind, and what is injected into the next one.
 
 Each test says what reached the model (the requests that the scripted server got) and what is on the disk. The
 hooks are put into the client's settings by `ralph install claude`, and nothing else is arranged.
@@ -6,15 +6,17 @@ hooks are put into the client's settings by `ralph install claude`, and nothing 
 
 import re
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from tests.e2e.clients import Claude, Run
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import Ralph, bash, printed, results, went_well, write
-from tests.e2e.scripted import Reply, Request, say, together, use
+from tests.e2e.ralphs import Ralph, Seen, bash, printed, results, went_well, write
+from tests.e2e.scripted import Json, Reply, Request, say, together, use
 
 from ralph import paths
-from ralph.model import INJECTED
 
 pytestmark = pytest.mark.e2e
 
@@ -32,25 +34,53 @@ def ralph(claude: Claude) -> Ralph:
     return Ralph(claude).begin()
 
 
-def jwt_session(claude: Claude, messages: MessagesServer) -> Run:
-    """A session that makes `src/auth.ts` and runs a test."""
-    source = claude.project / "src/auth.ts"
-    claude.write("test_auth.py", "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n")
-    messages.script(
-        write(source, 'export const sign = (id: string) => jwt.sign({ id }, key, { algorithm: "HS256" });\n'),
-        use("Edit", file_path=str(source), old_string="HS256", new_string="RS256"),
-        bash(UNITTEST),
-        say(DONE),
-    )
-    run = claude.run("Add JWT authentication to src/auth.ts")
-    went_well(run)
-    return run
+@dataclass(frozen=True)
+class History:
+    """Three sessions of one project: the work, one that names its file, and one that searches for it."""
+
+    ralph: Ralph
+    work: Run
+    observations: list[Seen]
+    """Of the work, as they were before the other two."""
+    sessions: list[Json]
+    naming: Run
+    searching: Run
 
 
-def test_a_session_is_recorded_as_it_happened(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
-    run = jwt_session(claude, messages)
+@pytest.fixture(scope="module")
+def history(claude_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+    """A session makes `src/auth.ts` and runs a test; later ones come back to it."""
+    with MessagesServer() as messages:
+        claude = Claude(claude_program, tmp_path_factory.mktemp("history") / "claude", messages)
+        ralph = Ralph(claude).begin()
+        source = claude.project / "src/auth.ts"
+        claude.write("test_auth.py", "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n")
+        messages.script(
+            write(source, 'export const sign = (id: string) => jwt.sign({ id }, key, { algorithm: "HS256" });\n'),
+            use("Edit", file_path=str(source), old_string="HS256", new_string="RS256"),
+            bash(UNITTEST),
+            say(DONE),
+            say("OF COURSE"),
+        )
+        work = claude.run("Add JWT authentication to src/auth.ts")
+        observations, sessions = ralph.observations(work.session), ralph.sessions()
+        naming = claude.run("modify auth.ts")
 
-    seen = ralph.observations(run.session)
+        def open_record(request: Request) -> Reply:
+            command = re.search(r"`([^`]+ search --layer 3) ID`", request.text)
+            assert command
+            return bash(f"{command[1]} {observations[-1].id}")
+
+        messages.script(say("PARIS"), open_record, say("FOUND"))
+        searching = claude.converse("what is the capital of France?", "/mem-search 'JWT' tokens; echo $HOME `id`")
+        for run in (work, naming, searching):
+            went_well(run)
+        yield History(ralph, work, observations, sessions, naming, searching)
+        assert claude.close() == [], "processes were left over"
+
+
+def test_a_session_is_recorded_as_it_happened(history: History) -> None:
+    seen = history.observations
     assert [(each.kind, each.title) for each in seen] == [
         ("note", "prompt"),
         ("tool_use", "Write src/auth.ts"),
@@ -60,7 +90,7 @@ def test_a_session_is_recorded_as_it_happened(claude: Claude, messages: Messages
     ]
     assert seen[2].text.count("RS256") == 1
     assert seen[-1].text == DONE
-    [session] = ralph.sessions()
+    [session] = history.sessions
     assert session["summary"].splitlines() == [
         "Goal: Add JWT authentication to src/auth.ts",
         "Changed: src/auth.ts",
@@ -68,68 +98,37 @@ def test_a_session_is_recorded_as_it_happened(claude: Claude, messages: Messages
         f"Last: {DONE}",
     ]
     assert (session["host"], session["tags"]) == ("claude", ["auth"])
-    modes = {(path.name, path.stat().st_mode & 0o777) for path in ralph.log(run.session).parent.iterdir()}
-    assert modes == {(f"{run.session}.jsonl", 0o600)}
+    log = history.ralph.log(history.work.session)
+    assert {(path.suffix, path.stat().st_mode & 0o777) for path in log.parent.iterdir()} == {(".jsonl", 0o600)}
 
 
-def test_what_a_session_did_reaches_the_next_one_that_names_its_file(
-    claude: Claude, messages: MessagesServer, ralph: Ralph
-) -> None:
-    first = jwt_session(claude, messages)
-    messages.script(say("OF COURSE"), say("PARIS"))
-
-    second = claude.run("modify auth.ts")
-
-    went_well(second)
-    [request] = second.requests
-    [brief], [told] = printed(second, "SessionStart"), printed(second, "UserPromptSubmit")
+def test_what_a_session_did_is_injected_into_the_next_one_that_names_its_file(history: History) -> None:
+    [request] = history.naming.requests
+    [brief], [injected] = printed(history.naming, "SessionStart"), printed(history.naming, "UserPromptSubmit")
     assert f"Last: {DONE}" in brief
-    assert DONE in told
-    assert 'algorithm: "RS256"' in told
+    assert DONE in injected
+    assert 'algorithm: "RS256"' in injected
     assert brief.strip() in request.text
-    assert told.strip() in request.text
-    answer, edit = (each.id for each in (ralph.observations(first.session)[at] for at in (-1, 2)))
-    assert ralph.injections(second.session) == [
-        ("SessionStart", first.session),
+    assert injected.strip() in request.text
+    answer, edit = (history.observations[at].id for at in (-1, 2))
+    assert history.ralph.injections(history.naming.session) == [
+        ("SessionStart", history.work.session),
         ("UserPromptSubmit", answer),
         ("UserPromptSubmit", edit),
     ]
-    other = claude.run("what is the capital of France?")
-    assert printed(other, "UserPromptSubmit") == []
+    assert printed(history.searching, "UserPromptSubmit") == [], "France has nothing to do with it"
 
 
-def test_what_was_handed_over_is_not_recorded_as_new(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
-    ralph.remember("Tokens expire after 15 minutes.", "decision")
-    messages.script(say("OK"))
-
-    run = claude.run(f"{INJECTED} in this project:\n```\nTokens expire after 15 minutes.\n```\ngo on with the tokens")
-
-    assert [each.text for each in ralph.observations(run.session)] == ["go on with the tokens", "OK"]
-
-
-def test_a_slash_command_searches_and_leads_to_the_whole_record(
-    claude: Claude, messages: MessagesServer, ralph: Ralph
-) -> None:
-    first = jwt_session(claude, messages)
-    answer = ralph.observations(first.session)[-1]
-
-    def deeper(request: Request) -> Reply:
-        found = re.search(r"`([^`]+ search --layer 3) ID`", request.text)
-        assert found
-        return bash(f"{found[1]} {answer.id}")
-
-    messages.script(deeper, say("FOUND"))
-    run = claude.run("/mem-search 'JWT' tokens; echo $HOME `id`")
-
-    went_well(run)
-    assert answer.id in run.requests[0].text
-    assert "echo $HOME `id`" in run.requests[0].text
-    [whole] = [each for each in results(run.requests[1]) if answer.id in each]
+def test_a_slash_command_searches_and_leads_to_the_whole_record(history: History) -> None:
+    answer = history.observations[-1]
+    _, search, reading = history.searching.requests
+    assert answer.id in search.text
+    assert "echo $HOME `id`" in search.text
+    [whole] = [each for each in results(reading) if answer.id in each]
     assert DONE in whole
-    assert f"session: {first.session}" in whole
-    looked = ralph.observations(run.session)[1]
-    assert looked.title.startswith("Bash: ")
-    assert DONE not in looked.text
+    assert f"session: {history.work.session}" in whole
+    [command] = [each for each in history.ralph.observations(history.searching.session) if "Bash: " in each.title]
+    assert DONE not in command.text
 
 
 def test_the_other_slash_commands_bring_what_they_say(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
@@ -137,56 +136,41 @@ def test_the_other_slash_commands_bring_what_they_say(claude: Claude, messages: 
     ralph("config", "set", "memories.inject", "manual")
     messages.script(say("ONE"), say("TWO"), bash("exit 0"), say("THREE"))
 
-    inject = claude.run("/mem-inject why is 'port' 5432 refused? $(id)")
-    status = claude.run("/mem-status")
-    forget = claude.run(f"/mem-forget {fix}")
+    run = claude.converse("/mem-inject why is 'port' 5432 refused? $(id)", "/mem-status", f"/mem-forget {fix}")
 
-    for run in (inject, status, forget):
-        went_well(run)
-    assert PORT in inject.requests[0].text
-    assert re.search(r"memories: +1\n", status.requests[0].text)
-    assert re.search(r"hooks: +claude \(user\)", status.requests[0].text)
-    assert f"----\n{fix}\n----" in forget.requests[0].text
+    went_well(run)
+    inject, status, forget, _ = run.requests
+    assert PORT in inject.text
+    assert re.search(r"memories: +1\n", status.text)
+    assert re.search(r"hooks: +claude \(user\)", status.text)
+    assert f"----\n{fix}\n----" in forget.text
     assert PORT in ralph("memory", "show", fix)
 
 
-def test_the_fix_of_a_failure_is_handed_over_when_it_fails(
+def test_a_gotcha_is_injected_before_its_file_is_changed_and_a_fix_when_its_failure_happens(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
-    fix = ralph.remember(FIX, "fix", tags="postgres")
+    fix, gotcha = ralph.remember(FIX, "fix", tags="postgres"), ralph.remember(GOTCHA, "decision")
     ralph.remember_many(60, "fix")
+    ralph.remember_many(60, "decision")
+    source = claude.project / "src/ledger.ts"
     failing = bash("echo 'connect ECONNREFUSED 127.0.0.1:5432' >&2; exit 1")
-    messages.script(failing, failing, say("I SEE"))
+    other = write(claude.project / "src/other.ts", "\n")
+    messages.script(write(source, "export {};\n"), other, failing, failing, say("I SEE"))
 
     run = claude.run("go ahead")
 
     went_well(run)
-    [told] = printed(run, "PostToolUseFailure")
-    assert FIX in told
-    assert len(told) <= 600
-    assert [FIX in request.text for request in run.requests] == [False, True, True]
-    assert run.requests[2].text.count(FIX) == 1
-    assert [event for event, record in ralph.injections(run.session) if record == fix] == ["PostToolUseFailure"]
-    assert [each.kind for each in ralph.observations(run.session)] == ["note", "error", "error", "note"]
-
-
-def test_a_gotcha_is_handed_over_before_its_file_is_changed(
-    claude: Claude, messages: MessagesServer, ralph: Ralph
-) -> None:
-    gotcha = ralph.remember(GOTCHA, "decision")
-    ralph.remember_many(60, "decision")
-    source = claude.project / "src/ledger.ts"
-    messages.script(write(source, "export {};\n"), write(claude.project / "src/other.ts", "\n"), say("DONE"))
-
-    run = claude.run("make the two files")
-
-    went_well(run)
-    [told] = printed(run, "PreToolUse")
-    assert GOTCHA in told
-    assert len(told) <= 600
-    assert [request.text.count(GOTCHA) for request in run.requests] == [0, 1, 1]
-    assert [event for event, record in ralph.injections(run.session) if record == gotcha] == ["PreToolUse"]
+    [before], [after] = printed(run, "PreToolUse"), printed(run, "PostToolUseFailure")
+    assert GOTCHA in before
+    assert FIX in after
+    assert max(len(before), len(after)) <= 600
+    assert [request.text.count(GOTCHA) for request in run.requests] == [0, 1, 1, 1, 1]
+    assert [request.text.count(FIX) for request in run.requests] == [0, 0, 0, 1, 1]
+    events = [(event, record) for event, record in ralph.injections(run.session) if record in (fix, gotcha)]
+    assert events == [("PreToolUse", gotcha), ("PostToolUseFailure", fix)]
     assert source.read_text(encoding="utf-8") == "export {};\n"
+    assert [each.kind for each in ralph.observations(run.session)][-3:] == ["error", "error", "note"]
 
 
 def answers(ralph: Ralph, run: Run) -> list[str]:
@@ -194,7 +178,9 @@ def answers(ralph: Ralph, run: Run) -> list[str]:
     return [each.text for each in ralph.observations(run.session) if each.title == "answer"]
 
 
-def test_a_resumed_session_is_handed_nothing_twice(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
+def test_nothing_is_injected_twice_into_a_resumed_session(
+    claude: Claude, messages: MessagesServer, ralph: Ralph
+) -> None:
     ralph.remember(PORT, "fix", tags="postgres")
     messages.script(say("ONE"), say("TWO"), say("THREE"))
     first = claude.run("why is port 5432 refused?")
@@ -211,39 +197,27 @@ def test_a_resumed_session_is_handed_nothing_twice(claude: Claude, messages: Mes
     assert printed(third, "SessionStart") == []
     assert [run.requests[0].text.count(PORT) for run in (first, second, third)] == [1, 1, 1]
     assert third.requests[0].text.count(later) == 1
-    assert [each.text for each in ralph.observations(first.session) if each.title == "answer"] == [
-        "ONE",
-        "TWO",
-        "THREE",
-    ]
+    assert answers(ralph, first) == ["ONE", "TWO", "THREE"]
 
 
-def test_after_a_compaction_the_brief_is_there_again(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
+def test_after_a_compaction_the_brief_is_injected_again(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
     ralph.remember(PORT, "fix", tags="postgres")
     messages.script(say("ONE"), say("TWO"), say("THREE"))
-    first = claude.run("first prompt")
-    claude.run("second prompt", resume=first.session)
 
-    compacted = claude.run("/compact", resume=first.session)
-    third = claude.run("third prompt", resume=first.session)
+    run = claude.converse("first prompt", "second prompt", "/compact", "third prompt")
 
-    [brief] = printed(compacted, "SessionStart")
-    assert PORT in brief
-    [request] = third.requests
-    went_on = messages.summary in request.text  # at times the client takes up what was before its compaction
-    assert ("first prompt" in request.text) is not went_on
-    assert request.text.count(PORT) == 1 or not went_on
-    assert PORT in request.text
-    assert [each.text for each in ralph.observations(first.session) if each.title == "answer"] == [
-        "ONE",
-        "TWO",
-        "THREE",
-    ]
+    went_well(run)
+    assert [request.kind for request in run.requests] == ["step", "step", "summary", "step"]
+    steps = [request for request in run.requests if request.kind == "step"]
+    assert [request.text.count(PORT) for request in steps] == [1, 1, 1]
+    assert [messages.summary in request.text for request in steps] == [False, False, True]
+    assert [PORT in brief for brief in printed(run, "SessionStart")] == [True, True]
+    assert answers(ralph, run) == ["ONE", "TWO", "THREE"]
     [session] = ralph.sessions()
     assert session["summary"].startswith("Goal: first prompt\n")
 
 
-def test_a_compaction_in_the_middle_of_a_run_brings_the_brief_back(
+def test_a_compaction_in_the_middle_of_a_run_injects_the_brief_again(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     ralph.remember(PORT, "fix", tags="postgres")
@@ -273,8 +247,12 @@ def test_what_a_subagent_does_is_recorded_with_its_stop(claude: Claude, messages
     assert session["summary"].endswith("Last: MAIN DONE")
 
 
-def test_of_thirty_parallel_calls_none_is_lost_or_torn(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
-    calls = [bash(f"echo number-{number:02} {'x' * 2_000}") for number in range(30)]
+@pytest.mark.soak
+def test_no_parallel_call_is_lost_or_torn(
+    claude: Claude, messages: MessagesServer, ralph: Ralph, rounds: Callable[[int, int], int]
+) -> None:
+    count = rounds(30, 10)
+    calls = [bash(f"echo number-{number:02} {'x' * 2_000}") for number in range(count)]
     messages.script(together(*calls), say("ALL DONE"))
 
     run = claude.run("do all of it")
@@ -282,13 +260,13 @@ def test_of_thirty_parallel_calls_none_is_lost_or_torn(claude: Claude, messages:
     went_well(run)
     results = [each.text for each in ralph.observations(run.session) if each.title.startswith("Bash")]
     assert sorted(match[0] for text in results if (match := re.search(r"number-\d\d", text))) == [
-        f"number-{number:02}" for number in range(30)
+        f"number-{number:02}" for number in range(count)
     ]
-    assert ralph.events(run.session).count("PostToolUse") == 30
+    assert ralph.events(run.session).count("PostToolUse") == count
     assert not (paths.log_folder(ralph.project) / "hook-failures").read_bytes().strip()
 
 
-def test_a_large_store_is_handed_over_in_whole_entries_that_the_host_does_not_cut(
+def test_a_large_store_is_injected_in_whole_entries_that_the_host_does_not_cut(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     texts = ralph.remember_many(60)
@@ -300,13 +278,13 @@ def test_a_large_store_is_handed_over_in_whole_entries_that_the_host_does_not_cu
 
     went_well(run)
     [brief] = printed(run, "SessionStart")
-    [told] = printed(run, "UserPromptSubmit")
+    [injected] = printed(run, "UserPromptSubmit")
     [request] = run.requests
     shown = [name for name in texts if name in brief]
     assert 8_000 < len(brief) <= 9_500
-    assert next(text for text in texts.values() if "widget3 " in text) in told
+    assert next(text for text in texts.values() if "widget3 " in text) in injected
     assert brief.strip() in request.text
-    assert told.strip() in request.text
+    assert injected.strip() in request.text
     assert all(texts[name] in brief for name in shown)
     assert f"{len(shown)} of 60 shown; the rest: `ralph memory list`" in brief
     assert 0 < len(shown) < 60

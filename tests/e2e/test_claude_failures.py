@@ -5,7 +5,6 @@ next session's brief say so in one line. A client that was killed has lost nothi
 """
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -27,13 +26,12 @@ def ralph(claude: Claude) -> Ralph:
     return Ralph(claude).begin(scope="project")
 
 
-def test_a_log_that_cannot_be_written_is_told_and_nothing_else_happens(
+def test_a_log_that_cannot_be_written_is_reported_and_nothing_else_happens(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
-    messages.script(say("FIRST"), bash("echo one"), say("DONE"), say("LATER"), say("AND NOW"))
-    claude.run("make the folders")
+    messages.script(bash("echo one"), say("DONE"), say("LATER"), say("AND NOW"))
     logs = paths.log_folder(ralph.project) / "sessions"
-    shutil.rmtree(logs)
+    logs.parent.mkdir(parents=True, exist_ok=True)
     logs.write_text("in the way", encoding="utf-8")
 
     run = claude.run("do it")
@@ -54,8 +52,8 @@ def test_a_log_that_cannot_be_written_is_told_and_nothing_else_happens(
 
 def test_a_damaged_index_is_made_again(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
     ralph.remember("The importer needs port 5432.", "fix")
-    messages.script(say("FIRST"), bash("echo one"), bash("exit 1"), say("DONE"))
-    first = claude.run("before")
+    ralph("index", "rebuild")
+    messages.script(bash("echo one"), bash("exit 1"), say("DONE"))
     for name in ("ralph.db-wal", "ralph.db-shm"):
         (ralph.project / ".ralph" / name).unlink(missing_ok=True)
     (paths.index_file(ralph.project)).write_bytes(b"no database at all\n" * 5_000)
@@ -66,10 +64,10 @@ def test_a_damaged_index_is_made_again(claude: Claude, messages: MessagesServer,
     assert run.text == "DONE"
     assert "The importer needs port 5432." in run.requests[0].text
     assert [each.kind for each in ralph.observations(run.session)] == ["note", "tool_use", "error", "note"]
-    assert {each["id"] for each in ralph.sessions()} == {first.session, run.session}
+    assert [each["id"] for each in ralph.sessions()] == [run.session]
 
 
-@pytest.mark.parametrize("missing", ["interpreter", "program"])
+@pytest.mark.parametrize("missing", ["interpreter", pytest.param("program", marks=pytest.mark.soak)])
 def test_a_session_goes_on_without_the_ralph_that_was_installed(
     missing: str, claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
@@ -88,7 +86,7 @@ def test_a_session_goes_on_without_the_ralph_that_was_installed(
     assert "ralph install claude --scope project" in said.stdout
 
 
-def test_what_happened_before_a_kill_is_there_and_the_next_session_is_told(
+def test_what_happened_before_a_kill_is_recorded_and_injected_into_the_next_session(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     pause = Pause(say("NEVER SEEN"))

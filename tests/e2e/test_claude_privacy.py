@@ -44,7 +44,7 @@ def leaks(ralph: Ralph) -> list[str]:
     return ralph.holding(*SECRETS) + found
 
 
-def test_private_parts_and_secrets_reach_the_model_and_never_the_disk(
+def test_private_parts_and_secrets_reach_the_model_and_never_the_disk_or_the_next_session(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     around = "refactor the login form"
@@ -83,18 +83,10 @@ def test_private_parts_and_secrets_reach_the_model_and_never_the_disk(
     assert "The form is done." in texts[10]
     ralph("index", "rebuild")
     assert leaks(ralph) == []
-
-
-def test_a_session_that_was_shown_a_secret_hands_none_of_it_to_the_next(
-    claude: Claude, messages: MessagesServer, ralph: Ralph
-) -> None:
-    messages.script(shown(claude, "a", f"mirror token {TOKEN}\n"), say("The mirror is set up."), say("OK"))
-    claude.run(f"set up the mirror <private>{PRIVATE}</private>")
-
-    after = claude.run("what about the mirror?")
-
+    messages.script(say("OK"))
+    after = claude.run("what about the login form?")
     [brief] = printed(after, "SessionStart")
-    assert "set up the mirror" in brief
+    assert around in brief
     assert [TOKEN in after.requests[0].text, PRIVATE in after.requests[0].text] == [False, False]
     assert leaks(ralph) == []
 
@@ -118,28 +110,26 @@ def test_the_users_own_patterns_and_paths_are_kept_out_too(
     assert [each.title.split(":")[0] for each in ralph.observations(run.session)] == ["prompt", "Bash", "answer"]
 
 
-@pytest.mark.parametrize("how", ["RALPH_DISABLE", "pause"])
-def test_nothing_is_written_or_handed_over_when_ralph_is_switched_off(
-    how: str, claude: Claude, messages: MessagesServer, ralph: Ralph
+def test_nothing_is_written_or_injected_while_ralph_is_switched_off(
+    claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     ralph.remember("The importer needs port 5432.", "fix")
-    messages.script(say("BEFORE"), bash("echo one"), bash("exit 1"), say("DONE"), say("AGAIN"))
-    claude.run("before")
-    if how == "pause":
-        ralph("capture", "off")
-    before = ralph.files()
+    steps = bash("echo one"), bash("exit 1"), say("DONE")
+    messages.script(*steps, *steps, say("AGAIN"))
+    for env in ({"RALPH_DISABLE": "1"}, None):
+        if env is None:
+            ralph("capture", "off")
+        before = ralph.files()
 
-    run = claude.run("what needs port 5432?", env={"RALPH_DISABLE": "1"} if how == "RALPH_DISABLE" else None)
+        run = claude.run("what needs port 5432?", env=env)
 
-    went_well(run)
-    assert {each["stdout"] for each in run.hooks} == {""}
-    assert "The importer needs" not in run.requests[0].text
-    assert ralph.files() == before
-    if how == "pause":
-        ralph("capture", "on")
+        went_well(run)
+        assert {each["stdout"] for each in run.hooks} == {""}
+        assert ralph.files() == before
+    ralph("capture", "on")
     claude.run("what needs port 5432?")
-    assert len(messages.reached("The importer needs port 5432.")) == 2
-    assert len(ralph.sessions()) == 2
+    assert len(messages.reached("The importer needs port 5432.")) == 1
+    assert len(ralph.sessions()) == 1
 
 
 def test_a_folder_without_ralphs_files_is_left_alone(claude: Claude, messages: MessagesServer) -> None:

@@ -41,15 +41,16 @@ def looping(
     assert client.close() == [], "processes were left over"
 
 
-def test_three_iterations_and_then_success(looping: Looping) -> None:
+def test_three_iterations_lead_to_success(looping: Looping) -> None:
     till = looping.till()
-    looping.script(1, *looping.mends("one", "return sum(prices)"), say(f"<journal>\n{FIRST}\n</journal>"))
+    wish = "<next-model>claude-opus-4-5</next-model>" if looping.words[1] == "claude" else ""
+    looping.script(1, *looping.mends("one", "return sum(prices)"), say(f"<journal>\n{FIRST}\n</journal>\n{wish}"))
     looping.script(2, *looping.mends("two", "return due - paid"), claim())
     turned = use("Edit", file_path=str(till), old_string="due - paid", new_string="paid - due")
     looping.script(3, use("Read", file_path=str(till)), turned, claim())
     looping.verifies(PASS)
 
-    run = looping.run(GOAL, "-c", CHECK)
+    run = looping.run(GOAL, "-c", CHECK, *(["--model", "claude-sonnet-4-5"] if wish else []))
 
     assert run.code == 0, run.errors
     assert looping.server.unscripted == []
@@ -77,9 +78,17 @@ def test_three_iterations_and_then_success(looping: Looping) -> None:
     assert (work["id"], work["status"]) == (known["task"], "done")
     [record] = [line for line in looping.state(known["id"]) if line["type"] == "journal" and line["id"] == known["id"]]
     assert record["text"].startswith(f"Goal: {GOAL}\nEnded: success")
+    # The model that an iteration asks for is used by the next one alone, and what each cost is journaled.
+    if wish:  # the adapter has names of its own for models
+        asked = [looping.asked(number).body["model"] for number in (1, 2, 3)]
+        assert asked == ["claude-sonnet-4-5", "claude-opus-4-5", "claude-sonnet-4-5"]
+        assert [each.model for each in entries] == asked
+    assert all(each.cost > 0 for each in entries)
+    assert known["cost_usd"] == pytest.approx(sum(each.cost for each in entries))
+    assert record["extra"]["cost_usd"] == known["cost_usd"]
 
 
-def test_a_verifier_that_does_not_agree_is_heard_by_the_next_iteration(looping: Looping) -> None:
+def test_what_a_verifier_rejects_is_in_the_next_prompt(looping: Looping) -> None:
     till = looping.till()
     looping.ralph.remember(MEMORY, "decision")
     mended = till.read_text(encoding="utf-8").replace("0  # part one", "sum(prices)")

@@ -27,7 +27,7 @@ def named(looping: Looping, pids: Path) -> None:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_what_a_clone_names_is_started_only_for_who_has_trusted_it(
+def test_a_server_of_a_clone_is_started_only_when_it_is_trusted(
     looping: Looping, tmp_path: Path, trusted: bool
 ) -> None:
     pids = tmp_path / "pids"
@@ -41,6 +41,7 @@ def test_what_a_clone_names_is_started_only_for_who_has_trusted_it(
     assert (TOLD in run.errors) != trusted
 
 
+@pytest.mark.soak
 def test_the_client_by_itself_would_start_it(claude: Claude, tmp_path: Path) -> None:
     command, *args = program("cloned", "good", tmp_path / "pids").command
     claude.write(".mcp.json", json.dumps({"mcpServers": {"cloned": {"command": command, "args": args}}}))

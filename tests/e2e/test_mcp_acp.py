@@ -63,30 +63,20 @@ def refusal(adapter: Claude) -> str:
     return servers.denying_settings(servers.untrusted_servers(adapter.project, adapter.environment))
 
 
-def test_what_nobody_has_trusted_is_not_started_in_a_new_session_nor_in_one_that_goes_on(
+def test_an_untrusted_server_is_not_started_in_a_new_or_resumed_session_and_the_users_own_is(
     adapter: Claude, tmp_path: Path
 ) -> None:
     named(adapter, tmp_path / "pids", "cloned")
+    command, *args = program("own", "good", tmp_path / "own").command
+    (adapter.home / ".claude.json").write_text(
+        json.dumps({"mcpServers": {"own": {"command": command, "args": args}}}), encoding="utf-8", newline=""
+    )
     adapter.server.script(say("ONE"), say("TWO"))
     keeping = agent(adapter)
     keeping.settings = refusal(adapter)
     first = keeping.run(Ask("hello", adapter.project))
     second = keeping.run(Ask("go on", adapter.project, session=first.session))
     assert [first.text.strip(), second.text.strip()] == ["ONE", "TWO"], (first, second)
-    assert started(tmp_path / "cloned") == []
-
-
-def test_the_users_own_servers_are_started_still(adapter: Claude, tmp_path: Path) -> None:
-    named(adapter, tmp_path / "pids", "cloned")
-    command, *args = program("own", "good", tmp_path / "own").command
-    (adapter.home / ".claude.json").write_text(
-        json.dumps({"mcpServers": {"own": {"command": command, "args": args}}}), encoding="utf-8", newline=""
-    )
-    adapter.server.script(say("DONE"))
-    keeping = agent(adapter)
-    keeping.settings = refusal(adapter)
-    reply = keeping.run(Ask("hello", adapter.project))
-    assert reply.stop is StopReason.END_TURN, reply
     assert started(tmp_path / "own")
     assert started(tmp_path / "cloned") == []
 

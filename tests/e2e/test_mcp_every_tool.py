@@ -10,7 +10,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, results, went_well
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import Json, say, use
-from tests.e2e.test_mcp import PATIENT
+from tests.e2e.test_mcp import PATIENT, tools_of
 
 pytestmark = pytest.mark.e2e
 
@@ -61,13 +61,19 @@ def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude
     run = claude.run("call them all", env=PATIENT)
 
     went_well(run)
+    assert {f"mcp__ralph__{tool}" for tool, _, _ in planned} <= tools_of(run.requests[0])
     for (tool, given, word), request in zip(planned, run.requests[1:], strict=True):
         assert word in results(request)[-1], (tool, str(given)[:80], results(request)[-1][:500])
+    file = (claude.project / ".agent" / "memories.md").read_text(encoding="utf-8")
+    assert KOREAN in file
+    assert "via: mcp" in file
 
 
 def test_codex_calls_every_tool_and_reads_an_answer_of_each(codex: Codex, responses: ResponsesServer) -> None:
     ralph = Ralph(codex)
     ralph("init")
+    config = codex.home / ".codex" / "config.toml"
+    before = config.read_bytes()
     ralph("install", "codex")
     name = ralph.remember("ECONNREFUSED: run docker compose up first", "fix")
     planned = [
@@ -85,3 +91,5 @@ def test_codex_calls_every_tool_and_reads_an_answer_of_each(codex: Codex, respon
         answer = [each for each in request.body["input"] if each.get("type") == "function_call_output"][-1]
         said = str(answer["output"])
         assert word in said, (tool, str(given)[:80], said[:500])
+    ralph("uninstall", "codex")
+    assert config.read_bytes() == before

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,59 +44,55 @@ def serving(client: Client, file: Path, port: int = 0) -> Iterator[str]:
             os.kill(process.pid, signal.SIGINT)
 
 
-def port_of(url: str) -> int:
-    return int(url.rpartition(":")[2].partition("/")[0])
+@contextmanager
+def restarted(client: Client, file: Path, configure: Callable[[str], None]) -> Iterator[None]:
+    """The server at the address that a client was configured with before the server was started again."""
+    with serving(client, file) as url:
+        configure(url)
+    with serving(client, file, int(url.rpartition(":")[2].partition("/")[0])) as again:
+        assert again == url
+        yield
 
 
-def test_claude_codes_entry_is_good_after_the_server_was_started_again(
+def test_the_entry_of_claude_code_works_after_the_server_was_restarted(
     claude: Claude, messages: MessagesServer, tmp_path: Path
 ) -> None:
     ralph = Ralph(claude)
     ralph("init")
     fix = ralph.remember(FIX, "fix")
-    file, port = tmp_path / "token", 0
-    for _ in range(2):
-        with serving(claude, file, port) as url:
-            if not port:
-                headers = {"Authorization": "Bearer ${RALPH_MCP_TOKEN}"}
-                entry = {"type": "http", "url": url, "headers": headers, "alwaysLoad": True}
-                (claude.home / ".claude.json").write_text(
-                    json.dumps({"mcpServers": {"ralph": entry}}), encoding="utf-8", newline=""
-                )
-            port = port_of(url)
-            messages.script(use("mcp__ralph__memory_search", query="port 5432"), say("DONE"))
-            token = file.read_text(encoding="utf-8").strip()
-            run = claude.run("what do we know of the database?", env=PATIENT | {"RALPH_MCP_TOKEN": token})
-        went_well(run)
-        assert fix in results(run.requests[1])[-1]
+
+    def configure(url: str) -> None:
+        headers = {"Authorization": "Bearer ${RALPH_MCP_TOKEN}"}
+        entry = {"type": "http", "url": url, "headers": headers, "alwaysLoad": True}
+        text = json.dumps({"mcpServers": {"ralph": entry}})
+        (claude.home / ".claude.json").write_text(text, encoding="utf-8", newline="")
+
+    messages.script(use("mcp__ralph__memory_search", query="port 5432"), say("DONE"))
+    with restarted(claude, tmp_path / "token", configure):
+        token = (tmp_path / "token").read_text(encoding="utf-8").strip()
+        run = claude.run("what do we know of the database?", env=PATIENT | {"RALPH_MCP_TOKEN": token})
+    went_well(run)
+    assert fix in results(run.requests[1])[-1]
 
 
-def test_codexs_entry_is_good_after_the_server_was_started_again(
+def test_the_entry_of_codex_works_after_the_server_was_restarted(
     codex: Codex, responses: ResponsesServer, tmp_path: Path
 ) -> None:
     ralph = Ralph(codex)
     ralph("init")
     fix = ralph.remember(FIX, "fix")
-    file, port = tmp_path / "token", 0
-    for _ in range(2):
-        with serving(codex, file, port) as url:
-            if not port:
-                config = codex.home / ".codex" / "config.toml"
-                entry = f'\n[mcp_servers.ralph]\nurl = "{url}"\nbearer_token_env_var = "RALPH_MCP_TOKEN"\n'
-                config.write_text(config.read_text(encoding="utf-8") + entry, encoding="utf-8", newline="")
-            port = port_of(url)
-            responses.script(
-                use("list_mcp_resources", server="ralph"),
-                use("mcp__ralph/memory_search", query="port 5432"),
-                say("DONE"),
-            )
-            token = file.read_text(encoding="utf-8").strip()
-            run = codex.run(
-                "what do we know of the database?",
-                "-c",
-                "features.tool_search_always_defer_mcp_tools=false",
-                env={"RALPH_MCP_TOKEN": token},
-            )
-        went_well(run)
-        [answer] = [each for each in run.requests[2].body["input"] if each.get("type") == "function_call_output"][1:]
-        assert fix in json.dumps(answer)
+
+    def configure(url: str) -> None:
+        config = codex.home / ".codex" / "config.toml"
+        entry = f'\n[mcp_servers.ralph]\nurl = "{url}"\nbearer_token_env_var = "RALPH_MCP_TOKEN"\n'
+        config.write_text(config.read_text(encoding="utf-8") + entry, encoding="utf-8", newline="")
+
+    search = use("mcp__ralph/memory_search", query="port 5432")
+    responses.script(use("list_mcp_resources", server="ralph"), search, say("DONE"))
+    with restarted(codex, tmp_path / "token", configure):
+        token = (tmp_path / "token").read_text(encoding="utf-8").strip()
+        words = "-c", "features.tool_search_always_defer_mcp_tools=false"
+        run = codex.run("what do we know of the database?", *words, env={"RALPH_MCP_TOKEN": token})
+    went_well(run)
+    [answer] = [each for each in run.requests[2].body["input"] if each.get("type") == "function_call_output"][1:]
+    assert fix in json.dumps(answer)

@@ -13,11 +13,14 @@ import pytest
 from tests.e2e.clients import Claude
 from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import PLUGIN, REPOSITORY, Ralph, bash, printed, results, went_well, write
-from tests.e2e.scripted import Reply, Request, say
+from tests.e2e.scripted import Reply, Request, say, use
+from tests.e2e.test_mcp import PATIENT
 
 pytestmark = pytest.mark.e2e
 
 FIX = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
+NO_SERVERS = ("--strict-mcp-config",)
+"""Leaves out the plugin's MCP server, which only one of these tests needs."""
 RECORDED = ["UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "SessionEnd"]
 
 
@@ -52,7 +55,7 @@ def test_the_plugin_is_installed_from_the_marketplace_and_records(
         assert done.returncode == 0, done.stdout + done.stderr
     messages.script(bash("echo one"), bash("echo two; exit 1"), say("DONE"))
 
-    run = claude.run("why is port 5432 refused?")
+    run = claude.run("why is port 5432 refused?", *NO_SERVERS)
 
     went_well(run)
     assert FIX in run.requests[0].text
@@ -60,37 +63,40 @@ def test_the_plugin_is_installed_from_the_marketplace_and_records(
     assert [event for event in ralph.events(run.session) if event in RECORDED] == RECORDED
 
 
-def test_the_plugins_own_command_searches_and_leads_to_the_whole_record(
+def test_the_plugin_brings_a_command_that_leads_to_the_whole_record_and_the_mcp_server(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     ralph("install", "claude", "--plugin")
     fix = ralph.remember(FIX, "fix")
 
-    def deeper(request: Request) -> Reply:
-        found = re.search(r"`(ralph search --layer 3) ID`", request.text)
-        assert found
-        return bash(f"{found[1]} {fix}")
+    def open_record(request: Request) -> Reply:
+        command = re.search(r"`(ralph search --layer 3) ID`", request.text)
+        assert command
+        return bash(f"{command[1]} {fix}")
 
-    messages.script(deeper, say("FOUND"))
-    run = claude.run("/ralph:mem-search 'port' 5432; echo $HOME", plugin_dir=PLUGIN)
+    tool = "mcp__plugin_ralph_ralph__memory_search"
+    load = use("ToolSearch", query=f"select:{tool}", max_results=1)
+    messages.script(open_record, load, use(tool, query="port 5432"), say("FOUND"))
+    run = claude.run("/ralph:mem-search 'port' 5432; echo $HOME", plugin_dir=PLUGIN, env=PATIENT)
 
     went_well(run)
     assert fix in run.requests[0].text
     [whole] = results(run.requests[1])
     assert FIX in whole
     assert "(memory, fix)" in whole
+    assert fix in results(run.requests[3])[-1]
 
 
 def test_plugin_and_settings_together_handle_each_event_once(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
-    ralph("install", "claude")
+    ralph("install", "claude", "--no-mcp")
     ralph.remember(FIX, "fix")
     messages.script(
         write(claude.project / "src/queue.ts", "export {};\n"), bash("echo one"), bash("exit 1"), say("DONE")
     )
 
-    run = claude.run("why is port 5432 refused?", plugin_dir=PLUGIN)
+    run = claude.run("why is port 5432 refused?", *NO_SERVERS, plugin_dir=PLUGIN)
 
     went_well(run)
     assert Counter(each["hook_event"] for each in run.hooks)["PostToolUse"] == 4
@@ -112,7 +118,7 @@ def test_plugin_and_settings_together_handle_each_event_once(
     assert run.requests[-1].text.count(FIX) == 1
 
 
-def test_a_plugin_without_ralph_says_so_once_and_the_session_goes_on(
+def test_a_plugin_without_ralph_warns_once_and_the_session_goes_on(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     messages.script(bash("echo one"), say("DONE"))

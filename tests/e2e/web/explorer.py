@@ -25,7 +25,7 @@ from tests.e2e.clients import PLAIN
 
 LONGEST = 60.0
 ARTEFACTS = "RALPH_E2E_ARTEFACTS"
-"""Names the folder that screenshots are kept in; without it they go to `.e2e/screenshots`."""
+"""Names the folder that screenshots are kept in; without it none are made."""
 PROJECT = Path(__file__).resolve().parents[3]
 RESTING = "/static/icon.svg"
 """Where a window waits: a page of the site, so that the browser keeps its process, that does nothing."""
@@ -198,10 +198,8 @@ class Windows:
             reader.close()
 
 
-def keep(page: Page, name: str) -> Path:
-    """A screenshot as an artefact of the tests."""
-    folder = Path(os.environ.get(ARTEFACTS) or PROJECT / ".e2e" / "screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    place = folder / f"{name}.png"
-    page.screenshot(path=place)
-    return place
+def keep(page: Page, name: str) -> None:
+    """Keep a screenshot as an artefact of the tests, where somebody wants them: drawing one is slow."""
+    if folder := os.environ.get(ARTEFACTS):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=Path(folder) / f"{name}.png")

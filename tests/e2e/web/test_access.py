@@ -1,9 +1,9 @@
 """Every page, for everybody: what `access.js` asks of it, in light and dark, wide and narrow, and the keyboard alone.
 
 Pages are looked at as they open and in the states that a person brings them into: a dialog, a panel, a list of
-choices. With each look a screenshot is kept. Then the keyboard walks: it presses Tab until it is round, and must meet
-whatever can be met, see where it is at each stop, and come back to its beginning. A page is opened once for each
-width: it is opened in one theme, and the system turns to the other one, as it does in the evening.
+choices. With each look a screenshot is kept if wanted. Then the keyboard walks: it presses Tab until it is round, and
+must meet whatever can be met, see where it is at each stop, and come back to its beginning. A page is opened once for
+each width: it is opened in one theme, and the system turns to the other one, as it does in the evening.
 `RALPH_E2E_README=1` makes the two pictures of the README anew.
 """
 

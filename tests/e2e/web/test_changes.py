@@ -142,7 +142,11 @@ def test_what_is_deleted_is_out_of_its_file_and_comes_back(window: Reader, shop:
 
 @pytest.mark.parametrize(
     ("to", "file"),
-    [("AGENTS.md", "AGENTS.md"), ("CLAUDE.md", "CLAUDE.md"), ("Patterns", ".ralph/global-patterns.md")],
+    [
+        ("AGENTS.md", "AGENTS.md"),
+        pytest.param("CLAUDE.md", "CLAUDE.md", marks=pytest.mark.soak),
+        pytest.param("Patterns", ".ralph/global-patterns.md", marks=pytest.mark.soak),
+    ],
 )
 def test_a_memory_is_promoted_to_where_every_agent_reads_it(window: Reader, shop: Sample, to: str, file: str) -> None:
     change = at(window, shop, "vat")

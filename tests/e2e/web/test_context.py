@@ -45,7 +45,7 @@ def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(reader: OpenRead
     expect(page.locator("[aria-live=polite]").first).to_contain_text(f"{len(told['items'])} items")
 
 
-def test_what_was_left_out_stands_below_its_reason(reader: OpenReader, shop: Shop) -> None:
+def test_what_was_left_out_the_exact_text_and_the_address_belong_to_the_prompt(reader: OpenReader, shop: Shop) -> None:
     answer = shop.post("/api/context", prompt=PROMPT)
     told = answer["left_out"]
     page = loaded(reader(), "/context")
@@ -61,35 +61,37 @@ def test_what_was_left_out_stands_below_its_reason(reader: OpenReader, shop: Sho
         assert sorted(reason.locator("a").all_inner_texts()) == sorted(own)
     titles = [each["title"] for each in told]
     assert not {"prompt", "answer"} & set(titles), "what was said is called by its words"
+    page.get_by_text(f"Exactly what the agent would read ({answer['tokens']:,} tokens)").click()
+    assert page.locator(".exact pre").inner_text().strip() == answer["text"].strip()
+    page.reload()
+    preview(page, answer)
+    expect(page.get_by_label("Prompt")).to_have_value(PROMPT)
 
 
-@pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart", "loop"])
-def test_the_bar_adds_up_to_what_the_server_says(reader: OpenReader, shop: Shop, event: str) -> None:
-    told = shop.post("/api/context", prompt=PROMPT, event=event)
-    assert sum(each["tokens"] for each in told["items"]) == told["used"]
+def test_the_bar_adds_up_to_what_the_server_says_and_a_preview_records_nothing(
+    reader: OpenReader, site: Site, shop: Shop
+) -> None:
+    before = kept(site.root)
+    assert "injections.jsonl" in before
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").fill(PROMPT)
-    page.get_by_role("combobox", name="Injected").select_option(event)
-    shown = preview(page, told)
-    expect(shown.locator(".budget-words")).to_contain_text(f"{told['used']:,} of {told['budget']:,} tokens")
-    parts = shown.locator(".budget-bar").last.locator(".budget-part")
-    for _ in range(5):  # the page may draw the bar again in between
-        expect(parts).to_have_count(len(told["items"]))
-        grown = parts.evaluate_all("parts => parts.map(part => Number(getComputedStyle(part).flexGrow))")
-        if len(grown) == len(told["items"]):
-            break
-    for share, each in zip(grown, told["items"], strict=True):
-        assert share / sum(grown) == pytest.approx(each["tokens"] / told["used"], abs=0.001)
-    bar = shown.locator(".budget-bar").first.get_attribute("aria-label") or ""
-    assert f"{told['used']:,} of {told['budget']:,} tokens used" in bar
-
-
-def test_the_exact_text_can_be_read(reader: OpenReader, shop: Shop) -> None:
-    told = shop.post("/api/context", prompt=PROMPT)
-    page = loaded(reader(), "/context")
-    page.get_by_label("Prompt").fill(PROMPT)
-    page.get_by_text(f"Exactly what the agent would read ({told['tokens']:,} tokens)").click()
-    assert page.locator(".exact pre").inner_text().strip() == told["text"].strip()
+    for event in ("UserPromptSubmit", "SessionStart", "loop"):
+        told = shop.post("/api/context", prompt=PROMPT, event=event)
+        assert sum(each["tokens"] for each in told["items"]) == told["used"]
+        page.get_by_role("combobox", name="Injected").select_option(event)
+        shown = preview(page, told)
+        expect(shown.locator(".budget-words")).to_contain_text(f"{told['used']:,} of {told['budget']:,} tokens")
+        parts = shown.locator(".budget-bar").last.locator(".budget-part")
+        for _ in range(5):  # the page may draw the bar again in between
+            expect(parts).to_have_count(len(told["items"]))
+            grown = parts.evaluate_all("parts => parts.map(part => Number(getComputedStyle(part).flexGrow))")
+            if len(grown) == len(told["items"]):
+                break
+        for share, each in zip(grown, told["items"], strict=True):
+            assert share / sum(grown) == pytest.approx(each["tokens"] / told["used"], abs=0.001)
+        bar = shown.locator(".budget-bar").first.get_attribute("aria-label") or ""
+        assert f"{told['used']:,} of {told['budget']:,} tokens used" in bar
+    assert kept(site.root) == before
 
 
 def test_a_task_brings_its_own_and_a_finished_story_is_no_record(reader: OpenReader, shop: Shop) -> None:
@@ -110,24 +112,3 @@ def test_a_segment_shows_its_item(reader: OpenReader, shop: Shop) -> None:
     part.click()
     expect(page.locator(".item.is-chosen .item-order")).to_have_text("4")
     expect(page.locator(".item.is-chosen")).to_be_in_viewport()
-
-
-def test_the_address_holds_the_question(reader: OpenReader, shop: Shop) -> None:
-    page = loaded(reader(), "/context")
-    page.get_by_label("Prompt").fill(PROMPT)
-    told = shop.post("/api/context", prompt=PROMPT)
-    preview(page, told)
-    page.reload()
-    preview(page, told)
-    expect(page.get_by_label("Prompt")).to_have_value(PROMPT)
-
-
-def test_looking_records_nothing(reader: OpenReader, site: Site, shop: Shop) -> None:
-    before = kept(site.root)
-    assert "injections.jsonl" in before
-    page = loaded(reader(), "/context")
-    for event in ("UserPromptSubmit", "SessionStart", "loop"):
-        page.get_by_label("Prompt").fill(PROMPT)
-        page.get_by_role("combobox", name="Injected").select_option(event)
-        preview(page, shop.post("/api/context", prompt=PROMPT, event=event))
-    assert kept(site.root) == before

@@ -183,14 +183,13 @@ def test_facets_count_what_choosing_them_shows_and_stand_in_the_address(window: 
     asks(page)
 
 
-@pytest.mark.parametrize("name", ["family", "type", "status", "age", "scope", "tag", "source"])
-def test_every_facet_narrows_the_list_to_its_count(window: Reader, site: Site, name: str) -> None:
-    values = Shop(site).get("/api/records")["facets"][name]
-    assert values
-    value, number = values[-1]
-    page = window.go(f"/memory?{urlencode({name: value})}")
-    expect(said(page)).to_contain_text(records(number))
-    expect(page.get_by_role("list", name="Filters")).to_be_visible()
+def test_every_facet_narrows_the_list_to_its_count(window: Reader, site: Site) -> None:
+    facets = Shop(site).get("/api/records")["facets"]
+    for name in ("family", "type", "status", "age", "scope", "tag", "source"):
+        value, number = facets[name][-1]
+        page = window.go(f"/memory?{urlencode({name: value})}")
+        expect(said(page)).to_contain_text(records(number))
+        expect(page.get_by_role("list", name="Filters")).to_be_visible()
 
 
 def test_an_age_is_one_of_several_and_can_be_taken_back(window: Reader) -> None:

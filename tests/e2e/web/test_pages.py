@@ -59,17 +59,17 @@ def one_head(page: Page) -> None:
 
 
 class TestTheWayAbout:
-    @pytest.mark.parametrize("name", PLACES)
-    def test_a_page_opens_from_the_rail_with_its_heading_and_content(self, reader: OpenReader, name: str) -> None:
-        path, content = PLACES[name]
-        page = loaded(reader(), "/tasks" if name == "Dashboard" else "/")
-        page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name=name, exact=True).click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Context preview" if name == "Context" else name)
-        assert page.evaluate("location.pathname") == path
-        for words in content:
-            expect(page.locator("main").get_by_text(words, exact=True).first).to_be_visible()
-        expect(page.locator("nav.places [aria-current=page]")).to_have_text(name)
-        one_head(page)
+    def test_each_page_opens_from_the_rail_with_its_heading_and_content(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/tasks")
+        rail = page.get_by_role("navigation", name="Pages", exact=True)
+        for name, (path, content) in PLACES.items():
+            rail.get_by_role("link", name=name, exact=True).click()
+            expect(page.get_by_role("heading", level=1)).to_have_text("Context preview" if name == "Context" else name)
+            assert page.evaluate("location.pathname") == path
+            for words in content:
+                expect(page.locator("main").get_by_text(words, exact=True).first).to_be_visible()
+            expect(page.locator("nav.places [aria-current=page]")).to_have_text(name)
+            one_head(page)
 
     def test_on_a_narrow_screen_the_bar_at_the_bottom_leads_everywhere(self, reader: OpenReader) -> None:
         page = loaded(reader(width=360, height=740), "/")
@@ -189,17 +189,13 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield running
 
 
-@pytest.mark.parametrize("path", COMMANDS)
-def test_an_empty_project_says_what_to_do(reader: OpenReader, empty: Site, path: str) -> None:
-    page = loaded(reader(empty), path)
-    command = page.locator("main .empty .command code", has_text=COMMANDS[path])
-    expect(command.first).to_be_visible()
-    assert page.locator("main .empty-title").first.inner_text()
-    one_head(page)
-
-
-def test_the_command_of_an_empty_state_is_copied_by_its_button(reader: OpenReader, empty: Site) -> None:
+def test_each_page_of_an_empty_project_shows_a_command_that_its_button_copies(reader: OpenReader, empty: Site) -> None:
     window = reader(empty)
+    for path, words in COMMANDS.items():
+        page = loaded(window, path)
+        expect(page.locator("main .empty .command code", has_text=words).first).to_be_visible()
+        assert page.locator("main .empty-title").first.inner_text()
+        one_head(page)
     window.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = loaded(window, "/tasks")
     page.get_by_role("button", name="Copy the command").click()
@@ -208,22 +204,19 @@ def test_the_command_of_an_empty_state_is_copied_by_its_button(reader: OpenReade
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("path", "sentence"),
-        [
+    def test_what_is_not_there_is_a_sentence(self, reader: OpenReader) -> None:
+        window = reader()
+        window.excused.append("Failed to load resource")
+        for path, sentence in (
             ("/tasks/t-000000", "There is no task t-000000"),
             ("/sessions/nobody", "There is no session nobody"),
             ("/runs/run-00000000", "Run not found: run-00000000"),
             ("/memory/mem-0-0000", "There is no record mem-0-0000"),
             ("/graph?as_of=soon", "'soon' is not a time"),
-        ],
-    )
-    def test_what_is_not_there_is_a_sentence(self, reader: OpenReader, path: str, sentence: str) -> None:
-        window = reader()
-        window.excused.append("Failed to load resource")
-        page = loaded(window, path)
-        expect(page.locator("main")).to_contain_text(sentence)
-        expect(page.locator("h1")).to_have_count(1)
+        ):
+            page = loaded(window, path)
+            expect(page.locator("main")).to_contain_text(sentence)
+            expect(page.locator("h1")).to_have_count(1)
 
     def test_an_error_has_its_hint_and_can_be_tried_again(self, reader: OpenReader) -> None:
         window = reader()
