@@ -148,7 +148,8 @@ def members(value: object, name: str = "") -> object:
             return {"*": merge([members(each) for each in value.values()])} if value else {}
         return {key: members(each, key) for key, each in sorted(value.items())}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [merge([members(each) for each in value])] if value else []
+        items = [each for each in value if each is not None] or value  # a day without figures depends on the clock
+        return [merge([members(each) for each in items])] if value else []
     return "null" if value is None else {bool: "boolean", int: "number", float: "number"}.get(type(value), "string")
 
 
