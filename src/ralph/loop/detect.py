@@ -7,7 +7,7 @@ environment, package managers stay offline, and a script or target that installs
 
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from ralph.model.work import CriterionKind
 TEST, BUILD, LINT, TYPES = list(CriterionKind)[:4]
 _Detected = Iterator[tuple[CriterionKind, str, str]]  # kind, command, and why
 _LARGEST_FILE = 1_000_000
-_MOST_MATCHES, _LONGEST_LINE = 2_000, 2_000
+_MOST_MATCHES = 2_000
 
 # Kind, tool, command, and the evidence: the first file that exists, or `file ~ regex` that matches. `{x}` in a command
 # is filled in by `_fillings`.
@@ -80,7 +80,6 @@ _OTHERS = (
     (TEST, "rake", "{bundle}rake test", r"Rakefile ~ ^[^#\n]*TestTask"),
     (LINT, "rubocop", "{bundle}rubocop", ".rubocop.yml"),
 )
-_CMAKE_TESTS = r"CMakeLists.txt ~ (?i)^[^#\n]*\b(?:enable_testing|add_test|include\s*\(\s*ctest)\b"
 _MYPY_TARGET = r"(?:(?!^\[)[\s\S])*?^(?:files|packages|modules)\s*="
 
 
@@ -137,15 +136,8 @@ def _from_tables(project: _Project) -> _Detected:
     node = [row for row in _NODE if row[1] in dependencies or project.find(f"node_modules/.bin/{programs[row]}")]
     others = _OTHERS if project.find("deno.json", "deno.jsonc") else _OTHERS[1:]
     yield from _match_rows(project, _PYTHON)
-    yield from _scripts(project, dependencies)
+    yield from _scripts(project)
     yield from _match_rows(project, (*node, *others))
-    # only a configured CMake project: configuring may fetch
-    cache_file = project.find("build/CMakeCache.txt", "cmake-build-*/CMakeCache.txt", "out/CMakeCache.txt")
-    if cache_file and project.find("CMakeLists.txt"):
-        folder = cache_file.rpartition("/")[0]
-        if tests := project.find(_CMAKE_TESTS):
-            yield TEST, f"ctest --test-dir {folder} --output-on-failure", f"{tests}: ctest"
-        yield BUILD, f"cmake --build {folder}", f"{cache_file}: cmake"
 
 
 def _match_rows(project: _Project, rows: Iterable[tuple[CriterionKind | str, ...]]) -> _Detected:
@@ -219,7 +211,7 @@ _SCRIPTS = {
 }
 
 
-def _scripts(project: _Project, dependencies: Container[str]) -> _Detected:
+def _scripts(project: _Project) -> _Detected:
     manager = str(project.members("package.json").get("packageManager", "")).partition("@")[0]
     if manager not in _MANAGERS.values():
         manager = next((name for lock, name in _MANAGERS.items() if project.find(lock)), "npm")
@@ -231,8 +223,7 @@ def _scripts(project: _Project, dependencies: Container[str]) -> _Detected:
         scripts = project.members(file, member)
         for kind, name in ((kind, name) for kind, names in _SCRIPTS.items() for name in names.split()):
             lines = [str(scripts.get(script, "")) for script in (name, f"pre{name}", f"post{name}")]
-            unsuitable = any(_is_unsuitable(line, dependencies) for line in lines)
-            if lines[0].strip() and "no test specified" not in lines[0] and not unsuitable:
+            if lines[0].strip() and "no test specified" not in lines[0] and not any(map(_is_unsuitable, lines)):
                 command = "npm test" if f"{start} {name}" == "npm run test" else f"{start} {name}"
                 why = project.find(rf'{file} ~ "{member}"\s*:[\s\S]*?("{re.escape(name)}")\s*:')
                 yield kind, command, f'{why}: the {member[:-1]} "{name}"'
@@ -242,66 +233,39 @@ _UNSUITABLE = re.compile(
     r"(?<!no-)(?<!--)\binstall\b|\bnpm ci\b|\b(?:uv|pipenv|pdm) sync\b|\bpip download\b|\bcurl\b|\bwget\b"
     r"|\b(?:apt|apt-get|brew|apk|dnf)\s|\bgo get\b|\bgit (?:clone|pull|fetch|submodule)\b"
     r"|\bdocker(?:-compose| pull| build| compose)\b|\b(?:deps\.get|mod download|cargo add|npm i|pnpm i)\b"
-    r"|\b(?:yarn|pnpm) add\b|\bnpm update\b|\byarn\s*(?:$|&&|;)|\bdlx\b|\bbunx\b|\buvx\b|\bpipx run\b"
+    r"|\b(?:yarn|pnpm) add\b|\bnpm update\b|\byarn\s*(?:$|&&|;)|\bdlx\b|\bnpx (?!--no)|\bbunx\b|\buvx\b|\bpipx run\b"
     r"|--watch(?!\w|=false)|--watchAll(?!=false)|--fix\b|--write\b|--fix-only\b",
     re.MULTILINE,
 )
-_NPX = re.compile(r"\bnpx\s+((?:-\S+\s+)*)([^\s;&|]+)")
 
 
-def _is_unsuitable(command: str, dependencies: Container[str] = ()) -> bool:
-    """Whether a command fetches, watches or rewrites files; npx fetches what is not a dependency."""
-    fetched = (match[2] for match in _NPX.finditer(command) if "--no" not in match[1])
-    return _UNSUITABLE.search(command) is not None or any(name not in dependencies for name in fetched)
+def _is_unsuitable(command: str) -> bool:
+    """Whether a command fetches, watches or rewrites files."""
+    return _UNSUITABLE.search(command) is not None
 
 
 _TARGETS = {TEST: "test tests unit-test unittest", BUILD: "build compile", LINT: "lint", TYPES: "typecheck types mypy"}
-_MAKE_RULE = re.compile(r"^([\w.$/][^\s:=#]*(?:[ \t]+[^\s:=#][^:=#\n]*?)?)[ \t]*::?(?![=:])([^\n]*)$")
-_JUST_RULE = re.compile(r"^@?([A-Za-z_][\w-]*(?:[ \t]+[^\s:=][^\s:]*)*)[ \t]*:(?!=)([^\n]*)$")
+_TARGET = r"^@?(?:[\w.-]+[ \t]+)*({})(?:[ \t]+{})*[ \t]*:(?!=|:=)[^\n]*(?:\n(?:[ \t][^\n]*)?)*"
+"""A target of make, maybe in a list, or one of just, whose parameters have defaults; with its recipe."""
 
 
 def _make_and_just(project: _Project) -> _Detected:
-    for program, names in (
-        ("make", ("GNUmakefile", "makefile", "Makefile")),
-        ("just", ("justfile", "Justfile", ".justfile")),
+    for program, more, names in (
+        ("make", r"[\w.-]+", ("GNUmakefile", "makefile", "Makefile")),
+        ("just", r"\*?[\w-]+='[^'\n]*'", ("justfile", "Justfile", ".justfile")),
     ):
         file = project.find(*names)
-        rules = _parse_rules(project.text(file), just=program == "just") if file else {}
+        text = project.text(file) if file else ""
+        rules = {
+            target: match
+            for targets in (*_TARGETS.values(), "check")
+            for target in targets.split()
+            if (match := re.search(_TARGET.format(target, more), text, re.MULTILINE))
+        }
         tested = any(name in rules for name in _TARGETS[TEST].split())
         # `check` is the tests if nothing else is, else the linter
         for kind, targets in (*_TARGETS.items(), (LINT if tested else TEST, "check")):
             for target in targets.split():
-                if target in rules and not any(map(_is_unsuitable, _recipes(rules, target, frozenset()))):
-                    yield kind, f"{program} {target}", f'{file}:{rules[target][0]}: the target "{target}"'
-
-
-def _parse_rules(text: str, *, just: bool) -> dict[str, tuple[int, list[str], list[str]]]:
-    """Return the line, the needs and the recipe of each target; variables are not expanded."""
-    rules: dict[str, tuple[int, list[str], list[str]]] = {}
-    names: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if match := (_JUST_RULE if just else _MAKE_RULE).match(line[:_LONGEST_LINE]):
-            names = match[1].split()
-            if just:  # a recipe with required parameters has no usable name
-                names = [] if any("=" not in word and word[0] != "*" for word in names[1:]) else names[:1]
-            prerequisites, _, inline = match[2].partition(";")
-            # a dependency with arguments is `(name arguments)` in just; `$(NAME)` is a variable of make
-            words = prerequisites.partition("#")[0].split()
-            for name in names:
-                _, needs, recipe = rules.setdefault(name, (number, [], []))
-                needs += [word if word.startswith("$") else word.strip("()") for word in words]
-                recipe.append(inline)
-        elif line[:1] in (" ", "\t"):
-            for name in names:
-                rules[name][2].append(line)
-        elif line.strip() and not line.startswith("#"):
-            names = []
-    return rules
-
-
-def _recipes(rules: Mapping[str, tuple[int, list[str], list[str]]], name: str, above: Set[str]) -> Iterator[str]:
-    if name in rules and name not in above and len(above) < 9:
-        _, needs, recipe = rules[name]
-        yield "\n".join(recipe).strip()
-        for need in needs:
-            yield from _recipes(rules, need, {*above, name})
+                if target in rules and not _is_unsuitable(rules[target][0]):
+                    line = text.count("\n", 0, rules[target].start(1)) + 1
+                    yield kind, f"{program} {target}", f'{file}:{line}: the target "{target}"'
