@@ -71,7 +71,6 @@ session show {session} --layer 3
 session show {session} --history
 session summary {session}
 session export {session}
-session compress
 loop list
 loop status {run}
 loop show {run}

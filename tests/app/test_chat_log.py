@@ -1,13 +1,11 @@
 """What a chat adds to its log beside what hooks have recorded: nothing twice, nothing missing, long texts whole."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
-from ralph import paths
-from ralph.app import chat_log, compress, forget, hook, index, sessions
+from ralph.app import chat_log, forget, hook, sessions
 from ralph.app.forget import ForgetRequest
 from ralph.app.tasks.board import stamp
 from ralph.capture.events import Event, Happening
@@ -93,13 +91,3 @@ def test_what_is_forgotten_takes_its_whole_text_along(here: Place) -> None:
     forget.forget(here.root, forget.plan_forget(here.root, wanted))
     assert "Step" not in here.log(HOST)
     assert here.told(HOST) == [("user", "How?")]
-
-
-def test_a_compressed_session_keeps_its_chat_and_not_the_whole_texts(here: Place) -> None:
-    here.new("How?", *answers(LONG))
-    late, read = datetime(2100, 1, 1, tzinfo=UTC), index.interpreter(here.root)
-    log = paths.session_log(here.root, HOST)
-    assert compress.replace_log(here.root, log, late, read)[1] == []
-    after = here.log(HOST)
-    assert "Step 150:" not in after
-    assert '"chat":{' in after

@@ -10,8 +10,7 @@ from tests.app.test_session import about, line, put
 from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
-from ralph.app import context, sessions
-from ralph.app.sessions import ImprovedSummary
+from ralph.app import context, index, sessions
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import ObservationKind
 from ralph.settings import Config, Memories
@@ -36,13 +35,13 @@ def program(code: str) -> str:
     return f"{shlex.quote(sys.executable)} -I -c {shlex.quote(code)}"
 
 
-def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: float = 30.0) -> ImprovedSummary:
+def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: float = 30.0) -> str:
+    """Return why nothing changed."""
     return sessions.improve_summary(root, NAME, program(code), patterns=patterns, timeout=timeout)
 
 
 def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None:
-    done = improve(root, "print('A login page was added.')")
-    assert (done.why, done.text) == ("", "A login page was added.")
+    assert improve(root, "print('A login page was added.')") == ""
     assert sessions.summary(root, NAME).text == "A login page was added."
     last = json.loads(paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1])
     assert (last["type"], last["id"], last["summary_by"]) == ("session", NAME, "command")
@@ -55,6 +54,12 @@ def test_the_next_summary_of_the_session_replaces_it(root: Path) -> None:
     with paths.source_path(root, LOG).open("a", encoding="utf-8", newline="") as file:
         file.write(about(NAME, summary="By the next Stop."))
     assert sessions.summary(root, NAME).text == "By the next Stop."
+
+
+def test_it_makes_a_session_no_younger(root: Path) -> None:
+    log = paths.source_path(root, LOG)
+    improve(root, "print('By the command.')")
+    assert index.last_time(log) < log.stat().st_mtime
 
 
 def test_the_command_reads_the_task_the_summary_and_the_session_as_markdown(root: Path) -> None:
@@ -91,29 +96,28 @@ def test_a_long_session_is_trimmed_and_both_ends_of_it_are_read(root: Path) -> N
 )
 def test_an_answer_that_is_none_changes_nothing_and_is_told(root: Path, code: str, why: str) -> None:
     before = paths.source_path(root, LOG).read_bytes()
-    done = improve(root, code)
-    assert done.why
-    assert why in done.why
-    assert "\n" not in done.why
+    reason = improve(root, code)
+    assert why in reason
+    assert "\n" not in reason
     assert paths.source_path(root, LOG).read_bytes() == before
 
 
 def test_a_command_that_hangs_is_ended_and_changes_nothing(root: Path) -> None:
     before = paths.source_path(root, LOG).read_bytes()
-    done = improve(root, "import time; print('early', flush=True); time.sleep(600)", timeout=0.5)
-    assert "took longer than 0.5 seconds" in done.why
+    why = improve(root, "import time; print('early', flush=True); time.sleep(600)", timeout=0.5)
+    assert "took longer than 0.5 seconds" in why
     assert paths.source_path(root, LOG).read_bytes() == before
 
 
 def test_a_command_that_is_not_there_is_told(root: Path) -> None:
-    done = sessions.improve_summary(root, NAME, "no-such-program-at-all --x")
-    assert "no-such-program-at-all could not be run" in done.why
+    why = sessions.improve_summary(root, NAME, "no-such-program-at-all --x")
+    assert "no-such-program-at-all could not be run" in why
 
 
 def test_a_command_is_words_and_no_shell_reads_them(root: Path) -> None:
     command = f"{program('import sys; print(sys.argv[1:])')} '$(touch made)' ';' touch made"
-    done = sessions.improve_summary(root, NAME, command)
-    assert done.text == "['$(touch made)', ';', 'touch', 'made']"
+    assert sessions.improve_summary(root, NAME, command) == ""
+    assert sessions.summary(root, NAME).text == "['$(touch made)', ';', 'touch', 'made']"
     assert not (root / "made").exists()
 
 
@@ -124,35 +128,35 @@ def test_a_command_that_is_none_is_wrong_usage(root: Path, command: str) -> None
 
 
 def test_hooks_of_an_agent_that_is_the_command_do_nothing(root: Path) -> None:
-    assert improve(root, "import os; print(os.environ['RALPH_DISABLE'], os.environ['PATH'])").text.startswith("1 /")
+    improve(root, "import os; print(os.environ['RALPH_DISABLE'], os.environ['PATH'])")
+    assert sessions.summary(root, NAME).text.startswith("1 /")
 
 
 def test_secrets_and_private_parts_reach_neither_the_command_nor_the_log(root: Path) -> None:
     put(root, NAME, line(NAME, 1, "the project is called Bluebird"), line(NAME, 2, "Fine.", by="agent"))
     token = "ghp_" + "kJ8sQ2vXwLpR4tYzB7nMcD9fGhA3eU5iO1xZ"
     code = f"import sys; print('Bluebird' in sys.stdin.read(), '<private>x</private>', '{token}', 'Bluebird')"
-    done = improve(root, code, patterns=("Blue[a-z]+",))
+    improve(root, code, patterns=("Blue[a-z]+",))
     written = paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1]
-    assert done.text.startswith("False")
+    assert sessions.summary(root, NAME).text.startswith("False")
     assert [word for word in ("Bluebird", "<private>", token) if word in written] == [], written
 
 
 def test_lines_that_give_orders_are_left_out(root: Path) -> None:
-    done = improve(root, f"print('All well.'); print({('Goal: ' + KNOWN_HOSTILE[0])!r})")
-    assert done.text == "All well."
+    improve(root, f"print('All well.'); print({('Goal: ' + KNOWN_HOSTILE[0])!r})")
+    assert sessions.summary(root, NAME).text == "All well."
 
 
 def test_a_session_that_went_on_meanwhile_keeps_its_own_summary(root: Path) -> None:
     log = str(paths.source_path(root, LOG))
     code = f"open({log!r}, 'a', encoding='utf-8').write({line(NAME, 9, 'one more thing')!r}); print('Too late.')"
-    done = improve(root, code)
-    assert done.why == "the session went on meanwhile"
+    assert improve(root, code) == "the session went on meanwhile"
     assert "Too late." not in paths.source_path(root, LOG).read_text(encoding="utf-8")
 
 
 def test_a_session_of_which_nothing_is_recorded_is_not_improved(root: Path) -> None:
     put(root, "empty", about("empty", started_at="2026-11-09T08:00:00Z"))
-    done = sessions.improve_summary(root, "empty", program("print('x')"))
-    assert done.why == "nothing is recorded of this session"
+    why = sessions.improve_summary(root, "empty", program("print('x')"))
+    assert why == "nothing is recorded of this session"
     with pytest.raises(NotFound):
         sessions.improve_summary(root, "nope", program("print('x')"))

@@ -5,11 +5,8 @@ import shlex
 import sys
 
 import pytest
-from tests.app.test_compress import busy
 from tests.app.test_session import about, line
 from tests.cli.runner import Project
-
-from ralph.formats.log import encode_record
 
 LOG = "log/sessions/{}.jsonl"
 
@@ -127,38 +124,3 @@ def test_without_a_command_or_with_one_that_nobody_trusts_nothing_is_run(recorde
     assert recorded("session", "summary", "old", "--improve").code == 1
     assert recorded.file("x").exists()
     assert recorded("session", "summary", "old", "--last", "2").code == 2
-
-
-def test_old_sessions_are_compressed_after_a_preview(ralph: Project) -> None:
-    for name in ("aaaa", "bbbb"):
-        ralph.put(LOG.format(name), "".join(map(encode_record, busy(name))))
-    before = ralph.read(LOG.format("aaaa"))
-    said = ralph("session", "compress")
-    assert said.code == 0
-    assert "46 -> 6" in said.out
-    assert "Nothing was changed; --yes does it, for good." in said.out
-    assert len(ralph("session", "compress", "--format", "json").json["would_compress"]) == 2
-    assert ralph.read(LOG.format("aaaa")) == before
-    done = ralph("session", "compress", "--before", "2026-10-01", "--yes", "--format", "json").json
-    assert [each["id"] for each in done["compressed"]] == ["aaaa", "bbbb"]
-    assert done["left"] == []
-    assert len(ralph.read(LOG.format("aaaa"))) < len(before)
-    assert ralph("session", "compress", "--before", "1d", "--yes").out == (
-        "No session is old enough and would get smaller.\n"
-    )
-    assert ralph("session", "compress", "--format", "json").json == {"would_compress": [], "left": []}
-
-
-def test_a_session_is_compressed_with_the_commands_summary_or_not_at_all(
-    ralph: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ralph.put(LOG.format("aaaa"), "".join(map(encode_record, busy("aaaa"))))
-    before = ralph.read(LOG.format("aaaa"))
-    monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("pass"))
-    said = ralph("session", "compress", "--improve", "--yes")
-    assert said.code == 1
-    assert "aaaa: left as it is: " in said.err
-    assert ralph.read(LOG.format("aaaa")) == before
-    monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("print('By the command.')"))
-    assert ralph("session", "compress", "--improve", "--yes").code == 0
-    assert ralph("session", "summary", "aaaa").out == "By the command.\n"

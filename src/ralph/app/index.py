@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 MOMENT = 0.2  # seconds that a hook may spend on a sync
 _TAIL = 1 << 18  # bytes at the end of a log: more than any line that hooks write
-_LATE_MARKS = ("compressed_at", "summarized_at")  # of a line that was written long after the session
+_LATE_MARK = "summarized_at"  # of a line that was written long after the session
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +272,10 @@ def line_time(line: Mapping[str, object]) -> str:
 
 
 def last_time(log: Path) -> float:
-    """Return when something happened last in a log, in seconds: a compression or a summary is no event."""
+    """Return when something happened last in a log, in seconds: an improved summary is no event."""
     changed = log.stat().st_mtime
     lines = list(last_lines(log))
-    if not lines or not any(mark in lines[0] for mark in _LATE_MARKS):
+    if not lines or _LATE_MARK not in lines[0]:
         return changed
     moment = next(filter(None, (ids.parse_time(line_time(line)) for line in lines)), None)
     return changed if moment is None else min(changed, moment.timestamp())

@@ -229,24 +229,16 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
 # --- improved summaries --------------------------------------------------------------------------
 
 
-class ImprovedSummary(NamedTuple):
-    """The summary that is stored now, or why nothing changed."""
-
-    session: str
-    text: str
-    why: str = ""
-
-
 def improve_summary(
     root: Path, session_id: str, command: str, *, patterns: Sequence[str] = (), timeout: float = COMMAND_SECONDS
-) -> ImprovedSummary:
-    """Let a command of the user write a session's summary; the result says why nothing changed."""
+) -> str:
+    """Let a command of the user write and store a session's summary; return why nothing changed, or ""."""
     current = summary(root, session_id)
     name, log = current.session.id, paths.session_log(root, current.session.id)
     before = log.stat().st_size if log.exists() else 0
     records = index.ask(root, lambda connection: queries.session_records(connection, name, most=_MAX_OBSERVATIONS))
     if not records:
-        return ImprovedSummary(name, current.text, "nothing is recorded of this session")
+        return "nothing is recorded of this session"
     parts = [
         SUMMARY_PROMPT,
         render.framed("## The summary so far\n", render.clean(current.text)),
@@ -256,11 +248,10 @@ def improve_summary(
     text, why = ask_command(root, command, prompt, current.text, _MAX_SUMMARY, patterns=patterns, timeout=timeout)
     if not why and (log.stat().st_size if log.exists() else 0) != before:
         why = "the session went on meanwhile"
-    if why:
-        return ImprovedSummary(name, current.text, why)
-    fields = {"id": name, "summary": text, "summary_by": "command", "summarized_at": ids.timestamp()}
-    files.append(log, encode_line("session", fields), root=paths.state_boundary(root))
-    return ImprovedSummary(name, text)
+    if not why:
+        fields = {"id": name, "summary": text, "summary_by": "command", "summarized_at": ids.timestamp()}
+        files.append(log, encode_line("session", fields), root=paths.state_boundary(root))
+    return why
 
 
 def _trim_session(records: Sequence[Record]) -> list[str]:

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
@@ -22,7 +22,7 @@ from ralph.app.tasks import board
 from ralph.cli import options as opt
 from ralph.cli.loop_terminal import handling_signals
 from ralph.cli.options import Group, Invocation, exclude, read_text
-from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible, warn
+from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, say, visible, warn
 from ralph.cli.search import print_answer
 from ralph.errors import NothingYet, RalphError, Refused, UsageError
 from ralph.model.record import Detail
@@ -30,7 +30,6 @@ from ralph.model.work import StopReason
 
 if TYPE_CHECKING:
     from ralph.app.chats import ChatReply, ChatRequest, ClientCommand
-    from ralph.app.sessions import ImprovedSummary
 
 _SHORT_ID = 12
 """Characters of an id in tables; every command takes them in place of the id."""
@@ -175,15 +174,17 @@ def summary(
         return 0
     failed = False
     if improve:
-        improve_one = _improver(call)
+        command = call.config.summarize.command
+        verbs.split_command(command)  # an invalid command is reported once
         if last:
             names = [session.id for session in verbs.list_(call.root, limit=last, within=within)[0]]
-        for result in map(improve_one, names):
-            if not result.why:
-                say(f"{one_line(result.session)}: the summary is the command's now")
-            else:
+        for name in names:
+            why = verbs.improve_summary(call.root, name, command, patterns=call.patterns)
+            if why:
                 failed = True
-                warn(f"{one_line(result.session)}: the summary stays as it is: {one_line(result.why)}")
+                warn(f"{one_line(name)}: the summary stays as it is: {one_line(why)}")
+            else:
+                say(f"{one_line(name)}: the summary is the command's now")
     summaries = [verbs.summary(call.root, name, budget=budget) for name in names]
     if form == "json":
         shapes = [
@@ -197,52 +198,6 @@ def summary(
             click.echo("\n" * bool(number) + f"## {one_line(each.session.id)} ({_start(each.session)})\n")
         print_raw(f"{each.text}\n" if each.text else _NOTHING)
     return int(failed)
-
-
-def _improver(call: Invocation) -> "Callable[[str], ImprovedSummary]":
-    """Return a function that lets the configured command write a session's summary anew."""
-    command = call.config.summarize.command
-    verbs.split_command(command)  # an invalid command is reported once
-
-    def improve(name: str) -> "ImprovedSummary":
-        return verbs.improve_summary(call.root, name, command, patterns=call.patterns)
-
-    return improve
-
-
-@cli.command("compress", examples=["ralph session compress", "ralph session compress --before 90d --yes"])
-@click.option(
-    "--before", default="30d", show_default=True, metavar="WHEN", help="Sessions that ended before: a date, or 90d, 2w."
-)
-@opt.yes
-@click.option("--improve", is_flag=True, help="Let summarize.command write each summary anew first.")
-@opt.formats("table", "json")
-def compress(call: Invocation, before: str, yes: bool, improve: bool, form: str) -> int:
-    """Make old sessions small, for good: a summary, prompts, errors, what resolved them and decisions stay."""
-    from ralph.app import compress as compressing
-
-    improve_one = _improver(call) if improve else None
-    sessions, left = compressing.compress(call.root, when(before), really=yes, improve=improve_one)
-    for skipped in left:
-        warn(f"{one_line(skipped['id'])}: left as it is: {one_line(skipped['why'])}")
-    if form == "json":
-        print_json({"compressed" if yes else "would_compress": sessions, "left": left})
-        return int(bool(left))
-    rows = []
-    for each in sessions:
-        size = f"{each['bytes_before'] / 1e3:.1f} -> {each['bytes_after'] / 1e3:.1f}"
-        count = f"{each['observations']} -> {each['kept']}"
-        rows.append((each["id"][:_SHORT_ID], each["last"][:10], count, size, each["summary"]))
-    if rows:
-        print_table("session,last,observations,KB,summary", rows)
-    saved = sum(each["bytes_before"] - each["bytes_after"] for each in sessions) / 1e3
-    if not sessions:
-        click.echo("No session is old enough and would get smaller.")
-    elif yes:
-        click.echo(f"Compressed {len(sessions)} session(s), {saved:.1f} KB less.")
-    else:
-        click.echo(f"{len(sessions)} session(s), {saved:.1f} KB less. Nothing was changed; --yes does it, for good.")
-    return int(bool(left))
 
 
 @cli.command("new", examples=['ralph session new --task t-1a2b3c --mode plan "How would you split this up?"'])
