@@ -47,3 +47,12 @@ class Unreadable(RalphError):
 
 class WriteFailed(RalphError):
     """The disk said no; the file is as it was before."""
+
+
+class DeadlineExceeded(BaseException):
+    """A hook took too long. It is no Exception, so that nothing on the way takes it for an error of a file.
+
+    `pattern` is the pattern of the user's that was being searched for, if there was one.
+    """
+
+    pattern = ""

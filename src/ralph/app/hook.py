@@ -21,17 +21,18 @@ from ralph.capture.pipeline import observe, of_loop, session_of
 from ralph.capture.privacy import redact_payload
 from ralph.context import render
 from ralph.context.tokens import estimate
-from ralph.errors import RalphError, Unreadable
+from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.formats.log import encode_line, encode_record
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Record
 from ralph.settings import Config
-from ralph.store import db, files, queries, sessions
-from ralph.store.sources import Format, Source, read_source
+from ralph.store import db, files, hook_files, queries, sessions
+from ralph.store.sources import Format, Source, contents
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
 _RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
 """How a record begins in a prompt (`context/render.py`)."""
+_TAIL = 200_000  # characters at the end of a log that a stop summarises while the index is far behind
 _SESSION_EVENTS = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
 
 
@@ -118,7 +119,10 @@ def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, ob
         session = session_of(event, patterns=privacy.patterns)
         lines += [] if session is None else [encode_line("session", session)]
     if lines:
-        files.append(path, "".join(lines), root=paths.state_boundary(root))
+        try:
+            files.append(path, "".join(lines), root=paths.state_boundary(root))
+        except WriteFailed:  # another process keeps the lock
+            hook_files.spill(str(paths.state_folder(root)), path.name, "".join(lines).encode("utf-8", "replace"))
 
 
 def _start_session(root: Path, event: Event, config: Config, name: str, *, task: str) -> str:
@@ -156,7 +160,7 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
 
 
 def _session_records(root: Path, event: Event, config: Config) -> tuple[Sequence[Record], str]:
-    """Return the records of a session and its stored summary; from its log when the index is not current."""
+    """Return the records of a session and its stored summary; from its log's end when the index is not current."""
     current = index.of(root, config.privacy)
     with _count_failures(root, event.happening):
         if current.sync(within=index.MOMENT).complete:
@@ -164,5 +168,8 @@ def _session_records(root: Path, event: Event, config: Config) -> tuple[Sequence
                 summary = sessions.stored_summary(connection, event.session)
                 return queries.session_records(connection, event.session), summary
     path = paths.session_log(root, event.session)
-    parsed = read_source(Source(path, path.name, Format.LOG), index.interpreter(root, config.privacy))
+    text = files.read(path) or ""
+    start = text.find("\n", len(text) - _TAIL) + 1 if len(text) > _TAIL else 0
+    source = Source(path, path.name, Format.LOG)
+    parsed = contents(source, text[start : text.rfind("\n") + 1], index.interpreter(root, config.privacy))
     return [placed.record for placed in parsed.records], ""

@@ -16,6 +16,7 @@ from pathlib import Path
 from ralph import config, paths
 from ralph.app import hosts as install
 from ralph.app.hosts import Host, InstallScope, settings_file
+from ralph.capture.secret_rules import rules_mark
 from ralph.config import Layer, Loaded
 from ralph.errors import Conflict, RalphError, Refused
 from ralph.formats.host_files import is_ralph_hook, ralph_hooks
@@ -60,6 +61,7 @@ def write_settings(
         ("root", root.stat().st_ino),
         ("user", paths.user_config_file(env) or ""),
         ("env", hook_files.set_variables(env)),
+        ("rules", rules_mark(settings.privacy.patterns)),
         ("capture", int(capture)),
         ("inject", memories.inject.value),
         ("budget", memories.budget),

@@ -16,6 +16,7 @@ from ralph.capture.commands import CommandCheck, check_of, programs
 from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, outline, whole_number
 from ralph.capture.invisible_characters import remove_codes
 from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
+from ralph.capture.secret_rules import rules_mark
 from ralph.capture.secrets import MARKER
 from ralph.model import INJECTED, NOTE, human_prompt
 from ralph.model.ids import parse_time
@@ -27,11 +28,15 @@ _WRITERS = {Happening.USER_PROMPT_SUBMIT: "human", Happening.STOP: "agent", Happ
 """Who wrote the text of an event; other observations are those of tools."""
 
 
-def observe(event: Event, *, patterns: Sequence[str] = (), paths: Sequence[str] = ()) -> Record | None:
-    """Return the observation of an event, or None when it is not to be stored."""
+def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()) -> Record | None:
+    """Return the observation of an event, or None when it is not to be stored.
+
+    `patterns` is None for an event that the present rules have redacted already.
+    """
     if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
         return None
-    human = keep_human_prompt(drop_injected(redact_event(event, patterns)))
+    redacted = event if patterns is None else redact_event(event, patterns)
+    human = keep_human_prompt(drop_injected(redacted))
     return None if human is None else _make_record(drop_results(human), patterns)
 
 
@@ -46,8 +51,9 @@ def interpret(
     event = event_of(host, name, payload, at if isinstance(at, str) else "")
     if event is None or not event.session:
         return (), None
-    record = observe(event, patterns=patterns, paths=paths)
-    return (() if record is None else (of_loop(record, value),)), session_of(event, patterns=patterns)
+    unredacted = None if value.get("rules") == rules_mark(patterns) else patterns
+    record = observe(event, patterns=unredacted, paths=paths)
+    return (() if record is None else (of_loop(record, value),)), session_of(event, patterns=unredacted)
 
 
 def of_loop(record: Record, line: Mapping[str, object]) -> Record:
@@ -61,7 +67,7 @@ def of_loop(record: Record, line: Mapping[str, object]) -> Record:
     return replace(record, origin=replace(record.origin, run=run, iteration=iteration, task=task))
 
 
-def session_of(event: Event, *, patterns: Sequence[str] = ()) -> Mapping[str, object] | None:
+def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[str, object] | None:
     """Return an event's fields of its session; `started_at` is this event's time, and the earliest one counts."""
     at = event.at if parse_time(event.at) is not None else ""
     ended = event.happening is Happening.SESSION_END
@@ -76,7 +82,7 @@ def session_of(event: Event, *, patterns: Sequence[str] = ()) -> Mapping[str, ob
         "ended_at": at if ended else "",
         "reason": event.reason if ended else "",
     }
-    fields = {key: redact(remove_codes(text), patterns).text for key, text in fields.items()}
+    fields = {key: _redact(remove_codes(text), patterns) for key, text in fields.items()}
     return {key: text for key, text in fields.items() if text} if fields["id"] else None
 
 
@@ -274,15 +280,19 @@ _SUBJECTS = ("description", "query", "skill", "subject", "title", "name", "url",
 """What a call is about, the best first."""
 
 
-def _make_record(event: Event, patterns: Sequence[str]) -> Record | None:
+def _redact(text: str, patterns: Sequence[str] | None) -> str:
+    return text if patterns is None else redact(text, patterns).text
+
+
+def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
     """Return the observation of a redacted event, or None when nothing remains of it."""
     title, request, result = _render(event)
     if not (request.strip() or result.strip()) or not title:
         return None
     outcome = verdict(event)
-    request, result = (redact(part, patterns).text.strip("\n") for part in (request, result))
+    request, result = (_redact(part, patterns).strip("\n") for part in (request, result))
     request = trim(request, _REQUEST if result else LIMIT)
-    text = redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns).text
+    text = _redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns)
     error = outcome.line or event.error or event.response if outcome.kind is ObservationKind.ERROR else ""
     extra = {
         "tool": event.tool,
@@ -298,7 +308,7 @@ def _make_record(event: Event, patterns: Sequence[str]) -> Record | None:
         kind=outcome.kind,
         text=trim(text),
         family=Family.OBSERVATION,
-        title=redact(first_line(title, _TITLE), patterns).text,
+        title=_redact(first_line(title, _TITLE), patterns),
         status=Status.RAW,
         scope=Scope.SESSION,
         origin=Origin(
@@ -309,7 +319,7 @@ def _make_record(event: Event, patterns: Sequence[str]) -> Record | None:
         ),
         created_at=event.at if moment is not None else "",
         extra={
-            key: redact(value, patterns).text if isinstance(value, str) else value
+            key: _redact(value, patterns) if isinstance(value, str) else value
             for key, value in extra.items()
             if value not in ("", None)
         },

@@ -8,7 +8,20 @@ matches a run of characters without a keyword but Discord's, which is recognised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+VERSION = 1
+"""Raise it whenever a rule finds more than before: lines of the log that older rules redacted are redacted again."""
+
+
+def rules_mark(patterns: "Sequence[str]") -> str:
+    """Return the mark of log lines that were redacted by the present rules and these patterns of the user's."""
+    if not patterns:
+        return str(VERSION)
+    import hashlib  # few users have patterns of their own
+
+    return f"{VERSION}-{hashlib.sha256(chr(10).join(patterns).encode('utf-8', 'replace')).hexdigest()[:16]}"
+
 
 TOKENS = r"""
 aws access key | AKIA ASIA ABIA ACCA | [A-Z0-9]{16}(?![A-Za-z0-9_-])

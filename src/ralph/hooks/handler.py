@@ -144,11 +144,13 @@ def _prepare_app(set_deadline: "Callable[[], None]") -> None:
 
 
 def _set_deadline(seconds: float) -> None:
-    """Raise TimeoutError after so many seconds; a later call replaces an earlier one."""
+    """Raise DeadlineExceeded after so many seconds; a later call replaces an earlier one."""
     import signal  # it loads enum, which recording must not
 
+    from ralph.errors import DeadlineExceeded
+
     def give_up(_number: int, _frame: object) -> None:
-        raise TimeoutError("took too long and was given up")
+        raise DeadlineExceeded("took too long and was given up")
 
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, give_up)
@@ -300,8 +302,7 @@ class Project:
         if settings is not None:
             self.settings = settings
             if settings.patterns:
-                slow = hook_files.slow_patterns(self.state)
-                settings.patterns = tuple(pattern for pattern in settings.patterns if pattern not in slow)
+                settings.switch_off(hook_files.slow_patterns(self.state))
         return settings
 
 
@@ -335,6 +336,7 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
     if iteration.isascii() and iteration.isdecimal() and len(iteration) < 10:
         head += f', "iteration": {int(iteration)}'
     head += f', "task": "{task}"' if _is_id(task) else ""
+    head += f', "rules": "{project.settings.rules}"'
     line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
     name = f"{session_name(stored.text('session_id'))}.jsonl"
     top, _, folder = project.state.rpartition("/")
@@ -386,17 +388,18 @@ def _redact_in_time(
         payload = _without_read_results(payload)
         if not _needs_redaction(payload, settings):
             return payload
+    from ralph.errors import DeadlineExceeded  # only where the rules run
+
     for seconds in () if payload.cut else _TRIES:
         set_deadline(seconds)
         try:
             stored = _redacted(payload, settings)
-        except TimeoutError as error:
-            pattern = getattr(error, "pattern", "")
-            if not pattern:
+        except DeadlineExceeded as error:
+            if not error.pattern:
                 break
-            hook_files.count_failure(project.state, event, f"privacy.patterns: {pattern} took too long")
-            hook_files.switch_off_pattern(project.state, pattern)
-            settings.patterns = tuple(each for each in settings.patterns if each != pattern)
+            hook_files.count_failure(project.state, event, f"privacy.patterns: {error.pattern} took too long")
+            hook_files.switch_off_pattern(project.state, error.pattern)
+            settings.switch_off({error.pattern})
         else:
             set_deadline(_SECONDS.get(event, _RECORDING) - seconds)
             return stored

@@ -163,7 +163,7 @@ def count_failure(state: str, event: str, problem: str) -> bool:
 
 # --- the settings cache -------------------------------------------------------------------------
 
-CACHE_VERSION = "ralph-hook 3"
+CACHE_VERSION = "ralph-hook 4"
 VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_")
 """Prefixes of the variables that set what hooks use."""
 SLOW_PATTERNS = "slow-patterns"  # the file that lists patterns of the user's that took too long
@@ -175,6 +175,7 @@ class HookSettings:
 
     def __init__(self, lines: "Mapping[str, list[str]]") -> None:
         values = {key: texts[-1] for key, texts in lines.items() if texts}
+        self.rules = values.get("rules", "")  # which rules a line was redacted by; see `secret_rules.rules_mark`
         self.capture = values["capture"] == "1"
         self.patterns = tuple(lines.get("pattern", ()))
         self.paths = tuple(lines.get("path", ()))
@@ -184,6 +185,12 @@ class HookSettings:
         self.share = float(values["share"])
         self.types = tuple(filter(None, values["types"].split(",")))
         self.tags = tuple(filter(None, values["tags"].split(",")))
+
+    def switch_off(self, patterns: set[str]) -> None:
+        """Do without some patterns of the user's."""
+        left = tuple(pattern for pattern in self.patterns if pattern not in patterns)
+        if left != self.patterns:
+            self.patterns, self.rules = left, ""
 
 
 def escape(value: str) -> str:
