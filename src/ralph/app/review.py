@@ -27,7 +27,7 @@ from ralph.context import render
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.formats.memories import parse_memories
 from ralph.formats.pages import HEADINGS, PatternsDocument, parse_patterns, parse_region
-from ralph.formats.text import Entry, normalise_text
+from ralph.formats.text import Entry, normalise_text, scan_lines
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Status
 from ralph.search.citations import STALE
@@ -47,7 +47,6 @@ _MAX_REFINED, _MAX_EVIDENCE, _MAX_PIECE = 600, 8, 1_500
 _MAX_BULLET = 700  # characters; a longer text has to be reworded first
 _LABEL = re.compile(r"\s*[*_]{0,3}(\w{1,30})[*_]{0,3}:[*_]{0,3}\s+")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
-_FENCE = re.compile(r"\s{0,3}(```|~~~)")
 Result = TypeVar("Result")
 
 
@@ -339,12 +338,9 @@ def _near_match(to: Target, page: str, text: str) -> NearMatch | None:
         return None
     entries = parse_patterns(page).entries if to is Target.PATTERNS else parse_region(page).entries
     lines = {entry.line: entry.record.text for entry in entries}
-    fence = ""
-    for number, line in enumerate(page.splitlines(), 1) if to is not Target.PATTERNS else ():
-        mark = _FENCE.match(line)  # people's bullets around the region count as well, but not those in code
-        if mark is not None and fence in ("", mark[1]):
-            fence = "" if fence else mark[1]
-        elif not fence and (match := _BULLET.fullmatch(line)) is not None:
+    for number, line in enumerate(scan_lines(page), 1) if to is not Target.PATTERNS else ():
+        # people's bullets around the region count as well, but not those in code
+        if line.is_markdown and (match := _BULLET.fullmatch(line.text)) is not None:
             lines.setdefault(number, match["text"])
     nearest = TextMatcher(lines.values()).nearest(text)
     return NearMatch(list(lines.values())[nearest], list(lines)[nearest]) if nearest is not None else None
@@ -451,11 +447,9 @@ def describe_copies(root: Path, record: Record) -> Iterator[str]:
                 removal = "`ralph memory delete {}` takes it out"
         except RalphError:
             continue
-        normal = normalise_text(record.text)
         same = (each for each in entries if record.id == each.record.extra.get("source"))
-        same_text = (each for each in entries if normalise_text(each.record.text) == normal)
         nearest = TextMatcher(each.record.text for each in entries).nearest(record.text)
-        entry = next(same, None) or next(same_text, None) or (entries[nearest] if nearest is not None else None)
+        entry = next(same, None) or (entries[nearest] if nearest is not None else None)
         if entry is not None:
             where = f"{paths.shown(path, root)}:{entry.line}"
             yield f"it is still in {where}; {removal.format(entry.record.id)}"

@@ -10,7 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -35,11 +35,11 @@ _COMMAND = re.compile(r"`([^`\n]{4,200})`")
 _NAME = re.compile(r"[a-z][A-Z]|[_./:\\]|\w-\w|[A-Za-z]\d|\d[A-Za-z]")
 _FILE = re.compile(r"[\w.@~/-]*[\w-]\.[A-Za-z][\w]{0,9}")
 _CODE = """branch client command commit config configuration create default delete directory error failed
-    failing failure fields folder function handle import install library method missing module object option output
-    package passed process remove replace request require response result return returned running script server
-    service source statement string support system target tested testing update updated values variable version
+    failure fields folder function handle import install library method missing module object option output
+    package passed process remove replace request require response result return running script server
+    service source statement string support system target tested update values variable version
     warning working written"""
-"""Words that any text about code may have."""
+"""Words that any text about code may have; compared by their stems."""
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
 _ALL_BYTES = 1 << 28
 
@@ -182,7 +182,7 @@ def references(
     marks: dict[str, _Marks] = {}
     for injection in read_ledger(root, session_id=session).injections:
         if injection.session == session:
-            marks.setdefault(injection.record, _Marks(_moment(injection.at)))
+            marks.setdefault(injection.record, _Marks(ids.parse_time(injection.at)))
     if not marks:
         return []
     for record in _find_records(root, list(marks)) if records is None else records:
@@ -196,7 +196,7 @@ def references(
         command = observation.extra.get("command")
         run = " ".join(command.split()) if isinstance(command, str) else ""
         text = observation.text if observation.kind is ObservationKind.NOTE else run
-        at = _moment(observation.created_at)
+        at = ids.parse_time(observation.created_at)
         utterances.append(_Marks(at, text, _weigh_terms(text), observation.origin.files, [run]))
     return [name for name in marks if _is_referenced(name, marks, utterances)]
 
@@ -239,14 +239,6 @@ def _weigh_terms(text: str) -> dict[str, int]:
             rare, weight = list(terms.word_terms(folded)[:1]) if len(word) >= _LEAST_LETTERS else [], 1
         weights |= {term: weight for term in rare if weight > 1 or term not in _common_terms()}
     return weights
-
-
-def _moment(at: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(at)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _find_records(root: Path, names: Sequence[str]) -> list[Record]:
