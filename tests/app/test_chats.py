@@ -241,7 +241,7 @@ def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
 
 def test_a_new_plan_in_claude_code_has_an_id_and_reading_tools_alone(here: Place) -> None:
     request = ChatRequest(task=here.task, mode=Mode.PLAN, model="opus")
-    opening = chats.client_for_new(here.root, here.config, replace(request, agent=Claude()))
+    opening = chats.client_command(here.root, here.config, replace(request, agent=Claude()))
     assert opening.argv == (
         "claude",
         "--session-id",
@@ -263,13 +263,13 @@ def test_a_new_plan_in_claude_code_has_an_id_and_reading_tools_alone(here: Place
 
 def test_a_session_goes_on_in_its_mode_in_codex(here: Place) -> None:
     here.new("Plan.", *answers("Yes."), mode=Mode.PLAN)
-    opening = chats.client_for_resume(here.root, here.config, HOST, ChatRequest(agent=Codex()))
+    opening = chats.client_command(here.root, here.config, ChatRequest(agent=Codex()), HOST)
     assert opening.argv == ("codex", "resume", HOST, "--sandbox", "read-only", "--ask-for-approval", "never")
 
 
 def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Place) -> None:
     request = ChatRequest(task=here.task, mode=Mode.PLAN)
-    opening = chats.client_for_new(here.root, here.config, replace(request, agent=Codex()))
+    opening = chats.client_command(here.root, here.config, replace(request, agent=Codex()))
     chats.log_client_start(here.root, here.config, opening)
     assert chats.log_client_end(here.root, here.config, opening) is None
     event = Event(Happening.USER_PROMPT_SUBMIT, "codex", "seen-1", board.stamp(), prompt="Hello.")
@@ -282,7 +282,7 @@ def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Plac
 def test_an_agent_without_a_client_is_an_error(here: Place) -> None:
     agent = here.by(*answers("Hi."), name="acp")
     with pytest.raises(UsageError, match="'acp' has no client to open"):
-        chats.client_for_new(here.root, here.config, ChatRequest(task=here.task, agent=agent))
+        chats.client_command(here.root, here.config, ChatRequest(task=here.task, agent=agent))
 
 
 HOLDER = """
@@ -426,10 +426,10 @@ def test_an_agent_without_a_session_id_leaves_nothing_unless_hooks_recorded_it(h
 
 
 def test_a_client_that_was_opened_to_plan_and_killed_is_opened_again_to_plan(here: Place) -> None:
-    opening = chats.client_for_new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN, agent=Codex()))
+    opening = chats.client_command(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN, agent=Codex()))
     chats.log_client_start(here.root, here.config, opening)
     hooked(here, HOST)
-    again = chats.client_for_resume(here.root, here.config, HOST, ChatRequest(agent=Codex()))
+    again = chats.client_command(here.root, here.config, ChatRequest(agent=Codex()), HOST)
     assert again.argv == ("codex", "resume", HOST, "--sandbox", "read-only", "--ask-for-approval", "never")
 
 

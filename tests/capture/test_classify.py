@@ -174,14 +174,12 @@ def _rows() -> list[tuple[str, str]]:
 
 @for_each(("kind", "command"), _rows())
 def test_a_check_is_known_behind_whatever_starts_it(kind: str, command: str) -> None:
-    found = check_of(command)
-    assert found is not None
-    assert found.kind is CommandCheck(kind)
+    assert check_of(command)[0] is CommandCheck(kind)
 
 
 @for_each("command", OTHERS.strip().splitlines())
 def test_other_commands_are_no_checks(command: str) -> None:
-    assert check_of(command.replace("\\n", "\n")) is None
+    assert check_of(command.replace("\\n", "\n")) == (None, False)
 
 
 @for_each(
@@ -191,9 +189,7 @@ def test_other_commands_are_no_checks(command: str) -> None:
      ("npm test && echo ok", True), ("npm test &", False)],
 )  # fmt: skip
 def test_the_exit_code_is_the_checks_own_only_when_nothing_comes_between(command: str, last: bool) -> None:
-    found = check_of(command)
-    assert found is not None
-    assert found.last is last
+    assert check_of(command) == (CommandCheck.TEST, last)
 
 
 FAILURES = [
@@ -316,7 +312,7 @@ def test_the_sign_is_found_in_the_middle_of_a_long_output_near_its_ends() -> Non
 
 
 def test_a_line_is_cut_where_a_shell_would_cut_it() -> None:
-    assert [part.words for part in parts("a 'b; c' \"d && e\" > out 2>&1 | f \\\n g")] == [
+    assert [words for words, _ in parts("a 'b; c' \"d && e\" > out 2>&1 | f \\\n g")] == [
         ("a", "b; c", "d && e"),
         ("f", "g"),
     ]
@@ -327,4 +323,4 @@ def test_a_line_is_cut_where_a_shell_would_cut_it() -> None:
 )
 def test_no_command_line_makes_the_reader_fail(command: str) -> None:
     check_of(command)
-    assert all(part.words for part in parts(command))
+    assert all(words for words, _ in parts(command))

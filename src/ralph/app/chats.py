@@ -315,19 +315,16 @@ class ClientCommand:
     began: str
 
 
-def client_for_new(root: Path, config: Config, request: ChatRequest) -> ClientCommand:
-    """Return the client in which a new chat begins."""
-    chat, agent, _ = _prepare(root, config, request)
-    return _client_command(root, *_assign_id(chat, agent), is_new=True)
+def client_command(root: Path, config: Config, request: ChatRequest, session_id: str = "") -> ClientCommand:
+    """Return the client in which a session continues, without an id that of a new chat.
 
-
-def client_for_resume(root: Path, config: Config, session_id: str, request: ChatRequest) -> ClientCommand:
-    """Return the client in which a session continues."""
-    return _client_command(root, *_prepare_resume(root, config, session_id, request), is_new=False)
-
-
-def _client_command(root: Path, chat: Chat, agent: Agent, *, is_new: bool) -> ClientCommand:
-    """Return the client's command; one that plans can only read, because a key leaves the client's plan mode."""
+    One that plans can only read, because a key leaves the client's plan mode.
+    """
+    is_new = not session_id
+    if is_new:
+        chat, agent = _assign_id(*_prepare(root, config, request)[:2])
+    else:
+        chat, agent = _prepare_resume(root, config, session_id, request)
     model = ("--model", chat.model) if chat.model else ()
     plans = chat.mode is Mode.PLAN
     argv: tuple[str, ...]

@@ -6,11 +6,11 @@ the same functions as hooks and the loop, and names the first rule that excludes
 
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ from ralph import paths
 from ralph.app import hook_state, index, memory, outdated, usage
 from ralph.capture import summary as summaries
 from ralph.context import brief, recall, render
-from ralph.context.brief import Brief, BriefCaps, SessionRecap
+from ralph.context.brief import Brief, BriefCaps
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, UsageError
 from ralph.model import ids
@@ -29,7 +29,7 @@ from ralph.store import lookup, queries, sessions
 from ralph.store.sources import sources
 
 if TYPE_CHECKING:
-    from ralph.store.lookup import Filter, RecordRow
+    from ralph.store.lookup import RecordRow
 
 SUMMARY_TOKENS = 1_000
 MOST_LEFT_OUT = 100  # records that a preview names as left out
@@ -50,6 +50,7 @@ _SECTIONS = (
     "Project Knowledge|Memories|Scratchpad|Global Patterns|Memory"
 )
 _HEADING = re.compile(rf"^## ({_SECTIONS})$", re.MULTILINE)
+_AREAS = dict(zip(brief.SECTIONS, ("guardrails", "memories", "sessions"), strict=False))
 _REASONS = {
     "guardrails": ("a guardrail: first in every brief",),
     "memories": ("a memory, by kind, use and age",),
@@ -61,7 +62,6 @@ _REASONS = {
 _SEEN = "this session knows it already"
 _INJECTION = "it looks like prompt injection, and no person wrote it"
 _NO_ROOM = "there is no room for it in the budget"
-_NO_USES: Mapping[str, tuple[int, int]] = {}
 
 
 class PromptContext(NamedTuple):
@@ -92,14 +92,14 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
         with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
             index.of(root, config.privacy).sync(within=index.MOMENT)
     seen = usage.seen_records(root, session) if resumed else set()
-    memories, is_auto = config.memories, config.memories.inject is Inject.AUTO
+    memories, choice, is_auto = config.memories, config.memories.filter, config.memories.inject is Inject.AUTO
     rules: list[Record] = []
     learned: list[Record] = []
     if is_auto and memories.enabled:
         with suppress(RalphError, OSError):
             outdated.refresh_results(root, most=_VERIFIED_RECORDS, patience=_VERIFY_SECONDS)
         rules, learned = (memory.current(records) for records in _curated(root))
-    learned = _filter_memories(learned, config)
+    learned = brief.filter_memories(learned, choice.types, choice.tags, choice.recent)
     recaps, active = _from_index(root, session, task) if is_auto else ([], [])
     failed = hook_state.read_failures(root)
     notices = []
@@ -118,7 +118,7 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
         caps=BriefCaps(share, _budget(config), min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=usage.count_uses(usage.read_ledger(root)),
         stale=stale,
-        skill=brief.skill_text("memories") if with_skill and _SKILL not in seen else "",
+        skill=brief.skill_text() if with_skill and _SKILL not in seen else "",
         strategy=config.context.strategy,
     )
     return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([_SKILL] if result.has_skill else [])))
@@ -142,12 +142,7 @@ def _curated(root: Path) -> tuple[list[Record], list[Record]]:
     return [stored.record for stored in rules], [stored.record for stored in memory.list_(root)]
 
 
-def _filter_memories(records: Sequence[Record], config: Config) -> list[Record]:
-    choice, today = config.memories.filter, ids.now().date()
-    return brief.filter_memories(records, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
-
-
-def _from_index(root: Path, session: str, task: str) -> tuple[list[SessionRecap], list[str]]:
+def _from_index(root: Path, session: str, task: str) -> tuple[list[sessions.RecentSession], list[str]]:
     with suppress(RalphError, sqlite3.Error):
         project_index = index.of(root)
         if project_index.built():
@@ -156,12 +151,13 @@ def _from_index(root: Path, session: str, task: str) -> tuple[list[SessionRecap]
     return [], []
 
 
-def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[SessionRecap]:
+def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[sessions.RecentSession]:
     """What the last sessions were about, the newest first; one that was cut off is summarised now."""
-    recaps: list[SessionRecap] = []
+    recaps: list[sessions.RecentSession] = []
     recent = sessions.recent_sessions(connection, session, -1 if task else _SESSIONS_READ)
-    visible = (row for row in recent if queries.sees_session(connection, row[0], task))
-    for name, stored, at in islice(visible, _SESSIONS_READ):
+    visible = (row for row in recent if queries.sees_session(connection, row.id, task))
+    for row in islice(visible, _SESSIONS_READ):
+        name, stored, _ = row
         last = queries.select_records(
             connection, Family.OBSERVATION, "session_id = ? ORDER BY seq DESC LIMIT 1", (name,)
         )
@@ -174,7 +170,7 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
             line for line in text.split("\n") if line.startswith(_GOAL) or not render.looks_like_instructions(line)
         ]
         if lines and text:
-            recaps.append(SessionRecap(name, "\n".join(lines), at))
+            recaps.append(row._replace(summary="\n".join(lines)))
         if len(recaps) == _SUMMARIES:
             break
     return recaps
@@ -188,14 +184,7 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
     question = recall.human_question(prompt)
     if not question or config.memories.inject is Inject.NONE:
         return PromptContext()
-    choice = config.memories.filter
-    options = recall.RecallOptions(ids.today(), session, usage.seen_records(root, session) if session else ())
-    options.enabled = config.memories.enabled
-    options.types, options.tags = tuple(kind.value for kind in choice.types), choice.tags
-    options.since = ids.first_day(choice.recent)
-    options.task = queries.safe(task)
-    options.budget = _budget(config)
-    options.stale = outdated.load_citations(root)
+    options = _recall_options(root, config, session, task)
 
     def ask(connection: sqlite3.Connection) -> PromptContext:
         recalled = recall.recall_for_prompt(connection, question, options)
@@ -214,6 +203,18 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
         return PromptContext(recalled.text, recalled.layer, tuple(reasons))
 
     return index.ask(root, ask)
+
+
+def _recall_options(root: Path, config: Config, session: str, task: str) -> recall.RecallOptions:
+    choice = config.memories.filter
+    options = recall.RecallOptions(ids.today(), session, usage.seen_records(root, session) if session else ())
+    options.enabled = config.memories.enabled
+    options.types, options.tags = tuple(kind.value for kind in choice.types), choice.tags
+    options.since = ids.first_day(choice.recent)
+    options.task = queries.safe(task)
+    options.budget = _budget(config)
+    options.stale = outdated.load_citations(root)
+    return options
 
 
 # --- preview -------------------------------------------------------------------------------------
@@ -256,26 +257,18 @@ def title_line(title: str, text: str) -> str:
 def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> dict[str, Any]:
     answer = answer_prompt(root, config, prompt, session=session, task=task)
     question = recall.human_question(prompt)
-    choice = config.memories.filter
-    kinds = [kind.value for kind in choice.types]
-    since, only_knowledge = ids.first_day(choice.recent), not config.memories.enabled
-    keep: Filter = (
-        lookup.memories(kinds=kinds, tags=choice.tags, since=since, knowledge_only=only_knowledge),
-        lookup.observations(not_of=session, not_called=recall.PATH_ONLY_TITLES),
-        lookup.journal(),
-    )
+    options = _recall_options(root, config, session, task)
 
     def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[dict[str, Any]]]:
         keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason["id"])) is not None]
         shown = lookup.fetch_rows(connection, keys)
         best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
         others = [ranked.row for ranked in best if ranked.row.key not in shown]
-        why_not = _exclusions(connection, best, shown, queries.safe(task), keep)
-        seen = usage.seen_records(root, session) if session else set[str]()
+        why_not = _exclusions(connection, best, shown, options)
         omitted = []
         for row in others:
             entry = render.entry(3, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
-            why = _SEEN if row.id in seen else why_not(row)
+            why = _SEEN if row.id in options.seen else why_not(row)
             title = title_line(row.title, row.text)
             omitted.append({"id": row.id, "title": title, "tokens": estimate(entry), "why": why})
         return list(shown.values()), omitted
@@ -301,16 +294,15 @@ def _area(row: "RecordRow") -> str:
 
 
 def _exclusions(
-    connection: sqlite3.Connection, best: Sequence[rank.RankedRow], shown: Collection[int], task: str, keep: "Filter"
+    connection: sqlite3.Connection,
+    best: Sequence[rank.RankedRow],
+    shown: Collection[int],
+    options: recall.RecallOptions,
 ) -> Callable[["RecordRow"], str]:
     keys = [ranked.row.key for ranked in best]
-    fitting: set[int] = set()
-    for family in range(len(lookup.TABLES)):
-        of_family = [ranked for ranked in best if ranked.row.key % len(lookup.TABLES) == family]
-        if of_family and rank.is_answer(of_family[0]):
-            fitting.update(ranked.row.key for ranked in rank.gate(of_family, _ANY_NUMBER))
-    visible = lookup.filter_keys(connection, keys, lookup.visible_to(task)) if task else {*keys}
-    allowed = lookup.filter_keys(connection, keys, keep)
+    fitting = {ranked.row.key for ranked in recall.fitting(best, _ANY_NUMBER)}
+    visible = lookup.filter_keys(connection, keys, lookup.visible_to(options.task)) if options.task else {*keys}
+    allowed = lookup.filter_keys(connection, keys, recall.prompt_filter(connection, options))
     shown_sessions = [ranked.row.session for ranked in best if ranked.row.key in shown and ranked.row.session]
 
     def why_not(row: "RecordRow") -> str:
@@ -320,7 +312,11 @@ def _exclusions(
         if row.title == "prompt" and area == "observation":
             return "it is an earlier question, and no answer"
         if row.key not in allowed:
-            return "the settings leave it out (memories.filter)" if area == "memory" else "it only names a path"
+            return (
+                "the settings leave it out (memories.filter), or it is out of date"
+                if area == "memory"
+                else "it only names a path"
+            )
         if render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}"):
             return _INJECTION
         if row.key not in fitting:
@@ -335,15 +331,10 @@ def _exclusions(
 def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[str, Any]:
     made = brief_session(root, config, session, resumed=bool(session), task=task)
     rules, learned = _curated(root)
-    rule_ids, memory_ids = ({record.id for record in records} for records in (rules, learned))
     uses = usage.count_uses(usage.read_ledger(root))
-
-    def area_of(name: str, _: int) -> str:
-        return "guardrails" if name in rule_ids else "memories" if name in memory_ids else "sessions"
-
-    tokens = {shown.id: shown.tokens for shown in made.records}
-    positions = sorted((made.text.find(f"[{name}]"), name) for name in tokens)
-    items = _list_items(made.text, positions, [*rules, *learned], area_of, tokens, uses)
+    pieces = sorted(made.records, key=lambda piece: brief.SECTIONS.index(piece.section))
+    entries = [(piece.id, piece.text, _AREAS[piece.section]) for piece in pieces]
+    items = _list_items(entries, [*rules, *learned], uses)
     excluded = dict.fromkeys(usage.seen_records(root, session) if session else (), _SEEN)
     left_out, more = _omitted_records(config, [*rules, *learned], items, excluded, uses)
     summary_tokens = min(SUMMARY_TOKENS, _cap(config) or SUMMARY_TOKENS)
@@ -366,12 +357,13 @@ def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> dict[st
     work = board.find(root, task).task if task else Task("t-000000", goal, rest)
     text = loop_prompt.build(root, config, Run("run-00000000", work.title), work, (), config.loop.max_iterations)
     rules, learned = _curated(root)
-
-    def area_of(_: str, position: int) -> str:
-        return str((_HEADING.findall(text, 0, position) or [""])[-1])
-
-    positions = [(match.start(1), match[1]) for match in _RECORD_ID.finditer(text)]
-    items = _list_items(text, positions, [*rules, *learned], area_of)
+    entries = []
+    for match in _RECORD_ID.finditer(text):
+        first, *lines = text[match.start() :].split("\n")
+        below = takewhile(lambda line: not line.strip() or line.startswith("  "), lines)
+        area = (_HEADING.findall(text, 0, match.start()) or [""])[-1]
+        entries.append((match[1], "\n".join([first, *below]), area))
+    items = _list_items(entries, [*rules, *learned])
     current = {record.id for curated in (rules, learned) for record in memory.current(curated)}
     outdated_ids = {record.id for record in (*rules, *learned)} - current
     excluded = dict.fromkeys(outdated_ids, "it is out of date, or another record supersedes it")
@@ -384,26 +376,18 @@ def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> dict[st
 
 
 def _list_items(
-    text: str,
-    positions: Iterable[tuple[int, str]],
-    records: Sequence[Record],
-    area_of: Callable[[str, int], str],
-    tokens: Mapping[str, int] | None = None,
-    uses: Mapping[str, tuple[int, int]] = _NO_USES,
+    entries: Sequence[tuple[str, str, str]], records: Sequence[Record], uses: brief.Uses = brief.NO_USES
 ) -> list[dict[str, Any]]:
-    """Return the records of a brief or a prompt, with the text that it shows of those that are no memories."""
+    """Return the entries (id, text, area) of a brief or a prompt, with the complete text of memories."""
     by_id = {record.id: record for record in records}
     items = []
-    for order, (position, name) in enumerate(positions, 1):
-        lines = text[text.rfind("\n", 0, position) + 1 :].split("\n") if position >= 0 else [""]
-        ends = (at for at, line in enumerate(lines) if at and line.strip() and not line.startswith("  "))
-        block = "\n".join(lines[: next(ends, len(lines))]).removeprefix("- ").rstrip()
-        record, area = by_id.get(name), area_of(name, position)
+    for order, (name, block, area) in enumerate(entries, 1):
+        record = by_id.get(name)
         kind = record.kind.value if record is not None else "session" if area == "sessions" else area.lower()
-        content = record.text if record is not None else block
+        content = record.text if record is not None else block.removeprefix("- ").rstrip()
         title = title_line(record.title if record is not None else "", content)
         used = [f"referred to in {uses[name][1]} of {uses[name][0]} session(s)"] if name in uses else []
-        cost = tokens[name] if tokens is not None else estimate(block)
+        cost = estimate(block.rstrip())
         about = {"order": order, "id": name, "type": kind, "title": title, "text": content, "tokens": cost}
         items.append({**about, "why": (*_REASONS.get(area, ()), *used), "area": area})
     return items
@@ -414,12 +398,14 @@ def _omitted_records(
     records: Sequence[Record],
     items: Sequence[Mapping[str, Any]],
     excluded: Mapping[str, str],
-    uses: Mapping[str, tuple[int, int]] = _NO_USES,
+    uses: brief.Uses = brief.NO_USES,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the curated records that are not shown, the most useful first, and a note when there are more."""
     allowed: set[str] = set()
     if config.memories.inject is Inject.AUTO and config.memories.enabled:
-        allowed = {record.id for record in _filter_memories(records, config)}
+        choice = config.memories.filter
+        accepted = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
+        allowed = {record.id for record in accepted}
     shown = {item["id"] for item in items}
     others = [records[at] for at in brief.by_use(records, uses) if records[at].id not in shown]
     omitted = []

@@ -190,16 +190,15 @@ def merge_insights(existing: Sequence[Record], proposed: Sequence[Record]) -> tu
 
 def _with_evidence(old: Record, new: Record) -> Record:
     """Add the evidence of a proposal that says the same; known evidence changes nothing."""
-    counts = proposing.sightings(old)
-    for name, count in proposing.sightings(new).items():
-        counts[name] = max(counts.get(name, 0), count)
-    members = proposing.count_members(counts)
-    total = old.extra.get(proposing.COUNT)
-    if isinstance(total, int):  # a person may have counted more
-        members[proposing.COUNT] = max(total, int(str(members[proposing.COUNT])))
-    extra = {key: value for key, value in old.extra.items() if key != proposing.REPEATS}
+    places = list(dict.fromkeys([*proposing.places(old), *proposing.places(new)]))
+    total = old.extra.get(proposing.COUNT)  # a person may have counted more
     both = dict.fromkeys([*proposing.evidence(old), *proposing.evidence(new)])
-    extra |= {proposing.EVIDENCE: list(both)[: proposing.MAX_EVIDENCE], **members}
+    extra = {
+        **old.extra,
+        proposing.EVIDENCE: list(both)[: proposing.MAX_EVIDENCE],
+        proposing.COUNT: max(1, len(places), total if isinstance(total, int) else 0),
+        proposing.PLACES: places[: proposing.MAX_PLACES],
+    }
     if proposing.is_proven(old) or proposing.is_proven(new):
         extra[proposing.PROVEN] = True
     if extra == dict(old.extra):

@@ -125,7 +125,7 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "memories": _section("Memories", _memories(root, config, words, work.id)),
         "scratchpad": _section("Scratchpad", project.show_scratchpad(root, budget=SCRATCHPAD)[0]),
         "patterns": _section("Global Patterns", _patterns(root)),
-        "skill": brief.skill_text("memories") if has_skill else "",
+        "skill": brief.skill_text() if has_skill else "",
         "memory": MEMORY,
     }
     limits = {
@@ -221,12 +221,12 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     settings = config.memories
     if not settings.enabled or settings.inject is not Inject.AUTO:
         return ""
-    choice, today = settings.filter, ids.now().date()
     records = outdated.add_citation_notes(root, memory.current([entry.record for entry in memory.list_(root)]))
-    records = brief.filter_memories(records, types=choice.types, tags=choice.tags, recent=choice.recent, today=today)
+    choice = settings.filter
+    records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
     positions = {record.id: position for position, record in enumerate(records)}
     query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
-    result = index.ask(root, lambda connection: rank.search(connection, query, today=today))
+    result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
     related = [positions[hit.record.id] for hit in result.hits if hit.record.id in positions]
     return _within(records, list(dict.fromkeys([*related, *useful_order(records)])), settings.budget)
 

@@ -200,7 +200,8 @@ def prime(
         records = [record for record in records if query.accepts(record)]
         room = budget
         if name == "guardrails" and len(names) > 1:
-            room, _ = budgets.split_budget(budget, tokens.estimate(_fit(collection, records, 0, form, primed).text))
+            cost = tokens.estimate(_fit(collection, records, 0, form, primed).text)
+            room = budgets.guardrails_budget(budget, cost)
         primed = _fit(collection, records, room, form, primed)
     return primed
 

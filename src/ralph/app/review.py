@@ -446,11 +446,9 @@ def describe_copies(root: Path, record: Record) -> Iterator[str]:
                 removal = "`ralph memory delete {}` takes it out"
         except RalphError:
             continue
-        normal = normalise_text(record.text)
         same = (each for each in entries if record.id == each.record.extra.get("source"))
-        same_text = (each for each in entries if normalise_text(each.record.text) == normal)
         nearest = TextMatcher(each.record.text for each in entries).nearest(record.text)
-        entry = next(same, None) or next(same_text, None) or (entries[nearest] if nearest is not None else None)
+        entry = next(same, None) or (entries[nearest] if nearest is not None else None)
         if entry is not None:
             where = f"{paths.shown(path, root)}:{entry.line}"
             yield f"it is still in {where}; {removal.format(entry.record.id)}"

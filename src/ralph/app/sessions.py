@@ -190,8 +190,9 @@ def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY_TOKENS, w
 
 def _sessions(connection: sqlite3.Connection, within: str = "") -> list[Session]:
     hidden = {"", *queries.hidden_sessions(connection, within)}
-    visible = [row for row in stored_sessions.all_sessions(connection) if row.id not in hidden]
-    return [Session(**row._asdict()) for row in sorted(visible, key=lambda row: (row.started_at, row.id), reverse=True)]
+    every = (Session(**fields) for fields in stored_sessions.all_sessions(connection))
+    visible = [session for session in every if session.id not in hidden]
+    return sorted(visible, key=lambda session: (session.started_at, session.id), reverse=True)
 
 
 def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
@@ -208,8 +209,8 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
     exact = stored_sessions.session(connection, session_id) if session_id else None
     if exact is not None:
         if not queries.sees_session(connection, session_id, within):
-            raise filters.hidden_error(f"session {session_id}", filter(None, [exact.task]))
-        return Session(**exact._asdict())
+            raise filters.hidden_error(f"session {session_id}", filter(None, [exact["task"]]))
+        return Session(**exact)
     everything = _sessions(connection, within)
     if not session_id:
         if not everything:

@@ -35,11 +35,11 @@ _COMMAND = re.compile(r"`([^`\n]{4,200})`")
 _NAME = re.compile(r"[a-z][A-Z]|[_./:\\]|\w-\w|[A-Za-z]\d|\d[A-Za-z]")
 _FILE = re.compile(r"[\w.@~/-]*[\w-]\.[A-Za-z][\w]{0,9}")
 _CODE = """branch client command commit config configuration create default delete directory error failed
-    failing failure fields folder function handle import install library method missing module object option output
-    package passed process remove replace request require response result return returned running script server
-    service source statement string support system target tested testing update updated values variable version
+    failure fields folder function handle import install library method missing module object option output
+    package passed process remove replace request require response result return running script server
+    service source statement string support system target tested update values variable version
     warning working written"""
-"""Words that any text about code may have."""
+"""Words that any text about code may have; compared by their stems."""
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
 _ALL_BYTES = 1 << 28
 

@@ -6,7 +6,6 @@ program with its first words is looked up in one table. An unknown command is no
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -61,17 +60,9 @@ _SCRIPT_VALUES = _word_set("-C -f -F --prefix --cwd --workspace --filter --file 
 """Options whose value is the next word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One simple command of a line, and the operator after it."""
-
-    words: Words
-    after: str
-
-
-def parts(command: str) -> list[Part]:
-    """Split a line into its simple commands."""
-    commands: list[Part] = []
+def parts(command: str) -> list[tuple[Words, str]]:
+    """Split a line into its simple commands, each with the operator after it."""
+    commands: list[tuple[Words, str]] = []
     words: list[str] = []
     skip = False
     for token in _TOKEN.finditer(_HEREDOC.sub(r"\3", command[:_LONGEST])):
@@ -83,15 +74,15 @@ def parts(command: str) -> list[Part]:
             skip = not token["redirect"][-1].isdigit()
         elif token["operator"] or token["background"]:
             if words:
-                commands.append(Part(tuple(words), token[0].strip() or ";"))
+                commands.append((tuple(words), token[0].strip() or ";"))
             words, skip = [], False
-    return [*commands, Part(tuple(words), "")] if words else commands
+    return [*commands, (tuple(words), "")] if words else commands
 
 
 def programs(command: str) -> Iterator[Words]:
     """Yield every program that a line runs, with its arguments."""
-    for part in parts(command):
-        yield from _find_programs(part.words)
+    for words, _ in parts(command):
+        yield from _find_programs(words)
 
 
 def _find_programs(words: Words, depth: int = 0) -> Iterator[Words]:
@@ -107,8 +98,8 @@ def _find_programs(words: Words, depth: int = 0) -> Iterator[Words]:
             words = _skip_options(rest[1:], _STARTER_VALUES)
         elif program in _SHELLS:
             script = next((at + 2 for at, word in enumerate(words[1:]) if _SCRIPT_OPTION.fullmatch(word)), len(words))
-            for part in parts(words[script]) if script < len(words) else ():
-                yield from _find_programs(part.words, depth + 1)
+            for inner, _ in parts(words[script]) if script < len(words) else ():
+                yield from _find_programs(inner, depth + 1)
             return
         elif _PYTHON.fullmatch(program):
             words = words[words.index("-m") + 1 if "-m" in words else 1 :]
@@ -207,25 +198,20 @@ _SHORT_TARGETS = {"t": CommandCheck.TEST, "ci": CommandCheck.TEST, "all": Comman
 _NO_CHECK = re.compile(r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|install|[:\-_](?:fix|ui|open|init)\b)\S*")
 
 
-@dataclass(frozen=True, slots=True)
-class Checking:
-    """A check in a command line; `last` when the line's exit code is the check's own."""
+def check_of(command: str) -> tuple[CommandCheck | None, bool]:
+    """Return the last check that a command line runs, and whether the line's exit code is the check's own.
 
-    kind: CommandCheck
-    last: bool
-
-
-def check_of(command: str) -> Checking | None:
-    """Return the last check that a command line runs: the output ends with its report."""
-    check: Checking | None = None
+    It is the last one because the output ends with its report.
+    """
+    check, alone = None, False
     line = parts(command)
-    for number, part in enumerate(line):
-        for program, *arguments in _find_programs(part.words):
-            kind = _check_kind(program, arguments)
-            if kind is not None:
-                alone = all(here.after == "&&" for here in line[number:-1]) and line[-1].after in ("", ";")
-                check = Checking(kind, alone)
-    return check
+    operators = [after for _, after in line]
+    for number, (words, _) in enumerate(line):
+        for program, *arguments in _find_programs(words):
+            if (kind := _check_kind(program, arguments)) is not None:
+                check = kind
+                alone = all(after == "&&" for after in operators[number:-1]) and operators[-1] in ("", ";")
+    return check, alone
 
 
 def _check_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:

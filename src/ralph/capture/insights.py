@@ -9,8 +9,7 @@
 import hashlib
 import re
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -26,7 +25,6 @@ from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Reco
 EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
 """Members of an insight beside those of a record."""
 SOURCE = "found_by"  # the member that names the source; `source` is the origin in insights.json
-REPEATS = "repeats"  # the member with the places where it was seen more than once, and how often
 MAX_EVIDENCE, MAX_PLACES = 50, 200
 _MAX_TEXT, _MAX_FILES, _MAX_TAGS = 700, 12, 6
 _RUN_SUMMARY = "run"  # the label of the journal record that sums up a run
@@ -104,13 +102,6 @@ def is_well_evidenced(record: Record) -> bool:
     return is_proven(record) or len(places(record)) > 1
 
 
-def sightings(record: Record) -> dict[str, int]:
-    """Return how often an insight was seen at each of its places."""
-    value = record.extra.get(REPEATS)
-    repeats = value if isinstance(value, Mapping) else {}
-    return {each: max(1, number if isinstance(number := repeats.get(each), int) else 1) for each in places(record)}
-
-
 def location_of(record: Record) -> str:
     """Return the iteration of a run, else the session, else the block of progress.txt, in which something was seen."""
     origin = record.origin
@@ -118,13 +109,6 @@ def location_of(record: Record) -> str:
         return f"{origin.run}#{origin.iteration}"
     block = next((link.target for link in record.links if link.relation == "learned_in"), "")
     return origin.session or block or origin.run or record.id
-
-
-def count_members(counts: Mapping[str, int]) -> dict[str, object]:
-    """Return the members that say where and how often an insight was seen."""
-    counts = dict(list(counts.items())[:MAX_PLACES])
-    repeats = {each: number for each, number in counts.items() if number > 1}
-    return {COUNT: max(1, sum(counts.values())), PLACES: list(counts), **({REPEATS: repeats} if repeats else {})}
 
 
 def of_origin(record: Record, origin: Origin) -> Record:
@@ -143,8 +127,6 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
     newest = max(record.created_at for record in records)
     by = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}.get(first.source, "agent")
     sources = {each.source for each in group}
-    # What was written down counts once at each place, a fix as often as it happened.
-    fixes = Counter(location_of(each.evidence[0]) for each in group if each.source is InsightSource.FIX)
     locations = dict.fromkeys(location_of(each.evidence[0]) for each in group if not each.is_summary)
     moment = parse_time(created)
     digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
@@ -162,7 +144,8 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
         extra={
             SOURCE: first.source.value,
             EVIDENCE: [record.id for record in records][:MAX_EVIDENCE],
-            **count_members({name: max(1, fixes[name]) for name in locations}),
+            COUNT: max(1, len(locations)),
+            PLACES: list(locations)[:MAX_PLACES],
             **({PROVEN: True} if InsightSource.FIX in sources else {}),
             PROMOTED: None,
         },
@@ -296,11 +279,11 @@ def _parse_run(record: Record) -> _Run | None:
     """Return the command of an observation; what is in front of it (`cd x &&`) or piped behind it does not count."""
     command = record.extra.get("command")
     line = parts(command) if isinstance(command, str) else []
-    line = [part for number, part in enumerate(line) if number == 0 or "|" not in line[number - 1].after]
+    line = [part for number, part in enumerate(line) if number == 0 or "|" not in line[number - 1][1]]
     if not line:
         return None
-    words = list(line[-1].words)
-    front = [shlex.join(part.words) for part in line[:-1] if part.words[0] not in _READERS]
+    words = list(line[-1][0])
+    front = [shlex.join(before) for before, _ in line[:-1] if before[0] not in _READERS]
     while words and _ASSIGNMENT.fullmatch(words[0]):
         front.append(words.pop(0))
     program = next(programs(shlex.join(words)), ())
@@ -325,8 +308,8 @@ def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
 
 def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Sequence[Record]) -> Candidate | None:
     """Return the lesson of a failure and a pass; None for chance, a passing error, or ordinary work on code."""
-    check = check_of(failure.command)
-    is_style = check is not None and check.kind in (CommandCheck.LINT, CommandCheck.TYPES)
+    check, _ = check_of(failure.command)
+    is_style = check in (CommandCheck.LINT, CommandCheck.TYPES)
     if failure.key[0] in _READERS or is_style or _STYLE_CHECK.search(failure.command):
         return None
     edits = [each for each in records[1:-1] if is_edit(each)]
@@ -344,7 +327,7 @@ def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Se
     steps += [f"after a change of {', '.join((settings or files)[:_ACTIONS])}"] if files else []
     error = error_line(failure.record).rstrip(".")
     gist = f"{f'{error}. ' if error else ''}It passed {' and '.join(steps)}."
-    tags = dict.fromkeys([failure.key[0], *([check.kind.value] if check is not None else [])])
+    tags = dict.fromkeys([failure.key[0], *([check.value] if check is not None else [])])
     actions = {id(each.record) for each in changes} | {id(each) for each in edits}
     proof = (records[0], *(each for each in records[1:-1] if id(each) in actions), records[-1])
     text = f"`{first_line(failure.command, _CALL)}` failed: {gist}"
@@ -353,6 +336,6 @@ def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Se
 
 def _may_change(run: _Run) -> bool:
     """Whether a command that passed may have changed what another one then finds; of checks only a build does."""
-    check = check_of(run.command)
+    check, _ = check_of(run.command)
     passed = run.record.kind is not ObservationKind.ERROR and run.key[0] not in _READERS
-    return passed and (check is None or check.kind is CommandCheck.BUILD)
+    return passed and check in (None, CommandCheck.BUILD)

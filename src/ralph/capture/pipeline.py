@@ -257,8 +257,7 @@ def verdict(event: Event) -> Verdict:
     if event.happening in _WRITERS:
         return Verdict(ObservationKind.NOTE)
     command = _parameter(event, "command") if event.action is Action.SHELL else ""
-    checking = check_of(command)
-    check = checking.kind if checking else None
+    check, is_last = check_of(command)
     output = event.error or event.response
     if event.failed or event.exit_code:
         return Verdict(ObservationKind.ERROR, check, failure_line(output) if check else "")
@@ -266,10 +265,10 @@ def verdict(event: Event) -> Verdict:
     if not command or background:
         return Verdict(ObservationKind.TOOL_USE)
     # An exit code counts if it is the check's own; a viewer shows what was written before.
-    is_sure = event.exit_code == 0 and (checking is None or checking.last)
-    is_viewer = checking is None and any(program[0] in _VIEWERS for program in programs(command))
-    line = "" if is_sure or is_viewer else failure_line(output, check=checking is not None)
-    passed = ObservationKind.TOOL_USE if checking is None else ObservationKind.SUCCESS
+    is_sure = event.exit_code == 0 and (check is None or is_last)
+    is_viewer = check is None and any(program[0] in _VIEWERS for program in programs(command))
+    line = "" if is_sure or is_viewer else failure_line(output, check=check is not None)
+    passed = ObservationKind.TOOL_USE if check is None else ObservationKind.SUCCESS
     return Verdict(ObservationKind.ERROR if line else passed, check, line)
 
 

@@ -17,12 +17,11 @@ _MIN_WEIGHT, _MIN_WORDS = 3.0, 2
 _ONE_SENTENCE = 0.55
 """The part of all their words that two texts share which are one sentence with something changed."""
 _CJK_ROOT = 2
-_COMMON_WORDS = frozenset(
-    """fail failed fails failing passed pass passes change changed changes error errors test tests testing run runs
-    running file files code need needs must always never because otherwise before after make sure work works add
-    added fix fixed set use used should build check step first gotcha decision convention learned pattern tip note
-    npm python git command commands project value values call called calls function class method it's don't instead
-    src lib app index main without only every all new old same still also then when than into its this that""".split()
+_COMMON_WORDS = EVERYDAY_WORDS | frozenset(
+    """fail failed fails failing passed pass passes changed changes error errors test tests testing run runs
+    running file files code needs works added fix fixed set build check step gotcha decision convention learned
+    pattern tip note npm python git command commands value values called calls function class method it's don't
+    src lib app index""".split()
 )
 _NEGATIONS = frozenset(
     """not no never none nor cannot don't doesn't didn't won't can't mustn't shouldn't isn't aren't without nicht nie
@@ -45,7 +44,7 @@ def term_weights(text: str) -> Mapping[str, float]:
             continue
         if is_cjk(word):
             weight = _PAIR
-        elif low in EVERYDAY_WORDS or low in _COMMON_WORDS:
+        elif low in _COMMON_WORDS:
             weight = _COMMON
         elif word.isdigit() or (word.isalpha() and (len(word) == 1 or word[1:].islower())):
             weight = _WORD

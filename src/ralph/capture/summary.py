@@ -38,21 +38,12 @@ _LONG, _SHORT, _MOST, _TAGS = 300, 160, 8, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A call that failed, its error, and what was edited until it worked."""
-
-    what: str
-    error: str
-    edited: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Summary:
     """What one session was about and how it ended; empty parts are what did not happen."""
 
     goal: str = ""
     changed: tuple[str, ...] = ()
-    resolved: tuple[Failure, ...] = ()
+    resolved: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
     state: str = ""
     open_ends: tuple[str, ...] = ()
@@ -94,7 +85,7 @@ def error_line(record: Record) -> str:
 def summary(records: Sequence[Record]) -> Summary:
     """Summarise one session's observations, given in the order in which they happened."""
     message = next((record.text for record in reversed(records) if is_message(record)), "")
-    resolved: list[Failure] = []
+    resolved: list[str] = []
     failing: dict[str, tuple[int, str]] = {}
     passed: list[str] = []
     for number, record in enumerate(records):
@@ -103,7 +94,9 @@ def summary(records: Sequence[Record]) -> Summary:
             failing.setdefault(call, (number, error_line(record)))
         elif call in failing:
             first, error = failing.pop(call)
-            resolved.append(Failure(call, error, _edited_files(records[first:number])))
+            edited = ", ".join(_edited_files(records[first:number])[:4])
+            how = f"after editing {edited}" if edited else "on a later try, without an edit"
+            resolved.append(f"{call}{f' ({error})' if error else ''}; {how}")
         if record.kind is ObservationKind.SUCCESS:
             passed.append(call)
     unresolved = [f"{call}: {error}" if error else call for call, (_, error) in failing.items()]
@@ -194,9 +187,8 @@ def _lines(session: Summary) -> Iterator[tuple[int, str]]:
         yield 0, f"Goal: {session.goal}"
     for start in range(0, len(session.changed), _MOST):
         yield 6 if start else 3, f"Changed: {', '.join(session.changed[start : start + _MOST])}"
-    for each in session.resolved:
-        how = f"after editing {', '.join(each.edited[:4])}" if each.edited else "on a later try, without an edit"
-        yield 2, f"Failed, then passed: {each.what}{f' ({each.error})' if each.error else ''}; {how}"
+    for failure in session.resolved:
+        yield 2, f"Failed, then passed: {failure}"
     for start in range(0, len(session.passed), _MOST):
         yield 5, f"Passed: {'; '.join(session.passed[start : start + _MOST])}"
     if session.state:

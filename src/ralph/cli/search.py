@@ -193,7 +193,8 @@ def context(
         text = brief.text
         reasons = [(record.id, f"({record.tokens} tokens)") for record in brief.records]
         note = f"left out for lack of room: {brief.left_out}; withheld as prompt injection: {brief.withheld}"
-        shape = {"text": text, "records": list(map(asdict, brief.records)), "left_out": brief.left_out}
+        records = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
+        shape = {"text": text, "records": records, "left_out": brief.left_out}
     if form == "json":
         print_json(shape)
         return
@@ -244,7 +245,7 @@ def _print_where(topic: str, form: str) -> None:
 
 
 @click.command(name="skill", cls=Command, examples=["ralph skill memories"])
-@click.argument("name", default="memories", type=click.Choice(skills.SKILL_NAMES))
+@click.argument("name", default="memories", type=click.Choice(["memories"]))
 def skill(call: Invocation, name: str) -> None:
     """Print the text that teaches an agent how to use its memory."""
-    click.echo(skills.skill_text(name).rstrip("\n"))
+    click.echo(skills.skill_text().rstrip("\n"))

@@ -216,7 +216,7 @@ def new(call: Invocation, message: str | None, task: str, mode: str, form: str, 
     request = chats.ChatRequest(task=task, mode=Mode(mode), **agent)
     if message is None:
         _check_terminal(form)
-        return _open_client(call, chats.client_for_new(call.root, call.config, request))
+        return _open_client(call, chats.client_command(call.root, call.config, request))
     text = read_text(message)
     with _listening(call, form, request) as request:
         reply = chats.new(call.root, call.config, request, text)
@@ -241,7 +241,7 @@ def resume(
         if fork:
             raise UsageError("--fork needs a message", hint=f'ralph session resume {session_id} --fork "..."')
         _check_terminal(form)
-        return _open_client(call, chats.client_for_resume(call.root, call.config, session_id, request))
+        return _open_client(call, chats.client_command(call.root, call.config, request, session_id))
     text = read_text(message)
     verb = chats.fork if fork else chats.resume
     with _listening(call, form, request) as request:

@@ -7,7 +7,6 @@ Notices and the skill are outside of the fence. 0 tokens are unlimited, characte
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from pathlib import Path
 from textwrap import indent
 from types import MappingProxyType
@@ -15,11 +14,11 @@ from types import MappingProxyType
 from ralph.context import budget, render
 from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
-from ralph.errors import NotFound
 from ralph.formats.log import journal_id
-from ralph.model import INJECTED
+from ralph.model import INJECTED, ids
 from ralph.model.record import MemoryKind, Query, Record
 from ralph.model.work import JournalEntry
+from ralph.store.sessions import RecentSession
 
 Uses = Mapping[str, tuple[int, int]]
 """By record: in how many sessions it was injected, and in how many of them it was used."""
@@ -35,12 +34,9 @@ _SUMMARY_PART = 4  # a summary longer than a quarter of the characters is cut
 _MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
 
 _RULES, _LEARNED, _SESSIONS, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Last sessions:", "Active now:", "notice"
-_SECTIONS = (_RULES, _LEARNED, _SESSIONS, _ACTIVE)
+SECTIONS = (_RULES, _LEARNED, _SESSIONS, _ACTIVE)
 _OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
-_FRAME = estimate(f"{render.INTRO}\n```\n{' '.join(_SECTIONS)}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
-_NO_END = 10**9
-SKILL_NAMES = ("memories",)
-"""Texts that teach an agent to use Ralph; a closed list, so that a name never becomes a path."""
+_FRAME = estimate(f"{render.INTRO}\n```\n{' '.join(SECTIONS)}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
 JOURNAL_BUDGET = 3_000
 JOURNAL_HEADING = "## Run Journal"
 
@@ -60,20 +56,13 @@ class BriefCaps:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRecap:
-    """What one earlier session did."""
+class BriefPiece:
+    """An entry or a line of a brief, and its cost; a line has no id."""
 
-    id: str
+    section: str
     text: str
-    date: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BriefRecord:
-    """A record in a brief, and its cost."""
-
-    id: str
     tokens: int
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +70,7 @@ class Brief:
     """The text, its records, and how many are left out for want of room, or withheld as prompt injection."""
 
     text: str = ""
-    records: tuple[BriefRecord, ...] = ()
+    records: tuple[BriefPiece, ...] = ()
     left_out: int = 0
     withheld: int = 0
     has_skill: bool = False
@@ -89,16 +78,10 @@ class Brief:
 
 
 def filter_memories(
-    memories: Sequence[Record],
-    *,
-    types: Sequence[MemoryKind] = (),
-    tags: Sequence[str] = (),
-    recent: int = 0,
-    today: date,
+    memories: Sequence[Record], types: Sequence[MemoryKind] = (), tags: Sequence[str] = (), recent: int = 0
 ) -> list[Record]:
     """Return the memories of these types, with any of these tags, of the last `recent` days."""
-    since = (today - timedelta(days=min(recent, today.toordinal() - 1))).isoformat() if recent > 0 else ""
-    query = Query(kinds=tuple(types), tags=tuple(tags), since=since)
+    query = Query(kinds=tuple(types), tags=tuple(tags), since=ids.first_day(recent))
     return [record for record in memories if query.accepts(record)]
 
 
@@ -107,13 +90,7 @@ def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[st
 
     Records with stale citations come behind all others.
     """
-    order = budget.useful_order(records)
-    if uses:
-        by_kind: dict[str, list[int]] = {}
-        for index in sorted(order, key=lambda index: -_usefulness(uses.get(records[index].id, (0, 0)))):
-            by_kind.setdefault(records[index].kind, []).append(index)
-        turns = {kind: iter(indices) for kind, indices in by_kind.items()}
-        order = [next(turns[records[index].kind]) for index in order]
+    order = budget.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
     return sorted(order, key=lambda index: records[index].id in stale)
 
 
@@ -127,7 +104,7 @@ def _usefulness(use: tuple[int, int]) -> int:
 def session_brief(
     guardrails: Sequence[Record],
     memories: Sequence[Record],
-    summaries: Sequence[SessionRecap],
+    summaries: Sequence[RecentSession],
     active: Sequence[str],
     notices: Sequence[str],
     *,
@@ -156,21 +133,13 @@ def session_brief(
         reserved = replace(caps, characters=caps.characters - size, tokens=caps.tokens and caps.tokens - cost)
     text, shown = _fill_page(pieces, _lines(_NOTICE, notices), reserved, total)
     has_skill = bool(added) and _is_within(text + added, shown, caps)
-    records = tuple(BriefRecord(piece.id, piece.tokens) for piece in shown if piece.id)
+    records = tuple(piece for piece in shown if piece.id)
     return Brief(text + added if has_skill else text, records, total - len(records), withheld, has_skill)
 
 
-@dataclass(frozen=True, slots=True)
-class _BriefPiece:
-    section: str
-    text: str
-    tokens: int
-    id: str = ""
-
-
 def _fill_page(
-    pieces: Sequence[_BriefPiece], notices: list[_BriefPiece], caps: BriefCaps, total: int
-) -> tuple[str, list[_BriefPiece]]:
+    pieces: Sequence[BriefPiece], notices: list[BriefPiece], caps: BriefCaps, total: int
+) -> tuple[str, list[BriefPiece]]:
     """Return the text of the pieces that fit, the most important first, and which they are.
 
     Costs are estimated piece by piece; where the text costs more than that, the least important pieces go.
@@ -182,12 +151,12 @@ def _fill_page(
 
     def render_page() -> str:
         lines: list[str] = []
-        for section in _SECTIONS:
+        for section in SECTIONS:
             texts = [piece.text for piece in shown if piece.section == section]
             lines += [section, *texts] if texts else []
         return (render.framed(render.INTRO, "\n".join(lines)) if lines else "") + render_notes()
 
-    shown: list[_BriefPiece] = []
+    shown: list[BriefPiece] = []
     room = caps.characters - _OUTSIDE - render.length(render_notes())
     tokens = caps.tokens - _FRAME - sum(piece.tokens for piece in notices)
     for piece in pieces:
@@ -202,7 +171,7 @@ def _fill_page(
     return render_page() if shown or notices else "", shown
 
 
-def _is_within(text: str, shown: Sequence[_BriefPiece], caps: BriefCaps) -> bool:
+def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
     within = not caps.tokens or estimate(text) <= caps.tokens
     learned = "\n".join(piece.text for piece in shown if piece.section in (_RULES, _LEARNED))
     return (
@@ -224,20 +193,20 @@ def _candidates(records: Sequence[Record], uses: Uses, stale: Collection[str]) -
     return candidates, withheld
 
 
-def _lines(section: str, lines: Sequence[str]) -> list[_BriefPiece]:
+def _lines(section: str, lines: Sequence[str]) -> list[BriefPiece]:
     texts = [one_line(line)[:_LONGEST_LINE] for line in lines[:_MOST_LINES]]
     mark = "" if section == _NOTICE else "- "
-    return [_BriefPiece(section, mark + text, estimate(mark + text)) for text in texts if text]
+    return [BriefPiece(section, mark + text, estimate(mark + text)) for text in texts if text]
 
 
-def _pieces(section: str, records: Sequence[Record], most: int) -> list[_BriefPiece]:
+def _pieces(section: str, records: Sequence[Record], most: int) -> list[BriefPiece]:
     texts = [_render_record(record) for record in records]
     costs = [estimate(text) + 1 for text in texts]
     kept = budget.fill(records, costs, most, order=range(len(records)))
-    return [_BriefPiece(section, texts[index], costs[index], records[index].id) for index in kept]
+    return [BriefPiece(section, texts[index], costs[index], records[index].id) for index in kept]
 
 
-def _trim(records: Sequence[Record], most: int, strategy: str, uses: Uses, stale: Collection[str]) -> list[_BriefPiece]:
+def _trim(records: Sequence[Record], most: int, strategy: str, uses: Uses, stale: Collection[str]) -> list[BriefPiece]:
     """Return the memories that a strategy keeps, at the detail that it leaves; the score is how much they were used."""
     last_first = list(reversed(records))  # of one date, strategies take the last first
     texts = [[_render_record(record, layer) for layer in (1, 2, 3)] for record in last_first]
@@ -251,22 +220,22 @@ def _trim(records: Sequence[Record], most: int, strategy: str, uses: Uses, stale
         for record, layers in zip(last_first, texts, strict=True)
     ]
     pieces = [
-        _BriefPiece(_LEARNED, texts[item.index][item.layer - 1], item.tokens, last_first[item.index].id)
+        BriefPiece(_LEARNED, texts[item.index][item.layer - 1], item.tokens, last_first[item.index].id)
         for item in budget.STRATEGIES[strategy](items, most)
     ]
     return sorted(pieces, key=lambda piece: piece.id in stale)
 
 
-def _recaps(summaries: Sequence[SessionRecap], caps: BriefCaps) -> list[_BriefPiece]:
-    pieces: list[_BriefPiece] = []
+def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPiece]:
+    pieces: list[BriefPiece] = []
     room = caps.summaries
-    for summary in summaries[:_MANY]:
-        text = render.entry(3, summary.id, "session", "", summary.text, summary.date)
+    for session in summaries[:_MANY]:
+        text = render.entry(3, session.id, "session", "", session.summary, session.at)
         if render.length(text) > caps.characters // _SUMMARY_PART:
-            text = render.entry(2, summary.id, "session", "", summary.text, summary.date)
+            text = render.entry(2, session.id, "session", "", session.summary, session.at)
         cost = estimate(text) + 1
         if not caps.summaries or cost <= room:
-            pieces.append(_BriefPiece(_SESSIONS, text, cost, summary.id))
+            pieces.append(BriefPiece(_SESSIONS, text, cost, session.id))
             room -= cost
     return pieces
 
@@ -334,10 +303,8 @@ def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
 # --- skill and decision tree ---------------------------------------------------------------------
 
 
-def skill_text(name: str = "memories") -> str:
-    """Read a skill; NotFound names the known ones."""
-    if name not in SKILL_NAMES:
-        raise NotFound(f"no skill {name!r}", hint=f"known skills: {', '.join(SKILL_NAMES)}")
+def skill_text() -> str:
+    """Read the text that teaches an agent to use Ralph."""
     with Path(__file__).with_name("skill.md").open(encoding="utf-8", newline="") as file:
         return file.read()
 

@@ -25,10 +25,11 @@ KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS
 _TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}
 
 
-def useful_order(records: Sequence[Record]) -> list[int]:
-    """Return the indices of the records, the most useful first: kinds take turns, the newest first within a kind."""
+def useful_order(records: Sequence[Record], use: Callable[[Record], int] = lambda record: 0) -> list[int]:
+    """Return the indices of the records, the most useful first: kinds take turns, within a kind by use, then by age."""
     groups: dict[str, list[int]] = {}
-    for index in sorted(range(len(records)), key=lambda index: (records[index].created_at, index), reverse=True):
+    keys = [(use(record), record.created_at, index) for index, record in enumerate(records)]
+    for *_, index in sorted(keys, reverse=True):
         groups.setdefault(records[index].kind, []).append(index)
     rounds = zip_longest(*(groups[kind] for kind in sorted(groups, key=_turn)))
     return [index for row in rounds for index in row if index is not None]
@@ -90,12 +91,9 @@ def fit(records: Sequence[Record], budget: int | None, render: Render) -> tuple[
     return best, shown
 
 
-def split_budget(budget: int, guardrails_cost: int) -> tuple[int, int]:
-    """Return the budgets of guardrails (at most half) and memories; never 0, which would lift the limit."""
-    if not budget:
-        return 0, 0
-    first = min(guardrails_cost, budget // 2)
-    return max(1, first), max(1, budget - first)
+def guardrails_budget(budget: int, cost: int) -> int:
+    """Return what guardrails of this cost may use of a budget: at most half; never 0, which would lift the limit."""
+    return max(1, min(cost, budget // 2)) if budget else 0
 
 
 def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:

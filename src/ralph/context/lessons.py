@@ -37,24 +37,22 @@ _ORDINARY = frozenset(
     python python3 node deno bun bash sh zsh ruby perl php java go tsx ts-node git docker npm pnpm yarn pip uv cargo
     make code vim nano curl wget ssh kubectl terraform""".split()
 )
-# Words, and names of errors, that all kinds of errors have.
+# Words, and names of errors, that all kinds of errors have; a stem stands for all forms of its word.
 _GENERIC = frozenset(
-    """abort aborted access address already and array assert assertion assertionerror attribute attributeerror bin
-    branch build building byte bytes call called cannot class client close code column command commit compile complete
-    completed config configuration connect connected connection console content couldn create created data debug
-    declared default define defined delete denied dependencies dependency describe did directory does doesn don
-    elements environ environment equal err error errors exception exec exist exists exit exited expect expected export
-    fail failed failing failure false fatal field file filenotfounderror files folder force function get git got group
-    handle head home host http https import importerror info input install installed instance int integer internal
-    invalid isn item json key keyerror length lib line lines list load loaded local localhost location log main
-    message method missing module modulenotfounderror modules named nameerror node npm null number object operation
-    option optional origin output package packages param parameter parse pass passed passing path permission permitted
-    pip port print process promise property push python received recent ref refs referenceerror reject rejected remote
-    remove request require required resolve response result results return run running runtime runtimeerror script
-    self server service set shell solve source specified stack start started state statement static status stderr
-    stdout step string successfully suite supported syntax syntaxerror system target targets test tested testing tests
-    text throw token traceback true tuple type typeerror types undefined unexpected unable unhandled unknown update
-    user usr valid value valueerror values var variable version wait waiting warn warning was write zero""".split()
+    """abort access address array assert assertionerror attribute attributeerror bin branch build byte call cannot
+    class client close code column command commit compile complete completed config configuration connect console
+    content couldn create created data debug declared default define defined delete denied dependencies dependency
+    describe directory doesn don elements environ equal err error exception exec exist exit expect export fail
+    failure false fatal field file filenotfounderror folder force function get git group handle head home host http
+    import importerror info input install installed instance int integer internal invalid isn item json key keyerror
+    length lib line list load local localhost location log message method missing module modulenotfounderror modules
+    named nameerror node npm null number object operation option origin output package packages param parameter
+    parse pass path permission permitted pip port print process promise property push python received ref
+    referenceerror reject remote remove request require required resolve response result return run runtime
+    runtimeerror script self server service set shell solve source specified stack start state statement static
+    status stderr stdout step string successfully suite supported syntax syntaxerror system target test text throw
+    token traceback tuple type typeerror undefined unexpected unable unhandled unknown update user usr valid value
+    valueerror values var variable version wait warn write zero""".split()
 )
 _ENOUGH, _CODE = 3, 3
 _PART = 0.2  # so much of a lesson must be in the error when no single feature decides

@@ -38,7 +38,7 @@ _VERIFIED = 2  # times the injected records are checked for stale citations: beh
 _FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
 _PROMPT = "prompt"  # the title of earlier prompts, which are no answers
 _COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
-PATH_ONLY_TITLES = tuple(
+_PATH_TITLES = tuple(
     "Read |Grep|Glob|LS|NotebookRead|WebFetch|WebSearch|ToolSearch|TodoWrite|read_|search_file|glob|list_directory|"
     "google_web|web_fetch".split("|")
 )
@@ -97,11 +97,7 @@ def human_question(prompt: str) -> str:
 
 def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: RecallOptions) -> Recalled:
     """What relates to a prompt, at the most detail that fits."""
-    keep = (
-        _memory_filter(connection, options, options.types),
-        lookup.observations(not_of=options.session, not_called=PATH_ONLY_TITLES, not_titled=_PROMPT, task=options.task),
-        lookup.journal(task=options.task),
-    )
+    keep = prompt_filter(connection, options)
     crowding = lookup.hidden_share(connection, options.task) > 0.5
     ranked = ranking.rank(
         connection,
@@ -113,10 +109,10 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
         recipe=_CROWDED if crowding else ranking.QUICK,
         crowded=_CROWDED if options.task and not crowding else None,
     )
-    fitting = _fitting(ranked.best)
-    keys = {row.row.key for row in fitting}
+    best = fitting(ranked.best)[:MOST]
+    keys = {row.row.key for row in best}
     by_file = [row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys]
-    chosen = _lower_stale(_choose([*fitting, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
+    chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
     if not chosen:
         return NOTHING
     rows = [ranked_row.row for ranked_row in chosen]
@@ -149,6 +145,15 @@ def after_failure(
         *lessons.on_command(connection, command[:_COMMAND], keep, least=2),
     )
     return _for_action(list({row.key: row for row in reversed(rows)}.values())[::-1], options)
+
+
+def prompt_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "Filter":
+    """Which records may answer a prompt."""
+    return (
+        _memory_filter(connection, options, options.types),
+        lookup.observations(not_of=options.session, not_called=_PATH_TITLES, not_titled=_PROMPT, task=options.task),
+        lookup.journal(task=options.task),
+    )
 
 
 def _lesson_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "Filter":
@@ -189,14 +194,14 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
 # --- choosing and rendering ----------------------------------------------------------------------
 
 
-def _fitting(best: "Sequence[RankedRow]") -> "list[RankedRow]":
+def fitting(best: "Sequence[RankedRow]", recipe: ranking.Recipe = ranking.STANDARD) -> "list[RankedRow]":
     """What passes the gate, by family: a memory comes before a log with more of the words."""
-    fitting: list[RankedRow] = []
+    passed: list[RankedRow] = []
     for family in range(len(lookup.TABLES)):
         rows = [ranked for ranked in best if ranked.row.key % len(lookup.TABLES) == family]
         if rows and ranking.is_answer(rows[0]):
-            fitting += ranking.gate(rows)
-    return fitting[:MOST]
+            passed += ranking.gate(rows, recipe)
+    return passed
 
 
 def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[RankedRow]":
@@ -344,8 +349,4 @@ class CitationCache:
             at = end
 
     def _exists(self, path: str) -> bool:
-        try:
-            os.stat(f"{self._root}/{path}")  # noqa: PTH116 - hooks load this
-        except (OSError, ValueError):
-            return False
-        return True
+        return os.path.exists(f"{self._root}/{path}")  # noqa: PTH110 - hooks load this

@@ -231,14 +231,17 @@ def within(
 ) -> tuple[str, tuple[int, ...]]:
     """The blocks that fit, framed, with the note that says how many of `total` they are; and which they are."""
     cleaned = [clean(block) for block in blocks]
-    kept = _fitting(cleaned, length(INTRO), most_characters)
-    if len(kept) < max(total, len(cleaned)):
-        note = notes([shown_note(total - 1, total, how)])
-        kept = _fitting(cleaned, length(INTRO) + length(note), most_characters)
-    if not kept:
-        return "", ()
-    text = framed(INTRO, "\n".join(cleaned[index] for index in kept))
-    return text + notes([shown_note(len(kept), total, how)]), tuple(kept)
+
+    def page(indices: list[int]) -> str:
+        text = framed(INTRO, "\n".join(cleaned[index] for index in indices))
+        return text + notes([shown_note(len(indices), total, how)]) if indices else ""
+
+    kept = filled = [index for index, block in enumerate(cleaned) if block.strip()]
+    if length(page(filled)) > most_characters:
+        kept = []
+        for index in filled:  # a long one makes room for shorter ones behind it
+            kept += [index] if length(page([*kept, index])) <= most_characters else []
+    return page(kept), tuple(kept)
 
 
 def notes(lines: "Sequence[str]") -> str:
@@ -248,26 +251,9 @@ def notes(lines: "Sequence[str]") -> str:
 
 def framed(line: str, content: str) -> str:
     """A block: its first line, and the content between two fences that nothing in it can close."""
-    fence = "`" * _fence(content)
+    runs = "".join(char if char == "`" else " " for char in content).split() if "```" in content else ["``"]
+    fence = "`" * (max(map(len, runs)) + 1)
     return f"{line}\n{fence}\n{content}\n{fence}\n"
-
-
-def _fitting(blocks: "Sequence[str]", outside: int, most: int) -> list[int]:
-    """The blocks that fit into a frame of so many characters; a long one makes room for shorter ones behind it."""
-    kept: list[int] = []
-    used, fence = outside + 1, 3
-    for index, block in enumerate(blocks):
-        needed = max(fence, _fence(block))
-        grown = used + length(block) + 1
-        if block.strip() and grown + 2 * (needed + 1) <= most:
-            kept.append(index)
-            used, fence = grown, needed
-    return kept
-
-
-def _fence(text: str) -> int:
-    runs = "".join(char if char == "`" else " " for char in text).split() if "```" in text else ["``"]
-    return max(map(len, runs)) + 1
 
 
 # --- prompt injection ------------------------------------------------------------------------------

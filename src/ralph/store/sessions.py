@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ralph.store.queries import safe
 
@@ -58,53 +58,38 @@ SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
 """
 
 
-class IndexedSession(NamedTuple):
-    """A session as the index has it, from its own lines and from its observations."""
-
-    id: str
-    started_at: str
-    ended_at: str
-    host: str
-    mode: str
-    project: str
-    task: str
-    observations: int
-    summary: str
-    tags: tuple[str, ...]
-
-
 class RecentSession(NamedTuple):
     """A session that was active lately, with its stored summary."""
 
     id: str
     summary: str
-    at: str
+    at: str = ""
 
 
-def all_sessions(connection: sqlite3.Connection) -> list[IndexedSession]:
-    """Return every session that is known by a line of its own or by an observation."""
+def all_sessions(connection: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Return every session that is known by a line of its own or by an observation, as the fields of a listing."""
     return [_session(row) for row in connection.execute(_ALL)]
 
 
-def session(connection: sqlite3.Connection, session_id: str) -> IndexedSession | None:
+def session(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
     """Return the session with exactly this id."""
     row = connection.execute(f"SELECT * FROM ({_ALL}) WHERE seen = ?", (safe(session_id),)).fetchone()
     return None if row is None else _session(row)
 
 
-def _session(row: sqlite3.Row) -> IndexedSession:
-    return IndexedSession(
-        id=row["seen"],
-        started_at=row["started_at"] or row["first"] or "",
-        ended_at=row["ended_at"] or row["last"] or row["updated_at"] or "",
-        host=row["host"] or "",
-        mode=row["mode"] or "",
-        project=row["project_path"] or "",
-        task=row["task_id"] or "",
-        observations=row["count"],
-        summary=row["summary"] or "",
-        tags=_texts(row["tags"]),
-    )
+def _session(row: sqlite3.Row) -> dict[str, Any]:
+    return {
+        "id": row["seen"],
+        "started_at": row["started_at"] or row["first"] or "",
+        "ended_at": row["ended_at"] or row["last"] or row["updated_at"] or "",
+        "host": row["host"] or "",
+        "mode": row["mode"] or "",
+        "project": row["project_path"] or "",
+        "task": row["task_id"] or "",
+        "observations": row["count"],
+        "summary": row["summary"] or "",
+        "tags": _texts(row["tags"]),
+    }
 
 
 def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
