@@ -182,9 +182,9 @@ class ChangeHistory:
                 result = apply_action(self.root, request, patterns, witness)
             except BaseException:
                 with suppress(RalphError):
-                    _revert_files(self.root, _merge_changes(witness.changes))
+                    _revert_files(self.root, witness.changes)
                 raise
-            change = AppliedChange(ids.short("u"), ids.timestamp(), result, _merge_changes(witness.changes))
+            change = AppliedChange(ids.short("u"), ids.timestamp(), result, witness.changes)
             self._changes[change.undo] = change
             while len(self._changes) > MAX_UNDO:
                 del self._changes[next(iter(self._changes))]
@@ -216,14 +216,6 @@ class ChangeHistory:
             self._changes[name] = replace(change, undone=True)
             diffs = [_describe_file(self.root, each) for each in restored]
             return {"summary": f"Undone: {change.result.summary}", "files": diffs}
-
-
-def _merge_changes(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    merged: dict[Path, FileChange] = {}
-    for change in changes:
-        first = merged.get(change.path, change)
-        merged[change.path] = FileChange(change.path, first.before, change.after, first.appended and change.appended)
-    return tuple(change for change in merged.values() if change.before != change.after)
 
 
 def revert_lines(before: str, after: str, now: str) -> str | None:
