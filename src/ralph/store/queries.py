@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ralph.errors import Unreadable
 from ralph.model import ids
@@ -28,9 +28,6 @@ from ralph.model.record import (
     Status,
 )
 from ralph.store import lookup
-
-if TYPE_CHECKING:
-    pass
 
 Terms = Callable[[str], str]
 
