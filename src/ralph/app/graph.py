@@ -22,10 +22,7 @@ from ralph.capture.privacy import clean_memory
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats import graphiti
 from ralph.formats.graphiti import EdgeForm, Embeddings, StatedEdge
-from ralph.formats.knowledge import parse_knowledge
-from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
-from ralph.formats.text import EditableDocument, find_entry
-from ralph.formats.work import parse_insights
+from ralph.formats.text import find_entry
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Family, Query, Record
@@ -36,7 +33,7 @@ from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, project_
 from ralph.store import db, files, lookup, queries, sessions
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress, digest_of
-from ralph.store.sources import Format, Source, sources
+from ralph.store.sources import Format, Source, parse_editable, sources
 from ralph.store.vectors import VectorCache
 
 if TYPE_CHECKING:
@@ -261,7 +258,7 @@ def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.A
     text = name.strip()
     spellings = _spellings(text)
     by_id = stored.keys_of(graph, spellings)
-    by_words = stored.find_by_words(graph, text)
+    by_words = stored.RecordNames(graph).key(text)
     keys = [by_id[name] for name in spellings if name in by_id] + ([] if by_words is None else [by_words])
     for key in keys:
         if key not in allowed.hidden:
@@ -435,13 +432,7 @@ def _write_link(
     name = paths.shown(file.path, root)
 
     def edit(text: str) -> tuple[str, LinkChange]:
-        document: EditableDocument
-        if file.format is Format.KNOWLEDGE:
-            document = parse_knowledge(text, file.path.stem)
-        elif file.format is Format.INSIGHTS:
-            document = parse_insights(text)
-        else:
-            document = parse_memories(text, GUARDRAILS if file.format is Format.GUARDRAILS else MEMORIES)
+        document = parse_editable(file.format, text, file.path.stem)
         record = find_entry(document.entries, record_id).record
         changed, edge = change(record)
         after = text if changed is record else str(document.replace(record_id, changed))

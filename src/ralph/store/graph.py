@@ -150,7 +150,7 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
         "SELECT rowid, source_words, target_words, source, target FROM edges "
         "WHERE target_words <> '' OR source_words <> ''"
     ).fetchall()
-    names = _Names(graph) if ends else None
+    names = RecordNames(graph) if ends else None
     for edge, source_words, target_words, source, target in ends:
         one = names.key(source_words) if names and source_words else source
         other = names.key(target_words) if names and target_words else target
@@ -160,7 +160,7 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
             graph.execute("UPDATE edges SET source = ?, target = ? WHERE rowid = ?", (one, other, edge))
 
 
-class _Names:
+class RecordNames:
     """Records by what words may call them; of several with one title, the first by its id."""
 
     def __init__(self, graph: sqlite3.Connection) -> None:
@@ -219,11 +219,6 @@ def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
     """Return the keys of nodes, by their ids."""
     sql = "SELECT id, key FROM nodes WHERE id IN (SELECT value FROM json_each(?))"
     return dict(_select(graph, sql, json.dumps(list(ids))).fetchall())
-
-
-def find_by_words(graph: sqlite3.Connection, words: str) -> int | None:
-    """Return the key of the record that an id or a title in any case means."""
-    return _Names(graph).key(words)
 
 
 def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[int, Node]:

@@ -21,7 +21,7 @@ from ralph.model import ids
 from ralph.store import files
 from ralph.store.files import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
 from ralph.store.library import Stored
-from ralph.store.sources import Format, source_name, source_names
+from ralph.store.sources import Format, source_names
 
 MAX_UNDO = 50
 _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
@@ -162,7 +162,7 @@ def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()
 
 
 def _describe_file(root: Path, change: FileChange) -> dict[str, str]:
-    name = source_name(change.path, root)
+    name = source_names(root)(change.path)
     return {"name": name, "diff": unified_diff(name, change.before or "", change.after or "")}
 
 
@@ -259,7 +259,7 @@ def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]
             reverts.append(revert)
         elif not change.appended:
             raise Conflict(
-                f"{source_name(change.path, root)}: the same lines were changed since, so this cannot be undone",
+                f"{source_names(root)(change.path)}: the same lines were changed since, so this cannot be undone",
                 hint="edit the file by hand",
             )
     restored: list[FileChange] = []
@@ -284,5 +284,5 @@ def _replace(root: Path, change: FileChange) -> None:
         return
     with files.lock(path):
         if files.read(path) != change.before:
-            raise changed_meanwhile(source_name(path, root))
+            raise changed_meanwhile(source_names(root)(path))
         files.delete(path)
