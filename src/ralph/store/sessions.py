@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 from ralph.store.queries import safe
 
-_COLUMNS = "id, session_id, project_path, task_id, mode, started_at, ended_at, host, summary, tags, updated_at"
-_ALL = f"""
-SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
-    (SELECT session_id AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
-     FROM observations GROUP BY session_id) o
-    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
-UNION ALL
-SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
-    WHERE id NOT IN (SELECT session_id FROM observations)
+_ALL = """
+SELECT o.id, coalesce(nullif(s.started_at, ''), o.first, ''),
+    coalesce(nullif(s.ended_at, ''), nullif(o.last, ''), s.updated_at, ''), coalesce(s.host, ''), coalesce(s.mode, ''),
+    coalesce(s.project_path, ''), coalesce(s.task_id, ''), o.count, coalesce(s.summary, ''), s.tags
+FROM (
+    SELECT session_id AS id, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
+        FROM observations GROUP BY session_id
+    UNION ALL SELECT id, 0, NULL, NULL FROM sessions WHERE id NOT IN (SELECT session_id FROM observations)
+) o LEFT JOIN sessions s ON s.id = o.id
 """
+"""The columns of IndexedSession."""
 _BY_TASK = """
 SELECT id FROM sessions WHERE task_id = ?
 UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
@@ -88,23 +89,12 @@ def all_sessions(connection: sqlite3.Connection) -> list[IndexedSession]:
 
 def session(connection: sqlite3.Connection, session_id: str) -> IndexedSession | None:
     """Return the session with exactly this id."""
-    row = connection.execute(f"SELECT * FROM ({_ALL}) WHERE seen = ?", (safe(session_id),)).fetchone()
+    row = connection.execute(f"{_ALL} WHERE o.id = ?", (safe(session_id),)).fetchone()
     return None if row is None else _session(row)
 
 
 def _session(row: sqlite3.Row) -> IndexedSession:
-    return IndexedSession(
-        id=row["seen"],
-        started_at=row["started_at"] or row["first"] or "",
-        ended_at=row["ended_at"] or row["last"] or row["updated_at"] or "",
-        host=row["host"] or "",
-        mode=row["mode"] or "",
-        project=row["project_path"] or "",
-        task=row["task_id"] or "",
-        observations=row["count"],
-        summary=row["summary"] or "",
-        tags=_texts(row["tags"]),
-    )
+    return IndexedSession._make((*row[:-1], _texts(row["tags"])))
 
 
 def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
@@ -132,12 +122,6 @@ def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> lis
 def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
     """Return the stored summary of a session; "" when there is none."""
     return _text(connection, "SELECT summary FROM sessions WHERE id = ?", session_id)
-
-
-def count_observations(connection: sqlite3.Connection, session_id: str) -> int:
-    """Count a session's observations."""
-    sql = "SELECT count(*) FROM observations WHERE session_id = ?"
-    return int(connection.execute(sql, (safe(session_id),)).fetchone()[0])
 
 
 def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:

@@ -12,7 +12,8 @@ from tests.web import sample
 from ralph.app import index, memory, project
 from ralph.app import search as searching
 from ralph.app.json_shapes import status_word
-from ralph.app.pages.explore import AGES, FACETS, MAX_RANKED, Explorer, ListRequest, date_days_ago
+from ralph.app.pages.explore import AGES, FACETS, MAX_RANKED, Explorer, ListRequest
+from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, Query, Record, Status
 from ralph.store import queries
 
@@ -32,7 +33,7 @@ def slow(root: Path) -> Everything:
 
 def values(record: Record, source: str, facet: str) -> set[str]:
     if facet == "age":
-        return {age for age, days in AGES.items() if record.created_at >= date_days_ago(days)}
+        return {age for age, days in AGES.items() if record.created_at >= ids.first_day(days)}
     if facet == "tag":
         return {tag.lower() for tag in record.tags}
     told = {"family": record.family, "type": record.kind, "scope": record.scope, "status": status_word(record)}

@@ -4,15 +4,13 @@ Health is bounded in time, and `note` reports what was not checked. The response
 recorded event and its answer, which only two kinds of events leave behind.
 """
 
-import json
 import re
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import date, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, dropwhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,21 +107,16 @@ def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
     return result
 
 
-def _date_range(texts: Iterable[str], days: int) -> list[str]:
+def _date_range(dates: Collection[str], days: int) -> list[str]:
+    """Return the last days, from the first one that has data."""
     today = ids.now().date()
-    dates = []
-    for text in texts:
-        with suppress(ValueError):
-            dates.append(date.fromisoformat(text))
-    start = min((day for day in dates if 0 <= (today - day).days < days), default=None)
-    if start is None:
-        return []
-    return [(start + timedelta(days=number)).isoformat() for number in range((today - start).days + 1)]
+    last = ((today - timedelta(days=back)).isoformat() for back in reversed(range(days)))
+    return list(dropwhile(lambda day: day not in dates, last))
 
 
 def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
     """Return how often hooks ran in these days, and the response times by event and by day."""
-    since = (ids.now() - timedelta(days=days)).date().isoformat()
+    since = ids.first_day(days)
     ledger = lists.read_ledger(root)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, int], list[tuple[str, str, float]]]:
@@ -144,7 +137,6 @@ def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
                 "count": count,
                 "p50_ms": _quantile(by_event[event], 0.5),
                 "p95_ms": _quantile(by_event[event], 0.95),
-                "failures": None,
             }
             for event, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         ],
@@ -181,13 +173,14 @@ def memory_health(root: Path, patterns: Sequence[str] = ()) -> dict[str, Any]:
     notes: list[str] = []
     secrets, unfinished = find_secrets(root, tuple(patterns))
     digests = index.ask(root, lambda connection: queries.source_digests(connection, _CURATED))
-    stale = _stale_records(root, notes)
+    records = _curated_records(root)
+    stale = _stale_records(root, [each for entries in records.values() for each in entries], notes)
     duplicates, complete = _find_duplicates(root, ids.today(), digests)
     if not complete:
         notes.append(f"near duplicates: compared the {MAX_PAIRS:,} pairs of texts that share the rarest words")
     if unfinished:
         notes.append(f"{unfinished} log(s) are not completely scanned for secrets yet")
-    unused = _unused_records(root)
+    unused = _unused_records(root, records[Format.MEMORIES] + records[Format.GUARDRAILS])
     aspects: dict[str, Items] = {"stale": stale, "unused": unused, "duplicates": duplicates, "secrets": secrets}
     return {
         **{name: items[:MAX_LISTED] for name, items in aspects.items()},
@@ -197,71 +190,59 @@ def memory_health(root: Path, patterns: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def _stale_records(root: Path, notes: list[str]) -> Items:
-    """Return records that cite something missing or moved; only records with checked citations are read."""
+def _curated_records(root: Path) -> dict[str, list[Record]]:
+    return index.ask(root, lambda connection: {form: queries.curated_records(connection, form) for form in _CURATED})
+
+
+def _stale_records(root: Path, records: Sequence[Record], notes: list[str]) -> Items:
+    """Return records that cite something missing or moved."""
     try:
         outdated.refresh_results(root, most=MAX_CHECKED, patience=_CHECK_SECONDS)
     except RalphError as error:
         notes.append(f"citations were not checked: {error.message}")
-    lines: list[bytes] = []
-    with suppress(OSError):
-        lines = outdated.cache_file(root).read_bytes().split(b"\n")[1:]
-    checked = {line.partition(b"\t")[0].decode("utf-8", "surrogateescape") for line in lines if line}
-    records, count = _curated_records(root, checked, _CURATED)
-    if count > MAX_CHECKED:
+    if len(records) > MAX_CHECKED:
         notes.append(
             f"citations of all but the newest {MAX_CHECKED} records are from an earlier check: "
             "`ralph doctor --citations` checks all"
         )
+    stale = outdated.citation_notes(root, records)
     return [
-        {"id": name, "title": one_line(records[name].title or records[name].text, _TITLE_LENGTH), "what": what}
-        for name, what in outdated.citation_notes(root, list(records.values())).items()
+        {"id": each.id, "title": one_line(each.title or each.text, _TITLE_LENGTH), "what": stale[each.id]}
+        for each in records
+        if each.id in stale
     ]
 
 
-def _curated_records(root: Path, names: Iterable[str], formats: Sequence[str]) -> tuple[dict[str, Record], int]:
-    """Return the records of these names in files of some formats, without archived ones, and how many there are."""
-
-    def question(connection: sqlite3.Connection) -> tuple[dict[str, Record], int]:
-        keys = queries.curated_keys(connection, formats, sorted(names))
-        records = {record.id: record for record in queries.records(connection, keys).values()}
-        return records, queries.count_curated(connection, formats)
-
-    return index.ask(root, question)
-
-
-def _unused_records(root: Path) -> Items:
+def _unused_records(root: Path, records: Sequence[Record]) -> Items:
     ledger = lists.read_ledger(root)
     injected = {name: sessions for name, (sessions, used) in usage.count_uses(ledger).items() if not used}
     tokens = Counter[str]()
     for each in ledger.injections:
         tokens[each.record] += each.tokens
-    records, _ = _curated_records(root, injected, _CURATED[:2])
-    return [
+    unused = [
         {
-            "id": name,
-            "title": one_line(records[name].text, _TITLE_LENGTH),
-            "injected": injected[name],
-            "tokens": tokens[name],
+            "id": each.id,
+            "title": one_line(each.text, _TITLE_LENGTH),
+            "injected": injected[each.id],
+            "tokens": tokens[each.id],
         }
-        for name in sorted(records, key=lambda name: (-injected[name], -tokens[name], name))
+        for each in records
+        if each.id in injected
     ]
+    return sorted(unused, key=lambda item: (-item["injected"], -item["tokens"], item["id"]))
 
 
 @lru_cache(maxsize=1)
 def _find_duplicates(root: Path, today: str, digests: tuple[tuple[str, str], ...]) -> tuple[Items, bool]:
     """Return groups of equal or similar texts that share a rare word, and whether all pairs were compared."""
 
-    def question(connection: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
-        replaced = lookup.superseded(connection)
-        texts = []
-        for form, name, metadata, title, text in queries.curated_texts(connection, _CURATED):
-            until = json.loads(metadata).get("valid_until", "") if '"valid_until"' in metadata else ""
-            if name not in replaced and not (isinstance(until, str) and "" < until < today):
-                texts.append((form, name, title, text))
-        return texts
-
-    records = index.ask(root, question)
+    replaced = index.ask(root, lookup.superseded)
+    records = [
+        (form, each.id, each.title, each.text)
+        for form, entries in _curated_records(root).items()
+        for each in entries
+        if each.id not in replaced and not "" < each.valid_until < today
+    ]
     equal: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, (form, _, title, text) in enumerate(records):
         equal[form, normalise_text(f"{title}\n{text}")].append(number)

@@ -77,10 +77,7 @@ def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
 
 def record_title(record: Record) -> str:
     """Return the title of a record, or else how its text begins."""
-    line = record.title or " ".join(record.text[: 4 * _TITLE_LENGTH].split())
-    if record.title or len(line) <= _TITLE_LENGTH:
-        return line
-    return f"{line[:_TITLE_LENGTH].rpartition(' ')[0] or line[:_TITLE_LENGTH]}…"
+    return record.title or one_line(record.text[: 4 * _TITLE_LENGTH], _TITLE_LENGTH)
 
 
 def record_page(root: Path, record_id: str) -> dict[str, Any]:
@@ -247,21 +244,16 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
     row = lists.describe_sessions(root, [session])[0]
     history = chat_log.read_history(root, session.id).turns if row["mode"] else ()
 
-    def question(connection: sqlite3.Connection) -> dict[str, Any]:
+    def question(connection: sqlite3.Connection) -> list[dict[str, Any]]:
         keys = queries.observation_keys(connection, session.id, limit, offset)
         records, locations = queries.records(connection, keys), queries.locations(connection, keys)
-        items = [
-            {**record_row(records[key], locations[key], ""), "at": records[key].created_at}
-            for key in keys
-            if key in records
-        ]
-        return {"items": items, "total": stored_sessions.count_observations(connection, session.id)}
+        return [{**record_row(record, locations[key], ""), "at": record.created_at} for key, record in records.items()]
 
     return {
         "session": row,
         "summary": session.summary or sessions.summary(root, session.id).text,
         "turns": [{"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": turn.tools} for turn in history],
-        "timeline": index.ask(root, question),
+        "timeline": {"items": index.ask(root, question), "total": session.observations},
         "injected": _session_injections(root, session.id),
     }
 
