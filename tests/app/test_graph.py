@@ -14,6 +14,7 @@ from ralph.model.graph import NodeType
 from ralph.model.record import MemoryKind, Outcome
 from ralph.search.graph import ReachedNode
 from ralph.settings import Embedding
+from ralph.store.index import discard
 from ralph.testing import HashEmbedder
 
 SQL, TABLES = "mem-1705751400-a3f8", "mem-1705751401-b1c2"
@@ -161,7 +162,7 @@ def test_where_nothing_is_remembered_the_graph_is_empty_and_leaves_no_trace(tmp_
 def test_an_index_in_memory_has_a_graph_in_memory(root: Path) -> None:
     first = graph.overview(root)
     shutil.rmtree(paths.cache_folder(root))
-    index.of(root).discard()
+    discard(index.of(root).path)
     (paths.index_file(root)).mkdir()
     assert graph.overview(root) == first
     assert not (paths.cache_folder(root) / "graph.db").exists()

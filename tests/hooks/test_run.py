@@ -36,7 +36,7 @@ def test_a_recording_event_is_appended_as_it_came_in_our_envelope(here: World, e
     line = here.log.read_bytes()
     head, _, rest = line.partition(b', "at": "')
     assert head == b'{"v": 1, "type": "event"'
-    assert rest[26:] == f'Z", "host": "{host}", "event": "{event}", "payload": '.encode() + sent + b"}\n"
+    assert rest[26:] == f'Z", "host": "{host}", "event": "{event}", "rules": "1", "payload": '.encode() + sent + b"}\n"
     assert json.loads(line)["payload"] == json.loads(sent)
 
 
@@ -59,7 +59,9 @@ def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World
     handle(event, payload(event, prompt=f"a {text}", tool_response={"stdout": f"b {text}"}), here.env | LOOP)
     if text != "<private>":
         (line,) = here.log.read_text(encoding="utf-8").splitlines()
-        said = f'"event": "{event}", "run": "run-20261116-a1", "iteration": 7, "task": "task-3", "payload": '
+        said = (
+            f'"event": "{event}", "run": "run-20261116-a1", "iteration": 7, "task": "task-3", "rules": "1", "payload": '
+        )
         assert said in line
     contents = read_source(Source(here.log, here.log.name, Format.LOG), interpret)
     (record,) = (placed.record for placed in contents.records)

@@ -25,7 +25,7 @@ from ralph.model.record import (
     Status,
 )
 from ralph.search import rank, terms
-from ralph.store.index import Index, in_memory
+from ralph.store.index import Index, discard, in_memory
 from ralph.store.sources import Contents, Placed
 
 TODAY = date(2025, 6, 1)
@@ -318,7 +318,7 @@ def test_the_answers_are_the_same_after_the_index_was_deleted_and_made_again(tmp
     questions = ("gateway", "deploy hand", "deploy gateway night", "gatewy", "", "mem-1700000002-a002")
     before = [hits(index, question) for question in questions]
     assert all(found.hits for found in before)
-    index.discard()
+    discard(index.path)
     assert index.sync().complete
     assert [hits(index, question) for question in questions] == before
 

@@ -13,7 +13,7 @@ from ralph.model.graph import NodeType, Relation
 from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Status
 from ralph.model.work import Task
 from ralph.search import graph as walking
-from ralph.search.graph import find_mentions, node_of, project_files
+from ralph.search.graph import WalkRules, find_mentions, node_of, project_files
 from ralph.store import graph as stored
 
 NAMES = "abcdefgh"
@@ -24,11 +24,16 @@ def fact(name: str, *targets: str, day: str = "2026-01-01", relation: str = "aff
     return Record(name, MemoryKind.PATTERN, f"Words of {name}.", links=links, created_at=day, **more)  # type: ignore[arg-type]  # keywords of a Record
 
 
-def near(records: list[Record], name: str, **options: object) -> dict[str, int]:
+def near(
+    records: list[Record],
+    name: str,
+    hops: int = 2,
+    types: tuple[NodeType, ...] = (),
+    rules: WalkRules = walking.ANYWHERE,
+) -> dict[str, int]:
     with closing(made_of(*records)) as found:
-        key = stored.key_of(found, name)
-        assert key is not None
-        return {each.node.id: each.hops for each in walking.neighbours(found, key, **options)}  # type: ignore[arg-type]  # options of the verb
+        key = stored.keys_of(found, [name])[name]
+        return {each.node.id: each.hops for each in walking.neighbours(found, key, hops, rules, types)}
 
 
 CHAIN = [fact("a", "b"), fact("b", "c"), fact("c", "d"), fact("d")]
@@ -43,22 +48,21 @@ def test_neighbours_are_within_so_many_hops_in_both_directions() -> None:
 def test_only_the_types_and_relations_that_are_asked_for() -> None:
     records = [fact("a", "b", tags=("db",)), fact("b", relation="fixes")]
     assert near(records, "a", types=(NodeType.TAG,)) == {"tag:db": 1}
-    assert near(records, "a", relations=(Relation.AFFECTS,)) == {"b": 1}
-    assert near(records, "a", relations=(Relation.FIXES,)) == {}
+    assert near(records, "a", rules=WalkRules((Relation.AFFECTS,))) == {"b": 1}
+    assert near(records, "a", rules=WalkRules((Relation.FIXES,))) == {}
 
 
 def test_what_did_not_hold_then_is_not_walked() -> None:
     records = [fact("a", "b"), fact("b", day="2026-02-01"), fact("c", "a", day="2026-03-01")]
-    assert near(records, "a", at="2026-01-15") == {}
-    assert near(records, "a", at="2026-02-15") == {"b": 1}
-    assert near(records, "a", at="2026-03-15") == {"b": 1, "c": 1}
+    assert near(records, "a", rules=WalkRules(at="2026-01-15")) == {}
+    assert near(records, "a", rules=WalkRules(at="2026-02-15")) == {"b": 1}
+    assert near(records, "a", rules=WalkRules(at="2026-03-15")) == {"b": 1, "c": 1}
 
 
 def test_a_stated_edge_says_more_than_a_mention_and_far_is_less_than_near() -> None:
     records = [fact("a", "b", origin=Origin(files=("src/x.ts",)), tags=("db",)), fact("b", "c"), fact("c")]
     with closing(made_of(*records)) as found:
-        key = stored.key_of(found, "a")
-        assert key is not None
+        key = stored.keys_of(found, ["a"])["a"]
         order = [each.node.id for each in walking.neighbours(found, key)]
     assert order[0] == "b"
     assert set(order[1:3]) == {"file:src/x.ts", "tag:db"}
@@ -72,8 +76,7 @@ def test_a_tag_that_many_share_connects_less_than_a_file_that_two_share() -> Non
         fact("b", origin=Origin(files=("src/x.ts",))),
     ]
     with closing(made_of(*crowd, *pair)) as found:
-        key = stored.key_of(found, "a")
-        assert key is not None
+        key = stored.keys_of(found, ["a"])["a"]
         scores = {each.node.id: each.score for each in walking.neighbours(found, key)}
     assert scores["b"] > 2 * scores["m1"]
 
@@ -160,10 +163,9 @@ def test_the_order_in_which_records_were_read_changes_nothing(
 @pytest.mark.parametrize("at", ["", "2026-06-01"])
 def test_a_node_by_itself_has_no_neighbours_and_a_way_to_itself(at: str) -> None:
     with closing(made_of(fact("a"))) as found:
-        key = stored.key_of(found, "a")
-        assert key is not None
-        assert walking.neighbours(found, key, at=at) == []
-        assert walking.path(found, key, key, at=at) == []
+        key = stored.keys_of(found, ["a"])["a"]
+        assert walking.neighbours(found, key, rules=WalkRules(at=at)) == []
+        assert walking.path(found, key, key, WalkRules(at=at)) == []
 
 
 DIAMOND = [fact("a", "b", "c"), fact("b", "d"), fact("c", "d"), fact("d")]

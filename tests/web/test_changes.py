@@ -7,7 +7,7 @@ from tests.web import sample
 from tests.web.asking import Site
 from tests.web.sample import Sample
 
-from ralph.store.sources import source_name
+from ralph.store.sources import source_names
 
 MEMORIES = ".agent/memories.md"
 
@@ -25,7 +25,7 @@ def window(shop: Sample) -> Site:
 def everything(root: Path) -> dict[str, bytes]:
     """Every file that people care for; what is derived aside."""
     return {
-        source_name(path, root): path.read_bytes()
+        source_names(root)(path): path.read_bytes()
         for path in root.rglob("*")
         if path.is_file()
         and not path.name.startswith("ralph.db")

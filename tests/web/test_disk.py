@@ -102,7 +102,7 @@ def test_a_full_disk_is_told_and_nothing_is_changed(window: Site, shop: Sample) 
 def test_a_lock_that_another_process_holds_is_told(window: Site, shop: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
     ready = planned(window, {"action": "add", "text": "A new thing"})
     before = everything(shop.root)
-    monkeypatch.setattr(files, "_PATIENCE", 0.02)
+    monkeypatch.setattr(files, "_patience", 0.02)
     held = files.lock_folder(shop.root / ".agent")
     try:
         error = told(window.posted("/api/changes/apply", **ready), 423)

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ralph import paths
 from ralph.app import filters, index, meaning, outdated
@@ -22,18 +22,18 @@ from ralph.capture.privacy import clean_memory
 from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats import graphiti
 from ralph.formats.graphiti import EdgeForm, Embeddings, StatedEdge
-from ralph.formats.text import EditableDocument, find_entry
+from ralph.formats.text import find_entry
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Family, Query, Record
 from ralph.search import graph as walking
 from ralph.search import rank
 from ralph.search.embeddings import row_bytes
-from ralph.search.graph import GraphVisibility, ReachedNode, project_files, source_facts
+from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, project_files, source_facts
 from ralph.store import db, files, lookup, queries, sessions
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress, digest_of
-from ralph.store.sources import Format, Source, parse_source, sources
+from ralph.store.sources import Format, Source, parse_editable, sources
 from ralph.store.vectors import VectorCache
 
 if TYPE_CHECKING:
@@ -192,9 +192,7 @@ def neighbors(
 
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> list[ReachedNode]:
         key = find_node(graph, name, allowed)
-        return walking.neighbours(
-            graph, key, hops=hops, types=types, relations=relations, at=at, visibility=allowed, by=ids.today()
-        )
+        return walking.neighbours(graph, key, hops, WalkRules(relations, at, allowed, ids.today()), types)
 
     return query_graph(root, question, task=task)
 
@@ -205,7 +203,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> G
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> GraphPath:
         keys = find_node(graph, start, allowed), find_node(graph, end, allowed)
         nodes = stored.nodes(graph, keys)
-        way = walking.path(graph, *keys, at=at, visibility=allowed, by=ids.today())
+        way = walking.path(graph, *keys, WalkRules((), at, allowed, ids.today()))
         return GraphPath(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
 
     return query_graph(root, question, task=task)
@@ -248,7 +246,7 @@ def search(
         seeds = {
             key: scores[name] for name, key in keys.items() if nodes[key].holds(when) and key not in allowed.hidden
         }
-        hits = walking.walk(graph, seeds, hops=hops, at=when, visibility=allowed, hub=walking.HUB)
+        hits = walking.walk(graph, seeds, hops, WalkRules(at=when, visibility=allowed, hub=walking.HUB))
         fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]
         return fit[:limit]
 
@@ -258,8 +256,10 @@ def search(
 def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
     """Return the key of a visible node by name. Raises NotFound, with the nearest name as a hint."""
     text = name.strip()
-    candidates = [*(stored.key_of(graph, spelling) for spelling in _spellings(text)), stored.find_by_words(graph, text)]
-    keys = [key for key in candidates if key is not None]
+    spellings = _spellings(text)
+    by_id = stored.keys_of(graph, spellings)
+    by_words = stored.RecordNames(graph).key(text)
+    keys = [by_id[name] for name in spellings if name in by_id] + ([] if by_words is None else [by_words])
     for key in keys:
         if key not in allowed.hidden:
             return key
@@ -432,7 +432,7 @@ def _write_link(
     name = paths.shown(file.path, root)
 
     def edit(text: str) -> tuple[str, LinkChange]:
-        document = cast(EditableDocument, parse_source(file, text))
+        document = parse_editable(file.format, text, file.path.stem)
         record = find_entry(document.entries, record_id).record
         changed, edge = change(record)
         after = text if changed is record else str(document.replace(record_id, changed))
@@ -481,8 +481,7 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
 def _task_graph(graph: Connection, connection: Connection, task: str) -> tuple[list[Node], list[Edge], list[str]]:
     """Return nodes, edges and the digests of the nodes' vectors; never records or sessions of another task."""
     keys = set(stored.task_keys(graph, task))
-    itself = stored.key_of(graph, entity_id(NodeType.TASK, task))
-    keys |= {itself} if itself is not None else set()
+    keys.update(stored.keys_of(graph, [entity_id(NodeType.TASK, task)]).values())
     touching = stored.edges_at(graph, sorted(keys))
     near = stored.nodes(graph, keys | {end for row in touching for end in (row.source, row.target)})
     part = {key: node for key, node in near.items() if key in keys or not node.task or node.type is NodeType.TASK}

@@ -150,11 +150,12 @@ def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[
     """Return the best entries for a query, and where each is stored."""
     from ralph.app import index, outdated
     from ralph.search import rank
-    from ralph.store.sources import source_name
+    from ralph.store.sources import source_names
 
     library = Library(root)
     paths_in = [path for name in names_of(in_) for path in library.files_of(library.collection(name))]
-    names = {source_name(path, root): path for path in paths_in}
+    name_of = source_names(root)
+    names = {name_of(path): path for path in paths_in}
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
     def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:

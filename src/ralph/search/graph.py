@@ -89,10 +89,10 @@ class _Step(NamedTuple):
     start: int
 
 
-class _WalkRules(NamedTuple):
+class WalkRules(NamedTuple):
     """What a walk may walk over; without a time, not what begins after the day `by`."""
 
-    relations: Collection[str] = ()
+    relations: Collection[Relation] = ()
     at: str = ""
     visibility: GraphVisibility = ALL_VISIBLE
     by: str = ""
@@ -100,6 +100,7 @@ class _WalkRules(NamedTuple):
     is_scored: bool = True
 
     def allow(self, row: EdgeRow) -> bool:
+        """Whether an edge may be followed."""
         if self.relations and row.relation not in self.relations:
             return False
         if self.visibility is not ALL_VISIBLE and not self.visibility.allows(row.source, row.target):
@@ -110,35 +111,22 @@ class _WalkRules(NamedTuple):
         return not self.at or Edge("", Relation.RELATED_TO, "", *times).holds(self.at)
 
 
+ANYWHERE = WalkRules()
+
+
 def neighbours(
-    graph: sqlite3.Connection,
-    key: int,
-    *,
-    hops: int = 2,
-    types: Collection[NodeType] = (),
-    relations: Collection[Relation] = (),
-    at: str = "",
-    visibility: GraphVisibility = ALL_VISIBLE,
-    by: str = "",
+    graph: sqlite3.Connection, key: int, hops: int = 2, rules: WalkRules = ANYWHERE, types: Collection[NodeType] = ()
 ) -> list[ReachedNode]:
     """Return the nodes within some hops of a node, the nearest first."""
-    reached = walk(graph, {key: 1.0}, hops=hops, relations=relations, at=at, visibility=visibility, by=by)
-    return [each for each in reached if each.hops and (not types or each.node.type in types)]
+    return [
+        each for each in walk(graph, {key: 1.0}, hops, rules) if each.hops and (not types or each.node.type in types)
+    ]
 
 
 def walk(
-    graph: sqlite3.Connection,
-    seeds: Mapping[int, float],
-    *,
-    hops: int,
-    relations: Collection[Relation] = (),
-    at: str = "",
-    visibility: GraphVisibility = ALL_VISIBLE,
-    hub: int | None = None,
-    by: str = "",
+    graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules = ANYWHERE
 ) -> list[ReachedNode]:
     """Return everything within some hops of any seed, the seeds included, each by its best path, best first."""
-    rules = _WalkRules({relation.value for relation in relations}, at, visibility, by, hub)
     steps, known = _walk_levels(graph, seeds, hops, rules)
     reached = []
     for key, step in steps.items():
@@ -147,20 +135,10 @@ def walk(
     return sorted(reached, key=lambda node: (-node.score, node.hops, node.node.id))
 
 
-def path(
-    graph: sqlite3.Connection,
-    start: int,
-    end: int,
-    *,
-    at: str = "",
-    visibility: GraphVisibility = ALL_VISIBLE,
-    by: str = "",
-) -> list[Edge] | None:
+def path(graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANYWHERE) -> list[Edge] | None:
     """Return the edges of a shortest path from one node to another, or None; of several, a fixed one."""
-    steps, known = _walk_levels(
-        graph, {start: 1.0}, _FARTHEST, _WalkRules((), at, visibility, by, is_scored=False), end
-    )
-    if end not in steps or (at and not known[start].holds(at)):
+    steps, known = _walk_levels(graph, {start: 1.0}, _FARTHEST, rules._replace(is_scored=False), end)
+    if end not in steps or (rules.at and not known[start].holds(rules.at)):
         return None
     way: list[Edge] = []
     step = steps[end]
@@ -171,7 +149,7 @@ def path(
 
 
 def _walk_levels(
-    graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: _WalkRules, end: int | None = None
+    graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules, end: int | None = None
 ) -> tuple[dict[int, _Step], dict[int, Node]]:
     """Walk level by level, until `end` is reached; return the best path to every node, and the nodes."""
     known = stored.nodes(graph, seeds)
@@ -196,7 +174,7 @@ def _expand(
     steps: Mapping[int, _Step],
     known: Mapping[int, Node],
     hop: int,
-    rules: _WalkRules,
+    rules: WalkRules,
 ) -> dict[int, _Step]:
     """Return the nodes one hop further, each by the best path to it; ties go by id, whatever the keys are."""
     rows_at: dict[int, list[EdgeRow]] = {key: [] for key in level}
@@ -233,9 +211,10 @@ def related(
     """Return records connected with others, to expand a search: source, target, and how near (at most 1)."""
     names = queries.row_ids(index, keys)
     seeds = stored.keys_of(graph, list(names.values()))
+    rules = WalkRules(at=at, hub=HUB)
     near: list[tuple[int, str, float]] = []
     for key, name in names.items():
-        for reached in walk(graph, {seeds[name]: 1.0}, hops=hops, at=at, hub=HUB) if name in seeds else ():
+        for reached in walk(graph, {seeds[name]: 1.0}, hops, rules) if name in seeds else ():
             node = reached.node
             if reached.hops and entity_type(node.id) is None and node.type in _STRONG:
                 near.append((key, node.id, reached.score / _DECAY))
@@ -268,7 +247,7 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFac
         if task:
             facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, task), at))
     facts += _event_facts(index, source, owner)
-    return SourceFacts(tuple(nodes), tuple(facts))
+    return nodes, facts
 
 
 def node_of(record: Record, task: str = "") -> Node:

@@ -126,11 +126,11 @@ def search(
         keys = queries.newest_keys(connection, query, query.limit)
         records = queries.records(connection, keys)
         total = len(keys) if query.limit is None else queries.count(connection, query)
-        return SearchResult(tuple(Hit(records[key], 0.0) for key in keys if key in records), total)
+        return SearchResult(tuple(Hit(record, 0.0) for record in records.values()), total)
     if queries.key_of(connection, text) is not None or ids.date_of(text):
         keys = queries.keys_of(connection, text, query)
         records = queries.records(connection, keys[: query.limit])
-        return SearchResult(tuple(Hit(records[key], 1.0, ("id",)) for key in keys if key in records), len(keys))
+        return SearchResult(tuple(Hit(record, 1.0, ("id",)) for record in records.values()), len(keys))
     day, keep = today.isoformat(), queries.filter_of(query)
     ranked = rank(
         connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning, related=related
@@ -143,11 +143,17 @@ def search(
         if record is not None and query.accepts(record):
             why = explain(each, ranked.words, day, recipe)
             hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable))
-    instead = [(each.word, readable_terms(tuple(each.counts), hits)) for each in ranked.words if each.replaced]
-    return SearchResult(tuple(hits), ranked.total, tuple(pair for pair in instead if pair[1]))
+    return SearchResult(tuple(hits), ranked.total, replacements(ranked.words, hits))
 
 
-def readable_terms(stems: "Sequence[str]", hits: "Sequence[Hit]") -> tuple[str, ...]:
+def replacements(words: "Sequence[WeightedWord]", hits: "Sequence[Hit]") -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the words of a query that were replaced, each with what was looked for instead."""
+    return tuple(
+        (each.word, _readable_terms(list(each.counts), hits)) for each in words if each.replaced and each.counts
+    )
+
+
+def _readable_terms(stems: "Sequence[str]", hits: "Sequence[Hit]") -> tuple[str, ...]:
     """Return terms as people write them: for each the shortest word of the hits; the stems when no hit has one."""
     words: dict[str, str] = {}
     for hit in hits[:5]:

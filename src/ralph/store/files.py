@@ -12,7 +12,6 @@ import hashlib
 import os
 import stat
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -50,63 +49,54 @@ class FileChange:
     appended: bool = False
 
 
-class WriteObserver(ABC):
-    """Passed to the functions of this module to learn of every change before it is made."""
+class WriteObserver:
+    """Passed to the functions of this module to note every change before it is made."""
 
     real = True
     """Whether the disk is written."""
-
-    def planned(self, path: Path) -> FileChange | None:
-        """Return the change of a file that a dry run did not write."""
-        return None
-
-    @abstractmethod
-    def change(self, change: FileChange) -> None:
-        """Note a change that is about to be made; Conflict when it must not be."""
-
-
-class DryRun(WriteObserver):
-    """Collects what would be written, and reads it back."""
-
-    real = False
 
     def __init__(self) -> None:
         self._changes: dict[str, FileChange] = {}
 
     def planned(self, path: Path) -> FileChange | None:
-        """Return the change of a file so far."""
+        """Return the change of a file so far; None for no change."""
         return self._changes.get(os.path.realpath(path)) if self._changes else None
 
     def change(self, change: FileChange) -> None:
         """Note a change; of several to one file, from the first text to the last."""
-        real = os.path.realpath(change.path)
-        first = self._changes.get(real, change)
-        self._changes[real] = FileChange(change.path, first.before, change.after, first.appended and change.appended)
+        first = self.planned(change.path) or change
+        appended = first.appended and change.appended
+        self._changes[os.path.realpath(change.path)] = FileChange(change.path, first.before, change.after, appended)
 
     @property
-    def changes(self) -> list[FileChange]:
-        """The files whose text would differ, in the order in which they would be written."""
-        return [change for change in self._changes.values() if change.before != change.after]
+    def changes(self) -> tuple[FileChange, ...]:
+        """The files whose text differs, in the order in which they are written."""
+        return tuple(change for change in self._changes.values() if change.before != change.after)
+
+
+class DryRun(WriteObserver):
+    """Collects what would be written; `read` returns it."""
+
+    real = False
 
 
 class GuardedWrite(WriteObserver):
     """Lets only files change whose text has the digest in `digests`, by name, and notes their old texts for an undo."""
 
     def __init__(self, digests: Mapping[str, str], name_of: Callable[[Path], str]) -> None:
+        super().__init__()
         self._digests, self._name_of = digests, name_of
-        self.changes: list[FileChange] = []
 
     def change(self, change: FileChange) -> None:
         """Note a change; Conflict when the file is not as it was shown. A line appended to a log loses nothing."""
-        real = os.path.realpath(change.path)
-        earlier = [other for other in self.changes if os.path.realpath(other.path) == real]
-        if earlier:
-            is_shown = change.before == earlier[-1].after
+        earlier, name = self.planned(change.path), self._name_of(change.path)
+        if earlier is not None:
+            is_shown = change.before == earlier.after
         else:
-            is_shown = self._digests.get(self._name_of(change.path)) == text_digest(change.before)
+            is_shown = self._digests.get(name) == text_digest(change.before)
         if not is_shown and not change.appended:
-            raise changed_meanwhile(self._name_of(change.path))
-        self.changes.append(change)
+            raise changed_meanwhile(name)
+        super().change(change)
 
 
 def text_digest(text: str | None) -> str:
@@ -124,7 +114,7 @@ def changed_meanwhile(name: str) -> Conflict:
 
 def read(path: Path, observer: WriteObserver | None = None) -> str | None:
     """Return the text with every byte (undecodable ones as surrogates), after a dry run's changes; None for no file."""
-    planned = observer.planned(path) if observer is not None else None
+    planned = observer.planned(path) if observer is not None and not observer.real else None
     if planned is not None:
         return planned.after
     try:
@@ -171,19 +161,14 @@ def write(
 
 @overload
 def update(
-    path: Path,
-    change: EditWithResult[T],
-    *,
-    root: Path | None = None,
-    mode: int | None = None,
-    observer: WriteObserver | None = None,
-) -> T: ...
+    path: Path, change: Edit, *, root: Path | None = ..., mode: int | None = ..., observer: WriteObserver | None = ...
+) -> str: ...
 
 
 @overload
 def update(
-    path: Path, change: Edit, *, root: Path | None = ..., mode: int | None = ..., observer: WriteObserver | None = ...
-) -> str: ...
+    path: Path, change: EditWithResult[T], *, root: Path | None = ..., observer: WriteObserver | None = ...
+) -> T: ...
 
 
 def update(

@@ -63,14 +63,6 @@ class Fact:
     target_is_words: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFacts:
-    """What one source says: its nodes, each with the title that links may call it by, and its edges."""
-
-    nodes: tuple[tuple[Node, str], ...] = ()
-    facts: tuple[Fact, ...] = ()
-
-
 class EdgeRow(NamedTuple):
     """An edge between two keys, as walking needs it; `here` is the end that it is seen from."""
 
@@ -84,6 +76,8 @@ class EdgeRow(NamedTuple):
     explicit: bool
 
 
+SourceFacts = tuple[Sequence[tuple[Node, str]], Sequence[Fact]]
+"""What one source says: its nodes, each with the title that links may call it by, and its edges."""
 ReadFacts = Callable[[int, str], SourceFacts]
 """What a source of the index says, by its key there and its path."""
 
@@ -129,14 +123,15 @@ def _changed_paths(graph: sqlite3.Connection, present: Mapping[str, tuple[int, s
 
 
 def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
+    nodes, facts = source
     rows = []
-    for node, title in source.nodes:
+    for node, title in nodes:
         times = (node.recorded, node.valid_from, node.valid_until, node.valid_from or node.recorded)
         rows.append((node.id, node.type.value, node.name, fold_title(title), *times, node.retired, node.task, origin))
     graph.executemany(_PUT_NODE, rows)
     entities: set[str] = set()
     edges = []
-    for fact in source.facts:
+    for fact in facts:
         one, one_words = (None, fact.source) if fact.source_is_words else (fact.source, "")
         other, other_words = (None, fact.target) if fact.target_is_words else (fact.target, "")
         entities.update(filter(None, (one, other)))
@@ -155,7 +150,7 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
         "SELECT rowid, source_words, target_words, source, target FROM edges "
         "WHERE target_words <> '' OR source_words <> ''"
     ).fetchall()
-    names = _Names(graph) if ends else None
+    names = RecordNames(graph) if ends else None
     for edge, source_words, target_words, source, target in ends:
         one = names.key(source_words) if names and source_words else source
         other = names.key(target_words) if names and target_words else target
@@ -165,7 +160,7 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
             graph.execute("UPDATE edges SET source = ?, target = ? WHERE rowid = ?", (one, other, edge))
 
 
-class _Names:
+class RecordNames:
     """Records by what words may call them; of several with one title, the first by its id."""
 
     def __init__(self, graph: sqlite3.Connection) -> None:
@@ -220,21 +215,10 @@ def fold_title(title: str) -> str:
     return " ".join(title.casefold().split())
 
 
-def key_of(graph: sqlite3.Connection, node_id: str) -> int | None:
-    """Return the key of a node, by its id."""
-    row = graph.execute("SELECT key FROM nodes WHERE id = ?", (node_id,)).fetchone()
-    return int(row[0]) if row is not None else None
-
-
 def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
     """Return the keys of nodes, by their ids."""
     sql = "SELECT id, key FROM nodes WHERE id IN (SELECT value FROM json_each(?))"
     return dict(_select(graph, sql, json.dumps(list(ids))).fetchall())
-
-
-def find_by_words(graph: sqlite3.Connection, words: str) -> int | None:
-    """Return the key of the record that an id or a title in any case means."""
-    return _Names(graph).key(words)
 
 
 def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[int, Node]:
@@ -263,8 +247,8 @@ def edges_at(graph: sqlite3.Connection, keys: Iterable[int]) -> list[EdgeRow]:
 
 
 def edges(graph: sqlite3.Connection) -> list[EdgeRow]:
-    """Return every edge that has both of its ends."""
-    sql = f"SELECT source, {_EDGE} FROM edges WHERE source IS NOT NULL AND target IS NOT NULL"
+    """Return every edge with two known ends, each once, in a fixed order."""
+    sql = f"SELECT DISTINCT source, {_EDGE} FROM edges WHERE {_JOINED} ORDER BY 2, 3, 4, 5, 6, 7, 8"
     return list(map(EdgeRow._make, _select(graph, sql)))
 
 
@@ -272,13 +256,6 @@ def edge_of(row: EdgeRow, names: Mapping[int, Node]) -> Edge:
     """Return an edge with the ids of its ends."""
     _, source, target, relation, recorded, since, until, explicit = row
     return Edge(names[source][0], _RELATIONS[relation], names[target][0], recorded, since, until, explicit == 1)
-
-
-def counts(graph: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int]]:
-    """Count how many nodes there are of each type, and edges of each relation."""
-    kinds = {row[0]: int(row[1]) for row in graph.execute("SELECT type, count(*) FROM nodes GROUP BY type")}
-    sql = "SELECT relation, count(*) FROM edges WHERE source IS NOT NULL AND target IS NOT NULL GROUP BY relation"
-    return kinds, {row[0]: int(row[1]) for row in graph.execute(sql)}
 
 
 def task_keys(graph: sqlite3.Connection, task: str) -> list[int]:
@@ -289,12 +266,6 @@ def task_keys(graph: sqlite3.Connection, task: str) -> list[int]:
 def source_stamps(graph: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
     """Return the names of the sources and their stamps, which change with what the graph has of them."""
     return tuple(_select(graph, "SELECT path, stamp FROM sources ORDER BY path").fetchall())
-
-
-def joined_edges(graph: sqlite3.Connection) -> list[tuple[int, int, str, str, str, str, int]]:
-    """Return every edge with two known ends, each once, in a fixed order."""
-    sql = f"SELECT DISTINCT {_EDGE} FROM edges WHERE {_JOINED} ORDER BY 1, 2, 3, 4, 5, 6, 7"
-    return _select(graph, sql).fetchall()
 
 
 def oldest_time(graph: sqlite3.Connection) -> str:

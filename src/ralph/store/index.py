@@ -101,7 +101,7 @@ class Index:
                     pass
             if self.outside() is None:
                 with suppress(db.Busy, WriteFailed):  # another process is already making it again
-                    self.discard()
+                    discard(self.path)
         with closing(self._from_files()) as connection:
             return question(connection)
 
@@ -187,13 +187,9 @@ class Index:
 
     def rebuild(self, progress: Progress | None = None) -> Synced:
         """Delete the database and make it again, from the files alone."""
-        self.discard()
+        discard(self.path)
         self._copy_main = None
         return self.sync(progress=progress)
-
-    def discard(self) -> None:
-        """Delete the database; Busy when another process is writing to it."""
-        discard(self.path)
 
     def built(self) -> bool:
         """Whether it was ever brought up to date: one that is being made for the first time has only a part."""

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from ralph import paths
 from ralph.errors import Conflict, NotFound, RalphError, Refused
-from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, parse_memories
+from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
 from ralph.formats.text import EditableDocument, Entry, Problem
 from ralph.model import ids
 from ralph.model.record import Record
 from ralph.store import files
 from ralph.store.files import WriteObserver
+from ralph.store.sources import Format, parse_editable
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge")  # as `--in` names them
 
@@ -47,13 +48,7 @@ class Collection:
 
     def parse(self, text: str, path: Path) -> EditableDocument:
         """Parse the text of one of these files."""
-        if self.name == "knowledge":
-            return _parse_knowledge(text, path.stem)
-        if self.name == "patterns":
-            from ralph.formats.pages import parse_patterns
-
-            return parse_patterns(text)
-        return _parse_sections(text, self.layout)
+        return _parse_knowledge(text, path.stem) if self.name == "knowledge" else _parse_file(text, Format(self.name))
 
     def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
         """Parse the text of a file and add a record to it; patterns get a new footer."""
@@ -65,15 +60,13 @@ class Collection:
 
 
 @lru_cache(maxsize=8)  # a pure function; to find an entry and to change it parses the same text
-def _parse_sections(text: str, layout: Layout) -> EditableDocument:
-    return parse_memories(text, layout)
+def _parse_file(text: str, form: Format) -> EditableDocument:
+    return parse_editable(form, text)
 
 
 @lru_cache(maxsize=4096)  # a pure function; the loop reads the same files again and again
 def _parse_knowledge(text: str, slug: str) -> EditableDocument:
-    from ralph.formats.knowledge import parse_knowledge
-
-    return parse_knowledge(text, slug)
+    return parse_editable(Format.KNOWLEDGE, text, slug)
 
 
 class AlreadyThere(Conflict):

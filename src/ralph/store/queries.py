@@ -7,9 +7,9 @@ family's usual values. A second record with the same id has another one in its c
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ralph.errors import Unreadable
 from ralph.model import ids
@@ -28,9 +28,6 @@ from ralph.model.record import (
     Status,
 )
 from ralph.store import lookup
-
-if TYPE_CHECKING:
-    pass
 
 Terms = Callable[[str], str]
 
@@ -59,7 +56,7 @@ _KINDS: Mapping[Family, Mapping[str, MemoryKind | ObservationKind | Outcome]] = 
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
 }
 _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
-_ID = '{"id":'
+_ID = '{"id":'  # with which the metadata of a second bearer begins
 
 
 def record_of(family: Family, row: Sequence[Any]) -> Record:
@@ -102,11 +99,6 @@ def _textual(value: object) -> str:
     return value
 
 
-def given_id(name: str, metadata: str) -> str:
-    """Return the id that a record has in its file; `name` is that of its row."""
-    return str(json.loads(metadata)["id"]) if metadata.startswith(_ID) else name
-
-
 def safe(text: str) -> str:
     """Return text that SQLite can store: bytes that were no UTF-8 become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
@@ -146,12 +138,13 @@ def _select(connection: sqlite3.Connection, keys: Sequence[int], columns: str) -
 
 
 def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Record]:
-    """Return the records behind keys of any family."""
-    return {
+    """Return the records behind keys of any family, in the order of the keys."""
+    by_key = {
         row[0]: record_of(family, row)
         for place, family in enumerate(FAMILIES)
         for row in lookup.select_keys(connection, place, COLUMNS[family], keys)
     }
+    return {key: by_key[key] for key in keys if key in by_key}
 
 
 def locations(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, int]]:
@@ -188,8 +181,7 @@ def session_records(connection: sqlite3.Connection, session_id: str, *, most: in
     keys = observation_keys(connection, session_id)
     if most is not None and len(keys) > most:
         keys = keys[: most // 10] + keys[-(most - most // 10) :]
-    by_key = records(connection, keys)
-    return [by_key[key] for key in keys if key in by_key]
+    return list(records(connection, keys).values())
 
 
 def observation_keys(
@@ -218,7 +210,8 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
             f"AND {test or '1'} ORDER BY length({column}), {column}"
         )
         for row in connection.execute(sql, (name, name + BEARER, name + chr(ord(BEARER) + 1), *values)):
-            if given_id(row[1], row[2]) == name:  # an id in a file may have a `~`
+            own = json.loads(row[2])["id"] if row[2].startswith(_ID) else row[1]
+            if own == name:  # an id in a file may have a `~`
                 keys.append(int(row[0]))
     return keys
 
@@ -277,8 +270,7 @@ def observations_of_task(
         sql = "SELECT DISTINCT session_id FROM observations WHERE instr(metadata, ?)"
         names += (row[0] for row in connection.execute(sql, (f'"task":"{safe(task)}"',)))
     keys = [key for name in dict.fromkeys(names) for key in observation_keys(connection, name)][-limit:]
-    by_key = records(connection, keys)
-    return [by_key[key] for key in keys if key in by_key and by_key[key].origin.task in ("", task)]
+    return [record for record in records(connection, keys).values() if record.origin.task in ("", task)]
 
 
 def unfinished_tasks(connection: sqlite3.Connection, but: str) -> set[str]:
@@ -373,33 +365,6 @@ def source_digests(connection: sqlite3.Connection, formats: Sequence[str]) -> tu
     return tuple((str(path), str(digest)) for path, digest in connection.execute(sql, tuple(formats)))
 
 
-def curated_keys(connection: sqlite3.Connection, formats: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Return the keys of the memories with some ids that are in sources of some formats and not retired."""
-    sql = f"SELECT r.key {_curated(formats)} AND r.id IN (SELECT value FROM json_each(?))"
-    found = connection.execute(sql, (*formats, Status.RETIRED.value, json.dumps(list(names))))
-    return [int(row[0]) for row in found]
-
-
-def count_curated(connection: sqlite3.Connection, formats: Sequence[str]) -> int:
-    """Count the memories in sources of some formats that are not retired."""
-    sql = f"SELECT count(*) {_curated(formats)}"
-    return int(connection.execute(sql, (*formats, Status.RETIRED.value)).fetchone()[0])
-
-
-def curated_texts(connection: sqlite3.Connection, formats: Sequence[str]) -> Iterator[tuple[str, str, str, str, str]]:
-    """Return format, id, metadata, title and text of the memories in sources of some formats, file by file."""
-    sql = f"SELECT s.format, r.id, r.metadata, r.title, r.text {_curated(formats)} ORDER BY s.path, r.line"
-    for form, name, metadata, title, text in connection.execute(sql, (*formats, Status.RETIRED.value)):
-        yield form, given_id(name, metadata), metadata, title, text
-
-
-def _curated(formats: Sequence[str]) -> str:
-    return (
-        "FROM records r JOIN sources s ON s.key = r.source "
-        f"WHERE s.format IN ({lookup.placeholders(formats)}) AND r.status <> ?"
-    )
-
-
 def filter_of(query: Query) -> "list[tuple[int, str, list[object]]]":
     """Return what a query may see, for the SELECTs of `lookup`."""
     return [_conditions(family, query) for family in query.families or FAMILIES]
@@ -437,7 +402,7 @@ class FacetValues(NamedTuple):
     """What is counted of a record, its time aside; many records have the same values."""
 
     family: str
-    kind: str
+    type: str
     tag: tuple[str, ...]
     scope: str
     source: str
@@ -466,23 +431,18 @@ def table_sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
     return tuple(number for part in parts for number in connection.execute(part).fetchone())
 
 
-def facet_values(
-    connection: sqlite3.Connection, sources: Collection[int], names: Mapping[int, str]
-) -> Iterator[tuple[int, int, FacetValues, str]]:
-    """Yield source, key, counted values and time of every record of some sources, without decoding anything else."""
+def facet_values(connection: sqlite3.Connection) -> Iterator[tuple[int, FacetValues, str]]:
+    """Yield key, counted values and time of every record, without decoding anything else."""
     for place, family in enumerate(FAMILIES):
         table, key = TABLES[family]
         status, scope, _ = USUAL[family]
         own = "status" if family is Family.MEMORY else lookup.ORIGIN_TASK.replace("task", "status")
         sql = (
-            f"SELECT source, {key}, {lookup.KIND_COLUMNS[place]}, tags, coalesce(nullif(scope, ''), ?), "
-            f"coalesce(nullif({own}, ''), ?), created_at FROM {table} "
-            "WHERE source IN (SELECT value FROM json_each(?))"
+            f"SELECT t.{key}, {lookup.KIND_COLUMNS[place]}, tags, coalesce(nullif(scope, ''), ?), path, "
+            f"coalesce(nullif({own}, ''), ?), created_at FROM {table} t JOIN sources s ON s.key = t.source"
         )
-        rows = connection.execute(sql, (scope.value, status.value, json.dumps(sorted(sources))))
-        for source, number, kind, tags, own_scope, own_status, created in rows:
-            values = FacetValues(family.value, kind, _tags(tags), own_scope, names[source], own_status)
-            yield source, number, values, created
+        for number, kind, tags, *values, created in connection.execute(sql, (scope.value, status.value)):
+            yield number, FacetValues(family.value, kind, _tags(tags), *values), created
 
 
 def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:

@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 
 from ralph.store.queries import safe
 
-_COLUMNS = "id, session_id, project_path, task_id, mode, started_at, ended_at, host, summary, tags, updated_at"
-_ALL = f"""
-SELECT s.*, o.name AS seen, o.count, o.first, o.last FROM
-    (SELECT session_id AS name, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
-     FROM observations GROUP BY session_id) o
-    LEFT JOIN (SELECT {_COLUMNS} FROM sessions) s ON s.id = o.name
-UNION ALL
-SELECT {_COLUMNS}, id, 0, NULL, NULL FROM sessions
-    WHERE id NOT IN (SELECT session_id FROM observations)
+_ALL = """
+SELECT o.id, coalesce(nullif(s.started_at, ''), o.first, '') AS started_at,
+    coalesce(nullif(s.ended_at, ''), nullif(o.last, ''), s.updated_at, '') AS ended_at,
+    coalesce(s.host, '') AS host, coalesce(s.mode, '') AS mode, coalesce(s.project_path, '') AS project,
+    coalesce(s.task_id, '') AS task, o.count AS observations, coalesce(s.summary, '') AS summary, s.tags AS tags
+FROM (
+    SELECT session_id AS id, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
+        FROM observations GROUP BY session_id
+    UNION ALL SELECT id, 0, NULL, NULL FROM sessions WHERE id NOT IN (SELECT session_id FROM observations)
+) o LEFT JOIN sessions s ON s.id = o.id
 """
 _BY_TASK = """
 SELECT id FROM sessions WHERE task_id = ?
@@ -73,23 +74,12 @@ def all_sessions(connection: sqlite3.Connection) -> list[dict[str, Any]]:
 
 def session(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
     """Return the session with exactly this id."""
-    row = connection.execute(f"SELECT * FROM ({_ALL}) WHERE seen = ?", (safe(session_id),)).fetchone()
+    row = connection.execute(f"{_ALL} WHERE o.id = ?", (safe(session_id),)).fetchone()
     return None if row is None else _session(row)
 
 
 def _session(row: sqlite3.Row) -> dict[str, Any]:
-    return {
-        "id": row["seen"],
-        "started_at": row["started_at"] or row["first"] or "",
-        "ended_at": row["ended_at"] or row["last"] or row["updated_at"] or "",
-        "host": row["host"] or "",
-        "mode": row["mode"] or "",
-        "project": row["project_path"] or "",
-        "task": row["task_id"] or "",
-        "observations": row["count"],
-        "summary": row["summary"] or "",
-        "tags": _texts(row["tags"]),
-    }
+    return {**dict(row), "tags": _texts(row["tags"])}
 
 
 def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
@@ -117,12 +107,6 @@ def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> lis
 def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
     """Return the stored summary of a session; "" when there is none."""
     return _text(connection, "SELECT summary FROM sessions WHERE id = ?", session_id)
-
-
-def count_observations(connection: sqlite3.Connection, session_id: str) -> int:
-    """Count a session's observations."""
-    sql = "SELECT count(*) FROM observations WHERE session_id = ?"
-    return int(connection.execute(sql, (safe(session_id),)).fetchone()[0])
 
 
 def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:

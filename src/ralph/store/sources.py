@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ralph import paths
 from ralph.formats.log import parse_log
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
-from ralph.formats.text import Document
+from ralph.formats.text import Document, EditableDocument
 from ralph.model.record import Record
 from ralph.store import files
 
@@ -97,11 +97,6 @@ def _file(path: str, folders: dict[str, str]) -> str:
     return f"{folders[folder]}{os.sep}{name}"
 
 
-def source_name(path: Path, root: Path) -> str:
-    """Return a source's name (see `source_names`)."""
-    return source_names(root)(path)
-
-
 def source_names(root: Path) -> Callable[[Path], str]:
     """Return the function that names sources: relative to the state folder, the project or the main checkout.
 
@@ -179,24 +174,29 @@ def contents(source: Source, text: str, interpret: Interpret | None = None) -> C
 
 
 def parse_source(source: Source, text: str) -> Document:
-    """Parse a curated file; a codec is imported when it is needed: a hook that catches up reads logs alone."""
-    if source.format is Format.KNOWLEDGE:
-        from ralph.formats.knowledge import parse_knowledge
-
-        return parse_knowledge(text, source.path.stem)
-    if source.format is Format.PATTERNS:
-        from ralph.formats.pages import parse_patterns
-
-        return parse_patterns(text)
+    """Parse a curated file."""
     if source.format is Format.PROGRESS:
         from ralph.formats.progress import parse_progress
 
         return parse_progress(text)
-    if source.format is Format.INSIGHTS:
+    return parse_editable(source.format, text, source.path.stem)
+
+
+def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
+    """Parse a file of memories; a codec is imported when it is needed: a hook that catches up reads logs alone."""
+    if form is Format.KNOWLEDGE:
+        from ralph.formats.knowledge import parse_knowledge
+
+        return parse_knowledge(text, slug)
+    if form is Format.PATTERNS:
+        from ralph.formats.pages import parse_patterns
+
+        return parse_patterns(text)
+    if form is Format.INSIGHTS:
         from ralph.formats.work import parse_insights
 
         return parse_insights(text)
-    return parse_memories(text, GUARDRAILS if source.format is Format.GUARDRAILS else MEMORIES)
+    return parse_memories(text, GUARDRAILS if form is Format.GUARDRAILS else MEMORIES)
 
 
 def _log_contents(text: str, interpret: Interpret | None) -> Contents:

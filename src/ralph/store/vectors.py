@@ -4,19 +4,17 @@ A vector is expensive (a model has to run, perhaps on a server) and depends only
 kept over rebuilds of the index. A file that is damaged, or was made by another version, is made again.
 """
 
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from ralph.store import db
-from ralph.store.lookup import placeholders
 
 VERSION = 1
-_BATCH = 500  # placeholders in one statement; every SQLite allows 999
 _Result = TypeVar("_Result")
 
 
@@ -32,13 +30,8 @@ class VectorCache(AbstractContextManager["VectorCache"]):
 
     def get(self, model: str, digests: Iterable[str]) -> dict[str, bytes]:
         """Return the vectors that are cached; digests without one are left out."""
-        unique = list(dict.fromkeys(digests))
-        vectors: dict[str, bytes] = {}
-        for start in range(0, len(unique), _BATCH):
-            part = unique[start : start + _BATCH]
-            sql = f"SELECT digest, vector FROM vectors WHERE model = ? AND digest IN ({placeholders(part)})"
-            vectors |= self._select(sql, model, *part)
-        return vectors
+        sql = "SELECT digest, vector FROM vectors WHERE model = ? AND digest IN (SELECT value FROM json_each(?))"
+        return self._select(sql, model, json.dumps(list(digests)))
 
     def all(self, model: str) -> dict[str, bytes]:
         """Return every vector of a model."""
@@ -59,9 +52,7 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         self.forget(gone)
         return len(gone)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
 
     def _select(self, sql: str, *values: str) -> dict[str, bytes]:

@@ -12,13 +12,13 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from ralph import paths
-from ralph.store.sources import source_name as name_of
+from ralph.store.sources import source_names
 
 
 def everything(root: Path) -> dict[str, bytes]:
     """Every file that people care for; what is derived aside."""
     return {
-        name_of(path, root): path.read_bytes()
+        source_names(root)(path): path.read_bytes()
         for path in root.rglob("*")
         if path.is_file()
         and "ralph.db" not in path.name

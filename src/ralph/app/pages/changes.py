@@ -21,7 +21,7 @@ from ralph.model import ids
 from ralph.store import files
 from ralph.store.files import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
 from ralph.store.library import Stored
-from ralph.store.sources import Format, source_name, source_names
+from ralph.store.sources import Format, source_names
 
 MAX_UNDO = 50
 _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
@@ -157,7 +157,7 @@ def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()
 
 
 def _describe_file(root: Path, change: FileChange) -> dict[str, str]:
-    name = source_name(change.path, root)
+    name = source_names(root)(change.path)
     return {"name": name, "diff": unified_diff(name, change.before or "", change.after or "")}
 
 
@@ -177,9 +177,9 @@ class ChangeHistory:
                 result = apply_action(self.root, request, patterns, witness)
             except BaseException:
                 with suppress(RalphError):
-                    _revert_files(self.root, _merge_changes(witness.changes))
+                    _revert_files(self.root, witness.changes)
                 raise
-            change = AppliedChange(ids.short("u"), ids.timestamp(), result, _merge_changes(witness.changes))
+            change = AppliedChange(ids.short("u"), ids.timestamp(), result, witness.changes)
             self._changes[change.undo] = change
             while len(self._changes) > MAX_UNDO:
                 del self._changes[next(iter(self._changes))]
@@ -213,14 +213,6 @@ class ChangeHistory:
             return {"summary": f"Undone: {change.result['summary']}", "files": diffs}
 
 
-def _merge_changes(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    merged: dict[Path, FileChange] = {}
-    for change in changes:
-        first = merged.get(change.path, change)
-        merged[change.path] = FileChange(change.path, first.before, change.after, first.appended and change.appended)
-    return tuple(change for change in merged.values() if change.before != change.after)
-
-
 def _can_revert(change: FileChange) -> bool:
     with suppress(RalphError):
         return change.appended or files.read(change.path) == change.after
@@ -235,7 +227,7 @@ def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]
             reverts.append(FileChange(change.path, change.after, change.before))
         elif not change.appended:
             raise Conflict(
-                f"{source_name(change.path, root)}: it was changed since, so this cannot be undone",
+                f"{source_names(root)(change.path)}: it was changed since, so this cannot be undone",
                 hint="undo the later change first, or edit the file by hand",
             )
     restored: list[FileChange] = []
@@ -260,5 +252,5 @@ def _replace(root: Path, change: FileChange) -> None:
         return
     with files.lock(path):
         if files.read(path) != change.before:
-            raise changed_meanwhile(source_name(path, root))
+            raise changed_meanwhile(source_names(root)(path))
         files.delete(path)

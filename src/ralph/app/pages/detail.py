@@ -245,7 +245,7 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
             for key in keys
             if key in records
         ]
-        return {"items": items, "total": stored_sessions.count_observations(connection, session.id)}
+        return {"items": items, "total": session.observations}
 
     return {
         "session": row,

@@ -19,7 +19,7 @@ from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.record import Hit, Query, Record, Status
 from ralph.search import question, terms
-from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, match_words, rank, readable_terms
+from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, match_words, rank, replacements
 from ralph.store import lookup, queries, sessions
 from ralph.store.queries import FacetValues
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
     from ralph.store.lookup import Filter
 
-_SHAPE_FACETS = ("family", "type", "tag", "scope", "source", "status")
-FACETS = (*_SHAPE_FACETS, "age")
+FACETS = (*FacetValues._fields, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
 SORTS = ("relevance", "newest", "oldest")
 _ARCHIVED = STATUS_WORDS[Status.RETIRED]
@@ -112,7 +111,7 @@ class FacetView:
         by_shape = Counter(map(self.shape_of.__getitem__, self._young(keys, chosen)))
         facets: FacetCounts = {}
         usual = self._fitting(chosen)
-        for facet in _SHAPE_FACETS:
+        for facet in FacetValues._fields:
             fitting = self._fitting(chosen, but=facet) if facet in (*chosen, "status") else usual
             count: Counter[str] = Counter()
             for number, several in by_shape.items():
@@ -149,9 +148,8 @@ class FacetView:
 
 
 def _facets_of(values: FacetValues) -> Shape:
-    status = STATUS_WORDS.get(values.status, values.status)
-    single = {"family": values.family, "type": values.kind, "scope": values.scope, "source": values.source}
-    return {**{facet: (value,) for facet, value in single.items()}, "tag": values.tag, "status": (status,)}
+    facets = values._replace(status=STATUS_WORDS.get(values.status, values.status))._asdict()
+    return {facet: value if facet == "tag" else (value,) for facet, value in facets.items()}
 
 
 class Explorer:
@@ -170,8 +168,7 @@ class Explorer:
         shapes: dict[FacetValues, int] = {}
         shape_of: dict[int, int] = {}
         order: list[tuple[str, str, int]] = []
-        names = {key: state.path for key, state in states.items()}
-        for _, key, shape, created in queries.facet_values(connection, states, names):
+        for key, shape, created in queries.facet_values(connection):
             shape_of[key] = shapes.setdefault(shape, len(shapes))
             order.append((created, shape.source, key))
         order.sort(reverse=True)
@@ -304,7 +301,12 @@ class _Listing:
             if len(order) < min(end, total) and match:
                 more = lookup.matching(connection, match, STANDARD.fields, end + len(records), keep)
                 order += [key for key, _ in more if key not in records]
-        return self._page(order, total, facets, [*_replacement_notes(ranking, hits), *notes], best, ranking)
+        replaced = replacements(ranking.words, hits) if hits else ()
+        notes = [
+            *(f"nothing has {word!r}; looked for {', '.join(other[:5])} instead" for word, other in replaced),
+            *notes,
+        ]
+        return self._page(order, total, facets, notes, best, ranking)
 
     def _prefixed(self) -> Page | None:
         letters = terms.fold(self.request.text).split()
@@ -331,9 +333,3 @@ class _Listing:
             rows[key] = RankedRow(row)
             rows[key].matched = match_words(row, ranking.words)
         return {key: tuple(explain(rows[key], ranking.words, ids.today())) for key in keys if key in rows}
-
-
-def _replacement_notes(ranking: Ranking, hits: Sequence[Hit]) -> list[str]:
-    replaced = [(each.word, tuple(each.counts)) for each in ranking.words if each.replaced and hits]
-    readable = [(word, readable_terms(counts, hits)) for word, counts in replaced]
-    return [f"nothing has {word!r}; looked for {', '.join(other[:5])} instead" for word, other in readable if other]

@@ -16,7 +16,7 @@ from ralph.app.filters import when
 from ralph.app.json_shapes import edge_json, node_json
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.graph import Edge, Node, NodeType, Relation, entity_id, entity_type
+from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.store import graph as stored
 
 LIMIT, MAX_LIMIT = 400, 2_000
@@ -143,10 +143,7 @@ def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
         snapshot = _CACHE.get(stamp)
         if snapshot is None:
             nodes = stored.nodes(connection)
-            edges = [
-                Edge(nodes[source].id, Relation(relation), nodes[target].id, recorded, since, until, explicit == 1)
-                for source, target, relation, recorded, since, until, explicit in stored.joined_edges(connection)
-            ]
+            edges = [stored.edge_of(row, nodes) for row in stored.edges(connection)]
             degrees = Counter(end for edge in edges for end in {edge.source, edge.target})
             by_id = {node.id: node for node in nodes.values()}
             snapshot = GraphSnapshot(by_id, edges, degrees, stored.oldest_time(connection)[:10])

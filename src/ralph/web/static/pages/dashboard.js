@@ -179,7 +179,6 @@ function Hooks({ hooks }) {
           text="Through hooks an agent's host reports events to Ralph. Their response times are shown here."
           command="ralph install claude" /><//>`;
   }
-  const failing = hooks.events.some((event) => event.failures !== null); // by event only where that is known
   return html`<${Section} title="Hook latency">
     ${hooks.note && html`<p class="quiet remark"><${RichText} text=${sentence(hooks.note)} /></p>`}
     ${hooks.days?.length > 0 && html`<h3 class="plot-title">Median response time of hooks</h3>
@@ -188,14 +187,13 @@ function Hooks({ hooks }) {
     <div class="scroller" tabindex="0" role="region" aria-label="Hook latency by event">
       <table>
         <thead><tr><th scope="col">Event</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Median</th>
-            <th scope="col" class="num">95 %</th>${failing && html`<th scope="col" class="num">Failed</th>`}</tr></thead>
+            <th scope="col" class="num">95 %</th></tr></thead>
         <tbody>
           ${hooks.events.map(
             (event) => html`<tr key=${event.event}>
               <th scope="row">${event.event}</th><td class="num">${number(event.count)}</td>
               <td class="num">${milliseconds(event.p50_ms)}</td>
               <td class="num">${milliseconds(event.p95_ms)}</td>
-              ${failing && html`<td class="num ${event.failures ? "is-bad" : ""}">${number(event.failures)}</td>`}
             </tr>`,
           )}
         </tbody>
