@@ -144,7 +144,6 @@ def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
                 "count": count,
                 "p50_ms": _quantile(by_event[event], 0.5),
                 "p95_ms": _quantile(by_event[event], 0.95),
-                "failures": None,
             }
             for event, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         ],
