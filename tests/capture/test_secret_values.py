@@ -7,7 +7,7 @@ from ralph.capture.assignments import (
     FAIR,
     NONE,
     STRONG,
-    WEAK,
+
     grade,
     is_cased_password,
     is_login_password,

@@ -231,7 +231,7 @@ PHRASES = (
     ("password", _RECEIVERS, "", rf"{_ECHO}{_ECHOED}{_TO}{_OPTION}", "piped"),
     ("password", _RECEIVERS, "<<<", rf"{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?{_ECHOED}", "login"),
     ("password", ("chpasswd",), "", rf"{_ECHO}[^\s:|;&]{{1,64}}:(?P<s>\S{{1,256}}?){_TO}chpasswd", "piped"),
-    ("password", ("assword",), "send", r"assword[^\n]{0,60}\s{0,20}[^\n]{0,40}?\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']", "password"),
+    ("password", ("assword",), "send", r"assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']", "password"),
     ("password", ("password",), ".", r"password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})", "spoken"),
     ("password", _CALLS, "", rf"[a-z_.=]+\({{1,2}}\s{{0,40}}{_ARGUMENT}{_LITERAL}", "spoken"),
     ("password", _CONNECTS, "", rf"[a-z]+\(\s{{0,40}}(?:{_ARGUMENT}){{2}}{_LITERAL}", "spoken"),
@@ -498,22 +498,21 @@ def _has_phrase(text: str, lowered: str) -> bool:
         for keyword in keywords:
             for at in positions(lowered, keyword) if keyword in lowered else ():
                 rest = text[at + len(keyword) : at + len(keyword) + 700]
-                if other == "~":
-                    if _has_spoken_password(rest[:130].partition("\n")[0]):
-                        return True
-                    continue
                 chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
                 is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
-                if condition in ("piped", "any") or (other in rest.lower() if other else len(chunk) >= 3 and not is_word):
+                if condition in ("piped", "any") or (follows(rest, other) if other else len(chunk) >= 3 and not is_word):
                     return True
     return any(mark in text for mark in TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
 
 
-def _has_spoken_password(rest: str) -> bool:
-    """Check for a value with a digit or a symbol after `is`, `:` and the like."""
-    words = rest.replace(":", ": ").replace("=", "= ").split()
+def follows(rest: str, other: str) -> bool:
+    """Check for what must follow the keyword of a phrase; `~` is a value with a digit or a symbol after `is` or `:`."""
+    if other != "~":
+        return other in rest.lower()
+    line = rest[:130].partition("\n")[0]
+    words = line.partition("assw")[0].replace(":", ": ").replace("=", "= ").split()
     for before, word in zip(["", *words], words, strict=False):
-        if len(word) > 5 and (before.lower() in _COPULAS or before[-1:] in (":", "=")):
+        if len(word) > 4 and (before.lower() in _COPULAS or before[-1:] in (":", "=")):
             if any(character in "0123456789!@#$%^&*" for character in word.strip("`*\"'(")):
                 return True
     return False
@@ -527,15 +526,21 @@ _PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wacht
 
 def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
     """Yield where the head of a CSV or TSV table that names a secret begins, and its separator."""
-    for keyword in ("pass", "secret", "token", "pwd", "api_key", "apikey"):
-        for at in positions(lowered, keyword) if keyword in lowered and "\n" in text else ():
-            start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-            head = text[start:end] if at - 400 < start and at < end < at + 400 else ""
+    end = -1
+    for keyword in ("pass", "secret", "token", "pwd", "api_key", "apikey") if "\n" in text else ():
+        at = lowered.find(keyword)
+        while at >= 0:
+            start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
+            head = text[start:end] if end > at else ""
+            head = head.rpartition('":"')[2].rpartition('": "')[2]  # the text may be a member of JSON
+            start = end - len(head)
+            before = text[max(0, start - 400) : max(0, start - 1)].rpartition("\n")[2]
             following = text[end + 1 : end + 800].partition("\n")[0]
-            for separator in ",\t;" if head else "":
+            for separator in ",\t;" if head and not any(mark in head for mark in "(){}=:") else "":
                 count = head.count(separator)
-                if count and count == following.count(separator) and not any(mark in head for mark in "(){}=:"):
+                if count and count == following.count(separator) != before.count(separator):
                     yield start, separator
+            at = lowered.find(keyword, max(end, at + 1))
 
 
 def has_encoded_text(text: str) -> bool:
@@ -614,7 +619,8 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
     value = rest[quote + 1 :].lstrip("\"'`\\ \t*")
     chunk = _first_chunk(value, " \t\r\n\"'`")
     if chunk.lower().rstrip(":") in SCHEMES:
-        return _may_be_value(value[len(chunk) :].lstrip(), upper=upper, password=password)
+        value = value[len(chunk) :].lstrip()
+        chunk = _first_chunk(value, " \t\r\n\"'`")
     is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
     if chunk[:1] in ("", *"<{([&") or is_variable:
         return False

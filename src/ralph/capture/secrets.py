@@ -289,8 +289,9 @@ def _private_keys(text: str) -> "Iterator[Span]":
 
 def has_private_key(text: str) -> bool:
     """Check for the head or the end of a private key; a regex or a message that quotes one does not count."""
-    heads = (match for regex in (_BEGIN, _END) for match in re.compile(regex).finditer(text))
-    return any(re.compile(rf"{_GAP}*+[A-Za-z0-9+/=:]{{4}}").match(text, head.end()) or text[: head.start()].strip()[-4:].isalnum() for head in heads)
+    if "PRIVATE KEY" not in text:
+        return False
+    return any(re.compile(r"(?:[-+> \t\"']|\\n)*").fullmatch(line[: line.index("-----")]) for line in text.split("\n") if "-----" in line and "PRIVATE KEY" in line)
 
 
 def _is_key(body: str) -> bool:
@@ -319,7 +320,7 @@ def _url_passwords(text: str) -> "Iterator[Span]":
 
 def _phrases(text: str, lowered: str) -> "Iterator[Span]":
     """Yield values of headers, netrc, SQL and command lines that take a password without naming it."""
-    for kind, keywords, _, body, condition in rules.PHRASES:
+    for kind, keywords, other, body, condition in rules.PHRASES:
         for keyword in keywords:
             floor, at = 0, lowered.find(keyword)
             while at >= 0:
@@ -328,7 +329,8 @@ def _phrases(text: str, lowered: str) -> "Iterator[Span]":
                     start, end = max(floor, at - _FAR), at + len(keyword)
                     matches = list(regex.finditer(text, max(start, lowered.rfind("\n", start, at) + 1), end))
                 else:
-                    matches, end = list(filter(None, [regex.match(text, at)])), at + 1
+                    may_match = not other or rules.follows(text[at + len(keyword) : at + len(keyword) + 700], other)
+                    matches, end = list(filter(None, [may_match and regex.match(text, at)])), at + 1
                 for match in matches:
                     end = max(end, match.end())
                     if meets(condition, match["s"]):
