@@ -59,7 +59,7 @@ _NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WOR
 _TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
 _KNOWN = _NAME_WORDS | _TECHNICAL
 _MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
-_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]+-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)]\(.*"
+_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]{1,5}-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)]\(.*"
 """What a sentence has beside the word password: a ticket, `12-character`, `step2`, a call."""
 _DUMMY_BODY = (
     r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
@@ -313,7 +313,9 @@ _UNQUOTED = (
     r"(?:(?:&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\]))[^\s\"'`,;&|<>(){}\[\]\\]{0,300}+){0,9})"
 )
 _TO_BLANK = r"(?P<value>(?=\S)[^\s\\]{0,300}+(?:\\(?![nrt\"'])[^\s\\]{0,300}+){0,9})"
-_URL_ENCODED = r"(?P<value>(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267c]|7d))(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267cC]|7[dD])){4,200})"
+_URL_ENCODED = (
+    r"(?P<value>(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267c]|7d))(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267cC]|7[dD])){4,200})"
+)
 _LIST = r"\[\s{0,8}\\?[\"'](?P<value>[^\"'\\\n]{8,300}(?:\\?[\"']\s{0,40},\s{0,40}\\?[\"'][^\"'\\\n]{8,300}){0,40}+)"
 _MORE = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
 _LABEL = r"""(?x)(?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña
@@ -471,7 +473,9 @@ def _unquoted_place(
     trailing = text[end - 1 : end] in (",", ";") and whole
     if not whole:
         is_listed = tight and not in_call and not match["close"] and not _is_attribute(value)
-        if is_listed or (not identifier and (tight or separator == ":") and not re.compile(_EXPRESSION).fullmatch(value)):
+        if is_listed or (
+            not identifier and (tight or separator == ":") and not re.compile(_EXPRESSION).fullmatch(value)
+        ):
             return SURE if is_listed or tight else COPULA
         return STRICT if identifier else COPULA
     if trailing or not identifier:

@@ -150,112 +150,90 @@ signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
 """  # noqa: E501 - one row for each kind
 """`<word>` is a character of a token, `<uuid>` a UUID; a pipe inside a regex has no blanks around it."""
 
-AMBIGUOUS_PREFIXES = frozenset("voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_".split())
+AMBIGUOUS_PREFIXES = frozenset(
+    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_".split()
+)
 """Prefixes that ordinary names begin with: what follows must look random."""
 
-_QUOTE = r"[\"'\\]{0,2}"
-_VALUE = r"[\"']?(?P<s>(?<=\")[^\"\n]{4,128}|(?<=')[^'\n]{4,128}|[^\s\"']{4,128})"
-_ARGUMENT = r"[^,()\n]{0,120},\s{0,40}"
-_LITERAL = r"(?:[a-z]{1,12}\()?[\"'](?P<s>[^\"'\n]{4,128})[\"']\s{0,9}[,)]"
-_LINE = r"[^\n|;]{0,160}?\s"
-_SEED = r"[\"']?\s{0,4}(?:[:=]|is|are|was)\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"
-_RECEIVERS = (
-    *("password-stdin", "token-stdin", "secret-stdin", "key-stdin", "passwd --stdin", "login --stdin", "with-token"),
-    *("pass stdin", "vault login -", "passphrase-fd 0", "sudo -s"),
-)
-"""Options that make programs read a password from standard input."""
-_OPTION = rf"(?:{'|'.join(_RECEIVERS[:-1])}|(?-i:sudo -S))"
-_ECHO = r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"
-_LINE_ENDS = r"(?:\\{1,2}[nrt])*"
 _ECHOED = (
-    rf"(?P<s>(?<=\")[^\"\n]{{1,256}}?(?={_LINE_ENDS}\\?\")|(?<=')[^'\n]{{1,256}}?(?={_LINE_ENDS}')"
+    r"(?P<s>(?<=\")[^\"\n]{1,256}?(?=<ends>\\?\")|(?<=')[^'\n]{1,256}?(?=<ends>')"
     r"|(?:[^\s\"'|;&\\]|\\[^\s\"'nrt]){1,256})"
 )
-_TO = rf"{_LINE_ENDS}[\"'\\]{{0,3}}[ \t]*\|[^|;\n]{{0,200}}"
-_COOKIE = (
-    rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
-    r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})"
-)
-_CURL = r"curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})"
-PASSWORD_WORDS = (
-    *("password", "passwort", "passphrase", "passcode", "kennwort", "wachtwoord", "contraseña", "mot de passe", "senha"),
-    *("parola", "hasło"),
-)
+PASSWORD_WORDS = "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło"
 _COPULAS = frozenset("is it's was to as lautet ist est es = -> → são set".split())
-_SPOKEN = (
-    rf"(?:{'|'.join(PASSWORD_WORDS)})s?(?![\w-])(?:[^\n.;!?:=]{{0,60}}?[\s,(](?:is|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)"
-    r"|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])"
+_RECEIVERS = (
+    "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
+    ",passphrase-fd 0"
 )
-_PRINTERS = (
-    *("master.key", "print-access-token", "auth token", "base64 -d", "base64 --decode", "openssl rand", "pwgen", "op read"),
-    *("pass show", "get-secret-value", "secrets get", "versions access", "initialadminpassword", "create token"),
-    *("get secret", "kv get", "keyvault secret", "initial-password"),
+"""Options that make programs read a password from standard input."""
+_PARTS = (
+    ("<value>", r"[\"']?(?P<s>(?<=\")[^\"\n]{4,128}|(?<=')[^'\n]{4,128}|[^\s\"']{4,128})"),
+    ("<literal>", r"(?:[a-z]{1,12}\()?[\"'](?P<s>[^\"'\n]{4,128})[\"']\s{0,9}[,)]"),
+    ("<line>", r"[^\n|;]{0,160}?\s"),
+    ("<argument>", r"[^,()\n]{0,120},\s{0,40}"),
+    ("<quote>", r"[\"'\\]{0,2}"),
+    ("<seed>", r"[\"']?\s{0,4}(?:[:=]|is|are|was)\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"),
+    ("<code>", r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)"),
+    ("<option>", rf"(?:{_RECEIVERS.replace(',', '|')}|(?-i:sudo -S))"),
+    ("<echo>", r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"),
+    ("<echoed>", _ECHOED),
+    ("<to>", r"<ends>[\"'\\]{0,3}[ \t]*\|[^|;\n]{0,200}"),
+    ("<ends>", r"(?:\\{1,2}[nrt])*"),
+    ("<random>", r"(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128}"),
+    ("<words>", PASSWORD_WORDS.replace(",", "|")),
 )
-"""Commands whose output is a secret."""
-_CALLS = (
-    *("basic_auth(", "basicauth(", "networkcredential(", "plainauth(", "passwordauthentication(", "credentials("),
-    *("login(", "auth=(", ".auth(", "auth((", "authenticate(", "sign_in("),
-)
-_CONNECTS = ("connect(", "pdo(", "mysqli(", "connection(")
-_CODE = r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)"
-_CLIENTS = (
-    *("mongo", "mariadb", "cypher-shell", "evil-winrm", "psexec", "useradd", "usermod", "unlock-keychain", "certutil"),
-    *("rdesktop", "7z a ", "7z x ", "7za ", "rar ", "az login", "security import", "ipmitool"),
-)
-PHRASES = (
-    ("bearer token", ("bearer",), "", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", "fair"),
-    ("basic login", ("basic ",), "", rf"basic {_QUOTE}(?P<s>[A-Za-z0-9+/]{{8,}}={{0,2}})", "basic login"),
-    ("password", ("login ",), "password", r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})", "login"),
-    ("password", ("requirepass ", "masterauth "), "", rf"(?:requirepass|masterauth)\s+{_VALUE}", "login"),
-    ("password", ("sshpass ",), "-p", rf"sshpass\s+-p\s*{_VALUE}", "login"),
-    ("password", ("mysql",), "-p", rf"mysql(?:dump|admin|sh|import)?\b{_LINE}(?-i:-p){_VALUE}", "login"),
-    ("password", ("redis-cli",), "-", rf"redis-cli\b{_LINE}(?:-a|--pass)[ =]{_VALUE}", "login"),
-    ("password", (" login ",), "-p", rf" login {_LINE}-p[ =]?{_VALUE}", "password"),
-    ("password", _CLIENTS, "-p", rf"[a-z0-9-]+{_LINE}-p[ =]?{_VALUE}", "password"),
-    ("password", ("sqlcmd", "zip "), "-p", rf"(?:sqlcmd|zip)\b{_LINE}(?-i:-P)[ =]?{_VALUE}", "password"),
-    ("password", ("ldap", "add-generic-password"), "-w", rf"[a-z-]+\b{_LINE}(?-i:-w)[ =]?{_VALUE}", "password"),
-    ("password", ("smbclient", "rpcclient"), "%", rf"[a-z]+{_LINE}-u[ =]?[\"']?[^\s\"'%]{{1,80}}%(?P<s>[^\s\"']{{4,128}})", "login"),
-    ("password", ("net user ",), "/", r"net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)", "password"),
-    ("password", ("htpasswd ",), "-", r"htpasswd\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))", "login"),
-    ("password", ("add_user ", "change_password "), "", rf"[a-z_]+\s+\S{{1,64}}\s+{_VALUE}", "spoken"),
-    ("password", ("secret set ",), "-b", rf"secret set \S{{1,64}}{_LINE}(?:--body|-b)[ =]{_VALUE}", "password"),
-    ("password", ("createuser ",), "", r"createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})", "password"),
-    ("password", ("createuser ",), "", r"createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})", "password"),
-    ("password", (": psk ", ": eap ", ": xauth "), "", r": \w+\s+\"(?P<s>[^\"\n]{4,128})\"", "password"),
-    ("password", ("/pass:", "/password:"), "", r"/\w+:(?P<s>[^\s\"']{4,128})", "prose"),
-    ("password", ("pass:",), "", r"pass:(?P<s>[^\s\"',;]{6,128})", "password"),
-    ("password", ("identified ",), "by", rf"identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"']){_VALUE}", "login"),
-    ("password", ("convertto-securestring ",), "", rf"convertto-securestring\s+(?=[\"']){_VALUE}", "login"),
-    ("password", (":543", ":643"), "", r":[56]43\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", "login"),
-    ("password", ("curl", "http -a"), "-", _CURL, "login"),
-    ("password", _RECEIVERS, "", rf"{_ECHO}{_ECHOED}{_TO}{_OPTION}", "piped"),
-    ("password", _RECEIVERS, "<<<", rf"{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?{_ECHOED}", "login"),
-    ("password", ("chpasswd",), "", rf"{_ECHO}[^\s:|;&]{{1,64}}:(?P<s>\S{{1,256}}?){_TO}chpasswd", "piped"),
-    ("password", ("assword",), "send", r"assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']", "password"),
-    ("password", ("password",), ".", r"password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})", "spoken"),
-    ("password", _CALLS, "", rf"[a-z_.=]+\({{1,2}}\s{{0,40}}{_ARGUMENT}{_LITERAL}", "spoken"),
-    ("password", _CONNECTS, "", rf"[a-z]+\(\s{{0,40}}(?:{_ARGUMENT}){{2}}{_LITERAL}", "spoken"),
-    ("password", (".auth(", ":auth("), "", r".auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)", "spoken"),
-    ("password", PASSWORD_WORDS, "~", _SPOKEN, "spoken"),
-    ("password", ("login", "credential", "creds", "account", "계정"), " / ", r"[^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})", "prose"),
-    ("password", ("password",), ":\n", r"password[^\n]{0,60}:[ \t]*\n\s{0,20}(?P<s>\S{8,128})[ \t]*(?:\n|\Z)", "strong"),
-    ("password", ("new value:",), "", r"new value:\s{1,8}(?P<s>\S{8,128})", "fair"),
-    ("password", ("random_password",), "result", r"random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"", "any"),
-    ("secret", _PRINTERS, "\n", r"[^\n]{4,200}\n(?P<s>[^\s:]{12,400})[ \t]*(?:\n|\Z)", "strong"),
-    ("secret key", ("operator unseal",), "", r"operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})", "any"),
-    ("api key", ("wandb login",), "", r"wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b", "any"),
-    ("api key", ("appid=",), "", r"appid=(?P<s>[0-9a-f]{32})\b", "any"),
-    ("secret key", ('key":', "key':", 'key" :'), "", r"key[\"']\s{0,4}:\s{0,4}[\"'](?P<s>(?=\S*\d)(?=\S*[a-z])(?-i:(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128})[\"']", "strong"),
-    ("secret key", ("key =",), "", r"key =\s{0,4}[\"'](?P<s>(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128})[\"']", "strong"),
-    ("recovery codes", ("recovery code", "backup code", "scratch code"), "", rf"[a-z]+ codes?[^\n]{{0,60}}\n(?P<s>(?:{_CODE}){{2,24}})", "any"),
-    ("seed phrase", ("mnemonic",), "", rf"mnemonic{_SEED}", "any"),
-    ("seed phrase", ("seed phrase", "seed_phrase", "seed-phrase", "seedphrase"), "", rf"seed.?phrase{_SEED}", "any"),
-    ("private key", ('"d":', '"d" '), "", r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", "strong"),
-    ("azure signature", ("sig=",), "", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", "random"),
-    ("session cookie", ("cookie",), "=", _COOKIE, "strong"),
-    ("session cookie", ("\ttrue\t", "\tfalse\t"), "", r"\t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>\S{16,400})", "strong"),
-)  # fmt: skip
-"""Headers and command lines: kind, keywords, what must follow, regex, condition of the value `s` (piped: before it)."""
+_PHRASES = r"""
+bearer token | fair | bearer |  | bearer<quote>[\s:]{1,3}<quote>(?P<s>[A-Za-z0-9._~+/=-]{16,})
+basic login | basic login | basic  |  | basic <quote>(?P<s>[A-Za-z0-9+/]{8,}={0,2})
+password | login | login  | password | login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})
+password | login | requirepass ,masterauth  |  | (?:requirepass|masterauth)\s+<value>
+password | login | sshpass  | -p | sshpass\s+-p\s*<value>
+password | login | mysql | -p | mysql(?:dump|admin|sh|import)?\b<line>(?-i:-p)<value>
+password | login | redis-cli | - | redis-cli\b<line>(?:-a|--pass)[ =]<value>
+password | password |  login ,mongo,mariadb,cypher-shell,evil-winrm,psexec,useradd,usermod,unlock-keychain,certutil,rdesktop,7z a ,7z x ,7za ,rar ,security import,ipmitool | -p | [ a-z0-9-]+<line>-p[ =]?<value>
+password | password | sqlcmd,zip  | -p | (?:sqlcmd|zip)\b<line>(?-i:-P)[ =]?<value>
+password | password | ldap,add-generic-password | -w | [a-z-]+\b<line>(?-i:-w)[ =]?<value>
+password | login | smbclient,rpcclient | % | [a-z]+<line>-u[ =]?[\"']?[^\s\"'%]{1,80}%(?P<s>[^\s\"']{4,128})
+password | password | net user  | / | net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)
+password | login | htpasswd  | - | htpasswd\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))
+password | spoken | add_user ,change_password  |  | [a-z_]+\s+\S{1,64}\s+<value>
+password | password | secret set  | -b | secret set \S{1,64}<line>(?:--body|-b)[ =]<value>
+password | password | createuser  |  | createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
+password | password | createuser  |  | createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
+password | password | : psk ,: eap ,: xauth  |  | : \w+\s+\"(?P<s>[^\"\n]{4,128})\"
+password | prose | /pass:,/password: |  | /\w+:(?P<s>[^\s\"']{4,128})
+password | password | pass: |  | pass:(?P<s>[^\s\"',;]{6,128})
+password | login | identified  | by | identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"'])<value>
+password | login | convertto-securestring  |  | convertto-securestring\s+(?=[\"'])<value>
+password | login | :543,:643 |  | :[56]43\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)
+password | login | curl | - | curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})
+password | piped | <receivers>,sudo -s |  | <echo><echoed><to><option>
+password | login | <receivers>,sudo -s | <<< | <option>[^\n]{0,200}<<<[ \t]*[\"']?<echoed>
+password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
+password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
+password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})
+password | spoken | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in( |  | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | spoken | connect(,pdo(,mysqli(,connection( |  | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
+password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
+password | spoken | <spoken> | ~ | (?:<words>)s?(?![\w-])(?:[^\n.;!?:=]{0,60}?[\s,(](?:is|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])
+password | prose | login,credential,creds,account |  /  | [^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
+password | strong | password | :\n | password[^\n]{0,60}:[ \t]*\n\s{0,20}(?P<s>\S{8,128})[ \t]*(?:\n|\Z)
+password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
+password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
+secret | strong | master.key,print-access-token,auth token,base64 -d,base64 --decode,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,400})[ \t]*(?:\n|\Z)
+secret key | any | operator unseal |  | operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})
+api key | any | wandb login |  | wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b
+api key | any | appid= |  | appid=(?P<s>[0-9a-f]{32})\b
+secret key | strong | key":,key':,key" :,key = ",key = ' |  | key[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
+recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?[^\n]{0,60}\n(?P<s>(?:<code>){2,24})
+seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase |  | (?:mnemonic|seed.?phrase)<seed>
+private key | strong | "d":,"d"  |  | \"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
+azure signature | random | sig= |  | sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)
+session cookie | strong | cookie | = | cookie<quote>[:=,]\s{0,4}<quote>(?:[^\n;=]{1,64}=[^\n;]{0,300};\s?){0,12}?[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})
+session cookie | strong | \ttrue\t,\tfalse\t |  | \t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>\S{16,400})
+"""  # noqa: E501 - one row for each syntax
+"""Headers, calls, command lines and sentences: kind, condition of the value `s` (piped: before the keyword), keywords,
+what must follow, regex with `<parts>`; `\\n` and `\\t` are written out."""
 NAMES = """
 password fair password passwd passwrd passphrase passcode pwd userpass dbpass storepass keypass rootpass adminpass
 password fair smtppass mailpass passwort pswd psswd kennwort wachtwoord secvaluedata sshpass requirepass contrasena
@@ -272,7 +250,10 @@ credential strong credential credentials auth authorization connectionkey creds
 """
 """Names of keys by their last words, joined: kind, weakest value that counts, endings."""
 
-NAME_KEYWORDS = ("pass", "passwd", "psswd", "pswd", "secret", "token", "credential", "creds", "auth", "bearer", "salt", "kennwort", "secvaluedata", "wachtwoord", "contrasena", "unseal_keys", "recovery_keys", "keys_base64")
+NAME_KEYWORDS = tuple(
+    "pass passwd psswd pswd secret token credential creds auth bearer salt kennwort secvaluedata wachtwoord contrasena"
+    " unseal_keys recovery_keys keys_base64".split()
+)
 SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk")
 """Words in names of secrets; after a short one the name must end, or go on with a joint or a digit."""
 AFTER_SHORT_NAME = "=:\"'`\\*])>|, \t_-.?!0123456789(%"
@@ -391,9 +372,12 @@ _NEUTRAL = tuple(NEUTRAL_WORDS.split())
 SCHEMES = ("bearer", "token", "apikey", "api-key", "key", "basic", "digest", "ssws", "bot", "sso-key", "geniekey")
 """Words between the name of a header and its value."""
 _SYMBOLS = "!@#$%^&*+=~?-"
-_COMMON_PREFIXES = frozenset("key- api- sdk- pat- pul- npm_ secret_ _token_ dose dapi key_ inc_ test_sk_ -us pub_dd_".split())
+_COMMON_PREFIXES = frozenset(
+    "key- api- sdk- pat- pul- npm_ secret_ _token_ dose dapi key_ inc_ test_sk_ -us pub_dd_".split()
+)
 """Prefixes that ordinary words in small letters contain, too."""
 _token_rules: list[tuple[str, list[str], str, str]] = []
+_phrase_rules: list[tuple[str, str, list[str], str, str]] = []
 
 
 def token_rules() -> list[tuple[str, list[str], str, str]]:
@@ -403,6 +387,24 @@ def token_rules() -> list[tuple[str, list[str], str, str]]:
             kind, prefixes, body, *lead = line.split(" | ")
             _token_rules.append((kind, prefixes.split(), body, lead[0] if lead else ""))
     return _token_rules
+
+
+def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
+    """Return the rows of phrases, split once: kind, condition, keywords, what must follow, regex with `<parts>`."""
+    if not _phrase_rules:
+        for line in _PHRASES.strip("\n").splitlines():
+            kind, condition, keywords, other, regex = line.split(" | ", 4)
+            keywords = keywords.replace("<receivers>", _RECEIVERS).replace("<spoken>", PASSWORD_WORDS)
+            words = keywords.replace("\\t", "\t").split(",")
+            _phrase_rules.append((kind, condition, words, other.replace("\\n", "\n"), regex))
+    return _phrase_rules
+
+
+def phrase_regex(regex: str) -> str:
+    """Return the regex of a phrase without its `<parts>`."""
+    for name, part in _PARTS:
+        regex = regex.replace(name, part)
+    return f"(?i){regex}"
 
 
 def needs_rules(text: str) -> bool:
@@ -459,14 +461,13 @@ def token_prefixes(text: str) -> list[str]:
     short, prefixes = list[str](), list[str]()
     for _, names, _, lead in token_rules():
         for prefix in names:
-            if prefix in searched:
+            if prefix in searched and (lead or any(_begins_word(searched, at) for at in positions(searched, prefix))):
                 (short if lead or len(prefix) < 4 else prefixes).append(prefix)
     if short or not _COMMON_PREFIXES.isdisjoint(prefixes):
         runs = {run for run in runs if run.lower() != run or run.translate(None, _DIGITS) != run or _has_long_word(run)}
-    joined = b"\n".join(runs)
-    if not _COMMON_PREFIXES.isdisjoint(prefixes):
-        searched = joined.decode("ascii")
+        searched = b"\n".join(runs).decode("ascii")
         prefixes = [prefix for prefix in prefixes if prefix not in _COMMON_PREFIXES or prefix in searched]
+    joined = b"\n".join(runs)
     for sizes in ([len(part) for part in run.split(b".")] for run in runs if run.count(b".") > 1):
         if any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False)):
             return [*prefixes, *short, "."]
@@ -474,6 +475,13 @@ def token_prefixes(text: str) -> list[str]:
         if len(run) >= 20 and (run.translate(None, _DIGITS) != run or run.lower() != run or _has_long_word(run)):
             return prefixes + short
     return prefixes
+
+
+def _begins_word(searched: str, at: int) -> bool:
+    """Check whether a token may begin here: not inside of a word, but after `\\n` and `%3D`."""
+    before = searched[max(0, at - 3) : at]
+    is_escaped = before[-1:] in ("n", "r", "t") and before[-2:-1] in ("", "\n")
+    return is_escaped or before[:1] == "%" or not (before[-1:].isalnum() or before[-1:] == "_")
 
 
 def _has_long_word(run: bytes) -> bool:
@@ -494,13 +502,15 @@ def _first_chunk(text: str, ends: str) -> str:
 
 def _has_phrase(text: str, lowered: str) -> bool:
     """Check for a header, a command line or a table that can contain a secret."""
-    for _, keywords, other, _, condition in PHRASES:
+    for _, condition, keywords, other, _ in phrase_rules():
         for keyword in keywords:
             for at in positions(lowered, keyword) if keyword in lowered else ():
                 rest = text[at + len(keyword) : at + len(keyword) + 700]
                 chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
                 is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
-                if condition in ("piped", "any") or (follows(rest, other) if other else len(chunk) >= 3 and not is_word):
+                if condition in ("piped", "any") or (
+                    follows(rest, other) if other else len(chunk) >= 3 and not is_word
+                ):
                     return True
     return any(mark in text for mark in TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
 
@@ -553,7 +563,9 @@ def encoded_texts(text: str) -> "Iterator[str]":
     data = text.encode("utf-8", "replace").translate(_NOT_BASE64)
     for run in set(data.split()):
         if len(run) >= 24 and not (
-            run[::4].translate(None, _LOW[0]) or run[1::4].translate(None, _LOW[1]) or run[2::4].translate(None, _LOW[2])
+            run[::4].translate(None, _LOW[0])
+            or run[1::4].translate(None, _LOW[1])
+            or run[2::4].translate(None, _LOW[2])
         ):
             yield run.decode("ascii")
 
@@ -572,6 +584,7 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
     """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
     tails: dict[str, bool] = {}  # output repeats its words
     for keyword in (*NAME_KEYWORDS, *SHORT_NAMES):
+        contexts: dict[str, bool] = {}
         for at in positions(lowered, keyword) if keyword in lowered else ():
             start = at + len(keyword)
             rest = lowered[start : start + 40]
@@ -581,8 +594,13 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
             if tail not in tails:
                 ends = (tail[len(name) :] for name in _NAME_TAILS if tail.startswith(name))
                 tails[tail] = any(end[:1] in _NAME_JOINTS or end.startswith(_NEUTRAL) for end in ends)
-            is_password = keyword in _PASSWORD_KEYWORDS
-            if tails[tail] and _assigns(text, start + len(tail), upper=text[at:start].isupper(), password=is_password):
+            if not tails[tail]:
+                continue
+            end, upper = start + len(tail), text[at:start].isupper()
+            context = f"{upper}{text[end : end + 400]}"
+            if context not in contexts:
+                contexts[context] = _assigns(text, end, upper=upper, password=keyword in _PASSWORD_KEYWORDS)
+            if contexts[context]:
                 yield keyword, at
 
 

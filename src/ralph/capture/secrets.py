@@ -237,10 +237,14 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
 def _encoded_secrets(text: str) -> "Iterator[Span]":
     """Yield base64 of a text in which the rules find a secret, such as a token or a whole `.env` file."""
     for run in rules.encoded_texts(text):
-        decoded = decode_text(run[: _LONGEST_KEY])
+        decoded = decode_text(run[:_LONGEST_KEY])
         if decoded and rules.needs_rules(decoded) and _apply_rules(decoded):
             for at in rules.positions(text, run):
-                yield at, at + len(run) + len(text[at + len(run) :][:2]) - len(text[at + len(run) :][:2].lstrip("=")), "encoded secret"
+                yield (
+                    at,
+                    at + len(run) + len(text[at + len(run) :][:2]) - len(text[at + len(run) :][:2].lstrip("=")),
+                    "encoded secret",
+                )
 
 
 # --- private keys -------------------------------------------------------------------------------
@@ -291,7 +295,11 @@ def has_private_key(text: str) -> bool:
     """Check for the head or the end of a private key; a regex or a message that quotes one does not count."""
     if "PRIVATE KEY" not in text:
         return False
-    return any(re.compile(r"(?:[-+> \t\"']|\\n)*").fullmatch(line[: line.index("-----")]) for line in text.split("\n") if "-----" in line and "PRIVATE KEY" in line)
+    return any(
+        re.compile(r"(?:[-+> \t\"']|\\n)*").fullmatch(line[: line.index("-----")])
+        for line in text.split("\n")
+        if "-----" in line and "PRIVATE KEY" in line
+    )
 
 
 def _is_key(body: str) -> bool:
@@ -320,11 +328,11 @@ def _url_passwords(text: str) -> "Iterator[Span]":
 
 def _phrases(text: str, lowered: str) -> "Iterator[Span]":
     """Yield values of headers, netrc, SQL and command lines that take a password without naming it."""
-    for kind, keywords, other, body, condition in rules.PHRASES:
+    for kind, condition, keywords, other, body in rules.phrase_rules():
         for keyword in keywords:
             floor, at = 0, lowered.find(keyword)
             while at >= 0:
-                regex = re.compile(f"(?i){body}")
+                regex = re.compile(rules.phrase_regex(body))
                 if condition == "piped":  # the password precedes its receiver on the line
                     start, end = max(floor, at - _FAR), at + len(keyword)
                     matches = list(regex.finditer(text, max(start, lowered.rfind("\n", start, at) + 1), end))
@@ -403,7 +411,11 @@ def _cell_secret(cell: str, at: int, name: SecretName, *, drawn: bool) -> "Itera
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
-    if is_password(value, SURE if drawn else COPULA) if name[0] == "password" else grade(value) >= (name[1] if drawn else STRONG):
+    if (
+        is_password(value, SURE if drawn else COPULA)
+        if name[0] == "password"
+        else grade(value) >= (name[1] if drawn else STRONG)
+    ):
         start = at + cell.index(value)
         yield start, start + len(value), name[0]
 
