@@ -46,9 +46,11 @@ def test_a_password_is_known_where_it_may_stand(value: str, place: int) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["string", "SecretStr", "varchar", "required", "hidden", "${X}", "$(x)", "{{ x }}", "<x>", "********", "your-password",
+    ["string", "SecretStr", "varchar", "required", "hidden", "${X}", "$(x)", "{{ x }}", "<x>", "********",
+     "your-password",
      "Forgot your password?", "Enter password", "Use at least 12 characters", "errors.mismatch", "required|min:8",
-     "\ube44\ubc00\ubc88\ud638", "db_password", "admin123", "Passw0rd", "12px", "2024-01-01", "^[A-Z]{8,}$", "Password*", "****"],
+     "\ube44\ubc00\ubc88\ud638", "db_password", "admin123", "Passw0rd", "12px", "2024-01-01", "^[A-Z]{8,}$",
+     "Password*", "****"],
 )  # fmt: skip
 def test_a_reference_a_type_a_label_and_a_mask_are_no_password(value: str) -> None:
     assert not is_password(value)

@@ -1,14 +1,10 @@
-r"""The rules by which secrets are recognised, one table, and the pre-filter that its keywords make.
+r"""The rules by which secrets are recognised, one table each for tokens, phrases, names and words.
 
 A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`; prefixes are case-sensitive, one
-of fewer than four characters counts only beside a run of 24 token characters. Other rules name keywords, one of which
-every match contains in lower case. `needs_rules` searches the keywords and may only err in one direction; no rule
-matches a run of characters without a keyword but Discord's, which is recognised by the lengths of its parts.
+of fewer than four characters counts only beside a run of 16 token characters. Other rules name keywords, one of which
+every match contains in lower case: the pre-filter searches them. No rule matches a run of characters without a keyword
+but Discord's, which is recognised by the lengths of its parts, and base64 of printable text.
 """
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOKENS = r"""
 aws access key | AKIA ASIA ABIA ACCA | [A-Z0-9]{16}(?![A-Za-z0-9_-])
@@ -83,7 +79,7 @@ linear key | lin_api_ lin_oauth_ | [A-Za-z0-9]{30,}
 notion token | secret_ ntn_ | [A-Za-z0-9]{40,}
 figma token | figd_ figh_ figo_ figu_ figr_ | <word>{36,}
 airtable token | pat | [A-Za-z0-9]{14}\.[0-9a-f]{40,}
-asana token | 0/ 1/ 2/ | \d{10,}[/:][0-9a-f/:]{32,}
+asana token | 0/ 1/ 2/ | \d{10,}(?:/\d{10,})?[/:][0-9a-f]{32}
 clickup token | pk_ | \d{5,}_[A-Z0-9]{30,}
 typeform token | tfp_ | [A-Za-z0-9_.-]{40,}
 contentful token | CFPAT- | <word>{40,}
@@ -151,7 +147,8 @@ signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
 """`<word>` is a character of a token, `<uuid>` a UUID; a pipe inside a regex has no blanks around it."""
 
 AMBIGUOUS_PREFIXES = frozenset(
-    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_".split()
+    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_"
+    " _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_".split()
 )
 """Prefixes that ordinary names begin with: what follows must look random."""
 
@@ -159,8 +156,8 @@ _ECHOED = (
     r"(?P<s>(?<=\")[^\"\n]{1,256}?(?=<ends>\\?\")|(?<=')[^'\n]{1,256}?(?=<ends>')"
     r"|(?:[^\s\"'|;&\\]|\\[^\s\"'nrt]){1,256})"
 )
-PASSWORD_WORDS = "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło"
-_COPULAS = frozenset("is it's was to as lautet ist est es = -> → são set".split())
+PASSWORD_WORDS = "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło"  # noqa: S105 - words
+COPULAS = frozenset("is it's was to as lautet ist est es = -> → são set".split())
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
     ",passphrase-fd 0"
@@ -303,8 +300,8 @@ DATABASES = tuple(
 PLACEHOLDERS = (
     "xxxx", "***", "...", "…", "____", "----", "00000000", "yourpass", "yourkey", "yourtoken", "yoursecret", "yourapi",
     "example", "sample", "placeholder", "redacted", "replace", "insert", "mocked", "removed", "foobar", "12345678",
-    "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit", "notset",
-    "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
+    "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit",
+    "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
 )  # fmt: skip
 PLACEHOLDER_WORDS = frozenset("your here todo fixme fake dummy hidden lorem some tbd".split())
 EXAMPLE_UUIDS = (
@@ -332,17 +329,18 @@ STATES_AND_PRODUCTS = (
 """What an environment line has instead of a password: a state, a place, or the name of a product."""
 LABEL_WORDS = (
     "str text bytes bytea varchar char chararray uuid secretstr securestring type any field value val form input result"
-    " data row column col hash login demo email mail smtp ssh ftp http api auth account wifi my temp tmp forgot forgotten"
-    " reset change confirm confirmation repeat current old min max length chars characters zeichen character digits"
-    " option flag argument parameter param params args env placeholder hint help labels textfield charfield show text"
-    " confirmed nullable sometimes passwort kennwort contrasena wachtwoord senha parola requerida obligatoria requis erforderlich pflichtfeld sandi kata passe mot de losenord"
+    " data row column col hash login demo email mail smtp ssh ftp http api auth account wifi my temp tmp forgot"
+    " forgotten reset change confirm confirmation repeat current old min max length chars characters zeichen character"
+    " digits option flag argument parameter param params args env placeholder hint help labels textfield charfield"
+    " show confirmed nullable sometimes passwort kennwort contrasena wachtwoord senha parola requerida"
+    " obligatoria requis erforderlich pflichtfeld sandi kata passe mot de losenord"
     " hasło salasana heslo jelszo sifre first last at least is of or an a be in on to it if when only also"
     " are was than then has have will does did do please same ci cd id ids sql php"
 )
 """Words of labels, types and variables."""
 TECHNICAL_WORDS = (
-    "sha md bcrypt argon scrypt pbkdf base aes gcm cbc utf oauth oidc http https rfc saml sso mfa otp totp jwt tls ssl rsa"
-    " hmac crc bit bits byte characters character chars char hashed encoded encrypted only based protected"
+    "sha md bcrypt argon scrypt pbkdf base aes gcm cbc utf oauth oidc http https rfc saml sso mfa otp totp jwt tls"
+    " ssl rsa hmac crc bit bits byte characters character chars char hashed encoded encrypted only based protected"
 )
 """Words beside which a sentence does not give a password away: `password is SHA-256 hashed`."""
 NOTICE_WORDS = (
@@ -351,31 +349,9 @@ NOTICE_WORDS = (
     " version release build step phase chapter section page figure table issue ticket model type level group team room"
 )
 """Words of a name or a notice, which a passphrase of random words does not have."""
-
-
-# --- the pre-filter: neither `re` nor any other module, for every event of a hook runs it ---------------
-
-_RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=:%$@-"
-_OTHERS = bytes(range(256)).translate(None, _RUN)
-_BREAKS = bytes.maketrans(_OTHERS, b" " * len(_OTHERS))
-_WORD_BREAKS = bytes.maketrans(b".~+/=:%$@", b" " * 9)
-_DIGITS = b"0123456789"
-_NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
-_ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
-_LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
-_BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
-_NAME_TAILS = frozenset(
-    ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass", "id")
-)
-_NAME_JOINTS = ("", *"_-.0123456789")
-_NEUTRAL = tuple(NEUTRAL_WORDS.split())
 SCHEMES = ("bearer", "token", "apikey", "api-key", "key", "basic", "digest", "ssws", "bot", "sso-key", "geniekey")
 """Words between the name of a header and its value."""
-_SYMBOLS = "!@#$%^&*+=~?-"
-_COMMON_PREFIXES = frozenset(
-    "key- api- sdk- pat- pul- npm_ secret_ _token_ dose dapi key_ inc_ test_sk_ -us pub_dd_".split()
-)
-"""Prefixes that ordinary words in small letters contain, too."""
+
 _token_rules: list[tuple[str, list[str], str, str]] = []
 _phrase_rules: list[tuple[str, str, list[str], str, str]] = []
 
@@ -405,273 +381,3 @@ def phrase_regex(regex: str) -> str:
     for name, part in _PARTS:
         regex = regex.replace(name, part)
     return f"(?i){regex}"
-
-
-def needs_rules(text: str) -> bool:
-    """Check whether the rules could change a text, which is JSON with its escapes already resolved."""
-    if len(text) < 16 and text.isascii() and text.isidentifier():
-        return False  # the shortest token has 16 characters
-    lowered = text.lower()
-    return (
-        has_invisible(text)
-        or _may_have_private_parts(text, lowered)
-        or bool(token_prefixes(text))
-        or _has_login(text)
-        or _has_phrase(text, lowered)
-        or any(True for _ in assignment_keywords(text, lowered))
-        or has_label(text, lowered)
-        or has_encoded_text(text)
-        or any(True for _ in separated_tables(text, lowered))
-    )
-
-
-def has_invisible(text: str) -> bool:
-    """Check for anything that may split a word or spell a character differently."""
-    if not text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
-        return True
-    if ("\\" in text or "^" in text) and any(escape in text for escape in _ESCAPES):
-        return True
-    return not text.isascii() and any(character in text for character in _LOOKALIKES)
-
-
-def _may_have_private_parts(text: str, lowered: str) -> bool:
-    """Check for `<private`, in any spelling of `<`, and for a private key."""
-    if "private" not in lowered:
-        return False
-    befores = [lowered[max(0, at - 40) : at] for at in positions(lowered, "private")]
-    has_key = any(header in text for header in KEY_HEADERS)
-    return has_key or any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
-
-
-def positions(text: str, keyword: str) -> "Iterator[int]":
-    """Yield where a keyword is."""
-    at = text.find(keyword)
-    while at >= 0:
-        yield at
-        at = text.find(keyword, at + 1)
-
-
-def token_prefixes(text: str) -> list[str]:
-    """Return the prefixes of vendors in long runs of token characters; "." for what may be a Discord token."""
-    data = text.encode("utf-8", "replace").translate(_BREAKS)
-    runs = {run for run in data.split() if len(run) >= 16}
-    if not runs:
-        return []
-    searched = b"\n".join(runs).decode("ascii")
-    short, prefixes = list[str](), list[str]()
-    for _, names, _, lead in token_rules():
-        for prefix in names:
-            if prefix in searched and (lead or any(_begins_word(searched, at) for at in positions(searched, prefix))):
-                (short if lead or len(prefix) < 4 else prefixes).append(prefix)
-    if short or not _COMMON_PREFIXES.isdisjoint(prefixes):
-        runs = {run for run in runs if run.lower() != run or run.translate(None, _DIGITS) != run or _has_long_word(run)}
-        searched = b"\n".join(runs).decode("ascii")
-        prefixes = [prefix for prefix in prefixes if prefix not in _COMMON_PREFIXES or prefix in searched]
-    joined = b"\n".join(runs)
-    for sizes in ([len(part) for part in run.split(b".")] for run in runs if run.count(b".") > 1):
-        if any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False)):
-            return [*prefixes, *short, "."]
-    for run in joined.translate(_WORD_BREAKS).split() if short else ():
-        if len(run) >= 20 and (run.translate(None, _DIGITS) != run or run.lower() != run or _has_long_word(run)):
-            return prefixes + short
-    return prefixes
-
-
-def _begins_word(searched: str, at: int) -> bool:
-    """Check whether a token may begin here: not inside of a word, but after `\\n` and `%3D`."""
-    before = searched[max(0, at - 3) : at]
-    is_escaped = before[-1:] in ("n", "r", "t") and before[-2:-1] in ("", "\n")
-    return is_escaped or before[:1] == "%" or not (before[-1:].isalnum() or before[-1:] == "_")
-
-
-def _has_long_word(run: bytes) -> bool:
-    return any(len(word) >= 16 for word in run.translate(_WORD_BREAKS).replace(b"_", b" ").replace(b"-", b" ").split())
-
-
-def _has_login(text: str) -> bool:
-    """Check for `scheme://user:password@host`."""
-    chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
-    return "@" in text and any("@" in chunk.partition(":")[2] for chunk in chunks)
-
-
-def _first_chunk(text: str, ends: str) -> str:
-    for end in ends:
-        text = text.partition(end)[0]
-    return text
-
-
-def _has_phrase(text: str, lowered: str) -> bool:
-    """Check for a header, a command line or a table that can contain a secret."""
-    for _, condition, keywords, other, _ in phrase_rules():
-        for keyword in keywords:
-            for at in positions(lowered, keyword) if keyword in lowered else ():
-                rest = text[at + len(keyword) : at + len(keyword) + 700]
-                chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
-                is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
-                if condition in ("piped", "any") or (
-                    follows(rest, other) if other else len(chunk) >= 3 and not is_word
-                ):
-                    return True
-    return any(mark in text for mark in TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
-
-
-def follows(rest: str, other: str) -> bool:
-    """Check for what must follow the keyword of a phrase; `~` is a value with a digit or a symbol after `is` or `:`."""
-    if other != "~":
-        return other in rest.lower()
-    line = rest[:130].partition("\n")[0]
-    words = line.partition("assw")[0].replace(":", ": ").replace("=", "= ").split()
-    for before, word in zip(["", *words], words, strict=False):
-        if len(word) > 4 and (before.lower() in _COPULAS or before[-1:] in (":", "=")):
-            if any(character in "0123456789!@#$%^&*" for character in word.strip("`*\"'(")):
-                return True
-    return False
-
-
-_HEAD_WORDS = (*NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
-
-
-_PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split())
-
-
-def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
-    """Yield where the head of a CSV or TSV table that names a secret begins, and its separator."""
-    end = -1
-    for keyword in ("pass", "secret", "token", "pwd", "api_key", "apikey") if "\n" in text else ():
-        at = lowered.find(keyword)
-        while at >= 0:
-            start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
-            head = text[start:end] if end > at else ""
-            head = head.rpartition('":"')[2].rpartition('": "')[2]  # the text may be a member of JSON
-            start = end - len(head)
-            before = text[max(0, start - 400) : max(0, start - 1)].rpartition("\n")[2]
-            following = text[end + 1 : end + 800].partition("\n")[0]
-            for separator in ",\t;" if head and not any(mark in head for mark in "(){}=:") else "":
-                count = head.count(separator)
-                if count and count == following.count(separator) != before.count(separator):
-                    yield start, separator
-            at = lowered.find(keyword, max(end, at + 1))
-
-
-def has_encoded_text(text: str) -> bool:
-    """Check for base64 of printable text: the high bit of each of its bytes is 0."""
-    return any(True for _ in encoded_texts(text))
-
-
-def encoded_texts(text: str) -> "Iterator[str]":
-    """Yield the runs of base64 that encode ASCII text."""
-    data = text.encode("utf-8", "replace").translate(_NOT_BASE64)
-    for run in set(data.split()):
-        if len(run) >= 24 and not (
-            run[::4].translate(None, _LOW[0])
-            or run[1::4].translate(None, _LOW[1])
-            or run[2::4].translate(None, _LOW[2])
-        ):
-            yield run.decode("ascii")
-
-
-_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_NOT_BASE64 = bytes(byte if byte in _BASE64 else 32 for byte in range(256))
-_LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for bit in (32, 8, 2)]
-
-
-def has_label(text: str, lowered: str) -> bool:
-    """Check for a label of a password or a key in another language."""
-    return (not text.isascii() or "mot de passe" in lowered) and any(map(lowered.__contains__, LABELS))
-
-
-def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
-    """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
-    tails: dict[str, bool] = {}  # output repeats its words
-    for keyword in (*NAME_KEYWORDS, *SHORT_NAMES):
-        contexts: dict[str, bool] = {}
-        for at in positions(lowered, keyword) if keyword in lowered else ():
-            start = at + len(keyword)
-            rest = lowered[start : start + 40]
-            if keyword in SHORT_NAMES and rest[:1] not in AFTER_SHORT_NAME:
-                continue
-            tail = rest[: len(rest) - len(rest.lstrip(_NAME))]
-            if tail not in tails:
-                ends = (tail[len(name) :] for name in _NAME_TAILS if tail.startswith(name))
-                tails[tail] = any(end[:1] in _NAME_JOINTS or end.startswith(_NEUTRAL) for end in ends)
-            if not tails[tail]:
-                continue
-            end, upper = start + len(tail), text[at:start].isupper()
-            context = f"{upper}{text[end : end + 400]}"
-            if context not in contexts:
-                contexts[context] = _assigns(text, end, upper=upper, password=keyword in _PASSWORD_KEYWORDS)
-            if contexts[context]:
-                yield keyword, at
-
-
-def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
-    """Check for an assignment and a value after a name that ends here."""
-    rest = text[end : end + 400]
-    pair, after = rest.lstrip(" \t\r\n,\"'\\+-"), rest.lstrip("*\"'`\\])")
-    if pair[:5].lower() == "value" and pair is not rest:
-        return _may_be_value(pair[5:].lstrip("\"'\\ :=+\n\r\t"), upper=upper, password=password) or '""' in pair[5:12]
-    if rest[:2] == "</":
-        return _may_be_value(rest.partition(">")[2].lstrip().partition(">")[2].lstrip(), upper=upper, password=password)
-    value = after.lstrip(" \t")
-    if value[:1] == "[":
-        value = value.partition("]")[2]
-    if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":
-        value = value.lstrip(" 0123456789")
-    if value.startswith(("is ", "was ", "ist ", "war ", "est ", "es ", "lautet ")):
-        value = value.partition(" ")[2]
-    if value[:1] == "%":
-        return value[:8].lower().replace("%22", "").startswith(("%3a", "%3d"))
-    if value[:1] not in ("=", ":", "?", "!", ">", ",", "|", "(", *"은는이가はが："):
-        return value is not after and _may_be_value(value, upper=False, password=password and value[:1] in ("'", '"'))
-    value = value.lstrip("\"'\\=:?!>,|* \t\r\n" if value[0] == ">" else "\"'\\=:?!>,|*( \t은는이가はが：")
-    return _may_be_value(value[1:].lstrip() if value[:1] == "[" else value, upper=upper, password=password)
-
-
-def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
-    """Check whether a value of six characters follows that is no known word, reference or call."""
-    typed = rest[:48].partition("\n")[0].partition("=")[2].lstrip()
-    if typed[:1] in ("'", '"', "`", "\\"):
-        if _may_be_value(rest.partition("=")[2].lstrip(), upper=upper, password=password):
-            return True  # a type before the value: `password: str = "..."`
-    quote = next((at for at, character in enumerate(rest[:3]) if character in "\"'`"), -1)
-    value = rest[quote + 1 :].lstrip("\"'`\\ \t*")
-    chunk = _first_chunk(value, " \t\r\n\"'`")
-    if chunk.lower().rstrip(":") in SCHEMES:
-        value = value[len(chunk) :].lstrip()
-        chunk = _first_chunk(value, " \t\r\n\"'`")
-    is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
-    if chunk[:1] in ("", *"<{([&") or is_variable:
-        return False
-    if password and value[len(chunk) :][:1] == " " and any(map(str.isdigit, _first_chunk(value[:80], "\"'`\n"))):
-        return True  # a passphrase of several words
-    if len(chunk) < (5 if password else 6):
-        return False
-    if upper or any(map(str.isdigit, chunk)) or any(symbol in chunk for symbol in _SYMBOLS):
-        return True
-    word = chunk.rstrip(",;.)}]")
-    if password and len(word) > 5 and not _is_name(word):
-        return True
-    return len(word) >= (8 if word.istitle() else 16) or (word.lower() != word != word.upper() and not word.istitle())
-
-
-def _is_name(word: str) -> bool:
-    """Check whether a value is made of words of labels, types and variables."""
-    if not _known_words:
-        _known_words.update(f"{DEFAULT_PASSWORDS} {STATES_AND_PRODUCTS} {NOTICE_WORDS} {LABEL_WORDS}".split())
-    parts = _first_chunk(word.lower(), "([").replace(".", "_").replace("-", "_").split("_")
-    return _known_words.issuperset(part for part in parts if part) or ("(" in word and "-" not in word)
-
-
-_known_words: set[str] = set()
-
-
-def may_match_glob(text: str, globs: "tuple[str, ...]") -> bool:
-    """Check whether a text may name a file of `privacy.paths`: it contains a literal part of each glob."""
-    lowered = text.lower()
-    for glob in globs:
-        for character in "*?[]/~!":
-            glob = glob.replace(character, "\n")
-        longest = max(glob.lower().split("\n"), key=len)
-        if len(longest) < 2 or longest in lowered:
-            return True
-    return False
