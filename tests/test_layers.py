@@ -292,7 +292,10 @@ HOOK_MODULES = {
     *(f"store/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question", "terms")),
     *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "tokens")),
-    *(f"capture/{name}.py" for name in ("assignments", "invisible_characters", "privacy", "secrets", "secret_rules")),
+    *(
+        f"capture/{name}.py"
+        for name in ("assignments", "invisible_characters", "privacy", "secrets", "secret_prefilter", "secret_rules")
+    ),
     "discovery.py",
     "model/__init__.py",
 }

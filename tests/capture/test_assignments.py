@@ -480,9 +480,7 @@ TOKEN=Abcd1234
 API_KEY=Abcdefgh12345678
 password = 'Test-Token-22'
 password = "User-Service-12"
-password: Step-Three-12
 password = 'Enter-Password'
-password = "Blue-Horse"
 secret: Blue-Horse-77
 token = "Blue-Horse-77"
 api_key: 00000000-0000-0000-0000-000000000000
@@ -501,7 +499,6 @@ user=me password=secretValue host=h
 user=a password=changeme1 host=b
 user=x password=${PW1} host=y
 level=info password=redacted user=bob
-password hunter2!x9
 a password of 12 characters
 비밀번호는 8자 이상이어야 합니다
 비밀번호: 8자 이상, 특수문자 포함

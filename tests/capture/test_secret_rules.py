@@ -1,6 +1,10 @@
 """The table and its pre-filter: every match of a rule contains a keyword, and the pre-filter fires on it."""
 
 import re
+import string
+from random import Random
+from re import _parser as sre_parse  # type: ignore[attr-defined]  # the only parser of regexes there is
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +14,8 @@ from tests.cases import for_each
 from tests.soak.sampling import examples
 
 from ralph.capture import secret_rules
-from ralph.capture.secret_rules import needs_rules
+from ralph.capture.privacy import redact
+from ralph.capture.secret_prefilter import needs_rules
 from ralph.capture.secrets import find_secrets
 
 ROWS = secret_rules.token_rules()
@@ -44,6 +49,64 @@ def test_the_pre_filter_fires_on_every_match_of_a_token_rule(
         assert needs_rules(text)
 
 
+BODY_KINDS = (string.ascii_lowercase, string.ascii_uppercase, string.digits, "0123456789abcdef", "")
+"""Bodies of one kind of character, as far as the regex allows them; at last any."""
+BODIES_EACH = max(1, examples(30_000, 300) // (len(ROWS) * len(BODY_KINDS)))
+
+
+def random_token(row: tuple[str, list[str], str, str], kind: str, random: Random) -> str:
+    """Return a token of a row whose classes give only characters of one kind, where they have some."""
+
+    def draw(regex: str) -> str:
+        parsed = regex_of(regex)
+        return "".join(draw_part(part) for part in sre_parse.parse(parsed))
+
+    def draw_part(part: tuple[object, object]) -> str:
+        operation, value = str(part[0]), part[1]
+        if operation == "LITERAL":
+            return chr(value)  # type: ignore[arg-type]
+        if operation == "IN":
+            return random.choice(characters(value))
+        if operation in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, inner = cast("tuple[int, int, list[tuple[object, object]]]", value)
+            count = random.randint(low, min(int(high), low + 12))
+            return "".join(draw_part(each) for _ in range(count) for each in inner)
+        if operation == "SUBPATTERN":
+            return "".join(draw_part(each) for each in value[-1])  # type: ignore[index]
+        if operation == "BRANCH":
+            return "".join(draw_part(each) for each in random.choice(value[1]))  # type: ignore[index]
+        assert operation in ("ASSERT", "ASSERT_NOT", "AT"), operation
+        return ""
+
+    def characters(members: object) -> str:
+        allowed = ""
+        if "NEGATE" in str(members):
+            return string.ascii_letters
+        for operation, value in members:  # type: ignore[attr-defined]
+            name = str(operation)
+            allowed += chr(value) if name == "LITERAL" else ""
+            allowed += "".join(map(chr, range(value[0], value[1] + 1))) if name == "RANGE" else ""
+            allowed += string.digits if name == "CATEGORY" and "DIGIT" in str(value) else ""
+            allowed += string.ascii_letters if name == "NEGATE" or (name == "CATEGORY" and "WORD" in str(value)) else ""
+        allowed = allowed.replace('"', "").replace("'", "")
+        chosen = "".join(each for each in allowed if each in kind)
+        return chosen if len(chosen) > 9 else allowed  # letters alone are no hexadecimal number
+
+    return f"{draw(row[3])}{random.choice(row[1])}{draw(row[2])}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
+def test_a_random_body_is_never_taken_for_words(row: tuple[str, list[str], str, str]) -> None:
+    random = Random(str(row))
+    left = []
+    for kind in BODY_KINDS:
+        for _ in range(BODIES_EACH):
+            token = random_token(row, kind, random)
+            if token in redact(f"use {token} now").text or not needs_rules(f"use {token} now"):
+                left.append(token)
+    assert not left
+
+
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(SYNTAXES),
@@ -66,7 +129,7 @@ def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
 
 
 def test_keywords_are_long_enough_to_be_rare() -> None:
-    phrases = [keyword for _, keywords, _, _, _ in secret_rules.PHRASES for keyword in keywords]
+    phrases = [keyword for row in secret_rules.phrase_rules() for keyword in row[2]]
     assert all(len(keyword) >= 4 for keyword in (*phrases, *secret_rules.NAME_KEYWORDS))
     short = {prefix for _, prefixes, _, lead in ROWS for prefix in prefixes if len(prefix) < 4 and not lead}
     assert all(not needs_rules(f"{prefix} and {prefix}x") for prefix in short)

@@ -5,17 +5,19 @@ from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
 from tests.cases import for_each
 
 from ralph.capture.assignments import (
+    COPULA,
     FAIR,
     NONE,
+    PROSE,
     STRONG,
-    WEAK,
+    SURE,
     grade,
-    is_cased_password,
     is_login_password,
+    is_password,
     is_placeholder,
-    is_plain_password,
     is_random,
     is_reference,
+    is_token_body,
     is_wordy,
 )
 
@@ -32,10 +34,39 @@ def test_a_password_with_signs_and_digits_is_strong(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["hunter2", "Summer2024", "letmein99", "correct-horse-battery-staple", "Abcd1234", "Blue-Horse-77"]
+    ("value", "place"),
+    [("hunter2", SURE), ("Summer2024", COPULA), ("letmein99", COPULA), ("correct-horse-battery-staple", SURE),
+     ("Abcd1234", PROSE), ("Blue-Horse-77", PROSE), ("blue_kettle_morning", SURE), ("Pine.Tar.Ladder", SURE),
+     ("otter Lagoon 73 vinyl", SURE), ("Str4nd!K\u00e4fer", PROSE), ("swordfish", SURE), ("48213377", SURE),
+     ("Monkey-Bridge-12", SURE), ("Somerset-44", SURE)],
+)  # fmt: skip
+def test_a_password_is_known_where_it_may_stand(value: str, place: int) -> None:
+    assert is_password(value, place)
+    assert is_password(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["string", "SecretStr", "varchar", "required", "hidden", "${X}", "$(x)", "{{ x }}", "<x>", "********",
+     "your-password",
+     "Forgot your password?", "Enter password", "Use at least 12 characters", "errors.mismatch", "required|min:8",
+     "\ube44\ubc00\ubc88\ud638", "db_password", "admin123", "Passw0rd", "12px", "2024-01-01", "^[A-Z]{8,}$",
+     "Password*", "****"],
+)  # fmt: skip
+def test_a_reference_a_type_a_label_and_a_mask_are_no_password(value: str) -> None:
+    assert not is_password(value)
+
+
+@pytest.mark.parametrize("value", ["SHA-256", "PLAT-4412", "12-character", "step2", "hashed", "blue-kettle", "v2.3.1"])
+def test_a_sentence_has_words_that_are_no_password(value: str) -> None:
+    assert not is_password(value, COPULA)
+
+
+@pytest.mark.parametrize(
+    "body", ["x" * 30, "your_token_here", "1234567890" * 3, "...", "EXAMPLE" + "A1" * 9, "abcdefghij12"]
 )
-def test_a_password_made_of_words_is_weak(value: str) -> None:
-    assert grade(value) == WEAK
+def test_a_stand_in_after_the_prefix_of_a_vendor_is_no_token(body: str) -> None:
+    assert not is_token_body(body)
 
 
 @for_each(
@@ -94,15 +125,3 @@ def test_a_uuid_that_counts_upwards_is_a_stand_in_unless_it_is_a_random_one_by_i
     for value in ("12345678-abcd-1bcd-1def-1234567890ab", "a1b2c3d4-e5f6-4890-abcd-ef1234567890",
                   "11111111-1111-4111-8111-111111111111"):  # fmt: skip
         assert grade(value) == NONE
-
-
-def test_a_short_word_may_be_a_password_but_no_default_state_or_product() -> None:
-    assert is_plain_password("rootpw")
-    assert not any(
-        map(is_plain_password, ("postgres", "required", "wordpress", "mypass", "testing", "short", "Rootpw"))
-    )
-
-
-def test_two_cases_may_be_a_password_but_no_variable_of_that_name() -> None:
-    assert is_cased_password("BlueHorse")
-    assert not any(map(is_cased_password, ("userName", "dbPassword", "bluehorse", "Blue", "ConfigValue", "Blue7Horse")))

@@ -9,7 +9,7 @@ from tests.soak.sampling import examples
 
 from ralph.capture.invisible_characters import view_text
 from ralph.capture.privacy import Redactor, redact, strip_private
-from ralph.capture.secret_rules import needs_rules
+from ralph.capture.secret_prefilter import needs_rules
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0bC3dE6"  # made up
 VEILS = ("[32m", "[1;31m", "^[[32m", "\\e[0;1m", "\\u003d", "\\u0027", "\\x27", "\\x3D")

@@ -9,6 +9,7 @@ from tests.hooks.world import SESSION, hook, payload, world
 
 from ralph import paths
 from ralph.app import index
+from ralph.store import hook_files
 
 
 def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Path) -> None:
@@ -72,3 +73,16 @@ def test_a_fifo_in_place_of_a_settings_file_is_reported_at_once(tmp_path: Path) 
     done = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
     assert b"ralph.yml:1: cannot be read: is not a regular file" in done.stdout
     assert hook("PostToolUse", payload(), here.env).returncode == 0
+
+
+def test_a_catastrophic_pattern_is_switched_off_and_the_event_is_redacted_by_the_other_rules(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    (here.root / "ralph.yml").write_text("privacy:\n  patterns: ['(a+)+$', 'ACME-[0-9]+']\n", encoding="utf-8")
+    here.cached()
+    for _ in range(2):  # at first it takes its time, then it is off
+        sent = payload(tool_response={"stdout": "a" * 40 + "! ACME-123 DB_PASSWORD=kw9Zr4tQ"})
+        assert hook("PostToolUse", sent, here.env).returncode == 0
+    assert len(here.lines()) == 2
+    assert not any(word in here.log.read_text(encoding="utf-8") for word in ("ACME-123", "kw9Zr4tQ"))
+    assert hook_files.slow_patterns(str(paths.state_folder(here.root))) == {"(a+)+$"}
+    assert here.failures() == 1

@@ -15,7 +15,7 @@ from ralph.app import index
 HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 RECORDING = {
     "ralph", "ralph.hooks", "ralph.hooks.handler", "ralph.discovery", "ralph.capture",
-    "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
+    "ralph.capture.secret_prefilter", "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
     "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
 RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "assignments")}

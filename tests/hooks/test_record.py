@@ -13,7 +13,7 @@ from tests.hooks import ordinary
 from tests.hooks.world import SESSION, World, handled, hook, payload, world
 
 from ralph.capture.privacy import redact
-from ralph.capture.secret_rules import needs_rules
+from ralph.capture.secret_prefilter import needs_rules
 from ralph.hooks.handler import Payload, session_name, stored_payload
 from ralph.store.hook_files import HookSettings
 

@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
+from ralph.capture import secret_prefilter as prefilter
 from ralph.capture import secret_rules as rules
 
 TYPE_CHECKING = False
@@ -29,8 +30,8 @@ _NAMING = frozenset("password passwd passwort pwd secret secrets token pass pass
 _REFERENCE_STARTS = (
     *"< [ ( @ & { enc[ $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm: urn: op:".split(),
     *"secretsmanager: keyring: awskms: gcpkms: data: secret: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2 npm:".split(),
-    *"projects/ secret/ secrets/ secrets. vault_ vault/ kv/ var. local. module. data. params. pk_live_ pk_test_".split(),
-    *"pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
+    *"projects/ secret/ secrets/ secrets. vault_ vault/ kv/ var. local. module. data. params. pk_live_".split(),
+    *"pk_test_ pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
 )
 _TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
 _REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
@@ -59,7 +60,7 @@ _NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WOR
 _TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
 _KNOWN = _NAME_WORDS | _TECHNICAL
 _MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
-_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]+-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)]\(.*"
+_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]{1,5}-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)]\(.*"
 """What a sentence has beside the word password: a ticket, `12-character`, `step2`, a call."""
 _DUMMY_BODY = (
     r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
@@ -129,7 +130,7 @@ def is_random(body: str) -> bool:
     head = body[:_HEAD]
     if not is_token_body(head) or len(set(head)) < min(8, len(head) // 2):
         return False
-    if any(len(run) >= 20 and not has_both_cases(run) for run in re.compile(r"[A-Za-z]+|\d+").findall(head)):
+    if re.compile(r"[a-z]{20}|[A-Z]{16}|\d{16}").search(head):
         return True  # no word is so long
     return (has_both_cases(head) or any(map(str.isdigit, head))) and not is_placeholder(head) and not is_wordy(head)
 
@@ -184,7 +185,7 @@ def is_password(value: str, place: int = SURE) -> bool:
 
 @lru_cache(1024)
 def _is_password(head: str, place: int) -> bool:
-    if len(head) < 5 or "[redacted" in head or any("\u024f" < character for character in head):
+    if len(head) < 5 or "[redacted" in head or any(character > "\u024f" for character in head):
         return False
     digit, cased = any(map(str.isdigit, head)), has_both_cases(head)
     by_policy = 8 <= len(head) <= 10 and cased and digit and not head.lower().startswith("abc123")  # `Abcd1234`
@@ -321,8 +322,10 @@ _MORE = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
 _LABEL = r"""(?x)(?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña
         |mot\ de\ passe|senha|hasło|lösenord|şifre|heslo|jelszó|mật[ ]khẩu|รหัสผ่าน|सिसमा|पासवर्ड|סיסמה|كلمة[ ]المرور)
       |(?P<token>토큰|令牌|トークン|токен|jeton)
-      |(?P<key>api[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|시크릿|密钥|密鑰|金鑰|秘密鍵|シークレット(?:キー)?|ключ|clé[ ]api))
-    [*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+(?P<sep>[=＝：|은는이は是为為]|:(?!//)|(?:est|es|é|е|is)[ ]|(?<=[ ]))[:* \t\u3000「『]{0,8}+"""
+      |(?P<key>api[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|시크릿|密钥|密鑰|金鑰|秘密鍵|シークレット(?:キー)?
+        |ключ|clé[ ]api))
+    [*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+(?P<sep>[=＝：|은는이は是为為]|:(?!//)|(?:est|es|é|е|is)[ ]|(?<=[ ]))
+    [:* \t\u3000「『]{0,8}+"""
 _ASCII = r"(?P<value>[!-~\u00c0-\u024f]{6,300}+)"
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _FIRST_WORDS = (
@@ -330,8 +333,8 @@ _FIRST_WORDS = (
     r"|license|subscription|shared|service|personal|deploy|webhook|app|initial) ){1,2}\Z"
 )
 _SPACE_ASSIGNS = (
-    r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx(?:[ \t]+/\w)?|\bsetenv|#define|\bconfig(?:ure)?[ \t]+set|\bsecrets?[ \t]+set"
-    r"|\b(?:operator|add)|\bconfig[ \t]+\S+)[ \t]+\S*\Z"
+    r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx(?:[ \t]+/\w)?|\bsetenv|#define|\bconfig(?:ure)?[ \t]+set"
+    r"|\bsecrets?[ \t]+set|\b(?:operator|add)|\bconfig[ \t]+\S+)[ \t]+\S*\Z"
 )
 _LINE_START = r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]*)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
 """Nothing before a name but blanks, a list mark, and `export` or the like."""
@@ -345,7 +348,7 @@ def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
     """Yield every value that is assigned to the name of a secret and looks like one."""
     ends: set[int] = set()
     covered, current = 0, ""
-    for keyword, at in rules.assignment_keywords(text, lowered):
+    for keyword, at in prefilter.assignment_keywords(text, lowered):
         covered, current = (covered, current) if keyword == current else (0, keyword)
         match = re.compile(_AFTER_WORD).match(lowered, at + len(keyword)) if at >= covered else None
         # Inside of a secret there is no key: looking there again would cost its length each time.
@@ -355,7 +358,7 @@ def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
             if span is not None:
                 covered = span[1]
                 yield span
-    if rules.has_label(text, lowered):
+    if prefilter.has_label(text, lowered):
         yield from _labelled(text, lowered)
 
 

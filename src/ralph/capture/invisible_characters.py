@@ -8,7 +8,7 @@ characters and unclosed direction marks in what people add; `clean_text` removes
 import re
 from bisect import bisect_right
 
-from ralph.capture.secret_rules import has_invisible
+from ralph.capture.secret_prefilter import has_invisible
 from ralph.errors import Refused
 
 TYPE_CHECKING = False

@@ -1,14 +1,14 @@
-r"""The rules by which secrets are recognised, one table, and the pre-filter that its keywords make.
+r"""The rules by which secrets are recognised, one table each for tokens, phrases, names and words.
 
 A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`; prefixes are case-sensitive, one
-of fewer than four characters counts only beside a run of 24 token characters. Other rules name keywords, one of which
-every match contains in lower case. `needs_rules` searches the keywords and may only err in one direction; no rule
-matches a run of characters without a keyword but Discord's, which is recognised by the lengths of its parts.
+of fewer than four characters counts only beside a run of 16 token characters. Other rules name keywords, one of which
+every match contains in lower case: the pre-filter searches them. No rule matches a run of characters without a keyword
+but Discord's, which is recognised by the lengths of its parts, and base64 of printable text.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 VERSION = 1
 """Raise it whenever a rule finds more than before: lines of the log that older rules redacted are redacted again."""
@@ -96,7 +96,7 @@ linear key | lin_api_ lin_oauth_ | [A-Za-z0-9]{30,}
 notion token | secret_ ntn_ | [A-Za-z0-9]{40,}
 figma token | figd_ figh_ figo_ figu_ figr_ | <word>{36,}
 airtable token | pat | [A-Za-z0-9]{14}\.[0-9a-f]{40,}
-asana token | 0/ 1/ 2/ | \d{10,}[/:][0-9a-f/:]{32,}
+asana token | 0/ 1/ 2/ | \d{10,}(?:/\d{10,})?[/:][0-9a-f]{32}
 clickup token | pk_ | \d{5,}_[A-Z0-9]{30,}
 typeform token | tfp_ | [A-Za-z0-9_.-]{40,}
 contentful token | CFPAT- | <word>{40,}
@@ -164,132 +164,90 @@ signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
 """`<word>` is a character of a token, `<uuid>` a UUID; a pipe inside a regex has no blanks around it."""
 
 AMBIGUOUS_PREFIXES = frozenset(
-    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_".split()
+    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_"
+    " _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_".split()
 )
 """Prefixes that ordinary names begin with: what follows must look random."""
 
-_QUOTE = r"[\"'\\]{0,2}"
-_VALUE = r"[\"']?(?P<s>(?<=\")[^\"\n]{4,128}|(?<=')[^'\n]{4,128}|[^\s\"']{4,128})"
-_ARGUMENT = r"[^,()\n]{0,120},\s{0,40}"
-_LITERAL = r"(?:[a-z]{1,12}\()?[\"'](?P<s>[^\"'\n]{4,128})[\"']\s{0,9}[,)]"
-_LINE = r"[^\n|;]{0,160}?\s"
-_SEED = r"[\"']?\s{0,4}(?:[:=]|is|are|was)\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"
-_RECEIVERS = (
-    *("password-stdin", "token-stdin", "secret-stdin", "key-stdin", "passwd --stdin", "login --stdin", "with-token"),
-    *("pass stdin", "vault login -", "passphrase-fd 0", "sudo -s"),
-)
-"""Options that make programs read a password from standard input."""
-_OPTION = rf"(?:{'|'.join(_RECEIVERS[:-1])}|(?-i:sudo -S))"
-_ECHO = r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"
-_LINE_ENDS = r"(?:\\{1,2}[nrt])*"
 _ECHOED = (
-    rf"(?P<s>(?<=\")[^\"\n]{{1,256}}?(?={_LINE_ENDS}\\?\")|(?<=')[^'\n]{{1,256}}?(?={_LINE_ENDS}')"
+    r"(?P<s>(?<=\")[^\"\n]{1,256}?(?=<ends>\\?\")|(?<=')[^'\n]{1,256}?(?=<ends>')"
     r"|(?:[^\s\"'|;&\\]|\\[^\s\"'nrt]){1,256})"
 )
-_TO = rf"{_LINE_ENDS}[\"'\\]{{0,3}}[ \t]*\|[^|;\n]{{0,200}}"
-_COOKIE = (
-    rf"cookie{_QUOTE}[:=,]\s{{0,4}}{_QUOTE}(?:[^\n;=]{{1,64}}=[^\n;]{{0,300}};\s?){{0,12}}?"
-    r"[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})"
+PASSWORD_WORDS = "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło"  # noqa: S105 - words
+COPULAS = frozenset("is it's was to as lautet ist est es = -> → são set".split())
+_RECEIVERS = (
+    "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
+    ",passphrase-fd 0"
 )
-_CURL = r"curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})"
-PASSWORD_WORDS = (
-    *(
-        "password",
-        "passwort",
-        "passphrase",
-        "passcode",
-        "kennwort",
-        "wachtwoord",
-        "contraseña",
-        "mot de passe",
-        "senha",
-    ),
-    *("parola", "hasło"),
+"""Options that make programs read a password from standard input."""
+_PARTS = (
+    ("<value>", r"[\"']?(?P<s>(?<=\")[^\"\n]{4,128}|(?<=')[^'\n]{4,128}|[^\s\"']{4,128})"),
+    ("<literal>", r"(?:[a-z]{1,12}\()?[\"'](?P<s>[^\"'\n]{4,128})[\"']\s{0,9}[,)]"),
+    ("<line>", r"[^\n|;]{0,160}?\s"),
+    ("<argument>", r"[^,()\n]{0,120},\s{0,40}"),
+    ("<quote>", r"[\"'\\]{0,2}"),
+    ("<seed>", r"[\"']?\s{0,4}(?:[:=]|is|are|was)\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"),
+    ("<code>", r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)"),
+    ("<option>", rf"(?:{_RECEIVERS.replace(',', '|')}|(?-i:sudo -S))"),
+    ("<echo>", r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"),
+    ("<echoed>", _ECHOED),
+    ("<to>", r"<ends>[\"'\\]{0,3}[ \t]*\|[^|;\n]{0,200}"),
+    ("<ends>", r"(?:\\{1,2}[nrt])*"),
+    ("<random>", r"(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128}"),
+    ("<words>", PASSWORD_WORDS.replace(",", "|")),
 )
-_COPULAS = frozenset("is it's was to as lautet ist est es = -> → são set".split())
-_SPOKEN = (
-    rf"(?:{'|'.join(PASSWORD_WORDS)})s?(?![\w-])(?:[^\n.;!?:=]{{0,60}}?[\s,(](?:is|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)"
-    r"|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])"
-)
-_PRINTERS = (
-    *(
-        "master.key",
-        "print-access-token",
-        "auth token",
-        "base64 -d",
-        "base64 --decode",
-        "openssl rand",
-        "pwgen",
-        "op read",
-    ),
-    *("pass show", "get-secret-value", "secrets get", "versions access", "initialadminpassword", "create token"),
-    *("get secret", "kv get", "keyvault secret", "initial-password"),
-)
-"""Commands whose output is a secret."""
-_CALLS = (
-    *("basic_auth(", "basicauth(", "networkcredential(", "plainauth(", "passwordauthentication(", "credentials("),
-    *("login(", "auth=(", ".auth(", "auth((", "authenticate(", "sign_in("),
-)
-_CONNECTS = ("connect(", "pdo(", "mysqli(", "connection(")
-_CODE = r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)"
-_CLIENTS = (
-    *("mongo", "mariadb", "cypher-shell", "evil-winrm", "psexec", "useradd", "usermod", "unlock-keychain", "certutil"),
-    *("rdesktop", "7z a ", "7z x ", "7za ", "rar ", "az login", "security import", "ipmitool"),
-)
-PHRASES = (
-    ("bearer token", ("bearer",), "", rf"bearer{_QUOTE}[\s:]{{1,3}}{_QUOTE}(?P<s>[A-Za-z0-9._~+/=-]{{16,}})", "fair"),
-    ("basic login", ("basic ",), "", rf"basic {_QUOTE}(?P<s>[A-Za-z0-9+/]{{8,}}={{0,2}})", "basic login"),
-    ("password", ("login ",), "password", r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})", "login"),
-    ("password", ("requirepass ", "masterauth "), "", rf"(?:requirepass|masterauth)\s+{_VALUE}", "login"),
-    ("password", ("sshpass ",), "-p", rf"sshpass\s+-p\s*{_VALUE}", "login"),
-    ("password", ("mysql",), "-p", rf"mysql(?:dump|admin|sh|import)?\b{_LINE}(?-i:-p){_VALUE}", "login"),
-    ("password", ("redis-cli",), "-", rf"redis-cli\b{_LINE}(?:-a|--pass)[ =]{_VALUE}", "login"),
-    ("password", (" login ",), "-p", rf" login {_LINE}-p[ =]?{_VALUE}", "password"),
-    ("password", _CLIENTS, "-p", rf"[a-z0-9-]+{_LINE}-p[ =]?{_VALUE}", "password"),
-    ("password", ("sqlcmd", "zip "), "-p", rf"(?:sqlcmd|zip)\b{_LINE}(?-i:-P)[ =]?{_VALUE}", "password"),
-    ("password", ("ldap", "add-generic-password"), "-w", rf"[a-z-]+\b{_LINE}(?-i:-w)[ =]?{_VALUE}", "password"),
-    ("password", ("smbclient", "rpcclient"), "%", rf"[a-z]+{_LINE}-u[ =]?[\"']?[^\s\"'%]{{1,80}}%(?P<s>[^\s\"']{{4,128}})", "login"),
-    ("password", ("net user ",), "/", r"net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)", "password"),
-    ("password", ("htpasswd ",), "-", r"htpasswd\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))", "login"),
-    ("password", ("add_user ", "change_password "), "", rf"[a-z_]+\s+\S{{1,64}}\s+{_VALUE}", "spoken"),
-    ("password", ("secret set ",), "-b", rf"secret set \S{{1,64}}{_LINE}(?:--body|-b)[ =]{_VALUE}", "password"),
-    ("password", ("createuser ",), "", r"createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})", "password"),
-    ("password", ("createuser ",), "", r"createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})", "password"),
-    ("password", (": psk ", ": eap ", ": xauth "), "", r": \w+\s+\"(?P<s>[^\"\n]{4,128})\"", "password"),
-    ("password", ("/pass:", "/password:"), "", r"/\w+:(?P<s>[^\s\"']{4,128})", "prose"),
-    ("password", ("pass:",), "", r"pass:(?P<s>[^\s\"',;]{6,128})", "password"),
-    ("password", ("identified ",), "by", rf"identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"']){_VALUE}", "login"),
-    ("password", ("convertto-securestring ",), "", rf"convertto-securestring\s+(?=[\"']){_VALUE}", "login"),
-    ("password", (":543", ":643"), "", r":[56]43\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)", "login"),
-    ("password", ("curl", "http -a"), "-", _CURL, "login"),
-    ("password", _RECEIVERS, "", rf"{_ECHO}{_ECHOED}{_TO}{_OPTION}", "piped"),
-    ("password", _RECEIVERS, "<<<", rf"{_OPTION}[^\n]{{0,200}}<<<[ \t]*[\"']?{_ECHOED}", "login"),
-    ("password", ("chpasswd",), "", rf"{_ECHO}[^\s:|;&]{{1,64}}:(?P<s>\S{{1,256}}?){_TO}chpasswd", "piped"),
-    ("password", ("assword",), "send", r"assword[^\n]{0,60}\s{0,20}[^\n]{0,40}?\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']", "password"),
-    ("password", ("password",), ".", r"password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})", "spoken"),
-    ("password", _CALLS, "", rf"[a-z_.=]+\({{1,2}}\s{{0,40}}{_ARGUMENT}{_LITERAL}", "spoken"),
-    ("password", _CONNECTS, "", rf"[a-z]+\(\s{{0,40}}(?:{_ARGUMENT}){{2}}{_LITERAL}", "spoken"),
-    ("password", (".auth(", ":auth("), "", r".auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)", "spoken"),
-    ("password", PASSWORD_WORDS, "~", _SPOKEN, "spoken"),
-    ("password", ("login", "credential", "creds", "account", "계정"), " / ", r"[^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})", "prose"),
-    ("password", ("password",), ":\n", r"password[^\n]{0,60}:[ \t]*\n\s{0,20}(?P<s>\S{8,128})[ \t]*(?:\n|\Z)", "strong"),
-    ("password", ("new value:",), "", r"new value:\s{1,8}(?P<s>\S{8,128})", "fair"),
-    ("password", ("random_password",), "result", r"random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"", "any"),
-    ("secret", _PRINTERS, "\n", r"[^\n]{4,200}\n(?P<s>[^\s:]{12,400})[ \t]*(?:\n|\Z)", "strong"),
-    ("secret key", ("operator unseal",), "", r"operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})", "any"),
-    ("api key", ("wandb login",), "", r"wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b", "any"),
-    ("api key", ("appid=",), "", r"appid=(?P<s>[0-9a-f]{32})\b", "any"),
-    ("secret key", ('key":', "key':", 'key" :'), "", r"key[\"']\s{0,4}:\s{0,4}[\"'](?P<s>(?=\S*\d)(?=\S*[a-z])(?-i:(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128})[\"']", "strong"),
-    ("secret key", ("key =",), "", r"key =\s{0,4}[\"'](?P<s>(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128})[\"']", "strong"),
-    ("recovery codes", ("recovery code", "backup code", "scratch code"), "", rf"[a-z]+ codes?[^\n]{{0,60}}\n(?P<s>(?:{_CODE}){{2,24}})", "any"),
-    ("seed phrase", ("mnemonic",), "", rf"mnemonic{_SEED}", "any"),
-    ("seed phrase", ("seed phrase", "seed_phrase", "seed-phrase", "seedphrase"), "", rf"seed.?phrase{_SEED}", "any"),
-    ("private key", ('"d":', '"d" '), "", r"\"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"", "strong"),
-    ("azure signature", ("sig=",), "", r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)", "random"),
-    ("session cookie", ("cookie",), "=", _COOKIE, "strong"),
-    ("session cookie", ("\ttrue\t", "\tfalse\t"), "", r"\t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>\S{16,400})", "strong"),
-)  # fmt: skip
-"""Headers and command lines: kind, keywords, what must follow, regex, condition of the value `s` (piped: before it)."""
+_PHRASES = r"""
+bearer token | fair | bearer |  | bearer<quote>[\s:]{1,3}<quote>(?P<s>[A-Za-z0-9._~+/=-]{16,})
+basic login | basic login | basic  |  | basic <quote>(?P<s>[A-Za-z0-9+/]{8,}={0,2})
+password | login | login  | password | login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})
+password | login | requirepass ,masterauth  |  | (?:requirepass|masterauth)\s+<value>
+password | login | sshpass  | -p | sshpass\s+-p\s*<value>
+password | login | mysql | -p | mysql(?:dump|admin|sh|import)?\b<line>(?-i:-p)<value>
+password | login | redis-cli | - | redis-cli\b<line>(?:-a|--pass)[ =]<value>
+password | password |  login ,mongo,mariadb,cypher-shell,evil-winrm,psexec,useradd,usermod,unlock-keychain,certutil,rdesktop,7z a ,7z x ,7za ,rar ,security import,ipmitool | -p | [ a-z0-9-]+<line>-p[ =]?<value>
+password | password | sqlcmd,zip  | -p | (?:sqlcmd|zip)\b<line>(?-i:-P)[ =]?<value>
+password | password | ldap,add-generic-password | -w | [a-z-]+\b<line>(?-i:-w)[ =]?<value>
+password | login | smbclient,rpcclient | % | [a-z]+<line>-u[ =]?[\"']?[^\s\"'%]{1,80}%(?P<s>[^\s\"']{4,128})
+password | password | net user  | / | net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)
+password | login | htpasswd  | - | htpasswd\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))
+password | spoken | add_user ,change_password  |  | [a-z_]+\s+\S{1,64}\s+<value>
+password | password | secret set  | -b | secret set \S{1,64}<line>(?:--body|-b)[ =]<value>
+password | password | createuser  |  | createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
+password | password | createuser  |  | createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
+password | password | : psk ,: eap ,: xauth  |  | : \w+\s+\"(?P<s>[^\"\n]{4,128})\"
+password | prose | /pass:,/password: |  | /\w+:(?P<s>[^\s\"']{4,128})
+password | password | pass: |  | pass:(?P<s>[^\s\"',;]{6,128})
+password | login | identified  | by | identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"'])<value>
+password | login | convertto-securestring  |  | convertto-securestring\s+(?=[\"'])<value>
+password | login | :543,:643 |  | :[56]43\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)
+password | login | curl | - | curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})
+password | piped | <receivers>,sudo -s |  | <echo><echoed><to><option>
+password | login | <receivers>,sudo -s | <<< | <option>[^\n]{0,200}<<<[ \t]*[\"']?<echoed>
+password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
+password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
+password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})
+password | spoken | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in( |  | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | spoken | connect(,pdo(,mysqli(,connection( |  | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
+password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
+password | spoken | <spoken> | ~ | (?:<words>)s?(?![\w-])(?:[^\n.;!?:=]{0,60}?[\s,(](?:is|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])
+password | prose | login,credential,creds,account |  /  | [^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
+password | strong | password | :\n | password[^\n]{0,60}:[ \t]*\n\s{0,20}(?P<s>\S{8,128})[ \t]*(?:\n|\Z)
+password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
+password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
+secret | strong | master.key,print-access-token,auth token,base64 -d,base64 --decode,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,400})[ \t]*(?:\n|\Z)
+secret key | any | operator unseal |  | operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})
+api key | any | wandb login |  | wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b
+api key | any | appid= |  | appid=(?P<s>[0-9a-f]{32})\b
+secret key | strong | key":,key':,key" :,key = ",key = ' |  | key[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
+recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?[^\n]{0,60}\n(?P<s>(?:<code>){2,24})
+seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase |  | (?:mnemonic|seed.?phrase)<seed>
+private key | strong | "d":,"d"  |  | \"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
+azure signature | random | sig= |  | sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)
+session cookie | strong | cookie | = | cookie<quote>[:=,]\s{0,4}<quote>(?:[^\n;=]{1,64}=[^\n;]{0,300};\s?){0,12}?[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})
+session cookie | strong | \ttrue\t,\tfalse\t |  | \t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>\S{16,400})
+"""  # noqa: E501 - one row for each syntax
+"""Headers, calls, command lines and sentences: kind, condition of the value `s` (piped: before the keyword), keywords,
+what must follow, regex with `<parts>`; `\\n` and `\\t` are written out."""
 NAMES = """
 password fair password passwd passwrd passphrase passcode pwd userpass dbpass storepass keypass rootpass adminpass
 password fair smtppass mailpass passwort pswd psswd kennwort wachtwoord secvaluedata sshpass requirepass contrasena
@@ -306,25 +264,9 @@ credential strong credential credentials auth authorization connectionkey creds
 """
 """Names of keys by their last words, joined: kind, weakest value that counts, endings."""
 
-NAME_KEYWORDS = (
-    "pass",
-    "passwd",
-    "psswd",
-    "pswd",
-    "secret",
-    "token",
-    "credential",
-    "creds",
-    "auth",
-    "bearer",
-    "salt",
-    "kennwort",
-    "secvaluedata",
-    "wachtwoord",
-    "contrasena",
-    "unseal_keys",
-    "recovery_keys",
-    "keys_base64",
+NAME_KEYWORDS = tuple(
+    "pass passwd psswd pswd secret token credential creds auth bearer salt kennwort secvaluedata wachtwoord contrasena"
+    " unseal_keys recovery_keys keys_base64".split()
 )
 SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk")
 """Words in names of secrets; after a short one the name must end, or go on with a joint or a digit."""
@@ -375,8 +317,8 @@ DATABASES = tuple(
 PLACEHOLDERS = (
     "xxxx", "***", "...", "…", "____", "----", "00000000", "yourpass", "yourkey", "yourtoken", "yoursecret", "yourapi",
     "example", "sample", "placeholder", "redacted", "replace", "insert", "mocked", "removed", "foobar", "12345678",
-    "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit", "notset",
-    "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
+    "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit",
+    "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
 )  # fmt: skip
 PLACEHOLDER_WORDS = frozenset("your here todo fixme fake dummy hidden lorem some tbd".split())
 EXAMPLE_UUIDS = (
@@ -404,17 +346,18 @@ STATES_AND_PRODUCTS = (
 """What an environment line has instead of a password: a state, a place, or the name of a product."""
 LABEL_WORDS = (
     "str text bytes bytea varchar char chararray uuid secretstr securestring type any field value val form input result"
-    " data row column col hash login demo email mail smtp ssh ftp http api auth account wifi my temp tmp forgot forgotten"
-    " reset change confirm confirmation repeat current old min max length chars characters zeichen character digits"
-    " option flag argument parameter param params args env placeholder hint help labels textfield charfield show text"
-    " confirmed nullable sometimes passwort kennwort contrasena wachtwoord senha parola requerida obligatoria requis erforderlich pflichtfeld sandi kata passe mot de losenord"
+    " data row column col hash login demo email mail smtp ssh ftp http api auth account wifi my temp tmp forgot"
+    " forgotten reset change confirm confirmation repeat current old min max length chars characters zeichen character"
+    " digits option flag argument parameter param params args env placeholder hint help labels textfield charfield"
+    " show confirmed nullable sometimes passwort kennwort contrasena wachtwoord senha parola requerida"
+    " obligatoria requis erforderlich pflichtfeld sandi kata passe mot de losenord"
     " hasło salasana heslo jelszo sifre first last at least is of or an a be in on to it if when only also"
     " are was than then has have will does did do please same ci cd id ids sql php"
 )
 """Words of labels, types and variables."""
 TECHNICAL_WORDS = (
-    "sha md bcrypt argon scrypt pbkdf base aes gcm cbc utf oauth oidc http https rfc saml sso mfa otp totp jwt tls ssl rsa"
-    " hmac crc bit bits byte characters character chars char hashed encoded encrypted only based protected"
+    "sha md bcrypt argon scrypt pbkdf base aes gcm cbc utf oauth oidc http https rfc saml sso mfa otp totp jwt tls"
+    " ssl rsa hmac crc bit bits byte characters character chars char hashed encoded encrypted only based protected"
 )
 """Words beside which a sentence does not give a password away: `password is SHA-256 hashed`."""
 NOTICE_WORDS = (
@@ -423,32 +366,11 @@ NOTICE_WORDS = (
     " version release build step phase chapter section page figure table issue ticket model type level group team room"
 )
 """Words of a name or a notice, which a passphrase of random words does not have."""
-
-
-# --- the pre-filter: neither `re` nor any other module, for every event of a hook runs it ---------------
-
-_RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=:%$@-"
-_OTHERS = bytes(range(256)).translate(None, _RUN)
-_BREAKS = bytes.maketrans(_OTHERS, b" " * len(_OTHERS))
-_WORD_BREAKS = bytes.maketrans(b".~+/=:%$@", b" " * 9)
-_DIGITS = b"0123456789"
-_NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
-_ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
-_LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
-_BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
-_NAME_TAILS = frozenset(
-    ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass", "id")
-)
-_NAME_JOINTS = ("", *"_-.0123456789")
-_NEUTRAL = tuple(NEUTRAL_WORDS.split())
 SCHEMES = ("bearer", "token", "apikey", "api-key", "key", "basic", "digest", "ssws", "bot", "sso-key", "geniekey")
 """Words between the name of a header and its value."""
-_SYMBOLS = "!@#$%^&*+=~?-"
-_COMMON_PREFIXES = frozenset(
-    "key- api- sdk- pat- pul- npm_ secret_ _token_ dose dapi key_ inc_ test_sk_ -us pub_dd_".split()
-)
-"""Prefixes that ordinary words in small letters contain, too."""
+
 _token_rules: list[tuple[str, list[str], str, str]] = []
+_phrase_rules: list[tuple[str, str, list[str], str, str]] = []
 
 
 def token_rules() -> list[tuple[str, list[str], str, str]]:
@@ -460,253 +382,19 @@ def token_rules() -> list[tuple[str, list[str], str, str]]:
     return _token_rules
 
 
-def needs_rules(text: str) -> bool:
-    """Check whether the rules could change a text, which is JSON with its escapes already resolved."""
-    if len(text) < 16 and text.isascii() and text.isidentifier():
-        return False  # the shortest token has 16 characters
-    lowered = text.lower()
-    return (
-        has_invisible(text)
-        or _may_have_private_parts(text, lowered)
-        or bool(token_prefixes(text))
-        or _has_login(text)
-        or _has_phrase(text, lowered)
-        or any(True for _ in assignment_keywords(text, lowered))
-        or has_label(text, lowered)
-        or has_encoded_text(text)
-        or any(True for _ in separated_tables(text, lowered))
-    )
+def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
+    """Return the rows of phrases, split once: kind, condition, keywords, what must follow, regex with `<parts>`."""
+    if not _phrase_rules:
+        for line in _PHRASES.strip("\n").splitlines():
+            kind, condition, keywords, other, regex = line.split(" | ", 4)
+            keywords = keywords.replace("<receivers>", _RECEIVERS).replace("<spoken>", PASSWORD_WORDS)
+            words = keywords.replace("\\t", "\t").split(",")
+            _phrase_rules.append((kind, condition, words, other.replace("\\n", "\n"), regex))
+    return _phrase_rules
 
 
-def has_invisible(text: str) -> bool:
-    """Check for anything that may split a word or spell a character differently."""
-    if not text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
-        return True
-    if ("\\" in text or "^" in text) and any(escape in text for escape in _ESCAPES):
-        return True
-    return not text.isascii() and any(character in text for character in _LOOKALIKES)
-
-
-def _may_have_private_parts(text: str, lowered: str) -> bool:
-    """Check for `<private`, in any spelling of `<`, and for a private key."""
-    if "private" not in lowered:
-        return False
-    befores = [lowered[max(0, at - 40) : at] for at in positions(lowered, "private")]
-    has_key = any(header in text for header in KEY_HEADERS)
-    return has_key or any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
-
-
-def positions(text: str, keyword: str) -> "Iterator[int]":
-    """Yield where a keyword is."""
-    at = text.find(keyword)
-    while at >= 0:
-        yield at
-        at = text.find(keyword, at + 1)
-
-
-def token_prefixes(text: str) -> list[str]:
-    """Return the prefixes of vendors in long runs of token characters; "." for what may be a Discord token."""
-    data = text.encode("utf-8", "replace").translate(_BREAKS)
-    runs = {run for run in data.split() if len(run) >= 16}
-    if not runs:
-        return []
-    searched = b"\n".join(runs).decode("ascii")
-    short, prefixes = list[str](), list[str]()
-    for _, names, _, lead in token_rules():
-        for prefix in names:
-            if prefix in searched:
-                (short if lead or len(prefix) < 4 else prefixes).append(prefix)
-    if short or not _COMMON_PREFIXES.isdisjoint(prefixes):
-        runs = {run for run in runs if run.lower() != run or run.translate(None, _DIGITS) != run or _has_long_word(run)}
-    joined = b"\n".join(runs)
-    if not _COMMON_PREFIXES.isdisjoint(prefixes):
-        searched = joined.decode("ascii")
-        prefixes = [prefix for prefix in prefixes if prefix not in _COMMON_PREFIXES or prefix in searched]
-    for sizes in ([len(part) for part in run.split(b".")] for run in runs if run.count(b".") > 1):
-        if any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False)):
-            return [*prefixes, *short, "."]
-    for run in joined.translate(_WORD_BREAKS).split() if short else ():
-        if len(run) >= 20 and (run.translate(None, _DIGITS) != run or run.lower() != run or _has_long_word(run)):
-            return prefixes + short
-    return prefixes
-
-
-def _has_long_word(run: bytes) -> bool:
-    return any(len(word) >= 16 for word in run.translate(_WORD_BREAKS).replace(b"_", b" ").replace(b"-", b" ").split())
-
-
-def _has_login(text: str) -> bool:
-    """Check for `scheme://user:password@host`."""
-    chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
-    return "@" in text and any("@" in chunk.partition(":")[2] for chunk in chunks)
-
-
-def _first_chunk(text: str, ends: str) -> str:
-    for end in ends:
-        text = text.partition(end)[0]
-    return text
-
-
-def _has_phrase(text: str, lowered: str) -> bool:
-    """Check for a header, a command line or a table that can contain a secret."""
-    for _, keywords, other, _, condition in PHRASES:
-        for keyword in keywords:
-            for at in positions(lowered, keyword) if keyword in lowered else ():
-                rest = text[at + len(keyword) : at + len(keyword) + 700]
-                if other == "~":
-                    if _has_spoken_password(rest[:130].partition("\n")[0]):
-                        return True
-                    continue
-                chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
-                is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
-                if condition in ("piped", "any") or (
-                    other in rest.lower() if other else len(chunk) >= 3 and not is_word
-                ):
-                    return True
-    return any(mark in text for mark in TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
-
-
-def _has_spoken_password(rest: str) -> bool:
-    """Check for a value with a digit or a symbol after `is`, `:` and the like."""
-    words = rest.replace(":", ": ").replace("=", "= ").split()
-    for before, word in zip(["", *words], words, strict=False):
-        if len(word) > 5 and (before.lower() in _COPULAS or before[-1:] in (":", "=")):
-            if any(character in "0123456789!@#$%^&*" for character in word.strip("`*\"'(")):
-                return True
-    return False
-
-
-_HEAD_WORDS = (*NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
-
-
-_PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split())
-
-
-def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
-    """Yield where the head of a CSV or TSV table that names a secret begins, and its separator."""
-    for keyword in ("pass", "secret", "token", "pwd", "api_key", "apikey"):
-        for at in positions(lowered, keyword) if keyword in lowered and "\n" in text else ():
-            start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-            head = text[start:end] if at - 400 < start and at < end < at + 400 else ""
-            following = text[end + 1 : end + 800].partition("\n")[0]
-            for separator in ",\t;" if head else "":
-                count = head.count(separator)
-                if count and count == following.count(separator) and not any(mark in head for mark in "(){}=:"):
-                    yield start, separator
-
-
-def has_encoded_text(text: str) -> bool:
-    """Check for base64 of printable text: the high bit of each of its bytes is 0."""
-    return any(True for _ in encoded_texts(text))
-
-
-def encoded_texts(text: str) -> "Iterator[str]":
-    """Yield the runs of base64 that encode ASCII text."""
-    data = text.encode("utf-8", "replace").translate(_NOT_BASE64)
-    for run in set(data.split()):
-        if len(run) >= 24 and not (
-            run[::4].translate(None, _LOW[0])
-            or run[1::4].translate(None, _LOW[1])
-            or run[2::4].translate(None, _LOW[2])
-        ):
-            yield run.decode("ascii")
-
-
-_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_NOT_BASE64 = bytes(byte if byte in _BASE64 else 32 for byte in range(256))
-_LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for bit in (32, 8, 2)]
-
-
-def has_label(text: str, lowered: str) -> bool:
-    """Check for a label of a password or a key in another language."""
-    return (not text.isascii() or "mot de passe" in lowered) and any(map(lowered.__contains__, LABELS))
-
-
-def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
-    """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
-    tails: dict[str, bool] = {}  # output repeats its words
-    for keyword in (*NAME_KEYWORDS, *SHORT_NAMES):
-        for at in positions(lowered, keyword) if keyword in lowered else ():
-            start = at + len(keyword)
-            rest = lowered[start : start + 40]
-            if keyword in SHORT_NAMES and rest[:1] not in AFTER_SHORT_NAME:
-                continue
-            tail = rest[: len(rest) - len(rest.lstrip(_NAME))]
-            if tail not in tails:
-                ends = (tail[len(name) :] for name in _NAME_TAILS if tail.startswith(name))
-                tails[tail] = any(end[:1] in _NAME_JOINTS or end.startswith(_NEUTRAL) for end in ends)
-            is_password = keyword in _PASSWORD_KEYWORDS
-            if tails[tail] and _assigns(text, start + len(tail), upper=text[at:start].isupper(), password=is_password):
-                yield keyword, at
-
-
-def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
-    """Check for an assignment and a value after a name that ends here."""
-    rest = text[end : end + 400]
-    pair, after = rest.lstrip(" \t\r\n,\"'\\+-"), rest.lstrip("*\"'`\\])")
-    if pair[:5].lower() == "value" and pair is not rest:
-        return _may_be_value(pair[5:].lstrip("\"'\\ :=+\n\r\t"), upper=upper, password=password) or '""' in pair[5:12]
-    if rest[:2] == "</":
-        return _may_be_value(rest.partition(">")[2].lstrip().partition(">")[2].lstrip(), upper=upper, password=password)
-    value = after.lstrip(" \t")
-    if value[:1] == "[":
-        value = value.partition("]")[2]
-    if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":
-        value = value.lstrip(" 0123456789")
-    if value.startswith(("is ", "was ", "ist ", "war ", "est ", "es ", "lautet ")):
-        value = value.partition(" ")[2]
-    if value[:1] == "%":
-        return value[:8].lower().replace("%22", "").startswith(("%3a", "%3d"))
-    if value[:1] not in ("=", ":", "?", "!", ">", ",", "|", "(", *"은는이가はが："):
-        return value is not after and _may_be_value(value, upper=False, password=password and value[:1] in ("'", '"'))
-    value = value.lstrip("\"'\\=:?!>,|* \t\r\n" if value[0] == ">" else "\"'\\=:?!>,|*( \t은는이가はが：")
-    return _may_be_value(value[1:].lstrip() if value[:1] == "[" else value, upper=upper, password=password)
-
-
-def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
-    """Check whether a value of six characters follows that is no known word, reference or call."""
-    typed = rest[:48].partition("\n")[0].partition("=")[2].lstrip()
-    if typed[:1] in ("'", '"', "`", "\\"):
-        if _may_be_value(rest.partition("=")[2].lstrip(), upper=upper, password=password):
-            return True  # a type before the value: `password: str = "..."`
-    quote = next((at for at, character in enumerate(rest[:3]) if character in "\"'`"), -1)
-    value = rest[quote + 1 :].lstrip("\"'`\\ \t*")
-    chunk = _first_chunk(value, " \t\r\n\"'`")
-    if chunk.lower().rstrip(":") in SCHEMES:
-        return _may_be_value(value[len(chunk) :].lstrip(), upper=upper, password=password)
-    is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
-    if chunk[:1] in ("", *"<{([&") or is_variable:
-        return False
-    if password and value[len(chunk) :][:1] == " " and any(map(str.isdigit, _first_chunk(value[:80], "\"'`\n"))):
-        return True  # a passphrase of several words
-    if len(chunk) < (5 if password else 6):
-        return False
-    if upper or any(map(str.isdigit, chunk)) or any(symbol in chunk for symbol in _SYMBOLS):
-        return True
-    word = chunk.rstrip(",;.)}]")
-    if password and len(word) > 5 and not _is_name(word):
-        return True
-    return len(word) >= (8 if word.istitle() else 16) or (word.lower() != word != word.upper() and not word.istitle())
-
-
-def _is_name(word: str) -> bool:
-    """Check whether a value is made of words of labels, types and variables."""
-    if not _known_words:
-        _known_words.update(f"{DEFAULT_PASSWORDS} {STATES_AND_PRODUCTS} {NOTICE_WORDS} {LABEL_WORDS}".split())
-    parts = _first_chunk(word.lower(), "([").replace(".", "_").replace("-", "_").split("_")
-    return _known_words.issuperset(part for part in parts if part) or ("(" in word and "-" not in word)
-
-
-_known_words: set[str] = set()
-
-
-def may_match_glob(text: str, globs: "tuple[str, ...]") -> bool:
-    """Check whether a text may name a file of `privacy.paths`: it contains a literal part of each glob."""
-    lowered = text.lower()
-    for glob in globs:
-        for character in "*?[]/~!":
-            glob = glob.replace(character, "\n")
-        longest = max(glob.lower().split("\n"), key=len)
-        if len(longest) < 2 or longest in lowered:
-            return True
-    return False
+def phrase_regex(regex: str) -> str:
+    """Return the regex of a phrase without its `<parts>`."""
+    for name, part in _PARTS:
+        regex = regex.replace(name, part)
+    return f"(?i){regex}"

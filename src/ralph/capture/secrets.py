@@ -7,6 +7,7 @@ text cannot make the search quadratic. `assignments` judges values by the name o
 
 import re
 
+from ralph.capture import secret_prefilter as prefilter
 from ralph.capture import secret_rules as rules
 from ralph.capture.assignments import (
     COPULA,
@@ -27,11 +28,11 @@ from ralph.capture.assignments import (
     secret_name,
 )
 from ralph.capture.invisible_characters import blank_splitters, lower, view_text
-from ralph.errors import ConfigError
+from ralph.errors import ConfigError, DeadlineExceeded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 _ROUNDS = 16  # more than any text needs
@@ -120,7 +121,7 @@ def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
     spans += [*_url_passwords(text), *_phrases(text, lowered), *assigned_secrets(text, lowered)]
     if any(mark in text for mark in rules.TABLE_MARKS):
         spans += _table_secrets(text)
-    for start, separator in rules.separated_tables(text, lowered):
+    for start, separator in prefilter.separated_tables(text, lowered):
         spans += _separated_secrets(text, start, separator)
     return [*spans, *_encoded_secrets(text)]
 
@@ -132,13 +133,15 @@ def _find_markers(text: str) -> list[tuple[int, int]]:
 def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
     """Return what the user's patterns match between the markers, so that nothing is redacted twice."""
     edges = [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)] if custom else []
-    return [
-        (match.start(), match.end(), "custom")
-        for pattern in custom
-        for start, end in zip(edges[::2], edges[1::2], strict=True)
-        for match in pattern.finditer(text, start, end)
-        if match.end() > match.start()
-    ]
+    spans: list[Span] = []
+    for pattern in custom:
+        try:
+            for start, end in zip(edges[::2], edges[1::2], strict=True):
+                spans += [(*match.span(), "custom") for match in pattern.finditer(text, start, end) if match[0]]
+        except DeadlineExceeded as error:
+            error.pattern = pattern.pattern
+            raise
+    return spans
 
 
 def _merge(spans: list[Span]) -> list[Span]:
@@ -176,7 +179,7 @@ _DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}
 
 def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
     """Yield the tokens of the table; at a joint a token may begin, whatever precedes it."""
-    present = rules.token_prefixes(text)
+    present = prefilter.token_prefixes(text)
     for kind, prefixes, body, lead in rules.token_rules() if present else ():
         body = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
         for prefix in prefixes:
@@ -201,19 +204,24 @@ def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int
     r"""Yield tokens that begin with their prefix: after any character, `\n` or `%3D`, but not inside a word."""
     name = re.escape(prefix)
     begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
-    check = is_token_body if len(prefix) > 3 and prefix not in rules.AMBIGUOUS_PREFIXES else is_random
+    check = _body_check(prefix)
     for match in re.compile(f"{name}{begins}(?:{body})").finditer(text):
         if check(match[0][len(prefix) :]):
             yield match.span()
 
 
+def _body_check(prefix: str) -> "Callable[[str], bool]":
+    is_known = len(prefix) > 3 and prefix not in rules.AMBIGUOUS_PREFIXES
+    return is_token_body if is_known or prefix in ("eyJ", "A3-") else is_random
+
+
 def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
     """Yield tokens that contain their literal in the middle."""
     before_it, after_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"), re.compile(body)
-    for at in rules.positions(text, prefix):
+    for at in prefilter.positions(text, prefix):
         first = max(0, at - 64)
         before, after = before_it.search(text[first:at]), after_it.match(text, at + len(prefix))
-        if before and after and is_random(before[0] + after[0]):
+        if before and after and _body_check(prefix)(before[0] + after[0] if len(prefix) < 5 else after[0]):
             yield first + before.start(), after.end()
 
 
@@ -236,10 +244,10 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
 
 def _encoded_secrets(text: str) -> "Iterator[Span]":
     """Yield base64 of a text in which the rules find a secret, such as a token or a whole `.env` file."""
-    for run in rules.encoded_texts(text):
+    for run in prefilter.encoded_texts(text):
         decoded = decode_text(run[:_LONGEST_KEY])
-        if decoded and rules.needs_rules(decoded) and _apply_rules(decoded):
-            for at in rules.positions(text, run):
+        if decoded and prefilter.needs_rules(decoded) and _apply_rules(decoded):
+            for at in prefilter.positions(text, run):
                 yield (
                     at,
                     at + len(run) + len(text[at + len(run) :][:2]) - len(text[at + len(run) :][:2].lstrip("=")),
@@ -293,11 +301,12 @@ def _private_keys(text: str) -> "Iterator[Span]":
 
 def has_private_key(text: str) -> bool:
     """Check for the head or the end of a private key; a regex or a message that quotes one does not count."""
-    heads = (match for regex in (_BEGIN, _END) for match in re.compile(regex).finditer(text))
+    if "PRIVATE KEY" not in text:
+        return False
     return any(
-        re.compile(rf"{_GAP}*+[A-Za-z0-9+/=:]{{4}}").match(text, head.end())
-        or text[: head.start()].strip()[-4:].isalnum()
-        for head in heads
+        re.compile(r"(?:[-+> \t\"']|\\n)*").fullmatch(line[: line.index("-----")])
+        for line in text.split("\n")
+        if "-----" in line and "PRIVATE KEY" in line
     )
 
 
@@ -327,16 +336,17 @@ def _url_passwords(text: str) -> "Iterator[Span]":
 
 def _phrases(text: str, lowered: str) -> "Iterator[Span]":
     """Yield values of headers, netrc, SQL and command lines that take a password without naming it."""
-    for kind, keywords, _, body, condition in rules.PHRASES:
+    for kind, condition, keywords, other, body in rules.phrase_rules():
         for keyword in keywords:
             floor, at = 0, lowered.find(keyword)
+            regex = re.compile(rules.phrase_regex(body) if at >= 0 else "")
             while at >= 0:
-                regex = re.compile(f"(?i){body}")
                 if condition == "piped":  # the password precedes its receiver on the line
                     start, end = max(floor, at - _FAR), at + len(keyword)
                     matches = list(regex.finditer(text, max(start, lowered.rfind("\n", start, at) + 1), end))
                 else:
-                    matches, end = list(filter(None, [regex.match(text, at)])), at + 1
+                    may_match = not other or prefilter.follows(text[at + len(keyword) : at + len(keyword) + 700], other)
+                    matches, end = list(filter(None, [regex.match(text, at) if may_match else None])), at + 1
                 for match in matches:
                     end = max(end, match.end())
                     if meets(condition, match["s"]):

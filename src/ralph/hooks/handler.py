@@ -10,7 +10,7 @@ import os
 import sys
 
 from ralph import discovery
-from ralph.capture.secret_rules import may_match_glob, needs_rules
+from ralph.capture.secret_prefilter import may_match_glob, needs_rules
 from ralph.store import hook_files
 
 TYPE_CHECKING = False

@@ -1,0 +1,319 @@
+"""The pre-filter: whether the rules could change a text, by their keywords alone.
+
+Every event of a hook runs it, so it imports neither `re` nor any other module, and may only err in one direction. The
+rules use the same functions to find where a regex is worth trying.
+"""
+
+from ralph.capture.secret_rules import (
+    AFTER_SHORT_NAME,
+    COPULAS,
+    DEFAULT_PASSWORDS,
+    KEY_HEADERS,
+    LABEL_WORDS,
+    LABELS,
+    NAME_KEYWORDS,
+    NEUTRAL_WORDS,
+    NOTICE_WORDS,
+    SCHEMES,
+    SHORT_NAMES,
+    STATES_AND_PRODUCTS,
+    TABLE_MARKS,
+    phrase_rules,
+    token_rules,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=:%$@-"
+_OTHERS = bytes(range(256)).translate(None, _RUN)
+_BREAKS = bytes.maketrans(_OTHERS, b" " * len(_OTHERS))
+_WORD_BREAKS = bytes.maketrans(b".~+/=:%$@", b" " * 9)
+_DIGITS = b"0123456789"
+_NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
+_ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
+_LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
+_BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
+_NAME_TAILS = frozenset(
+    ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass", "id")
+)
+_NAME_JOINTS = ("", *"_-.0123456789")
+_NEUTRAL = tuple(NEUTRAL_WORDS.split())
+_SYMBOLS = "!@#$%^&*+=~?-"
+_COMMON_PREFIXES = frozenset(
+    "key- api- sdk- pat- pul- npm_ secret_ _token_ _secret_ _live_ _prod_ _sk_ _pat_ _apikey_"
+    " dose dapi key_ inc_ test_sk_ -us pub_dd_".split()
+)
+"""Prefixes that ordinary words in small letters contain, too."""
+_IN_WORDS = frozenset("ion_ s. b. re_ st. pat cio SK fw_".split())
+"""Prefixes with which many words end: they count only where a word begins."""
+
+
+def needs_rules(text: str) -> bool:
+    """Check whether the rules could change a text, which is JSON with its escapes already resolved."""
+    if len(text) < 16 and text.isascii() and text.isidentifier():
+        return False  # the shortest token has 16 characters
+    lowered = text.lower()
+    return (
+        has_invisible(text)
+        or _may_have_private_parts(text, lowered)
+        or bool(token_prefixes(text))
+        or _has_login(text)
+        or _has_phrase(text, lowered)
+        or any(True for _ in assignment_keywords(text, lowered))
+        or has_label(text, lowered)
+        or any(True for _ in encoded_texts(text))
+        or any(True for _ in separated_tables(text, lowered))
+    )
+
+
+def has_invisible(text: str) -> bool:
+    """Check for anything that may split a word or spell a character differently."""
+    if not text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
+        return True
+    if ("\\" in text or "^" in text) and any(escape in text for escape in _ESCAPES):
+        return True
+    return not text.isascii() and any(character in text for character in _LOOKALIKES)
+
+
+def _may_have_private_parts(text: str, lowered: str) -> bool:
+    """Check for `<private`, in any spelling of `<`, and for a private key."""
+    if "private" not in lowered:
+        return False
+    befores = [lowered[max(0, at - 40) : at] for at in positions(lowered, "private")]
+    has_key = any(header in text for header in KEY_HEADERS)
+    return has_key or any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
+
+
+def positions(text: str, keyword: str) -> "Iterator[int]":
+    """Yield where a keyword is."""
+    at = text.find(keyword)
+    while at >= 0:
+        yield at
+        at = text.find(keyword, at + 1)
+
+
+def token_prefixes(text: str) -> list[str]:
+    """Return the prefixes of vendors in long runs of token characters; "." for what may be a Discord token."""
+    data = text.encode("utf-8", "replace").translate(_BREAKS)
+    runs = {run for run in data.split() if len(run) >= 16}
+    if not runs:
+        return []
+    searched = b"\n".join(runs).decode("ascii")
+    short, prefixes = list[str](), list[str]()
+    for _, names, _, _ in token_rules():
+        for prefix in names:
+            if prefix in searched and (
+                prefix not in _IN_WORDS or any(_begins_word(searched, at) for at in positions(searched, prefix))
+            ):
+                (short if len(prefix) < 4 and prefix != "Q~" else prefixes).append(prefix)
+    if short or not _COMMON_PREFIXES.isdisjoint(prefixes):
+        runs = {run for run in runs if run.lower() != run or run.translate(None, _DIGITS) != run or _has_long_word(run)}
+        searched = b"\n".join(runs).decode("ascii")
+        prefixes = [prefix for prefix in prefixes if prefix not in _COMMON_PREFIXES or prefix in searched]
+    joined = b"\n".join(runs)
+    for sizes in ([len(part) for part in run.split(b".")] for run in runs if run.count(b".") > 1):
+        if any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False)):
+            return [*prefixes, *short, "."]
+    for run in joined.translate(_WORD_BREAKS).split() if short else ():
+        if len(run) >= 16 and (run.translate(None, _DIGITS) != run or run.lower() != run or _has_long_word(run)):
+            return prefixes + short
+    return prefixes
+
+
+def _begins_word(searched: str, at: int) -> bool:
+    """Check whether a token may begin here: not inside of a word, but after `\\n` and `%3D`."""
+    before = searched[max(0, at - 3) : at]
+    is_escaped = before[-1:] in ("n", "r", "t") and before[-2:-1] in ("", "\n")
+    return is_escaped or before[:1] == "%" or not (before[-1:].isalnum() or before[-1:] == "_")
+
+
+def _has_long_word(run: bytes) -> bool:
+    return any(len(word) >= 16 for word in run.translate(_WORD_BREAKS).replace(b"_", b" ").replace(b"-", b" ").split())
+
+
+def _has_login(text: str) -> bool:
+    """Check for `scheme://user:password@host`."""
+    chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
+    return "@" in text and any("@" in chunk.partition(":")[2] for chunk in chunks)
+
+
+def _first_chunk(text: str, ends: str) -> str:
+    for end in ends:
+        text = text.partition(end)[0]
+    return text
+
+
+def _has_phrase(text: str, lowered: str) -> bool:
+    """Check for a header, a command line or a table that can contain a secret."""
+    for _, condition, keywords, other, _ in phrase_rules():
+        for keyword in keywords:
+            for at in positions(lowered, keyword) if keyword in lowered else ():
+                rest = text[at + len(keyword) : at + len(keyword) + 700]
+                chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
+                is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
+                if condition in ("piped", "any") or (
+                    follows(rest, other) if other else len(chunk) >= 3 and not is_word
+                ):
+                    return True
+    return any(mark in text for mark in TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
+
+
+def follows(rest: str, other: str) -> bool:
+    """Check for what must follow the keyword of a phrase; `~` is a value with a digit or a symbol after `is` or `:`."""
+    if other != "~":
+        return other in rest.lower()
+    line = rest[:130].partition("\n")[0]
+    words = line.partition("assw")[0].replace(":", ": ").replace("=", "= ").split()
+    for before, word in zip(["", *words], words, strict=False):
+        is_value = len(word) > 4 and (before.lower() in COPULAS or before[-1:] in (":", "="))
+        if is_value and any(character in "0123456789!@#$%^&*" for character in word.strip("`*\"'(")):
+            return True
+    return False
+
+
+_HEAD_WORDS = (*NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
+
+
+_PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split())
+
+
+def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
+    """Yield where the head of a CSV or TSV table that names a secret begins, and its separator."""
+    end = -1
+    for keyword in ("pass", "secret", "token", "pwd", "api_key", "apikey") if "\n" in text else ():
+        at = lowered.find(keyword)
+        while at >= 0:
+            start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
+            head = text[start:end] if end > at else ""
+            head = head.rpartition('":"')[2].rpartition('": "')[2]  # the text may be a member of JSON
+            start = end - len(head)
+            before = (
+                text[max(0, start - 400) : start - 1].rpartition("\n")[2] if text[start - 1 : start] == "\n" else ""
+            )
+            following = text[end + 1 : end + 800].partition("\n")[0]
+            for separator in ",\t;" if head and not any(mark in head for mark in "(){}=:") else "":
+                count = head.count(separator)
+                if count and count == following.count(separator) != before.count(separator):
+                    yield start, separator
+            at = lowered.find(keyword, max(end, at + 1))
+
+
+def encoded_texts(text: str) -> "Iterator[str]":
+    """Yield the runs of base64 that encode ASCII text: the high bit of each of its bytes is 0."""
+    data = text.encode("utf-8", "replace").translate(_NOT_BASE64)
+    for run in set(data.split()):
+        if len(run) >= 24 and not (
+            run[::4].translate(None, _LOW[0])
+            or run[1::4].translate(None, _LOW[1])
+            or run[2::4].translate(None, _LOW[2])
+        ):
+            yield run.decode("ascii")
+
+
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NOT_BASE64 = bytes(byte if byte in _BASE64 else 32 for byte in range(256))
+_LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for bit in (32, 8, 2)]
+
+
+def has_label(text: str, lowered: str) -> bool:
+    """Check for a label of a password or a key in another language."""
+    return (not text.isascii() or "mot de passe" in lowered) and any(map(lowered.__contains__, LABELS))
+
+
+def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
+    """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
+    tails: dict[str, bool] = {}  # output repeats its words
+    for keyword in (*NAME_KEYWORDS, *SHORT_NAMES):
+        contexts: dict[str, bool] = {}
+        for at in positions(lowered, keyword) if keyword in lowered else ():
+            start = at + len(keyword)
+            rest = lowered[start : start + 40]
+            if keyword in SHORT_NAMES and rest[:1] not in AFTER_SHORT_NAME:
+                continue
+            tail = rest[: len(rest) - len(rest.lstrip(_NAME))]
+            if tail not in tails:
+                ends = (tail[len(name) :] for name in _NAME_TAILS if tail.startswith(name))
+                tails[tail] = any(end[:1] in _NAME_JOINTS or end.startswith(_NEUTRAL) for end in ends)
+            if not tails[tail]:
+                continue
+            end, upper = start + len(tail), text[at:start].isupper()
+            context = f"{upper}{text[end : end + 400]}"
+            if context not in contexts:
+                contexts[context] = _assigns(text, end, upper=upper, password=keyword in _PASSWORD_KEYWORDS)
+            if contexts[context]:
+                yield keyword, at
+
+
+def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
+    """Check for an assignment and a value after a name that ends here."""
+    rest = text[end : end + 400]
+    pair, after = rest.lstrip(" \t\r\n,\"'\\+-"), rest.lstrip("*\"'`\\])")
+    if pair[:5].lower() == "value" and pair is not rest:
+        return _may_be_value(pair[5:].lstrip("\"'\\ :=+\n\r\t"), upper=upper, password=password) or '""' in pair[5:12]
+    if rest[:2] == "</":
+        return _may_be_value(rest.partition(">")[2].lstrip().partition(">")[2].lstrip(), upper=upper, password=password)
+    value = after.lstrip(" \t")
+    if value[:1] == "[":
+        value = value.partition("]")[2]
+    if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":
+        value = value.lstrip(" 0123456789")
+    if value.startswith(("is ", "was ", "ist ", "war ", "est ", "es ", "lautet ")):
+        value = value.partition(" ")[2]
+    if value[:1] == "%":
+        return value[:8].lower().replace("%22", "").startswith(("%3a", "%3d"))
+    if value[:1] not in ("=", ":", "?", "!", ">", ",", "|", "(", *"은는이가はが："):
+        return value is not after and _may_be_value(value, upper=False, password=password and value[:1] in ("'", '"'))
+    value = value.lstrip("\"'\\=:?!>,|* \t\r\n" if value[0] == ">" else "\"'\\=:?!>,|*( \t은는이가はが：")
+    return _may_be_value(value[1:].lstrip() if value[:1] == "[" else value, upper=upper, password=password)
+
+
+def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
+    """Check whether a value of six characters follows that is no known word, reference or call."""
+    typed = rest[:48].partition("\n")[0].partition("=")[2].lstrip()
+    is_typed = typed[:1] in ("'", '"', "`", "\\")
+    if is_typed and _may_be_value(rest.partition("=")[2].lstrip(), upper=upper, password=password):
+        return True  # a type before the value: `password: str = "..."`
+    quote = next((at for at, character in enumerate(rest[:3]) if character in "\"'`"), -1)
+    value = rest[quote + 1 :].lstrip("\"'`\\ \t*")
+    chunk = _first_chunk(value, " \t\r\n\"'`")
+    if chunk.lower().rstrip(":") in SCHEMES:
+        value = value[len(chunk) :].lstrip()
+        chunk = _first_chunk(value, " \t\r\n\"'`")
+    is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
+    if chunk[:1] in ("", *"<{([&") or is_variable:
+        return False
+    if password and value[len(chunk) :][:1] == " " and any(map(str.isdigit, _first_chunk(value[:80], "\"'`\n"))):
+        return True  # a passphrase of several words
+    if len(chunk) < (5 if password else 6):
+        return False
+    if upper or any(map(str.isdigit, chunk)) or any(symbol in chunk for symbol in _SYMBOLS):
+        return True
+    word = chunk.rstrip(",;.)}]")
+    if password and len(word) > 5 and not _is_name(word):
+        return True
+    return len(word) >= (8 if word.istitle() else 16) or (word.lower() != word != word.upper() and not word.istitle())
+
+
+def _is_name(word: str) -> bool:
+    """Check whether a value is made of words of labels, types and variables."""
+    if not _known_words:
+        _known_words.update(f"{DEFAULT_PASSWORDS} {STATES_AND_PRODUCTS} {NOTICE_WORDS} {LABEL_WORDS}".split())
+    parts = _first_chunk(word.lower(), "([").replace(".", "_").replace("-", "_").split("_")
+    return _known_words.issuperset(part for part in parts if part) or ("(" in word and "-" not in word)
+
+
+_known_words: set[str] = set()
+
+
+def may_match_glob(text: str, globs: "tuple[str, ...]") -> bool:
+    """Check whether a text may name a file of `privacy.paths`: it contains a literal part of each glob."""
+    lowered = text.lower()
+    for glob in globs:
+        for character in "*?[]/~!":
+            glob = glob.replace(character, "\n")
+        longest = max(glob.lower().split("\n"), key=len)
+        if len(longest) < 2 or longest in lowered:
+            return True
+    return False
