@@ -64,7 +64,7 @@ _NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]{1,5}-?\d{1,3}|[A-Z]\w*\(.
 """What a sentence has beside the word password: a ticket, `12-character`, `step2`, a call."""
 _DUMMY_BODY = (
     r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
-    r"|1234567890|a1b2c3d4|deadbeefdead|(?:your|my|some)[-_]?(?:token|key|api|secret|access|personal|actual|real|bot)"
+    r"|1234567890|deadbeefdead|(?:your|my|some)[-_]?(?:token|key|api|secret|access|personal|actual|real|bot)"
     r"|(?:^|[-_.])(?:your|fake|dummy|todo|fixme|here|goes|secret|token)(?:[-_.]|$)|(?-i:x{6}|X{6}|^[xX]{3})|\*{3}|\.{3}|…"
     r"|([^0-9a])\1{5}|([0-9])\2{7}"
 )
