@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 MOMENT = 0.2  # seconds that a hook may spend on a sync
 _TAIL = 1 << 18  # bytes at the end of a log: more than any line that hooks write
-_LATE_MARK = "summarized_at"  # of a line that was written long after the session
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +182,12 @@ def status(root: Path) -> dict[str, Any]:
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
     """List session and run logs that are too old or too large together, the oldest first; with `really`, remove them.
 
-    Memories are never touched. The time of a log is that of its last line. Indexes of worktrees that are gone go too.
+    Memories are never touched. Indexes of worktrees that are gone go too.
     """
     if really:
         of(root)  # Refused, where the logs are outside of the project
     before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf
-    ages = {log: last_time(log) for log in paths.log_folder(root).glob("*/*.jsonl")}
+    ages = {log: log.stat().st_mtime for log in paths.log_folder(root).glob("*/*.jsonl")}
     total = sum(log.stat().st_size for log in ages)
     prunable: list[Prunable] = []
     for log in sorted(ages, key=ages.__getitem__):
@@ -263,22 +262,6 @@ def last_lines(log: Path) -> Iterator[dict[str, object]]:
                 value = json.loads(line)
                 if isinstance(value, dict):
                     yield value
-
-
-def line_time(line: Mapping[str, object]) -> str:
-    """Return the time of a line."""
-    times = (line.get(key) for key in ("at", "updated_at", "created_at", "ended_at"))
-    return next((time[:200] for time in times if isinstance(time, str) and time), "")
-
-
-def last_time(log: Path) -> float:
-    """Return when something happened last in a log, in seconds: an improved summary is no event."""
-    changed = log.stat().st_mtime
-    lines = list(last_lines(log))
-    if not lines or _LATE_MARK not in lines[0]:
-        return changed
-    moment = next(filter(None, (ids.parse_time(line_time(line)) for line in lines)), None)
-    return changed if moment is None else min(changed, moment.timestamp())
 
 
 def ends_with_summary(log: Path) -> bool:
