@@ -358,15 +358,3 @@ def test_a_symbol_is_named_with_its_file_or_by_its_kind(repo: Repository) -> Non
     repo.commit(NEW)
     assert ("other", "gone", "") in repo.verdicts()
     assert ("heading", "gone", "") not in repo.verdicts()
-
-
-def test_a_script_that_was_never_there_is_missing_and_one_that_was_is_gone(repo: Repository) -> None:
-    repo.put("package.json", '{"scripts": {"build": "x", "old": "y"}}\n')
-    repo.commit(OLD)
-    repo.put("package.json", '{"scripts": {"build": "x"}}\n')
-    repo.commit(OLD)
-    repo.remembers("`npm run nope`, `npm run build`, `npm run old`")
-    assert repo.verdicts() == [
-        ("npm run nope", "changed", "package.json"), ("npm run build", "fresh", "package.json"),
-        ("npm run old", "gone", ""),
-    ]  # fmt: skip

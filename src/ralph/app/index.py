@@ -129,24 +129,18 @@ def verify(root: Path) -> list[str]:
 def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     """Read each source into an index of its own, and compare that with the source's rows in the real one."""
     keys = {state.path: key for key, state in queries.source_states(connection).items()}
-    terms_indexed = queries.fingerprints(connection)
+    indexed_terms = queries.fingerprints(connection)
     for source in sources(index.root):
         with closing(in_memory([index.read(source)], terms.index_terms)) as fresh:
-            terms_expected = queries.fingerprints(fresh)
-            expected = list(queries.rows_of(fresh, 1))
-        indexed = list(queries.rows_of(connection, keys.pop(source.name, 0)))
+            expected_terms = queries.fingerprints(fresh)
+            expected = [(expected_terms.get(row[0], 0), *row[1:]) for row in queries.rows_of(fresh, 1)]
+        rows = queries.rows_of(connection, keys.pop(source.name, 0))
+        indexed = [(indexed_terms.pop(row[0], 0), *row[1:]) for row in rows]
         for ours, theirs in zip_longest(indexed, expected):
-            fingerprint = terms_indexed.pop(ours[0], 0) if ours is not None else 0
-            if ours is None:
-                yield f"{source.name}: {theirs[1]} is not in the index"
-            elif theirs is None:
-                yield f"{source.name}: {ours[1]} is in the index but not in the file"
-            elif ours[1:] != theirs[1:]:
-                yield f"{source.name}: {theirs[1]} differs in the index"
-            elif fingerprint != terms_expected.get(theirs[0], 0):
-                yield f"{source.name}: {theirs[1]} is not found by its words"
+            if ours != theirs:
+                yield f"{source.name}: {(theirs or ours)[1]} differs in the index"
     yield from (f"{name} is in the index but is no file" for name in keys)
-    yield from (f"the words of record {key} are in the index, the record is not" for key in terms_indexed)
+    yield from (f"the words of record {key} are in the index, the record is not" for key in indexed_terms)
 
 
 def status(root: Path) -> dict[str, Any]:

@@ -354,8 +354,6 @@ class _CitationCheck:
                 return CitationState.FRESH, place, ""
             if self._once_had(f"{name}:" if is_make else f'"{name}"', place):
                 return CitationState.GONE, "", f"{place} does not have it any more"
-            if not is_make and not self._git.late:
-                return CitationState.CHANGED, place, f"{place} has no script {name}"
         return CitationState.UNVERIFIABLE, "", "no file here says what it does"
 
     def _once_had(self, needle: str, place: str) -> bool:
