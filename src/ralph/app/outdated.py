@@ -332,7 +332,7 @@ class _CitationCheck:
             return CitationState.UNVERIFIABLE, "", f"{places[0]} never had it"
         now = [
             name
-            for name in sorted(self._git.holding([word])[word])
+            for name in self._git.holding(word)
             if not name.startswith(_NO_CODE) and not name.endswith(_PROSE_SUFFIXES)
         ]
         if self._git.late:

@@ -192,13 +192,7 @@ class GitHistory(Repository):
         """Return whether a file once had these words more or less often than before."""
         return bool(self._output("log", *_DIFF_OPTIONS, "-1", "--format=%H", f"-S{needle}", "--", path).strip())
 
-    def holding(self, words: Sequence[str]) -> dict[str, set[str]]:
-        """Return which files have each of these words, whole."""
-        places: dict[str, set[str]] = {word: set() for word in words}
-        patterns = [part for word in words for part in ("-e", word)]
-        out = self._output("grep", "--no-textconv", "-I", "-w", "-o", "-z", "-F", *patterns) if words else ""
-        for line in out.split("\n"):
-            name, zero, word = line.partition("\0")
-            if zero and word in places:
-                places[word].add(name)
-        return places
+    def holding(self, word: str) -> list[str]:
+        """Return the files that have a word, whole."""
+        out = self._output("grep", "--no-textconv", "-l", "-I", "-w", "-z", "-F", "-e", word)
+        return [name for name in out.split("\0") if name]
