@@ -97,26 +97,6 @@ def test_a_file_is_found_by_the_end_of_its_path(repo: Repository) -> None:
     ]
 
 
-def test_a_file_that_a_later_commit_changed_is_changed(repo: Repository) -> None:
-    repo.put("src/a.py")
-    repo.put("src/b.py")
-    repo.commit(OLD)
-    repo.put("src/a.py", "x = 2\n")
-    repo.commit(NEW)
-    repo.remembers("see src/a.py and src/b.py")
-    assert repo.verdicts() == [("src/a.py", "changed", "src/a.py"), ("src/b.py", "fresh", "src/b.py")]
-    repo.remembers("see src/a.py", created="2025-03-10")
-    assert repo.verdicts() == [("src/a.py", "fresh", "src/a.py")]
-
-
-def test_an_edit_that_is_not_committed_is_a_change(repo: Repository) -> None:
-    repo.put("src/a.py")
-    repo.commit(OLD)
-    repo.put("src/a.py", "x = 3\n")
-    repo.remembers("see src/a.py")
-    assert repo.verdicts() == [("src/a.py", "changed", "src/a.py")]
-
-
 def test_lines_that_a_file_does_not_have_any_more_are_a_change(repo: Repository) -> None:
     repo.put("src/a.py", LONG)
     repo.commit(OLD)
@@ -155,14 +135,6 @@ def test_a_file_that_was_renamed_and_then_removed_is_gone(repo: Repository) -> N
     repo.commit(NEW)
     repo.remembers("see src/a.py")
     assert repo.verdicts() == [("src/a.py", "gone", "")]
-
-
-def test_a_staged_rename_is_followed(repo: Repository) -> None:
-    repo.put("src/a.py", LONG)
-    repo.commit(OLD)
-    repo.git("mv", "src/a.py", "src/new.py")
-    repo.remembers("see src/a.py")
-    assert repo.verdicts() == [("src/a.py", "moved", "src/new.py")]
 
 
 def test_a_file_that_was_only_deleted_from_the_disk_is_gone(repo: Repository) -> None:
@@ -386,15 +358,3 @@ def test_a_symbol_is_named_with_its_file_or_by_its_kind(repo: Repository) -> Non
     repo.commit(NEW)
     assert ("other", "gone", "") in repo.verdicts()
     assert ("heading", "gone", "") not in repo.verdicts()
-
-
-def test_a_script_that_was_never_there_is_missing_and_one_that_was_is_gone(repo: Repository) -> None:
-    repo.put("package.json", '{"scripts": {"build": "x", "old": "y"}}\n')
-    repo.commit(OLD)
-    repo.put("package.json", '{"scripts": {"build": "x"}}\n')
-    repo.commit(OLD)
-    repo.remembers("`npm run nope`, `npm run build`, `npm run old`")
-    assert repo.verdicts() == [
-        ("npm run nope", "changed", "package.json"), ("npm run build", "fresh", "package.json"),
-        ("npm run old", "gone", ""),
-    ]  # fmt: skip

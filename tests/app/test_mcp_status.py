@@ -96,24 +96,6 @@ def test_an_answer_of_the_future_does_not_count(project: Path) -> None:
     assert cache(project)["entries"][str(project)]["servers"]["a"]["cachedAt"] == 1_000_000
 
 
-def test_a_server_is_asked_again_when_the_projects_file_was_written_since(project: Path) -> None:
-    file = project / ".mcp.json"
-    file.write_text(json.dumps({"mcpServers": {"a": spec(project, "good", "a")}}), encoding="utf-8", newline="")
-    project_files.record_trust(project, servers.trust_candidates(project, env_of(project)), env_of(project))
-    for written, now, times in ((1, 1_000_000, 1), (1, 1_100_000, 1), (1_150, 1_200_000, 2)):
-        os.utime(file, (written, written))
-        asked(project, now=now)
-        assert len(started(pids(project, "a"))) == times
-
-
-def test_claude_codes_own_file_is_written_all_the_time_and_costs_no_answer(project: Path) -> None:
-    user_names(project, a="good")
-    asked(project)
-    os.utime(project.parent / "home/.claude.json", (2_000, 2_000))
-    asked(project, now=1_100_000)
-    assert len(started(pids(project, "a"))) == 1
-
-
 def test_only_servers_without_an_answer_are_asked(project: Path) -> None:
     user_names(project, a="good")
     asked(project)

@@ -10,7 +10,7 @@ from tests.app.test_session import about, line, put
 from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
-from ralph.app import context, index, sessions
+from ralph.app import context, sessions
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import ObservationKind
 from ralph.settings import Config, Memories
@@ -54,12 +54,6 @@ def test_the_next_summary_of_the_session_replaces_it(root: Path) -> None:
     with paths.source_path(root, LOG).open("a", encoding="utf-8", newline="") as file:
         file.write(about(NAME, summary="By the next Stop."))
     assert sessions.summary(root, NAME).text == "By the next Stop."
-
-
-def test_it_makes_a_session_no_younger(root: Path) -> None:
-    log = paths.source_path(root, LOG)
-    improve(root, "print('By the command.')")
-    assert index.last_time(log) < log.stat().st_mtime
 
 
 def test_the_command_reads_the_task_the_summary_and_the_session_as_markdown(root: Path) -> None:

@@ -339,7 +339,7 @@ def test_a_plugin_that_would_start_what_is_gone_is_told(ralph: Project) -> None:
     note.write_text("/gone/python\n/gone/run.py\n", encoding="utf-8")
     said = ralph("doctor")
     assert said.code == 1
-    assert "would start /gone/python, which is gone; run `ralph install claude --plugin` again" in said.out
+    assert "or they are gone; run `ralph install claude --plugin` again" in said.out
 
 
 def test_what_hooks_write_into_a_log_is_nothing_odd(ralph: Project) -> None:

@@ -339,17 +339,13 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 def last_session(root: Path) -> dict[str, str] | None:
     """Return id, time and host of the session with the last event, from the end of its log: the index may be behind."""
     logs = [path for path in (paths.log_folder(root) / "sessions").glob("*.jsonl") if path.is_file()]
-    newest: tuple[float, int, Path] | None = None
-    for log in sorted(logs, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True):
-        changed = log.stat()
-        if newest is not None and changed.st_mtime < newest[0]:
-            break  # nothing happened in it after it was changed
-        newest = max(newest or (0.0, 0, log), (index.last_time(log), changed.st_mtime_ns, log))
-    if newest is None:
+    if not logs:
         return None
-    log, session, at, host = newest[2], "", "", ""
+    log = max(logs, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    session, at, host = "", "", ""
     for line in index.last_lines(log):
-        at = at or index.line_time(line)
+        times = (line.get(key) for key in ("at", "updated_at", "created_at", "ended_at"))
+        at = at or next((time[:200] for time in times if isinstance(time, str) and time), "")
         origin, payload = (value if isinstance(value := line.get(key), dict) else {} for key in ("origin", "payload"))
         sessions = {"event": payload.get("session_id"), "observation": origin.get("session"), "session": line.get("id")}
         session = session or str(sessions.get(str(line.get("type"))) or "")[:200]

@@ -5,9 +5,7 @@ a few `stat` calls whether it is current; a worktree has its own. Failures are c
 hook may be counting at the same moment.
 """
 
-import os
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -211,15 +209,12 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
 def _programs(group: object) -> Iterator[str]:
     """Yield the files that the hooks of a group need."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
-    for hook in hooks if isinstance(hooks, list) else []:
-        if not is_ralph_hook(hook):
-            continue
-        command, arguments = hook.get("command"), hook.get("args")
-        words: list[object] = [command, *arguments] if isinstance(arguments, list) else []
-        with suppress(ValueError):  # somebody has edited it
-            words = words or list(shlex.split(command)) if isinstance(command, str) else words
-        programs = [word for word in words if isinstance(word, str) and os.path.isabs(word)]  # noqa: PTH117 - a word
-        yield from (word for word in programs if word != "/bin/sh")
+    for hook in filter(is_ralph_hook, hooks if isinstance(hooks, list) else []):
+        words = hook.get("args")
+        if not isinstance(words, list):
+            with suppress(ValueError):  # somebody has edited it
+                words = shlex.split(str(hook.get("command")))
+        yield from (word for word in words or () if isinstance(word, str) and word.startswith("/"))
 
 
 def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
@@ -239,22 +234,8 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
             yield each.file, Problem(1, f"its hooks start {gone[0]}, which is gone", hint, "warning", "hook-program")
     with suppress(RalphError):
         file = install.interpreter_file(env)
-        problem = _interpreter_problem(files.read(file), env)
-        if problem is not None:
-            yield file, problem
-
-
-def _interpreter_problem(text: str | None, env: Mapping[str, str]) -> Problem | None:
-    """Check that what the plugin's launcher would start exists and is this Ralph."""
-    again, programs = _AGAIN.format("claude --plugin"), (text or "").splitlines()
-    if text is None:
-        what = "is missing: the plugin's hooks do not know which Ralph to start"
-        return Problem(1, what, again, "warning", "interpreter") if install.installed_file(env).is_file() else None
-    gone = [program for program in programs if not Path(program).is_file()]
-    if len(programs) != 2 or gone:
-        what = f"the plugin's hooks would start {gone[0]}, which is gone" if gone else "does not name what to start"
-        return Problem(1, what, again, "warning", "interpreter")
-    if programs[1] == str(install.hook_program(sys.executable).runner):
-        return None
-    what = f"the plugin's hooks start another Ralph than this one: {programs[1]}"
-    return Problem(1, what, f"if this one is meant, {again}", "note", "interpreter")
+        programs = (files.read(file) or "").splitlines()
+        is_complete = len(programs) == 2 and all(Path(program).is_file() for program in programs)
+        if install.installed_file(env).is_file() and not is_complete:
+            what = "does not name the programs that the plugin's hooks start, or they are gone"
+            yield file, Problem(1, what, _AGAIN.format("claude --plugin"), "warning", "interpreter")

@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 MOMENT = 0.2  # seconds that a hook may spend on a sync
 _TAIL = 1 << 18  # bytes at the end of a log: more than any line that hooks write
-_LATE_MARK = "summarized_at"  # of a line that was written long after the session
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,24 +129,18 @@ def verify(root: Path) -> list[str]:
 def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     """Read each source into an index of its own, and compare that with the source's rows in the real one."""
     keys = {state.path: key for key, state in queries.source_states(connection).items()}
-    terms_indexed = queries.fingerprints(connection)
+    indexed_terms = queries.fingerprints(connection)
     for source in sources(index.root):
         with closing(in_memory([index.read(source)], terms.index_terms)) as fresh:
-            terms_expected = queries.fingerprints(fresh)
-            expected = list(queries.rows_of(fresh, 1))
-        indexed = list(queries.rows_of(connection, keys.pop(source.name, 0)))
+            expected_terms = queries.fingerprints(fresh)
+            expected = [(expected_terms.get(row[0], 0), *row[1:]) for row in queries.rows_of(fresh, 1)]
+        rows = queries.rows_of(connection, keys.pop(source.name, 0))
+        indexed = [(indexed_terms.pop(row[0], 0), *row[1:]) for row in rows]
         for ours, theirs in zip_longest(indexed, expected):
-            fingerprint = terms_indexed.pop(ours[0], 0) if ours is not None else 0
-            if ours is None:
-                yield f"{source.name}: {theirs[1]} is not in the index"
-            elif theirs is None:
-                yield f"{source.name}: {ours[1]} is in the index but not in the file"
-            elif ours[1:] != theirs[1:]:
-                yield f"{source.name}: {theirs[1]} differs in the index"
-            elif fingerprint != terms_expected.get(theirs[0], 0):
-                yield f"{source.name}: {theirs[1]} is not found by its words"
+            if ours != theirs:
+                yield f"{source.name}: {(theirs or ours)[1]} differs in the index"
     yield from (f"{name} is in the index but is no file" for name in keys)
-    yield from (f"the words of record {key} are in the index, the record is not" for key in terms_indexed)
+    yield from (f"the words of record {key} are in the index, the record is not" for key in indexed_terms)
 
 
 def status(root: Path) -> dict[str, Any]:
@@ -183,12 +176,12 @@ def status(root: Path) -> dict[str, Any]:
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
     """List session and run logs that are too old or too large together, the oldest first; with `really`, remove them.
 
-    Memories are never touched. The time of a log is that of its last line. Indexes of worktrees that are gone go too.
+    Memories are never touched. Indexes of worktrees that are gone go too.
     """
     if really:
         of(root)  # Refused, where the logs are outside of the project
     before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf
-    ages = {log: last_time(log) for log in paths.log_folder(root).glob("*/*.jsonl")}
+    ages = {log: log.stat().st_mtime for log in paths.log_folder(root).glob("*/*.jsonl")}
     total = sum(log.stat().st_size for log in ages)
     prunable: list[Prunable] = []
     for log in sorted(ages, key=ages.__getitem__):
@@ -263,22 +256,6 @@ def last_lines(log: Path) -> Iterator[dict[str, object]]:
                 value = json.loads(line)
                 if isinstance(value, dict):
                     yield value
-
-
-def line_time(line: Mapping[str, object]) -> str:
-    """Return the time of a line."""
-    times = (line.get(key) for key in ("at", "updated_at", "created_at", "ended_at"))
-    return next((time[:200] for time in times if isinstance(time, str) and time), "")
-
-
-def last_time(log: Path) -> float:
-    """Return when something happened last in a log, in seconds: an improved summary is no event."""
-    changed = log.stat().st_mtime
-    lines = list(last_lines(log))
-    if not lines or _LATE_MARK not in lines[0]:
-        return changed
-    moment = next(filter(None, (ids.parse_time(line_time(line)) for line in lines)), None)
-    return changed if moment is None else min(changed, moment.timestamp())
 
 
 def ends_with_summary(log: Path) -> bool:

@@ -155,10 +155,6 @@ class _ServerReader:
             why_not = "it names neither a command nor an address"
         elif spec.get("headersHelper"):
             why_not = "its headers come from a command of its own"
-        written = 0  # Claude Code writes its own files at every turn
-        if scope not in (ServerScope.LOCAL, ServerScope.USER):
-            with suppress(OSError):
-                written = path.stat().st_mtime_ns // 1_000_000
         return McpServer(
             name=f"plugin:{plugin}:{name}" if plugin else name,
             whose=scope,
@@ -168,7 +164,6 @@ class _ServerReader:
             env=_expand_pairs(spec.get("env"), env),
             headers=_expand_pairs(spec.get("headers"), env),
             where=paths.shown(path, self.root),
-            written=written,
             why_not=why_not,
             trusted=trusted,
         )
@@ -269,9 +264,9 @@ def _check_servers(
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:
-    """Return the cached status, unless it is too old, the clock went back, or the server's file was changed."""
+    """Return the cached status, unless it is too old or the clock went back."""
     status, at = cached.get("status"), cached.get("cachedAt")
-    is_fresh = type(at) is int and 0 <= now - at < TTL_MS and server.written <= at
+    is_fresh = type(at) is int and 0 <= now - at < TTL_MS
     if server.why_not or not is_fresh or status not in list(ServerStatus):
         return ServerState(server, ServerStatus.UNKNOWN, now, server.why_not)
     return ServerState(server, ServerStatus(str(status)), int(str(at)))

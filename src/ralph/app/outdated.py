@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -207,7 +206,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
         return False
     newest_first = sorted(records, key=lambda each: each.record.created_at, reverse=True)
     git = GitHistory(root, patience)
-    reports = _check(git, newest_first[: most or None], changes=False)
+    reports = _check(git, newest_first[: most or None])
     unchecked = {each.record.id for each in newest_first[len(reports) :]}
     unsure = {
         (each.record.id, looked.citation.what)
@@ -231,71 +230,42 @@ def _valid_records(root: Path) -> Iterator[CitationReport]:
                         yield CitationReport(record, source.name, line, source.path)
 
 
-def _check(git: "GitHistory", reports: Sequence[CitationReport], *, changes: bool = True) -> list[CitationReport]:
-    """Check all citations of records; without `changes`, files that exist are not compared."""
-    cited = [(each, find_citations(each.record), _written_at(each.record)) for each in reports]
-    check = _CitationCheck(git, [(citation, at) for _, some, at in cited for citation in some], changes)
-    return [replace(report, looked=check.check(some, at)) for report, some, at in cited]
-
-
-def _written_at(record: Record) -> int:
-    """Return when a record was last written, in seconds (0: unknown); for a date, the end of the day."""
-    times = [0]
-    for text in (record.created_at, record.updated_at):
-        with suppress(ValueError, OverflowError):
-            moment = datetime.fromisoformat(text)
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            times.append(int(moment.timestamp() if len(text) > 10 else (moment + timedelta(days=1)).timestamp() - 1))
-    match = ids.ID.fullmatch(record.id)
-    if match is not None and record.created_at and ids.date_of(record.id) == record.created_at:
-        times[1] = int(match["unix"][:10])  # of a memory, the file has the day only
-    return max(times)
+def _check(git: "GitHistory", reports: Sequence[CitationReport]) -> list[CitationReport]:
+    cited = [(each, find_citations(each.record)) for each in reports]
+    check = _CitationCheck(git, [citation for _, some in cited for citation in some])
+    return [replace(report, looked=check.check(some)) for report, some in cited]
 
 
 class _CitationCheck:
     """Checks citations against the files and the history of a checkout; git is asked for all of them at once."""
 
-    def __init__(self, git: "GitHistory", cited: Sequence[tuple[Citation, int]], changes: bool) -> None:
+    def __init__(self, git: "GitHistory", cited: Sequence[Citation]) -> None:
         self._git = git
         self._names: dict[str, list[str]] = {}  # paths by the last part of their names
-        self._modified: set[str] = set()
         self._moved: dict[str, str] = {}
         self._removed: dict[str, str] = {}
-        self._changed_at: dict[str, int] = {}
         self._searches: dict[tuple[str, str], bool] = {}
         self._texts: dict[str, str] = {}
-        self._commits = git.commits({each.what for each, _ in cited if each.kind is CitationKind.COMMIT})
-        wanted = {each.what for each, _ in cited if each.kind is CitationKind.FILE}
-        if not wanted or (not changes and all(self._mtime(path) >= 0 for path in wanted)):
+        self._commits = git.commits({each.what for each in cited if each.kind is CitationKind.COMMIT})
+        wanted = {each.what for each in cited if each.kind is CitationKind.FILE}
+        if all(self._exists(path) for path in wanted):
             return
         for name in sorted(git.files()):
             self._names.setdefault(name.rpartition("/")[2], []).append(name)
-        present = {path: place for path in wanted if (place := self._find(path))}
-        if len(present) < len(wanted):
-            self._follow_renames(wanted - present.keys())
-        if changes:
-            young = [
-                (present[each.what], at)
-                for each, at in cited
-                if at and each.what in present and self._mtime(present[each.what]) > at
-            ]
-            if young:
-                places = {place for place, _ in young}
-                self._changed_at = git.last_changes(places, min(at for _, at in young))
-                self._modified = git.modified(places)
+        if missing := {path for path in wanted if not self._find(path)}:
+            self._follow_renames(missing)
 
-    def _mtime(self, path: str) -> float:
-        try:
-            return (self._git.folder / path).stat().st_mtime
-        except (OSError, ValueError):
-            return -1
+    def _exists(self, path: str) -> bool:
+        with suppress(OSError, ValueError):
+            return (self._git.folder / path).exists()
+        return False
 
     def _find(self, path: str) -> str:
         """Return the present path of a file that is cited by this name or the end of it; "" when there is none."""
-        if self._mtime(path) >= 0:
+        if self._exists(path):
             return path
         longer = [name for name in self._names.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
-        return next((name for name in longer if self._mtime(name) >= 0), "")
+        return next((name for name in longer if self._exists(name)), "")
 
     def _text(self, path: str) -> str:
         if path not in self._texts:
@@ -305,12 +275,11 @@ class _CitationCheck:
         return self._texts[path]
 
     def _follow_renames(self, missing: Collection[str]) -> None:
-        staged = self._git.staged_renames()
-        names = {path: staged.get(path, "") for path in missing}
+        names = dict.fromkeys(missing, "")
         listed = {name for some in self._names.values() for name in some}
         self._removed = dict.fromkeys(listed & {*missing}, "removed, and not committed yet")
         for _ in range(_MAX_RENAMES):
-            lost = {path: name or path for path, name in names.items() if not (name and self._mtime(name) >= 0)}
+            lost = {path: name or path for path, name in names.items() if not (name and self._exists(name))}
             removed = self._git.taken({*lost.values()})
             renamed = self._git.renames(commit for commit, _ in removed.values())
             steps: dict[str, str] = {}
@@ -322,11 +291,11 @@ class _CitationCheck:
             names |= steps
             if not steps:
                 break
-        self._moved = {path: name for path, name in names.items() if name and self._mtime(name) >= 0}
+        self._moved = {path: name for path, name in names.items() if name and self._exists(name)}
 
-    def check(self, cited: Sequence[Citation], written: int) -> tuple[CheckedCitation, ...]:
+    def check(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
         """Check what a record cites; its symbols are searched for in its files."""
-        results = {each: self._check_file(each, written) for each in cited if each.kind is CitationKind.FILE}
+        results = {each: self._check_file(each) for each in cited if each.kind is CitationKind.FILE}
         places = [place for _, place, _ in results.values() if place]
         for each in cited:
             if each.kind is CitationKind.SYMBOL:
@@ -337,11 +306,12 @@ class _CitationCheck:
                 results[each] = self._check_commit(each)
         return tuple(CheckedCitation(each, *results[each]) for each in cited)
 
-    def _check_file(self, citation: Citation, written: int) -> CheckResult:
+    def _check_file(self, citation: Citation) -> CheckResult:
         path = citation.what
         if place := self._find(path):
-            why = self._describe_change(place, citation.last, written)
-            return CitationState.CHANGED if why else CitationState.FRESH, place, why
+            if citation.last and citation.last > self._text(place).count("\n") + 1:
+                return CitationState.CHANGED, place, f"it has no line {citation.last} any more"
+            return CitationState.FRESH, place, ""
         if path in self._moved:
             return CitationState.MOVED, self._moved[path], f"moved to {self._moved[path]}"
         if self._git.late:
@@ -349,19 +319,6 @@ class _CitationCheck:
         if path in self._removed or citation.sure:
             return CitationState.GONE, "", self._removed.get(path, "there is no such file")
         return CitationState.UNVERIFIABLE, "", "nobody here has ever had such a file"
-
-    def _describe_change(self, place: str, last_line: int, written: int) -> str:
-        if last_line and last_line > self._text(place).count("\n") + 1:
-            return f"it has no line {last_line} any more"
-        if not written or self._mtime(place) <= written:
-            return ""
-        committed = self._changed_at.get(place, 0)
-        if committed > written:
-            return f"changed on {datetime.fromtimestamp(committed, UTC).date().isoformat()}"
-        if place in self._modified:
-            return "changed, and not committed yet"
-        is_listed = place in self._names.get(place.rpartition("/")[2], ())
-        return "" if is_listed and self._git.there else "written to since"
 
     def _check_symbol(self, word: str, places: Sequence[str]) -> CheckResult:
         if not places:
@@ -375,7 +332,7 @@ class _CitationCheck:
             return CitationState.UNVERIFIABLE, "", f"{places[0]} never had it"
         now = [
             name
-            for name in sorted(self._git.holding([word])[word])
+            for name in self._git.holding(word)
             if not name.startswith(_NO_CODE) and not name.endswith(_PROSE_SUFFIXES)
         ]
         if self._git.late:
@@ -397,8 +354,6 @@ class _CitationCheck:
                 return CitationState.FRESH, place, ""
             if self._once_had(f"{name}:" if is_make else f'"{name}"', place):
                 return CitationState.GONE, "", f"{place} does not have it any more"
-            if not is_make and not self._git.late:
-                return CitationState.CHANGED, place, f"{place} has no script {name}"
         return CitationState.UNVERIFIABLE, "", "no file here says what it does"
 
     def _once_had(self, needle: str, place: str) -> bool:

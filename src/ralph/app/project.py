@@ -257,23 +257,15 @@ def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[
 def show_scratchpad(root: Path, *, budget: int = 0) -> tuple[str, tuple[str, ...]]:
     """Return the working memory of the current iteration, and the headings that a budget leaves out.
 
-    Within a budget it is the tail, since the newest notes stand last, below a note of what is left out.
+    Within a budget it is the tail, since the newest notes stand last, below a note that something is left out.
     """
     text = files.read(paths.scratchpad(root)) or ""
     if budget <= 0 or tokens.estimate(text) <= budget:
         return text, ()
-    tail, titles = budgets.fit_tail(text, max(1, budget - budget // 4 - 1))
-    names = [title.replace("-->", "-- >") for title in titles]
-    for count in range(len(names), -1, -1):
-        shown = [*names[:count], f"{len(names) - count} more"] if count < len(names) else names
-        note = f"<!-- left out: {'; '.join(shown) if count else 'the beginning'} -->\n"
-        if tokens.estimate(note) <= budget // 4:
-            break
-    else:
-        note = ""
-    tail = note + tail
-    ended = tail.rstrip("\n") + "\n"
-    return (ended if tokens.estimate(ended) <= budget else tail), titles
+    note = "<!-- the beginning is left out -->\n"
+    tail, titles = budgets.fit_tail(text, max(1, budget - tokens.estimate(note) - 1))
+    shown = f"{note}{tail}".rstrip("\n") + "\n"
+    return (shown if tokens.estimate(shown) <= budget else tail), titles
 
 
 def write_scratchpad(root: Path, text: str, patterns: Sequence[str] = (), *, append: bool = False) -> privacy.Clean:

@@ -6,7 +6,7 @@ variables that name another repository, and neither can prompt.
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from ralph import discovery
@@ -29,7 +29,6 @@ _ELSEWHERE = frozenset(
 )
 _LOOKING, _DOING = 60.0, 900.0
 _MAX_NAMES = 10
-_MAX_ARGUMENTS = 400  # paths in one question: a command line is not endless
 _MAX_OUTPUT = 64_000_000
 
 
@@ -138,33 +137,22 @@ class GitHistory(Repository):
         self.late = self.late or result.timed_out or result.cut
         return result.out if result.code == 0 and not result.cut else ""
 
-    def _batches(self, words: Sequence[str], paths: Collection[str]) -> Iterator[str]:
-        names = sorted(paths)
-        for start in range(0, len(names), _MAX_ARGUMENTS):
-            yield from self._output(*words, "--", *names[start : start + _MAX_ARGUMENTS]).split("\0")
-
     def files(self) -> list[str]:
         """Return every file that is tracked, or could be."""
         out = self._output("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         return [name for name in out.split("\0") if name]
 
-    def modified(self, paths: Collection[str]) -> set[str]:
-        """Return those of these files that differ from the index."""
-        return set(self._batches(("ls-files", "-z", "--modified"), paths))
-
-    def last_changes(self, paths: Collection[str], since: int) -> dict[str, int]:
-        """Return when each file was last changed by a commit, in seconds; only of commits since a moment."""
-        words = ("log", *_DIFF_OPTIONS, f"--since={since}", "--format=%x01%ct", "--name-only", "-z", "--no-renames")
-        times: dict[str, int] = {}
-        for at, name in _log_entries(self._batches(words, paths)):
-            times[name] = max(int(at), times.get(name, 0))
-        return times
-
     def taken(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return, of files that are not there, the last commit that took each away, and the path that it had then."""
         if paths and self._deletions is None:  # everything, the newest first: much cheaper than by patterns
             words = ("log", *_DIFF_OPTIONS, "--no-renames", "--diff-filter=D", "--format=%x01%H", "--name-only", "-z")
-            self._deletions = list(_log_entries(self._output(*words).split("\0")))
+            self._deletions, commit = [], ""
+            for part in self._output(*words).split("\0"):
+                for name in filter(None, part.split("\n")):
+                    if name.startswith("\x01"):
+                        commit = name[1:]
+                    else:
+                        self._deletions.append((commit, name))
         removed: dict[str, tuple[str, str]] = {}
         for commit, path in self._deletions or () if paths else ():
             end = path
@@ -189,12 +177,6 @@ class GitHistory(Repository):
                 commit = part.strip().split(" ")[0]
         return renamed
 
-    def staged_renames(self) -> dict[str, str]:
-        """Return what was renamed in the index and is not committed yet."""
-        options = ("--cached", "-M", "-z", "--diff-filter=R", "--name-status")
-        parts = [part for part in self._output("diff-index", *_DIFF_OPTIONS, *options, "HEAD").split("\0") if part]
-        return dict(zip(parts[1::3], parts[2::3], strict=False))
-
     def commits(self, hashes: Collection[str]) -> set[str]:
         """Return those of these that are commits here."""
         names = sorted(hashes)
@@ -210,24 +192,7 @@ class GitHistory(Repository):
         """Return whether a file once had these words more or less often than before."""
         return bool(self._output("log", *_DIFF_OPTIONS, "-1", "--format=%H", f"-S{needle}", "--", path).strip())
 
-    def holding(self, words: Sequence[str]) -> dict[str, set[str]]:
-        """Return which files have each of these words, whole."""
-        places: dict[str, set[str]] = {word: set() for word in words}
-        patterns = [part for word in words for part in ("-e", word)]
-        out = self._output("grep", "--no-textconv", "-I", "-w", "-o", "-z", "-F", *patterns) if words else ""
-        for line in out.split("\n"):
-            name, zero, word = line.partition("\0")
-            if zero and word in places:
-                places[word].add(name)
-        return places
-
-
-def _log_entries(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield what `git log --format=%x01... --name-only -z` prints: a commit's text, and a file's name."""
-    commit = ""
-    for part in parts:
-        for name in part.split("\n"):
-            if name.startswith("\x01"):
-                commit = name[1:]
-            elif name:
-                yield commit, name
+    def holding(self, word: str) -> list[str]:
+        """Return the files that have a word, whole."""
+        out = self._output("grep", "--no-textconv", "-l", "-I", "-w", "-z", "-F", "-e", word)
+        return [name for name in out.split("\0") if name]

@@ -129,9 +129,9 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
         return None
     elif lost_branch:
         what, hint = f"its branch {branch} is gone", f"`git branch {branch} COMMIT` brings it back"
-    elif other := other_branch(root, task):
+    elif (other := Repository(folder).branch() or "no branch") != branch:
         what = f"its worktree {task.worktree} is on {other} instead of {branch}"
-        hint = f"`git switch {branch}` there goes back; `git merge {other}` then takes its commits along"
+        hint = f"`git switch {branch}` there goes back; `git merge` then takes its commits along"
     elif (prd_branch := _prd_branch(task)) not in ("", branch):
         what = f"its PRD names the branch {prd_branch}, its worktree is on {branch}"
         first = f"`ralph task merge {task.id}` and `ralph task drop {task.id}` first"
@@ -149,16 +149,6 @@ def _belongs_to(folder: Path, main: Path) -> bool:
         return paths.main_checkout(folder) == main
     except Unreadable:  # its pointer file leads to where the repository was before
         return False
-
-
-def other_branch(root: Path, task: Task) -> str:
-    """Return the branch, else the commit, that somebody has switched a worktree to; "" while it is on its own."""
-    folder = checkout_folder(root, task.id)
-    git = Repository(folder)
-    if not task.worktree or not folder.is_dir() or git.top is None:
-        return ""
-    branch, head = git.branch(), git.commit("HEAD")
-    return branch or head[:12] if head and branch != (task.branch or "") else ""
 
 
 def problems(root: Path) -> list[WorktreeProblem]:
@@ -275,17 +265,15 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What is only in a worktree: files that are not committed or that git ignores, and commits with their tips."""
+    """What is only in a worktree: files that are not committed or that git ignores, and commits."""
 
     uncommitted: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
-    tips: tuple[str, ...] = ()  # the newest of those commits, each with what it is
-    switched: str = ""  # the branch that it was switched to, which stays
     unknown: str = ""  # why the losses cannot be determined
 
     def __bool__(self) -> bool:
-        return bool(self.uncommitted or self.ignored or self.commits or self.switched or self.unknown)
+        return bool(self.uncommitted or self.ignored or self.commits or self.unknown)
 
     @property
     def description(self) -> str:
@@ -294,8 +282,6 @@ class Losses:
             f"{len(self.uncommitted)} uncommitted: {join_names(self.uncommitted)}": self.uncommitted,
             f"{len(self.ignored)} that git ignores: {join_names(self.ignored)}": self.ignored,
             f"{len(self.commits)} unmerged commits: {join_names(self.commits)}": self.commits,
-            f"which end at {join_names(self.tips)}": self.tips,
-            f"the worktree is on {self.switched}, which stays": self.switched,
             self.unknown: self.unknown,
         }
         return "; ".join(text for text, value in parts.items() if value)
@@ -311,20 +297,16 @@ def losses(root: Path, task_id: str) -> Losses:
     top = git.top if folder.exists() else None
     is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
     goes, head = _branch_to_delete(main, task), git.commit("HEAD") if is_ours else ""
-    heads = {head: "where the worktree is"} if head else {}  # one commit may be both: then the last name counts
-    heads |= {main.commit(f"refs/heads/{goes}"): f"the branch {goes}"} if goes else {}
+    heads = [name for name in (head, f"refs/heads/{goes}" if goes else "") if name]
     others = (*([f"--exclude=refs/heads/{goes}"] if goes else []), "--glob=refs/heads", "--remotes", "--tags")
-    log = main.answer("log", "--format=%H %h %s", *heads, "--not", *others).splitlines() if heads else []
-    only_here = dict(line.split(" ", 1) for line in log)
-    tips = tuple(f"{commit[:12]} ({name})" for commit, name in heads.items() if commit in only_here)
-    lost = Losses(commits=tuple(only_here.values()), tips=tips)
+    log = main.answer("log", "--format=%h %s", *heads, "--not", *others).splitlines() if heads else []
+    lost = Losses(commits=tuple(log))
     if not folder.exists():
         return lost
     if not is_ours:
         return replace(lost, unknown=f"{FOLDER}/{task_id} is no worktree of this repository any more")
     try:
-        switched = git.branch() if other_branch(root, task) else ""
-        return replace(lost, uncommitted=tuple(uncommitted(git)), ignored=_ignored(git), switched=switched)
+        return replace(lost, uncommitted=tuple(uncommitted(git)), ignored=_ignored(git))
     except RalphError as error:
         return replace(lost, unknown=error.message)
 

@@ -122,8 +122,6 @@ def merge(
             if dirty and not dry_run:
                 _commit(own, sides, dirty, verify)
             result = _summarise(root, sides)
-            if not result.commits and (other := worktree.other_branch(root, sides.task)):
-                _check_other(sides, other, own.commit("HEAD"))
             if result.commits and not dry_run:
                 _merge(sides, verify)
             elif result.commits and (unresolved := _unresolved(sides)):
@@ -192,17 +190,6 @@ def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:
         raise Refused(
             f"the main checkout has uncommitted changes where {sides.branch} writes: {join_names(dirty)}",
             hint="commit them first; nothing was merged",
-        )
-
-
-def _check_other(sides: _Branches, other: str, head: str) -> None:
-    """Refuse to say that there is nothing to merge while the worktree has commits elsewhere."""
-    known = ("HEAD", f"refs/heads/{sides.branch}")
-    commits = sides.main.answer("log", "--format=%h %s", head, "--not", *known).splitlines()
-    if commits:
-        raise Refused(
-            f"{sides.branch} has nothing to merge, but the worktree is on {other}, with {join_names(commits)}",
-            hint=f"`git merge {other}` there, on {sides.branch}, takes its commits along",
         )
 
 

@@ -182,7 +182,8 @@ def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
     output.print_item(form, shape, f"Dropped the worktree of {task_id}")
     if form != "json":
         say(f"Gone with it: {visible(lost.description)}" if lost else "")
-        say(*(f"While git still has it, `git branch NAME {tip.split()[0]}` brings that back" for tip in lost.tips))
+        last = lost.commits[0].split()[0] if lost.commits else ""
+        say(f"While git still has it, `git branch NAME {last}` brings that back" if last else "")
 
 
 @cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])

@@ -257,7 +257,6 @@ class McpServer:
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     where: str = ""
-    written: int = 0
     why_not: str = ""
     trusted: bool = True
 
