@@ -273,9 +273,8 @@ def test_an_entry_is_shown_by_id_file_or_title(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Retry policy", "Words.", ["http"])
     for name in ("know-retry-policy", "retry-policy", "retry-policy.md", "RETRY policy"):
         assert memory.show(tmp_path, name).record.title == "Retry policy"
-    with pytest.raises(NotFound, match="Retry polcy") as error:
+    with pytest.raises(NotFound, match="Retry polcy"):
         memory.show(tmp_path, "Retry polcy")
-    assert "Retry policy" in error.value.hint
 
 
 def test_delete_removes_the_file_and_gives_what_it_held(tmp_path: Path) -> None:
@@ -294,22 +293,15 @@ def test_a_list_is_narrowed_by_tags_and_feature(tmp_path: Path) -> None:
     assert [each.record.title for each in memory.list_(tmp_path, feature="shop", in_=("knowledge",))] == ["One"]
 
 
-def test_a_feature_that_is_none_is_refused_and_those_that_there_are_are_named(tmp_path: Path) -> None:
+def test_a_feature_that_is_none_is_refused(tmp_path: Path) -> None:
     shop = feature.add(tmp_path, "Loyalty Points").feature.id
     for name in ("loyalty", "f-000000", "Loyality Points"):
-        with pytest.raises(UsageError, match=f"there is no feature {name}") as caught:
+        with pytest.raises(UsageError, match=f"there is no feature {name}"):
             knowledge.add(tmp_path, "One", "1.", ["a"], feature=name)
-        assert f"{shop} (Loyalty Points)" in caught.value.hint
     assert memory.list_(tmp_path, in_=("knowledge",)) == []
     for title, name in (("One", shop), ("Two", "loyalty points"), ("Three", "")):
         knowledge.add(tmp_path, title, f"{title}.", [title.lower()], feature=name)
     assert len(memory.list_(tmp_path, feature=shop, in_=("knowledge",))) == 2
-
-
-def test_without_any_feature_a_name_is_a_label_and_an_id_is_an_error(tmp_path: Path) -> None:
-    knowledge.add(tmp_path, "One", "1.", ["a"], feature="shop")
-    with pytest.raises(UsageError, match="there is no feature f-0a1b2c"):
-        knowledge.add(tmp_path, "Two", "2.", ["b"], feature="f-0a1b2c")
 
 
 def test_links_name_where_they_lead(tmp_path: Path) -> None:

@@ -154,13 +154,13 @@ TASK = Task("t-aaaaaa", "add a cache", "Keep answers for a minute.")
 
 
 def test_sections_keep_their_order_whatever_the_ranks() -> None:
-    sections = [("one\n", loop_prompt.ALWAYS, 0), ("two\n", 3, 0), ("three\n", 1, 0), ("", 2, 0)]
+    sections = [("one\n", loop_prompt.ALWAYS), ("two\n", 3), ("three\n", 1), ("", 2)]
     assert loop_prompt.join_sections(sections, 100) == "one\n\ntwo\n\nthree\n"
 
 
 def test_small_window_loses_the_least_important_first() -> None:
-    sections = [("always " * 5, loop_prompt.ALWAYS, 0), ("low " * 5, 9, 0), ("high " * 5, 1, 0)]
-    budget = sum(estimate(text) + 1 for text, rank, _ in sections if rank < 9)
+    sections = [("always " * 5, loop_prompt.ALWAYS), ("low " * 5, 9), ("high " * 5, 1)]
+    budget = sum(estimate(text) + 1 for text, rank in sections if rank < 9)
     built = loop_prompt.join_sections(sections, budget)
     assert "high" in built
     assert "low" not in built
@@ -177,12 +177,12 @@ def test_text_is_cut_at_a_line_with_a_note_and_no_open_fence() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.text("ab \n#`", max_size=60), st.integers(0, 5), st.integers(0, 20)), max_size=8),
+    st.lists(st.tuples(st.text("ab \n#`", max_size=60), st.integers(0, 5)), max_size=8),
     st.integers(0, 60),
 )
-def test_budget_holds_for_all_that_may_be_left_out(sections: list[tuple[str, int, int]], budget: int) -> None:
+def test_budget_holds_for_all_that_may_be_left_out(sections: list[tuple[str, int]], budget: int) -> None:
     built = loop_prompt.join_sections(sections, budget)
-    always = sum(estimate(text) + 1 for text, rank, _ in sections if rank == loop_prompt.ALWAYS)
+    always = sum(estimate(text) + 1 for text, rank in sections if rank == loop_prompt.ALWAYS)
     assert estimate(built) <= max(budget, always) + 1
     assert built == loop_prompt.join_sections(sections, budget)
 

@@ -112,7 +112,6 @@ def test_asking_leaves_no_trace(shop: Project) -> None:
             2,
             "no-such-thing: there is no such program",
         ),
-        (("start", "x", "-c", "tests"), 2, "do you mean test_pass?"),
         (("start", "x", "--task", "t-000000"), 2, "exclude each other"),
         (("start", "--task", "t-000000"), 1, "there is no task t-000000"),
         (("start", "--feature", "f-000000"), 1, "f-000000"),

@@ -137,7 +137,7 @@ def test_stories_and_lines_are_imported_once(ralph: Project) -> None:
 
 
 def test_files_that_cannot_be_read_are_told_beside_the_list(ralph: Project) -> None:
-    ralph.put(".ralph/tasks/task-001/task.json", '{"id": "t-9", "title": "by \\u001b[31mhand", "status": "someday"}')
+    ralph.put(".ralph/tasks/t-9/task.json", '{"id": "t-9", "title": "by \\u001b[31mhand", "status": "someday"}')
     ralph.put(".ralph/tasks/torn/task.json", "{")
     ralph.put(".ralph/features/torn/feature.json", "{")
     said = ralph("task", "list")

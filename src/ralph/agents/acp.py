@@ -122,14 +122,6 @@ class Acp:
             if isinstance(option, schema.SessionConfigOptionSelect) and option.category == "model":
                 listener.model = ask.model or option.current_value
                 if listener.model != option.current_value:
-                    groups = [
-                        entry.options if isinstance(entry, schema.SessionConfigSelectGroup) else [entry]
-                        for entry in option.options
-                    ]
-                    models = [model.value for group in groups for model in group]
-                    if ask.model not in models:
-                        message = f"the model {ask.model!r} is not offered, only: {', '.join(models)}"
-                        raise _UnsupportedError(message)
                     await connection.set_config_option(option.id, listener.session, ask.model)
                 break
         listener.started = True  # what came before was history
@@ -195,7 +187,7 @@ class _AcpListener:
         self._ask, self._bypass = ask, bypass
         self.session, self.model, self.started = "", ask.model, False
         self._texts: list[str] = []
-        self._shown = self._last = 0  # how many texts were shown, and where the last message begins
+        self._shown = 0  # how many texts were shown
         self._new_message = False
         self._calls: dict[str, _AcpToolCall] = {}
         self._cost = 0.0
@@ -209,7 +201,6 @@ class _AcpListener:
                 if self._new_message:  # after a tool call a new message begins
                     text = f"\n\n{text}"
                     self._new_message = False
-                    self._last = len(self._texts)
                 self._texts.append(text)
         elif isinstance(update, schema.ToolCallStart | schema.ToolCallProgress):
             self._new_message = bool(self._texts)
@@ -242,9 +233,6 @@ class _AcpListener:
 
     def reply(self, stop: StopReason, error: str = "") -> Reply:
         calls = tuple(call.to_tool_call(self._ask) for call in self._calls.values())
-        last = "".join(self._texts[self._last :]).strip()
-        if last and last in error:  # a message about a failed request, sent as the agent's text
-            del self._texts[self._last :]
         text = "".join(self._texts)
         return Reply(text, stop, calls, self.model, self._cost, self.session or self._ask.session, error)
 

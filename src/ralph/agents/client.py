@@ -55,14 +55,9 @@ def agent_environment(ask: Ask) -> dict[str, str]:
 
 def relative_path(path: str, folder: Path) -> str:
     """Return a path relative to the folder where it lies inside, else as the agent wrote it."""
-    if not path or "\0" in path:
+    if not is_inside(path, folder):
         return path
-    real_folder = Path(os.path.realpath(folder))
-    for candidate in (Path(os.path.normpath(folder / path)), Path(os.path.realpath(folder / path))):
-        for root in (folder, real_folder):
-            if candidate.is_relative_to(root):
-                return candidate.relative_to(root).as_posix()
-    return path
+    return os.path.relpath(os.path.realpath(folder / path), os.path.realpath(folder))
 
 
 def is_inside(path: str, folder: Path) -> bool:

@@ -5,7 +5,6 @@ never written again. Their text goes into the prompt of each task of the feature
 """
 
 import contextlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +18,6 @@ from ralph.model import ids
 from ralph.model.work import Feature, Task
 from ralph.store import files
 from ralph.store.files import hide_state
-
-_ID = re.compile(r"f-[0-9a-f]{6}")
-_MAX_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +87,13 @@ def names(root: Path, *given: str) -> tuple[str, ...]:
 
 
 def resolve_name(root: Path, name: str) -> str:
-    """Return the id or title of a feature, as it is spelled; UsageError names those that there are when it is none.
-
-    Where a project keeps no features, a name is a label of its own; what has the form of an id never is.
-    """
+    """Return the id or title of a feature, as it is spelled; a label of its own where a project keeps no features."""
     features = [each.feature for each in _read(root)[0]] if name.strip() else []
     folded = name.strip().casefold()
     spelled = {word.casefold(): word for each in features for word in (each.id, each.title)}
-    if folded in spelled or (not features and not _ID.fullmatch(folded)):
-        return spelled.get(folded, name)
-    listed = ", ".join(f"{each.id} ({each.title})" for each in features[:_MAX_NAMES])
-    more = f" and {len(features) - _MAX_NAMES} more" if len(features) > _MAX_NAMES else ""
-    hint = f"the features are {listed}{more}" if features else "this project has no features; `ralph feature add`"
-    raise UsageError(f"there is no feature {name.strip()}", hint=hint)
+    if features and folded not in spelled:
+        raise UsageError(f"there is no feature {name.strip()}", hint="`ralph feature list` names them")
+    return spelled.get(folded, name)
 
 
 def show(root: Path, feature_id: str) -> FeatureView:

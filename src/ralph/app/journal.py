@@ -98,9 +98,6 @@ def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
         return queries.safe(redact(clean_text(text), patterns).text)
 
     extra = redact_members(map_texts(dict(entry.extra), clean), patterns)
-    members = dict(extra) if isinstance(extra, dict) else {}
-    if len(entry.files) > FILES:
-        members["files_in_all"] = len(entry.files)
     names = ("task", "title", "feature", "agent", "model", "session")
     texts: dict[str, Any] = {name: clean(getattr(entry, name)) for name in names}
     return replace(
@@ -109,7 +106,7 @@ def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
         notes=clean(trim(clean(entry.notes).strip(), NOTES)),
         files=tuple(map(clean, entry.files[:FILES])),
         created_at=entry.created_at or ids.timestamp(),
-        extra=members,
+        extra=extra if isinstance(extra, dict) else {},
     )
 
 

@@ -39,6 +39,7 @@ class LearnedEntry(NamedTuple):
     slug: str
     change: Change
     why: str = ""
+    text: str = ""
 
 
 class KnowledgeLink(NamedTuple):
@@ -134,7 +135,7 @@ def learn(
         hidden = sum(len(each.findings) + each.private for each in clean) + len(sigil.tags) - len(tags)
         notes = [f"{hidden} secret or private parts left out"] if hidden else []
         notes += ["cut to about 500 words"] if saved.shortened else []
-        learned.append(LearnedEntry(title, saved.stored.path.stem, saved.change, "; ".join(notes)))
+        learned.append(LearnedEntry(title, saved.stored.path.stem, saved.change, "; ".join(notes), text))
     return learned
 
 

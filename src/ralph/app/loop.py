@@ -14,7 +14,6 @@ from pathlib import Path
 from ralph import paths
 from ralph.app import agents, feature, outdated, project, runs, worktree
 from ralph.app.loop_parts import LoopPlan, LoopPrinter, Workbench, count_noun
-from ralph.app.repository import Repository, join_names
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import is_live, status_of
 from ralph.capture.privacy import map_texts, redact
@@ -292,13 +291,6 @@ def _print_introduction(bench: Workbench) -> None:
         tell("  no criteria: the agent's own word counts" + ("" if verify else ", unverified"))
     if verify and not plan.agent.reads_only:
         tell(f"  {plan.agent.name} has no read-only mode: nobody verifies its work")
-    with suppress(Refused):  # no git
-        changed = Repository(bench.root).uncommitted()
-        dirty = [path for path in changed if not path.startswith((".ralph/", ".agent/"))]
-        if dirty:
-            tell(f"  uncommitted changes are left as they are: {join_names(dirty)}")
-    if note := bench.disk.snapshot().note:
-        tell(f"  {note}")
 
 
 def _changed_options(request: LoopRequest) -> dict[str, object]:

@@ -80,8 +80,7 @@ class Workbench:
         self._beaten = self._renewed = 0.0
         self.disk = changes.ChangeTracker(root, process.run)
         self._prompt = self._story = ""
-        self._known: list[progress.GivenKnowledge] = []
-        self._learned: list[dict[str, str]] = []
+        self._learned: list[knowledge.LearnedEntry] = []
         self._first: CriteriaVerdict | None = None
         self._checks: list[dict[str, object]] = []
         self._patterns = config.privacy.patterns
@@ -126,8 +125,7 @@ class Workbench:
         if verdict.stopped:
             return replace(run, task="", step="")
         self.printer.print_line(f"task {work.id}: {work.title}")
-        if (archive := progress.begin(self.root, work.id)) is not None:
-            self.printer.print_line(f"its PRD turned to another branch; PRD and progress are kept in {archive}")
+        progress.begin(self.root, work.id)
         return replace(run, failing=not verdict.passed)
 
     def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
@@ -159,7 +157,7 @@ class Workbench:
         checks = [criterion.label for criterion in self.plan.criteria]
         text = loop_prompt.build(self.root, self.config, run, work, checks, self.limits.max_iterations)
         self._prompt, self._story = text, progress.current_story(self.root, work.id)
-        self._known, self._learned = [], []
+        self._learned = []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
         self.printer.print_line(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
@@ -189,16 +187,10 @@ class Workbench:
 
     def learn(self, run: Run, work: Task, worked: AgentWork) -> None:
         """Store the knowledge; an entry that fails does not affect the others."""
-        learned = knowledge.learn(
+        self._learned = knowledge.learn(
             self.root, worked.sigils.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
         )
-        self._known = [
-            progress.GivenKnowledge(sigil.title, sigil.text, entry.slug)
-            for sigil, entry in zip(worked.sigils.knowledge, learned, strict=True)
-            if entry.slug
-        ]
-        self._learned = insights.knowledge_members([(entry.slug, entry.change) for entry in learned])
-        for entry in learned:
+        for entry in self._learned:
             self.printer.print_line(
                 f"knowledge {entry.change.value}: {entry.title}{f' ({entry.why})' if entry.why else ''}"
             )
@@ -223,12 +215,9 @@ class Workbench:
         self.save(replace(run, step="verifying"))
         files = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
         text = loop_prompt.VERIFY.format(task=loop_prompt.render_task(work), files=files)
-        before = self.disk.snapshot()
         environment, limit = {"RALPH_DISABLE": "1", "RALPH_RUN": run.id}, self.config.loop.iteration_minutes * 60.0
         ask = self._make_ask(text, run.model, read_only=True, timeout=limit, environment=environment)
         reply = self.agent.run(ask)
-        if self.disk.snapshot().fingerprint != before.fingerprint:
-            self.printer.print_line("warning: files changed while the work was being verified")
         if reply.stop is StopReason.CANCELLED:
             return None
         sigils, doubt = read_sigils(reply.text), ""  # only its verify sigils count
@@ -242,11 +231,12 @@ class Workbench:
 
     def journal(self, entry: JournalEntry) -> None:
         """Append the entry of an iteration, with its checks, and update the task's memory."""
-        members, self._checks = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: self._learned}, []
+        learned = insights.knowledge_members([(each.slug, each.change) for each in self._learned])
+        members, self._checks = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: learned}, []
         entry = replace(entry, extra={**entry.extra, **{name: value for name, value in members.items() if value}})
         journal.append(self.root, entry, self._patterns)
         try:  # that the task's memory fails is no reason to end the run
-            new = progress.append_iteration(self.root, entry, self._known, story=self._story, patterns=self._patterns)
+            new = progress.append_iteration(self.root, entry, self._learned, story=self._story, patterns=self._patterns)
             if self.root != self.home:
                 worktree.record_learnings(self.root, new)
             insights.extract(self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns)

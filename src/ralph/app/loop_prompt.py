@@ -124,29 +124,22 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "knowledge": knowledge.section(root, words, feature=about, files=last_files, budget=KNOWLEDGE),
         "memories": _section("Memories", _memories(root, config, words, work.id)),
         "scratchpad": _section("Scratchpad", project.show_scratchpad(root, budget=SCRATCHPAD)[0]),
-        "patterns": _section("Global Patterns", _patterns(root)),
+        "patterns": truncate_text(_section("Global Patterns", _patterns(root)), PATTERNS),
         "skill": brief.skill_text() if has_skill else "",
         "memory": MEMORY,
     }
-    limits = {
-        "guardrails": GUARDRAILS,
-        "journal": JOURNAL + 50,
-        "progress": progress.BUDGET + 50,
-        "knowledge": KNOWLEDGE + 50,
-        "patterns": PATTERNS,
-    }
     ranks = {name: rank for rank, name in enumerate(_OPTIONAL, 1)}
-    sections = [(text, ranks.get(name, ALWAYS), limits.get(name, 0)) for name, text in texts.items()]
+    sections = [(text, ranks.get(name, ALWAYS)) for name, text in texts.items()]
     return join_sections(sections, int(config.context.window * config.loop.context_budget))
 
 
-def join_sections(sections: Sequence[tuple[str, int, int]], budget: int) -> str:
-    """Join the sections (text, rank, most tokens) that fit, in their order; rank 0 goes in whatever it costs."""
+def join_sections(sections: Sequence[tuple[str, int]], budget: int) -> str:
+    """Join the sections (text, rank) that fit, in their order; rank 0 goes in whatever it costs."""
     room = budget
     included: dict[int, str] = {}
-    for number, (text, importance, most) in sorted(enumerate(sections), key=lambda item: item[1][1]):
+    for number, (text, importance) in sorted(enumerate(sections), key=lambda item: item[1][1]):
         if importance != ALWAYS:
-            text = truncate_text(text, min(most or room, room))
+            text = truncate_text(text, room)
         if text:
             included[number] = text
             room -= estimate(text) + 1

@@ -132,18 +132,14 @@ def find(library: Library, name: str) -> tuple[Collection, Stored]:
     """Find an entry and its collection."""
     try:
         return library.find(name)
-    except NotFound as error:
-        from difflib import get_close_matches
-
+    except NotFound:
         from ralph.context.knowledge import Titles
 
         stored = {each.record.id: each for each in library.read(library.knowledge)}
         record = Titles(each.record for each in stored.values()).find(name.removesuffix(".md"))
-        if record is not None:
-            return library.knowledge, stored[record.id]
-        titles = {known.casefold(): known for each in stored.values() for known in (each.record.title, each.record.id)}
-        close = get_close_matches(name.casefold(), titles, n=1)
-        raise NotFound(error.message, hint=f"did you mean {titles[close[0]]!r}?" if close else error.hint) from None
+        if record is None:
+            raise
+        return library.knowledge, stored[record.id]
 
 
 def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[SearchResult, list[Stored]]:

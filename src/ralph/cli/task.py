@@ -250,8 +250,6 @@ def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_sec
         warn(f"left out: {f'line {bad.line}: ' if bad.line else ''}{visible(bad.what)}")
     for problem in result.warnings:
         warn(f"line {problem.line}: {visible(problem.what)}")
-    for name in result.differing:
-        say(f"{name} exists and differs from the file; it stays as it is")
     parts = {"added": result.added, "finished": result.finished, "there": result.there}
     shape: dict[str, object] = {key: [task.id for task in tasks] for key, tasks in parts.items()}
     shape["bad"] = [{"line": bad.line, "what": bad.what} for bad in result.bad]

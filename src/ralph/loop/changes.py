@@ -11,13 +11,14 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from ralph import discovery
 from ralph.loop.criteria import Runner
 from ralph.model.work import never_stop
 
-MOST_FILES = 100_000  # how many files a snapshot covers; its note says when there are more
+MOST_FILES = 100_000  # how many files a snapshot covers
 _LARGEST = 16_000_000  # a larger file is identified by its time and size
 _TIMEOUT = 60.0
 _SETTLED = 2_000_000_000  # nanoseconds after which a file's time is sure to differ when it is written again
@@ -31,12 +32,10 @@ _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "
 
 @dataclass(frozen=True, slots=True)
 class DiskSnapshot:
-    """The content of each file by its path from the folder; `note` says what could not be compared."""
+    """The content of each file by its path from the folder; `by_git` says that ignored files are left out."""
 
     files: Mapping[str, str] = field(default_factory=dict, hash=False)
-    note: str = ""
     by_git: bool = True
-    full: bool = False  # whether there are more files
 
     @property
     def fingerprint(self) -> str:
@@ -49,7 +48,7 @@ def changed_files(before: DiskSnapshot, after: DiskSnapshot) -> tuple[str, ...]:
     """Return the files whose content differs between two snapshots; () where they cannot be compared."""
     if before.by_git != after.by_git:
         return ()
-    paths = after.files.keys() if after.full else before.files.keys() | after.files.keys()
+    paths = before.files.keys() | after.files.keys()
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
 
 
@@ -61,40 +60,22 @@ class ChangeTracker:
         self._run = run
         self._base = self.folder.as_posix().rstrip("/") + "/"
         self._cache: dict[str, tuple[tuple[int, ...], str]] = {}
-        self._note = ""
-        name = discovery.find_top(self.folder.as_posix())
-        self._top = Path(name) if name else None
-        if self._top is None:
-            self._note = "no git: ignored files are compared too"
-        elif self.folder != self._top and self._git("check-ignore", "-q", ".") is not None:
-            self._top, self._note = None, "git ignores this folder: all its files are compared"
+        top = discovery.find_top(self.folder.as_posix())
+        is_ignored = bool(top) and self.folder != Path(top) and self._git("check-ignore", "-q", ".") is not None
+        self._by_git = bool(top) and not is_ignored
 
     def snapshot(self) -> DiskSnapshot:
         """Return the state of the disk now."""
-        listing = self._git(*_LIST_FILES) if self._top is not None else None
-        if listing is None:
-            self._top = None
-        files: dict[str, str] = {}
-        full = False
+        listing = self._git(*_LIST_FILES) if self._by_git else None
+        self._by_git = listing is not None
         names = _walk(self._base) if listing is None else filter(None, sorted(listing.split("\0")))
-        for name, content in self._contents(name for name in names if _IGNORED.isdisjoint(name.split("/"))):
-            if len(files) == MOST_FILES:
-                full = True
-                break
-            files[name] = content
-        notes = [self._note, f"more than {MOST_FILES:,} files: the rest was not looked at" if full else ""]
-        return DiskSnapshot(files, "; ".join(filter(None, notes)), self._top is not None, full)
+        contents = self._contents(name for name in names if _IGNORED.isdisjoint(name.split("/")))
+        return DiskSnapshot(dict(islice(contents, MOST_FILES)), self._by_git)
 
     def _git(self, *words: str) -> str | None:
-        """Return what git prints; None when it fails, with a note."""
+        """Return what git prints; None when it fails."""
         ran = self._run((*_GIT, *words), cwd=self.folder, timeout=_TIMEOUT, stopped=never_stop)
-        if ran.code == 0:
-            self._note = "git lists too many files: some are not compared" if ran.cut else ""
-            return ran.out
-        error = "took too long" if ran.timed_out else ran.err.strip().split("\n", 1)[0] or f"ended with {ran.code}"
-        if ran.code != 1:  # "no" to a question
-            self._note = f"git: {error}; ignored files are compared too"
-        return None
+        return ran.out if ran.code == 0 else None
 
     def _contents(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         for name in names:

@@ -12,9 +12,10 @@ from tests.app.looping import project, says_done
 
 from ralph import paths
 from ralph.app import index, insights, search
+from ralph.app.knowledge import LearnedEntry
 from ralph.app.loop import LoopRequest
+from ralph.app.memory import Change
 from ralph.app.tasks import progress, task
-from ralph.app.tasks.progress import GivenKnowledge
 from ralph.capture.insights import places
 from ralph.context.tokens import estimate
 from ralph.errors import Refused
@@ -27,6 +28,10 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 BASE64 = "MIIEpAIBAAKCAQEA7bq9x2Lw0cQkz8Vd1sJ3uYp5tRf6gHn4mBe7aKo2iXlZc8vS\n" * 6
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{BASE64}-----END RSA PRIVATE KEY-----"
 LESSON = "LedgerWriter rejects refunds that are older than 90 days"
+
+
+def learned_entry(title: str, text: str, slug: str) -> LearnedEntry:
+    return LearnedEntry(title, slug, Change.NEW, text=text)
 
 
 def prd(branch: str = "refunds", *, passes: bool = False) -> str:
@@ -96,18 +101,6 @@ def test_another_branch_archives_the_old_prd_and_progress_and_never_over_older_o
     assert "first try" not in text(tmp_path, work.id)
 
 
-def test_a_prd_that_somebody_wrote_over_is_archived_as_it_was_when_work_begins(tmp_path: Path) -> None:
-    shop = project(tmp_path / "shop")
-    work = task.add(shop.root, "refunds", prd=prd("one")).task
-    progress.append_iteration(shop.root, entry(work.id, notes="first try"))
-    (place(shop.root, work.id) / "prd.json").write_text(prd("two"), encoding="utf-8")
-    shop.start(says_done(), request=LoopRequest(task=work.id, criteria=("none",), verify=False))
-    [kept] = (place(shop.root, work.id) / "archive").glob("*-one")
-    assert json.loads((kept / "prd.json").read_text(encoding="utf-8"))["branchName"] == "one"
-    assert "first try" in (kept / "progress.txt").read_text(encoding="utf-8")
-    assert any("turned to another branch" in line for line in shop.said)
-
-
 def test_a_new_prd_for_the_same_branch_keeps_the_progress(tmp_path: Path) -> None:
     work = task.add(tmp_path, "refunds", prd=prd()).task
     progress.append_iteration(tmp_path, entry(work.id, notes="first try"))
@@ -156,7 +149,7 @@ def test_what_two_blocks_learned_stands_once_at_the_top_and_the_blocks_stay(tmp_
 
 def test_knowledge_stands_at_the_top_at_once_and_is_found_as_knowledge_only(tmp_path: Path) -> None:
     work = task.add(tmp_path, "refunds").task
-    known = [GivenKnowledge("Ledger windows", "LedgerWriter closes after 90 days.\n\nMore.", "ledger-windows")]
+    known = [learned_entry("Ledger windows", "LedgerWriter closes after 90 days.\n\nMore.", "ledger-windows")]
     [new] = progress.append_iteration(tmp_path, entry(work.id), known)
     assert new.text == "Ledger windows: LedgerWriter closes after 90 days."
     assert patterns(tmp_path, work.id) == [f"{new.text} ([[ledger-windows]])"]
@@ -177,7 +170,7 @@ def test_lines_of_a_person_stay_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("secret", [f"the token is {SECRET}", KEY, "<private>the\nname of\nthe client</private>"])
 def test_no_secret_of_an_agent_reaches_the_disk(tmp_path: Path, secret: str) -> None:
     work = task.add(tmp_path, "refunds").task
-    known = [GivenKnowledge(secret, secret, "x")]
+    known = [learned_entry(secret, secret, "x")]
     made = entry(work.id, notes=f"done\n\n{secret}\n\nLearnings:\n- {secret}", files=(SECRET,), session=SECRET)
     progress.append_iteration(tmp_path, made, known)
     said = text(tmp_path, work.id)
@@ -191,7 +184,7 @@ def test_whatever_an_agent_notes_gives_one_block_and_harms_no_neighbour(notes: s
         root = Path(folder)
         work = task.add(root, "refunds").task
         for number, said in ((1, noted()), (2, notes), (3, "## x\n---\n```\n<!--\n")):
-            progress.append_iteration(root, entry(work.id, number, said), [GivenKnowledge(title, notes, "x")])
+            progress.append_iteration(root, entry(work.id, number, said), [learned_entry(title, notes, "x")])
         blocks = [each.record for each in parse_progress(text(root, work.id)).entries if "journal" in each.record.extra]
         assert [block.extra["journal"] for block in blocks] == [f"jrn-run-00000001-{number}" for number in (1, 2, 3)]
         assert LESSON in blocks[0].text

@@ -6,7 +6,6 @@ nothing holds its parent. A task changes only through `update`, under the lock o
 
 import contextlib
 import itertools
-import os
 import platform
 import re
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
+from ralph.agents import process
 from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable
 from ralph.formats.work import parse_task, render_task
 from ralph.model import ids
@@ -32,8 +32,6 @@ _STATES |= dict.fromkeys(("doing", "started", "active"), TaskStatus.IN_PROGRESS)
 _STATES |= dict.fromkeys(("complete", "completed", "closed", "finished"), TaskStatus.DONE)
 """The five states, and other words that people and tools write for them."""
 
-RESET_PARENT = "alone"
-"""The member of a parent that was reset after its children were done: it is to be done for itself."""
 HISTORY, FAILURE, REASON, ATTEMPT = "history", "last_failure", "blocked_reason", "last_attempt"
 """Members of task.json beside those that the format names."""
 MAX_HISTORY = 100  # changes of state that a task's history holds; older ones go
@@ -86,17 +84,7 @@ def is_live(claim: Claim | None, now: datetime) -> bool:
     """Whether somebody works on the task: the claim has not expired, and its process is not known to be dead."""
     if claim is None or parse_time(claim.expires_at) <= now:
         return False
-    if claim.host != host_name() or sys.platform == "win32":  # asking would end a process there
-        return True
-    if claim.pid <= 0:  # to the kernel those are whole groups of processes
-        return False
-    try:
-        os.kill(claim.pid, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
+    return claim.host != host_name() or bool(process.started_at(claim.pid))
 
 
 @dataclass(frozen=True)
@@ -156,15 +144,14 @@ class Board:
         def is_free(task: Task) -> bool:
             if status_of(task) is TaskStatus.IN_PROGRESS and task.claim is None:  # a person does it
                 return False
-            is_leaf = task.id not in self.children or RESET_PARENT in task.extra
-            return is_leaf and status_of(task) in _OPEN and not is_live(task.claim, now)
+            return task.id not in self.children and status_of(task) in _OPEN and not is_live(task.claim, now)
 
         return [task for task in self.tasks if is_free(task) and not self.waits_for(task)]
 
     def late(self) -> list[Task]:
         """Return the parents that are open though all their children are done."""
         parents = [task for name in self.children if self.has_done_all(name) and (task := self.get(name))]
-        return [task for task in parents if can_end(task)]
+        return [task for task in parents if status_of(task) in _OPEN]
 
     @cached_property
     def _stopped_parents(self) -> set[str]:
@@ -204,41 +191,29 @@ class Board:
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
-            way = [name for name, _ in reversed(error.args[1][1:])]
-            first = next((at for at, name in enumerate(way) if name in names), 0)
-            way = [name for name, _ in itertools.groupby([*way[first:], *way[: first + 1]])]
+            way = [name for name, _ in itertools.groupby(name for name, _ in reversed(error.args[1]))]
             return tuple(way) if len(way) > 1 else (way[0], way[0])
         return ()
 
 
-def can_end(task: Task) -> bool:
-    """Whether a parent ends by itself once its children are done; not when somebody stopped it or wants it alone."""
-    return status_of(task) in _OPEN and RESET_PARENT not in task.extra
-
-
 def read(root: Path) -> Board:
-    """Read every task of a project; of two with one id that in the folder of its name counts, else the first."""
-    placed: dict[str, TaskLocation] = {}
-    unread: list[UnreadableFile] = []
-    for path in sorted(paths.tasks_folder(root).glob("*/task.json")):
-        try:
-            text = files.read(path) or ""
-        except RalphError as error:
-            unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
-            continue
-        task = parse_task(text).task
-        if task is None:
-            problems = sorted(parse_task(text).problems, key=lambda problem: problem.level != "error")
-            why = f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no task"
-            unread.append(UnreadableFile(path, why))
-            continue
-        location, other = TaskLocation(task, path), placed.get(task.id)
-        if other is not None and path.parent.name != task.id:
-            location, other = other, location
-        placed[task.id] = location
-        if other is not None:
-            unread.append(UnreadableFile(other.path, f"{location.path.parent.name} has a task with the id {task.id}"))
-    return Board(placed, tuple(unread))
+    """Read every task of a project, each in the folder of its name."""
+    contents = {path: _read_task(path) for path in sorted(paths.tasks_folder(root).glob("*/task.json"))}
+    placed = {task.id: TaskLocation(task, path) for path, task in contents.items() if isinstance(task, Task)}
+    return Board(placed, tuple(each for each in contents.values() if isinstance(each, UnreadableFile)))
+
+
+def _read_task(path: Path) -> Task | UnreadableFile:
+    try:
+        document = parse_task(files.read(path) or "")
+    except RalphError as error:
+        return UnreadableFile(path, error.message.removeprefix(f"{path}: "))
+    if document.task is None:
+        problems = sorted(document.problems, key=lambda problem: problem.level != "error")
+        return UnreadableFile(path, f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no task")
+    if document.task.id != path.parent.name:
+        return UnreadableFile(path, f"its id is {document.task.id}, which is not the name of its folder")
+    return document.task
 
 
 # --- one task's file ---------------------------------------------------------------------------
@@ -255,20 +230,14 @@ def is_folder_name(task_id: str) -> bool:
 
 
 def find(root: Path, task_id: str) -> TaskLocation:
-    """Find a task by id: in the folder of its name, else in any; NotFound, or Unreadable when its file is damaged."""
-    if is_folder_name(task_id):
-        path = task_file(root, task_id)
-        text = files.read(path)
-        task = parse_task(text).task if text is not None else None
-        if task is not None and task.id == task_id:
-            return TaskLocation(task, path)
-    everything = read(root)
-    if task_id in everything.placed:
-        return everything.placed[task_id]
-    for unread in everything.unread:
-        if unread.path.parent.name == task_id:
-            raise Unreadable(f"{unread.path}: {unread.what}", hint="mend the file by hand; it was left as it is")
-    raise NotFound(f"there is no task {task_id}", hint="`ralph task list` names them")
+    """Find a task by id; NotFound, or Unreadable when its file is damaged."""
+    path = task_file(root, task_id)
+    if not is_folder_name(task_id) or not path.exists():
+        raise NotFound(f"there is no task {task_id}", hint="`ralph task list` names them")
+    task = _read_task(path)
+    if isinstance(task, UnreadableFile):
+        raise Unreadable(f"{path}: {task.what}", hint="mend the file by hand; it was left as it is")
+    return TaskLocation(task, path)
 
 
 def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
@@ -303,7 +272,7 @@ def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", cla
         state = now.value.replace("_", " ") if now is not None else f"in a state that nobody knows ({task.status!r})"
         hint = f"`ralph task reset {task.id}` makes it pending again"
         raise Refused(f"{task.id} is {state}: it cannot be {_VERBS[to]}", hint=hint)
-    extra = {key: value for key, value in task.extra.items() if key not in (REASON, RESET_PARENT)}
+    extra = {key: value for key, value in task.extra.items() if key != REASON}
     if to is TaskStatus.DONE:
         extra.pop(FAILURE, None)
     line = {"at": stamp(), "from": task.status, "to": to.value, "by": by, "note": note}

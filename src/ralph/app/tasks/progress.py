@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import graph, insights, review, worktree
+from ralph.app.knowledge import LearnedEntry
 from ralph.app.review import Promotion
 from ralph.app.tasks import board
 from ralph.capture import privacy
@@ -31,20 +31,11 @@ from ralph.model.work import JournalEntry, Story, Task, ignore_text
 from ralph.store import files, queries
 
 BUDGET = 2_000  # tokens of progress.txt in the prompt of an iteration
-_LAST_PRD = "archive/prd-last.json"  # as it was last seen, so that it can be archived when somebody wrote over it
 _MAX_BULLETS, _MAX_LINE, _MAX_FILES, _MAX_PATTERN = 12, 400, 20, 300
 _LABEL = "- **Learnings for future iterations:**"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MARKS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
 _NOISE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
-
-
-class GivenKnowledge(NamedTuple):
-    """What an agent gave as knowledge: a title, a text, and the name of the entry that has it."""
-
-    title: str
-    text: str
-    name: str = ""
 
 
 def folder(root: Path, task_id: str) -> Path:
@@ -93,17 +84,12 @@ def set_prd(
 
 
 def _store_prd(root: Path, task_id: str, prd: PrdDocument) -> Task:
-    for name in ("prd.json", _LAST_PRD):
-        files.write(folder(root, task_id) / name, prd.text, root=paths.main_checkout(root))
-    return _set_branch(root, task_id, prd.branch)
-
-
-def _set_branch(root: Path, task_id: str, branch: str) -> Task:
-    """Note the branch of the PRD; a worktree keeps the one that it has."""
+    """Store a PRD and note its branch; a worktree keeps the one that it has."""
+    files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
 
     def edit(task: Task) -> Task:
-        after = task if task.worktree else replace(task, branch=branch or None)
-        return board.with_member(after, worktree.PRD_BRANCH, branch)
+        after = task if task.worktree else replace(task, branch=prd.branch or None)
+        return board.with_member(after, worktree.PRD_BRANCH, prd.branch)
 
     return board.change(root, task_id, edit)
 
@@ -121,20 +107,10 @@ def _archive(root: Path, task_id: str, prd: str, branch: str, *, with_progress: 
     return target
 
 
-def begin(root: Path, task_id: str) -> Path | None:
-    """Make sure that a task has a progress.txt that belongs to its PRD; return where an older one was archived."""
-    source, archived = folder(root, task_id), None
-    text = files.read(source / "prd.json")
-    if text is not None:
-        known, branch = board.find(root, task_id).task.extra.get(worktree.PRD_BRANCH), parse_prd(text).branch
-        if branch and known != branch:
-            if isinstance(known, str) and known:  # somebody edited the PRD
-                last = files.read(source / _LAST_PRD) or text
-                archived = _archive(root, task_id, last, known, with_progress=True)
-            _set_branch(root, task_id, branch)
-        files.update(source / _LAST_PRD, lambda _: text, root=paths.main_checkout(root))
-    files.update(source / "progress.txt", lambda old: old or pages.progress_template(), root=paths.main_checkout(root))
-    return archived
+def begin(root: Path, task_id: str) -> None:
+    """Make sure that a task has a progress.txt."""
+    path = folder(root, task_id) / "progress.txt"
+    files.update(path, lambda old: old or pages.progress_template(), root=paths.main_checkout(root))
 
 
 def start_in_worktree(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Worktree:
@@ -200,7 +176,7 @@ def prompt_section(root: Path, task_id: str, budget: int = BUDGET) -> str:
 def append_iteration(
     root: Path,
     entry: JournalEntry,
-    learned: Sequence[GivenKnowledge] = (),
+    learned: Sequence[LearnedEntry] = (),
     *,
     story: str = "",
     patterns: Sequence[str] = (),
@@ -212,7 +188,9 @@ def append_iteration(
 
     block = _block(entry, story or entry.task, clean)
     known = [
-        pages.with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.name) for each in learned
+        pages.with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.slug)
+        for each in learned
+        if each.slug
     ]
 
     def edit(text: str) -> tuple[str, list[Record]]:

@@ -176,7 +176,8 @@ def close_parents(root: Path, *, by: str = "") -> list[Task]:
     """
 
     def end(task: Task) -> Task:
-        is_open = board.can_end(task) and not board.is_live(task.claim, ids.now())
+        is_open = board.status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
+        is_open = is_open and not board.is_live(task.claim, ids.now())
         return board.with_status(task, TaskStatus.DONE, by=by, note="its last child is done") if is_open else task
 
     closed: list[Task] = []
@@ -380,9 +381,11 @@ def _stop(
 def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
     """Make a task pending again without its attempts; from a live run only by force.
 
-    Parents that are done become pending as well. A parent whose children are done is then worked on by itself.
+    Parents that are done become pending as well. One whose children are all done would end again at once.
     """
-    is_parent = board.read(root).has_done_all(task_id)
+    everything = board.read(root)
+    if task_id in everything.done and everything.has_done_all(task_id):
+        raise Refused(f"{task_id} is done with its parts", hint="reset the part that is not, or add another one")
 
     def edit(task: Task) -> Task:
         if not force:
@@ -390,7 +393,7 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
         after = replace(task, attempts=0, claim=None)
         if board.status_of(task) is not TaskStatus.PENDING:
             after = board.with_status(after, TaskStatus.PENDING)
-        return replace(after, extra={**after.extra, board.RESET_PARENT: True}) if is_parent else after
+        return after
 
     def reopen(task: Task) -> Task:
         is_done = board.status_of(task) is TaskStatus.DONE

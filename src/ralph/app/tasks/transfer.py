@@ -25,19 +25,14 @@ from ralph.model.work import Task, TaskStatus
 _STORY = "story"  # the member of a task that says which story it was
 _MAX_NAMED = 20
 _IMPORTED = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
-_COMPARED = ("title", "description", "priority")
 
 
 class TaskImport(NamedTuple):
-    """What an import did: new tasks, those that are done now, those that were there, and what was left out.
-
-    `differing` are the tasks that were there and say something else than the file.
-    """
+    """What an import did: new tasks, those that are done now, those that were there, and what was left out."""
 
     added: tuple[Task, ...] = ()
     finished: tuple[Task, ...] = ()
     there: tuple[Task, ...] = ()
-    differing: tuple[str, ...] = ()
     bad: tuple[Problem, ...] = ()  # those of an unknown line have 0
     warnings: tuple[Problem, ...] = ()
     private_parts: int = 0
@@ -90,9 +85,6 @@ def import_(
         added=tuple(task for _, task in new.values()),
         finished=_finish_stories(root, there),
         there=tuple(task for task, _ in there),
-        differing=tuple(
-            task.id for task, other in there if any(getattr(task, key) != getattr(other, key) for key in _COMPARED)
-        ),
         bad=tuple(bad),
         warnings=tuple(problem for problem in problems if problem.level != "error"),
         private_parts=private_parts,
@@ -106,13 +98,11 @@ def export(root: Path) -> str:
 
 
 def _is_prd(text: str, name: str) -> bool:
-    """Whether a file holds stories: one object with such a list, or something broken that is no .jsonl."""
-    if name.lower().endswith(".jsonl"):
-        return False
+    """Whether a file holds stories: one object that is no task, or something broken that is named .json."""
     content = read_json(text)
     if isinstance(content, Problem):
         return name.lower().endswith(".json")
-    return isinstance(content.value, dict) and ("userStories" in content.value or "id" not in content.value)
+    return isinstance(content.value, dict) and "id" not in content.value
 
 
 def _read_lines(text: str) -> tuple[list[tuple[int, Task]], list[Problem]]:
