@@ -21,20 +21,20 @@ def test_the_token_of_the_variable_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    "text",
     [
-        ("", "holds no token"),
-        (" \n", "holds no token"),
-        ("short", "a token of 5 characters"),
-        ("x" * 513, "a token of 513 characters"),
-        (f"{GOOD} {GOOD}", "no token"),
-        (f"{GOOD}\n{GOOD}", "no token"),
-        (f"{GOOD}é", "no token"),
-        (f"{GOOD}\r\nX-Evil: 1", "no token"),
-        (f"{GOOD}\0", "no token"),
+        "",
+        " \n",
+        "short",
+        "x" * 513,
+        f"{GOOD} {GOOD}",
+        f"{GOOD}\n{GOOD}",
+        f"{GOOD}é",
+        f"{GOOD}\r\nX-Evil: 1",
+        f"{GOOD}\0",
     ],
 )
-def test_what_cannot_be_sent_or_could_be_guessed_is_refused_and_not_repeated(text: str, what: str) -> None:
-    with pytest.raises(UsageError, match=what) as caught:
+def test_what_cannot_be_sent_or_could_be_guessed_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(UsageError, match="no token") as caught:
         choose_token({VARIABLE: text})
     assert not text.strip() or text.strip() not in str(caught.value)

@@ -27,8 +27,6 @@ from ralph.search.citations import STALE, CitationState
 _PAUSE = 1.0
 _MOST_UNUSED = 10
 """Never-used memories in a table; JSON has all."""
-_REFERENCE_GOAL, _HOOK_GOAL, _LOOP_GOAL, _ITERATION_GOAL = 0.5, 0.99, 0.7, 5
-"""What Ralph aims at: records referred to, hooks that work, runs that succeed, and their iterations."""
 _COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
 
@@ -124,29 +122,24 @@ def _usage_summary(stats: dict[str, Any]) -> dict[str, str]:
     failed = f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}" if hooks["failures"] else ""
     referenced = f"{stats['referenced']} of {stats['injected']} records given"
     events = f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}"
-    rate = _percent(stats["reference_rate"], _REFERENCE_GOAL)
+    rate = _percent(stats["reference_rate"])
     lines = {
         "reference rate": f"{rate}: {referenced} to {stats['sessions']} session(s) were referred to",
         "tokens spent": f"{stats['tokens']} in {stats['injections']} injection(s)",
-        "hooks": f"{_percent(hooks['success_rate'], _HOOK_GOAL)}: {events}",
+        "hooks": f"{_percent(hooks['success_rate'])}: {events}",
     }
     if loop["runs"]:
         ended, mean = loop["runs"] - loop["running"], loop["mean_iterations"]
-        text = f"{_percent(loop['success_rate'], _LOOP_GOAL)}: {loop['succeeded']} of {ended} run(s) succeeded"
-        if mean is not None:
-            aim = "" if mean < _ITERATION_GOAL else f" (aim: under {_ITERATION_GOAL})"
-            text += f", in {mean:.1f} iteration(s) on average{aim}"
+        text = f"{_percent(loop['success_rate'])}: {loop['succeeded']} of {ended} run(s) succeeded"
+        text += f", in {mean:.1f} iteration(s) on average" if mean is not None else ""
         lines["loop"] = f"{text}; {loop['running']} under way" if loop["running"] else text
     lines["never used"] = f"{len(stats['never_used'])} memories were given and never referred to"
     return {**lines, "never given": f"{stats['never_injected']} memories"}
 
 
-def _percent(rate: float | None, goal: float) -> str:
-    """Return a rate, with the goal when it is missed; rounded down, so that 99.9% never reads 100%."""
-    if rate is None:
-        return "nothing yet"
-    percent = f"{int(rate * 1000) / 10:g}%"
-    return percent if rate >= goal else f"{percent} (aim: {goal:.0%})"
+def _percent(rate: float | None) -> str:
+    """Return a rate; rounded down, so that 99.9% never reads 100%."""
+    return "nothing yet" if rate is None else f"{int(rate * 1000) / 10:g}%"
 
 
 def _describe_usage(stats: dict[str, Any], call: Invocation) -> str:
