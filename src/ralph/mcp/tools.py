@@ -406,20 +406,5 @@ def status(call: ToolCall) -> ToolAnswer:
     from ralph.app import doctor  # few need it, and it takes long to import
 
     state = doctor.project_status(call.root, call.env)
-    counts, hooks, last = state["indexed"], state["hooks"], state["last_session"] or {"id": "", "at": ""}
-    members: dict[str, object] = {
-        "project": state["root"],
-        "memories": state["memories"],
-        "guardrails": state["guardrails"],
-        "observations": counts.get("observations", 0),
-        "sessions": counts.get("sessions", 0),
-        "last_session": last["id"],
-        "last_session_at": last["at"],
-        "index_behind": state["index_behind"],
-        "hooks": [f"{each['host']} ({each['scope']})" for each in hooks["installed"]],
-        "hook_failures": hooks["failures"],
-        "capture": "off" if state["outside"] is not None else "paused" if state["paused"] else "on",
-    }
-    values = {name: ", ".join(map(str, value)) if isinstance(value, list) else value for name, value in members.items()}
-    lines = [f"{name.replace('_', ' ')}: {one_line(str(value))}" for name, value in values.items()]
-    return report("\n".join(lines), members)
+    lines = [f"{name.replace('_', ' ')}: {one_line(str(value))}" for name, value in state.items()]
+    return report("\n".join(lines), state)
