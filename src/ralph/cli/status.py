@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, table, visible
 from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
-from ralph.model import ids
 from ralph.search.citations import STALE, CitationState
 
 _PAUSE = 1.0
@@ -65,10 +63,10 @@ def _print_status(call: Invocation, form: str) -> None:
     others = f"{indent}logs of {state['other_machines']} other machine(s) do not count; see `ralph trust`"
     index, behind = "none yet; the first search makes it", state["index_behind"]
     if state["index_complete"]:
-        index = f"written {_since(state['index_updated_at'])}"
+        index = f"written {state['index_updated_at']}"
         index += f"; {behind} file(s) changed since, the next search reads them" if behind else ""
     hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
-    failures = f"{hooks['failures']} failure(s), the last {_since(hooks['last_failure_at'])}; `ralph doctor` says more"
+    failures = f"{hooks['failures']} failure(s), the last {hooks['last_failure_at']}; `ralph doctor` says more"
     events = f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
     capture = "on"
     if state["outside"] is not None:
@@ -78,7 +76,7 @@ def _print_status(call: Invocation, form: str) -> None:
         since = f" since {state['paused_since']}" if state["paused_since"] else ""
         capture = f"paused{since}; `ralph capture on` resumes it"
     host = f" ({last['host']})" if last and last["host"] else ""
-    session = f"{last['id']}, {_since(last['at'])}{host}" if last else ""
+    session = f"{last['id']}, {last['at']}{host}" if last else ""
     for name, value in {
         "project": one_line(state["root"]),
         "state": one_line(state["state"]) + (others if state["other_machines"] else ""),
@@ -98,20 +96,6 @@ def _print_status(call: Invocation, form: str) -> None:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} KB"
-
-
-def _since(at: str) -> str:
-    """Return how long ago a moment was; the text itself when it is no time."""
-    try:
-        then = datetime.fromisoformat(at)
-    except ValueError:
-        return at
-    minutes = int((ids.now() - then.replace(tzinfo=then.tzinfo or UTC)).total_seconds()) // 60
-    for size, name in ((60 * 24, "day"), (60, "hour"), (1, "minute")):
-        if minutes >= size:
-            count = minutes // size
-            return f"{count} {name}{'s' * (count > 1)} ago"
-    return "just now" if minutes >= 0 else at
 
 
 # --- usage -----------------------------------------------------------------------------------------
