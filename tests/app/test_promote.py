@@ -435,6 +435,6 @@ def test_copy_in_a_page_is_found_after_it_was_edited(root: Path, insight_id: str
     page = root / "AGENTS.md"
     text = page.read_text(encoding="utf-8").replace(PROTO, PROTO_AGAIN)
     page.write_text(f"# Ours\n\n{text}", encoding="utf-8", newline="")
-    assert copies(root, insight_id) == ["it is still in AGENTS.md:5; take the line out in an editor"]
+    assert copies(root, insight_id) == ["it is still in AGENTS.md:4; take the line out in an editor"]
     page.unlink()
     assert copies(root, insight_id) == []

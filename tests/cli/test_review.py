@@ -49,7 +49,7 @@ def test_who_rejects_what_was_promoted_is_told_where_it_stands(ralph: Project, n
     said = ralph("review", "reject", found)
     assert (said.code, said.out) == (0, f"Rejected {found}\n")
     assert "it is still in .ralph/global-patterns.md:" in said.err
-    assert "it is still in AGENTS.md:3; take the line out in an editor" in said.err
+    assert "it is still in AGENTS.md:2; take the line out in an editor" in said.err
     command = said.err.split("`")[1].split()
     assert ralph(*command[1:]).code == 0
     assert PROTO not in ralph.read(".ralph/global-patterns.md")

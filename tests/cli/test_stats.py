@@ -39,7 +39,7 @@ def test_json_has_every_number_also_when_nothing_is_there(ralph: Project) -> Non
 def test_the_rate_the_price_and_what_was_never_used_are_told(ralph: Project) -> None:
     _used(ralph)
     said = ralph("status", "--usage").out
-    assert "33.3% (aim: 50%): 1 of 3 records given to 1 session(s) were referred to" in said
+    assert "33.3%: 1 of 3 records given to 1 session(s) were referred to" in said
     assert "30 in 3 injection(s)" in said
     assert "SessionStart" in said
     assert shortened(numbered(1)) in said
@@ -84,6 +84,6 @@ def test_a_missed_aim_of_the_loop_is_told_with_the_aim(ralph: Project) -> None:
     for number, (status, iterations) in enumerate([("success", 8), ("failed", 10), ("running", 1)]):
         _run(ralph, number, status, iterations)
     said = ralph("status", "--usage").out
-    assert "50% (aim: 70%): 1 of 2 run(s) succeeded, in 8.0 iteration(s) on average (aim: under 5); 1 under way" in said
+    assert "50%: 1 of 2 run(s) succeeded, in 8.0 iteration(s) on average; 1 under way" in said
     found = ralph("status", "--usage", "--format", "json").json["loop"]
     assert (found["success_rate"], found["mean_iterations"], found["runs"], found["running"]) == (0.5, 8.0, 3, 1)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from tests.e2e.clients import Claude, Client, Codex
@@ -23,16 +22,17 @@ from tests.e2e.test_mcp import PATIENT
 pytestmark = pytest.mark.e2e
 
 FIX = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
+TOKEN = "made-up-0123456789-0123456789-0123456789"
 
 
 @contextmanager
-def serving(client: Client, file: Path, port: int = 0) -> Iterator[str]:
-    """The server of the client's project with the token of a file; gives its address."""
+def serving(client: Client, port: int = 0) -> Iterator[str]:
+    """The server of the client's project; gives its address."""
     words = [sys.executable, "-I", "-m", "ralph", "mcp", "serve", "--http", "--port", str(port)]
     with subprocess.Popen(
-        [*words, "--token-file", str(file)],
+        words,
         cwd=client.project,
-        env=client.environment,
+        env={**client.environment, "RALPH_MCP_TOKEN": TOKEN},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         encoding="utf-8",
@@ -45,17 +45,17 @@ def serving(client: Client, file: Path, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def restarted(client: Client, file: Path, configure: Callable[[str], None]) -> Iterator[None]:
+def restarted(client: Client, configure: Callable[[str], None]) -> Iterator[None]:
     """The server at the address that a client was configured with before the server was started again."""
-    with serving(client, file) as url:
+    with serving(client) as url:
         configure(url)
-    with serving(client, file, int(url.rpartition(":")[2].partition("/")[0])) as again:
+    with serving(client, int(url.rpartition(":")[2].partition("/")[0])) as again:
         assert again == url
         yield
 
 
 def test_the_entry_of_claude_code_works_after_the_server_was_restarted(
-    claude: Claude, messages: MessagesServer, tmp_path: Path
+    claude: Claude, messages: MessagesServer
 ) -> None:
     ralph = Ralph(claude)
     ralph("init")
@@ -68,16 +68,13 @@ def test_the_entry_of_claude_code_works_after_the_server_was_restarted(
         (claude.home / ".claude.json").write_text(text, encoding="utf-8", newline="")
 
     messages.script(use("mcp__ralph__memory_search", query="port 5432"), say("DONE"))
-    with restarted(claude, tmp_path / "token", configure):
-        token = (tmp_path / "token").read_text(encoding="utf-8").strip()
-        run = claude.run("what do we know of the database?", env=PATIENT | {"RALPH_MCP_TOKEN": token})
+    with restarted(claude, configure):
+        run = claude.run("what do we know of the database?", env=PATIENT | {"RALPH_MCP_TOKEN": TOKEN})
     went_well(run)
     assert fix in results(run.requests[1])[-1]
 
 
-def test_the_entry_of_codex_works_after_the_server_was_restarted(
-    codex: Codex, responses: ResponsesServer, tmp_path: Path
-) -> None:
+def test_the_entry_of_codex_works_after_the_server_was_restarted(codex: Codex, responses: ResponsesServer) -> None:
     ralph = Ralph(codex)
     ralph("init")
     fix = ralph.remember(FIX, "fix")
@@ -89,10 +86,9 @@ def test_the_entry_of_codex_works_after_the_server_was_restarted(
 
     search = use("mcp__ralph/memory_search", query="port 5432")
     responses.script(use("list_mcp_resources", server="ralph"), search, say("DONE"))
-    with restarted(codex, tmp_path / "token", configure):
-        token = (tmp_path / "token").read_text(encoding="utf-8").strip()
+    with restarted(codex, configure):
         words = "-c", "features.tool_search_always_defer_mcp_tools=false"
-        run = codex.run("what do we know of the database?", *words, env={"RALPH_MCP_TOKEN": token})
+        run = codex.run("what do we know of the database?", *words, env={"RALPH_MCP_TOKEN": TOKEN})
     went_well(run)
     [answer] = [each for each in run.requests[2].body["input"] if each.get("type") == "function_call_output"][1:]
     assert fix in json.dumps(answer)

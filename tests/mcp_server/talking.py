@@ -6,11 +6,9 @@ from typing import Any, TypeVar
 
 import anyio
 import mcp_types as types
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 from mcp import Client
 from mcp.client.session import ElicitationFnT, ListRootsFnT
 
-from ralph.mcp.schema import TOOLS
 from ralph.mcp.server import build
 
 T = TypeVar("T")
@@ -26,10 +24,9 @@ class Talk:
         self.client = client
 
     async def call(self, name: str, **arguments: object) -> types.CallToolResult:
-        """Call a tool; a good answer must be true to the tool's schema."""
+        """Call a tool; a good answer has an object for programs."""
         result = await self.client.call_tool(name, arguments)
-        if not result.is_error:
-            Draft202012Validator(TOOLS[name].output).validate(result.structured_content)
+        assert result.is_error or isinstance(result.structured_content, dict)
         return result
 
     async def got(self, name: str, **arguments: object) -> dict[str, Any]:

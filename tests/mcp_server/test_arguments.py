@@ -24,7 +24,7 @@ def make(
     """Makes it."""
 
 
-TOOL = Tool("make", make, SdkTool.from_function(make, context_kwarg="call", structured_output=False), {}, False, False)
+TOOL = Tool("make", make, SdkTool.from_function(make, context_kwarg="call", structured_output=False), False, False)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -162,7 +162,7 @@ def test_without_folders_of_the_clients_it_stands_where_it_was_started(
     monkeypatch.chdir(tmp_path)
 
     async def project(talk: Talk) -> str:
-        return str((await talk.got("status"))["project"])
+        return str((await talk.got("status"))["root"])
 
     assert talk(None, project) == os.path.realpath(tmp_path)
 

@@ -156,36 +156,28 @@ def test_a_port_in_use_is_reported(address: Address, root: Path) -> None:
     assert f"port {address.port} cannot be used" in done.err
 
 
-def test_a_token_file_survives_a_restart_and_the_token_is_never_printed(root: Path, tmp_path: Path) -> None:
-    file = tmp_path / "kept" / "token"
-    with serving(root, "--token-file", str(file), token="-") as first:
-        token = file.read_text(encoding="utf-8").strip()
-        assert first.post(Authorization=f"Bearer {token}")[0] == 200
+def test_a_token_of_the_environment_survives_a_restart_and_is_never_printed(root: Path) -> None:
+    token = "made-up-0123456789-0123456789-0123456789"
+    with serving(root, token=token, RALPH_MCP_TOKEN=token) as first:
+        assert first.post()[0] == 200
+        assert first.post(Authorization="Bearer made-up")[0] == 401
+        line = Path(f"/proc/{first.process.pid}/cmdline")
+        assert not line.exists() or token not in line.read_text(encoding="utf-8")
         os.kill(first.process.pid, signal.SIGINT)
         out, err = first.process.communicate()
         assert (first.process.returncode, out) == (0, ""), "an interrupt ends it cleanly"
         assert token not in err
-    with serving(root, "--token-file", str(file), "--port", str(first.port), token=token) as second:
+    with serving(root, "--port", str(first.port), token=token, RALPH_MCP_TOKEN=token) as second:
         assert (second.url, second.post()[0]) == (first.url, 200)
-        assert second.post(Authorization=f"Bearer {token}x")[0] == 401
 
 
-def test_a_token_of_the_environment_is_the_servers(root: Path) -> None:
-    token = "made-up-0123456789-0123456789-0123456789"
-    with serving(root, token=token, RALPH_MCP_TOKEN=token) as found:
-        assert found.post()[0] == 200
-        assert found.post(Authorization="Bearer made-up")[0] == 401
-        line = Path(f"/proc/{found.process.pid}/cmdline")
-        assert not line.exists() or token not in line.read_text(encoding="utf-8")
-
-
-def test_a_token_that_others_can_read_is_refused_before_anything_listens(root: Path, tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text("x" * 40, encoding="utf-8", newline="")
-    file.chmod(0o644)
-    done = Project(root)("mcp", "serve", "--http", "--token-file", str(file))
-    assert (done.code, done.out) == (1, "")
-    assert "others can read or write it" in done.err
+def test_a_token_that_is_too_short_is_refused_before_anything_listens(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_MCP_TOKEN", "short")
+    done = Project(root)("mcp", "serve", "--http")
+    assert (done.code, done.out) == (2, "")
+    assert "holds no token" in done.err
     assert "http://" not in done.err
 
 

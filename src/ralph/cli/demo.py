@@ -41,19 +41,11 @@ class Cart(unittest.TestCase):
     def test_total(self):
         self.assertEqual(total([1.10, 2.20]), 3.30)
 """
-_KNOWLEDGE = (
-    '<knowledge tags="cart,prices,rounding" title="Prices are floats and must be rounded">\n'
-    "Prices in cart.py are floats: 1.10 + 2.20 is 3.3000000000000003. Round every sum to two digits.\n</knowledge>"
-)
 _AGENT = [
-    {"say": "I read cart.py and its test.\n<journal>total() subtracts 1; the test expects 3.30.</journal>"},
     {
-        "say": "Fixed.\n<journal>Removed the -1 and rounded.</journal>\n<task-done>{task}</task-done>",
-        "write": {"cart.py": "def total(prices):\n    return round(sum(prices))\n"},
-    },
-    {
-        "say": f"Rounded to two digits.\n{_KNOWLEDGE}\n<journal>round() without digits gave 3.</journal>\n"
-        "<task-done>{task}</task-done>",
+        "say": "Fixed.\n<journal>total() subtracted 1 and did not round.</journal>\n<task-done>{task}</task-done>\n"
+        '<knowledge tags="cart,prices,rounding" title="Prices are floats and must be rounded">\n'
+        "Prices in cart.py are floats: 1.10 + 2.20 is 3.3000000000000003. Round every sum to two digits.\n</knowledge>",
         "write": {"cart.py": "def total(prices):\n    return round(sum(prices), 2)\n"},
     },
     {"say": "The test checks what the task says, and nothing was weakened.\n<verify-pass/>", "read_only": True},

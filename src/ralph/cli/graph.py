@@ -208,17 +208,11 @@ def _print_node(view: NodeView, call: Invocation, today: str) -> None:
 
 
 def _validity(node: Node, at: str) -> str:
-    """Return why a node does not hold at a time; "" when it does."""
+    """Return whether a node does not hold yet or no longer at a time; "" when it holds."""
     if node.holds(at):
         return ""
     began = max(node.since or node.valid_from, node.recorded)
-    if at < began[: len(at)]:
-        return f"not yet: from {began[:10]} on"
-    if node.replaced is not None:
-        return f"no longer: superseded{f' on {node.replaced[:10]}' if node.replaced else ''}"
-    if node.valid_until and node.valid_until[: len(at)] < at:
-        return f"no longer: valid until {node.valid_until[:10]}"
-    return "no longer: retired" if node.retired else "not now"
+    return f"not yet: from {began[:10]} on" if at < began[: len(at)] else "no longer"
 
 
 def _arrow(edge: Edge, other: str, short: Mapping[str, str]) -> str:

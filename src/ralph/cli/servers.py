@@ -9,7 +9,6 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ralph.app.mcp_servers import ServerState
 
 _PORT = click.IntRange(0, 65535)
-_FILE_HELP = "With --http: the token in this file, which is made when it is missing; else in RALPH_MCP_TOKEN, or new."
 
 
 def bind_socket(port: int) -> socket.socket:
@@ -65,23 +63,21 @@ def mcp() -> None:
 @mcp.command("serve", examples=["ralph mcp serve --http --port 7411", "claude mcp add ralph -- ralph mcp serve"])
 @click.option("--http", is_flag=True, help="Serve at an address on this machine instead of standard input and output.")
 @click.option("--port", type=_PORT, default=0, show_default=True, help="With --http: this port (0: any).")
-@click.option("--token-file", type=click.Path(path_type=Path), help=_FILE_HELP)
 @click.option("--read-only", is_flag=True, help="Without the tools that write: only look.")
-def serve(call: Invocation, http: bool, port: int, token_file: Path | None, read_only: bool) -> None:
+def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
     """Serve the memory as MCP tools, named as the commands are, to the client that starts this command.
 
     What a client writes is marked with the client's name. With --http it is served at 127.0.0.1 alone; the address and
-    a new token are printed on standard error.
+    a new token are printed on standard error; RALPH_MCP_TOKEN holds one that stays.
     """
     from ralph.mcp import server as serving
 
-    for name, value in (("--port", port), ("--token-file", token_file)):
-        if value and not http:
-            raise UsageError(f"{name} goes with --http", hint="a client that starts the server needs neither")
+    if port and not http:
+        raise UsageError("--port goes with --http", hint="a client that starts the server needs none")
     explicit = call.explicit_root
     if http:
         with bind_socket(port) as listening:
-            serving.at_an_address(explicit, os.environ, listening, read_only=read_only, token_file=token_file)
+            serving.at_an_address(explicit, os.environ, listening, read_only=read_only)
     else:
         serving.over_pipes(explicit, os.environ, read_only=read_only)
 

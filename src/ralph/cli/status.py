@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,11 @@ from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, table, visible
 from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
-from ralph.model import ids
 from ralph.search.citations import STALE, CitationState
 
 _PAUSE = 1.0
 _MOST_UNUSED = 10
 """Never-used memories in a table; JSON has all."""
-_REFERENCE_GOAL, _HOOK_GOAL, _LOOP_GOAL, _ITERATION_GOAL = 0.5, 0.99, 0.7, 5
-"""What Ralph aims at: records referred to, hooks that work, runs that succeed, and their iterations."""
 _COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
 
@@ -67,10 +63,10 @@ def _print_status(call: Invocation, form: str) -> None:
     others = f"{indent}logs of {state['other_machines']} other machine(s) do not count; see `ralph trust`"
     index, behind = "none yet; the first search makes it", state["index_behind"]
     if state["index_complete"]:
-        index = f"written {_since(state['index_updated_at'])}"
+        index = f"written {state['index_updated_at']}"
         index += f"; {behind} file(s) changed since, the next search reads them" if behind else ""
     hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
-    failures = f"{hooks['failures']} failure(s), the last {_since(hooks['last_failure_at'])}; `ralph doctor` says more"
+    failures = f"{hooks['failures']} failure(s), the last {hooks['last_failure_at']}; `ralph doctor` says more"
     events = f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
     capture = "on"
     if state["outside"] is not None:
@@ -80,7 +76,7 @@ def _print_status(call: Invocation, form: str) -> None:
         since = f" since {state['paused_since']}" if state["paused_since"] else ""
         capture = f"paused{since}; `ralph capture on` resumes it"
     host = f" ({last['host']})" if last and last["host"] else ""
-    session = f"{last['id']}, {_since(last['at'])}{host}" if last else ""
+    session = f"{last['id']}, {last['at']}{host}" if last else ""
     for name, value in {
         "project": one_line(state["root"]),
         "state": one_line(state["state"]) + (others if state["other_machines"] else ""),
@@ -102,20 +98,6 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} KB"
 
 
-def _since(at: str) -> str:
-    """Return how long ago a moment was; the text itself when it is no time."""
-    try:
-        then = datetime.fromisoformat(at)
-    except ValueError:
-        return at
-    minutes = int((ids.now() - then.replace(tzinfo=then.tzinfo or UTC)).total_seconds()) // 60
-    for size, name in ((60 * 24, "day"), (60, "hour"), (1, "minute")):
-        if minutes >= size:
-            count = minutes // size
-            return f"{count} {name}{'s' * (count > 1)} ago"
-    return "just now" if minutes >= 0 else at
-
-
 # --- usage -----------------------------------------------------------------------------------------
 
 
@@ -124,29 +106,24 @@ def _usage_summary(stats: dict[str, Any]) -> dict[str, str]:
     failed = f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}" if hooks["failures"] else ""
     referenced = f"{stats['referenced']} of {stats['injected']} records given"
     events = f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}"
-    rate = _percent(stats["reference_rate"], _REFERENCE_GOAL)
+    rate = _percent(stats["reference_rate"])
     lines = {
         "reference rate": f"{rate}: {referenced} to {stats['sessions']} session(s) were referred to",
         "tokens spent": f"{stats['tokens']} in {stats['injections']} injection(s)",
-        "hooks": f"{_percent(hooks['success_rate'], _HOOK_GOAL)}: {events}",
+        "hooks": f"{_percent(hooks['success_rate'])}: {events}",
     }
     if loop["runs"]:
         ended, mean = loop["runs"] - loop["running"], loop["mean_iterations"]
-        text = f"{_percent(loop['success_rate'], _LOOP_GOAL)}: {loop['succeeded']} of {ended} run(s) succeeded"
-        if mean is not None:
-            aim = "" if mean < _ITERATION_GOAL else f" (aim: under {_ITERATION_GOAL})"
-            text += f", in {mean:.1f} iteration(s) on average{aim}"
+        text = f"{_percent(loop['success_rate'])}: {loop['succeeded']} of {ended} run(s) succeeded"
+        text += f", in {mean:.1f} iteration(s) on average" if mean is not None else ""
         lines["loop"] = f"{text}; {loop['running']} under way" if loop["running"] else text
     lines["never used"] = f"{len(stats['never_used'])} memories were given and never referred to"
     return {**lines, "never given": f"{stats['never_injected']} memories"}
 
 
-def _percent(rate: float | None, goal: float) -> str:
-    """Return a rate, with the goal when it is missed; rounded down, so that 99.9% never reads 100%."""
-    if rate is None:
-        return "nothing yet"
-    percent = f"{int(rate * 1000) / 10:g}%"
-    return percent if rate >= goal else f"{percent} (aim: {goal:.0%})"
+def _percent(rate: float | None) -> str:
+    """Return a rate; rounded down, so that 99.9% never reads 100%."""
+    return "nothing yet" if rate is None else f"{int(rate * 1000) / 10:g}%"
 
 
 def _describe_usage(stats: dict[str, Any], call: Invocation) -> str:

@@ -25,7 +25,6 @@ _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _NO_SPACE = re.compile(rf"###{_OUR_PREFIX.pattern}\d", re.IGNORECASE)
 _TORN_MARK = "<!-\0"
-_HEADING_ADDED = " | section: added"  # ends the comment of an entry that was written together with its heading
 _COMMENT_TOKEN = re.compile(
     rf"^ {{0,3}}<!--[ \t]*(?:{'|'.join(sorted(_KEYS))})[ \t]*:.*|-->"
     r"|^ {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)",
@@ -71,7 +70,6 @@ class _Block:
     meta: str | None = None
     quoted: bool = False
     unquoted: bool = False  # has a line without a quote mark
-    heading_added: bool = False  # its section was made for it, so that both go together
     conflict: int | None = None  # where the first conflict marker below its heading is
 
 
@@ -221,8 +219,7 @@ class _Scan:
             what = "this metadata comment is not closed: it is read to the line's end"
             self._report(line, what, "write ` -->`", "torn-metadata")
         if meta is not None and block is not None and block.meta is None:
-            block.heading_added = meta.rstrip().endswith(_HEADING_ADDED)
-            block.meta, block.end = meta.rstrip().removesuffix(_HEADING_ADDED), line.start + len(line.text)
+            block.meta, block.end = meta, line.start + len(line.text)
         else:
             self._block = None
 
@@ -384,7 +381,6 @@ class MemoriesDocument:
             for section in sorted(alike, key=lambda section: section.heading != section.canonical):
                 if (at := self._outside(section.end)) > section.start:
                     spots.append((at, block))
-        block = render_block(record, newline, _HEADING_ADDED)
         end = self._outside(len(self.text))
         above = [section.start for section in self._scan.sections if section.start < end]
         # a new section goes to the end, or else before the one in which something is not closed
@@ -394,27 +390,19 @@ class MemoriesDocument:
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
         """The document with one entry changed, in another section when its kind changed."""
-        entry, block = self._changeable(record_id)
+        entry = self._changeable(record_id)
         if is_sign(entry.record):
             raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph memory migrate` first, then edit it")
         if record.kind != entry.record.kind:
             return self.remove(record_id).add(replace(record, label=record.kind.value))
         check_record(record)
-        mark = isinstance(block, _Block) and block.heading_added
-        written = render_block(record, markdown.newline_of(self.text), _HEADING_ADDED * mark)
+        written = render_block(record, markdown.newline_of(self.text))
         return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], entry, record)
 
     def remove(self, record_id: str) -> "MemoriesDocument":
-        """The document without one entry and the blank line that set it off, and without a heading made for it."""
-        entry, block = self._changeable(record_id)
-        starts = [entry.start]
-        for section in self._scan.sections if isinstance(block, _Block) and block.heading_added else ():
-            rest = self.text[entry.end : min([section.end, *(start for start, _ in self._scan.barred)])]
-            if self.text[section.start : entry.start].rstrip() == f"## {section.heading}" and not rest.strip():
-                starts.insert(0, section.start)
-        cuts = (
-            markdown.cut_lines(self.text, start, entry.end, apart=apart) for start in starts for apart in (True, False)
-        )
+        """The document without one entry and the blank line that set it off; its heading stays."""
+        entry = self._changeable(record_id)
+        cuts = (markdown.cut_lines(self.text, entry.start, entry.end, apart=apart) for apart in (True, False))
         return self._spliced(cuts, entry, None)
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
@@ -435,13 +423,13 @@ class MemoriesDocument:
             first.add(old_id)
         return MemoriesDocument("".join([*pieces, self.text[copied_to:]]), self.layout)
 
-    def _changeable(self, record_id: str) -> tuple[Entry, _Block | Entry]:
-        """The entry with this id and its block; refused when a merge conflict runs through it."""
+    def _changeable(self, record_id: str) -> Entry:
+        """The entry with this id; refused when a merge conflict runs through it."""
         entry = markdown.find_entry(self.entries, record_id)
         block = self._scan.blocks[self.entries.index(entry)]
         if isinstance(block, _Block) and block.conflict is not None and block.conflict < block.end:
             raise Refused(f"a merge conflict runs through {record_id}", hint="resolve the merge first")
-        return entry, block
+        return entry
 
     def _outside(self, at: int) -> int:
         """This position, or the end of the text above the conflict or the unclosed comment that it is in."""
@@ -506,10 +494,10 @@ def check_record(record: Record) -> None:
         raise Refused(f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8")
 
 
-def render_block(record: Record, newline: str = "\n", mark: str = "") -> str:
-    """One entry in its canonical form, without a final newline; `mark` ends its comment."""
+def render_block(record: Record, newline: str = "\n") -> str:
+    """One entry in its canonical form, without a final newline."""
     quote = [f"> {line}" if line else ">" for line in record.text.split("\n")] if record.text else []
-    return newline.join([f"### {record.id}", *quote, _render_metadata(record, mark)])
+    return newline.join([f"### {record.id}", *quote, _render_metadata(record)])
 
 
 def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
@@ -543,9 +531,9 @@ def _heading(record: Record) -> str:
     return record.label
 
 
-def _render_metadata(record: Record, mark: str = "") -> str:
+def _render_metadata(record: Record) -> str:
     pairs = [key if value is None else f"{key}: {value}" for key, value in _metadata_pairs(record)]
-    return f"<!-- {' | '.join(['tags: ' + ', '.join(record.tags), *pairs])}{mark} -->"
+    return f"<!-- {' | '.join(['tags: ' + ', '.join(record.tags), *pairs])} -->"
 
 
 def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ralph.errors import Refused
 from ralph.formats import text as markdown
-from ralph.formats.text import BOM, HEADING_ADDED, Entry, Line, LineRole, Problem, TextDocument
+from ralph.formats.text import BOM, Entry, Line, LineRole, Problem, TextDocument
 from ralph.model import ids
 from ralph.model.record import MemoryKind, Record, kind_of, label_of
 
@@ -68,7 +68,7 @@ class PatternsDocument(TextDocument):
             apart = not section.ends_with_bullet and markdown.is_spaced_below(self.text, end)
             at, block = markdown.insertion_below(self.text, section.tail, bullet, newline, apart=apart)
         else:
-            above = f"## {HEADINGS[MemoryKind(expected.kind)]}\n{HEADING_ADDED}\n\n".replace("\n", newline)
+            above = f"## {HEADINGS[MemoryKind(expected.kind)]}{newline * 2}"
             at, block = markdown.insertion_below(self.text, self.closing, above + bullet, newline)
         return self._spliced(at, at, block, expected)
 
@@ -85,13 +85,8 @@ class PatternsDocument(TextDocument):
         return self._spliced(entry.start, entry.end, written, expected)
 
     def remove(self, record_id: str) -> "PatternsDocument":
-        """The document without one bullet, and without a heading that was made for it."""
+        """The document without one bullet; its heading stays."""
         entry = markdown.find_entry(self.entries, record_id)
-        start = markdown.made_heading_start(self.text, entry.start)
-        if start < entry.start and any(section.tail == entry.end for section in self.sections):
-            after = parse_patterns(markdown.cut_lines(self.text, start, entry.end, apart=True))
-            if [other.record for other in after.entries] == [e.record for e in self.entries if e is not entry]:
-                return after
         return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))
 
     def stamped(self, date: str, task: str) -> "PatternsDocument":
@@ -199,12 +194,10 @@ _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 
 
 class MarkedRegion(NamedTuple):
-    """One region: `start` and `end` are those of its mark lines, `inner` and `stop` of the text between them."""
+    """One region: `inner` and `stop` are the start and the end of the text between its mark lines."""
 
-    start: int
     inner: int
     stop: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,18 +224,14 @@ class RegionDocument(TextDocument):
             last = markdown.text_end(self.text[: region.stop], region.stop)
             at = region.inner if last <= region.inner else self.text.find("\n", last) + 1
             return self._spliced(at, bullet, expected)
-        block = f"{REGION_START}{newline}{HEADING_ADDED}{newline}{bullet}{REGION_END}"
+        block = f"{REGION_START}{newline}{bullet}{REGION_END}"
         at, block = markdown.insertion_below(self.text, len(self.text), block, newline)
         return self._spliced(at, block, expected)
 
     def remove(self, record_id: str) -> "RegionDocument":
-        """The document without one bullet, and without a region that was made and is empty then."""
+        """The document without one bullet; its region stays."""
         self._check()
         entry = markdown.find_entry(self.entries, record_id)
-        region = next(region for region in self.regions if region.inner <= entry.start < region.stop)
-        rest = self.text[region.inner : entry.start] + self.text[entry.end : region.stop]
-        if rest.strip() == HEADING_ADDED:
-            return parse_region(markdown.cut_lines(self.text, region.start, region.end, apart=True))
         return parse_region(self.text[: entry.start] + self.text[entry.end :])
 
     def _check(self) -> None:
@@ -282,7 +271,7 @@ def parse_region(text: str) -> RegionDocument:
             if regions:
                 what = "there is a second region; new bullets go into the first one"
                 problems.append(Problem(opening.number, what, "put the two together", "warning", "second-region"))
-            regions.append(MarkedRegion(opening.start, opening.end, line.start, line.end))
+            regions.append(MarkedRegion(opening.end, line.start))
             bullets = markdown.read_bullets(lines)
             entries += [Entry(_region_record(item.text), item.start, item.end, item.number) for item in bullets]
             opening = None

@@ -226,23 +226,14 @@ class ProgressDocument(TextDocument):
             name, at = self.patterns
             at, block = markdown.insertion_below(self.text, at, bullet, newline, apart=False)
             return self._spliced(at, block, dataclasses.replace(expected, label=label_of(name)))
-        made = (
-            [markdown.HEADING_ADDED] if self.text.strip(f"{BOM}{BLANK}\r\n") else []
-        )  # a new file's section is its own
-        block = newline.join([f"## {PATTERNS}", *made, bullet, "---"])
+        block = newline.join([f"## {PATTERNS}", bullet, "---"])
         at, block = markdown.insertion_below(self.text, self.top, block, newline)
         return self._spliced(at, block, expected)
 
     def remove(self, record_id: str) -> "ProgressDocument":
-        """The document without one block, pattern or learning, and without a section that was made for it."""
+        """The document without one block, pattern or learning; the section of a pattern stays."""
         entry = markdown.find_entry(self.entries, record_id)
         start = max(self.text.rfind("\n", 0, entry.start) + 1, len(BOM) if self.text.startswith(BOM) else 0)
-        heading, below = markdown.made_heading_start(self.text, start), self.text[entry.end :].partition("\n")[0]
-        if heading < start and below.rstrip("\r") == "---":
-            after = parse_progress(markdown.cut_lines(self.text, heading, entry.end + len(below), apart=True))
-            others = [_content(other.record) for other in self.entries if other is not entry]
-            if [_content(other.record) for other in after.entries] == others:
-                return after
         return parse_progress(markdown.cut_lines(self.text, start, entry.end))
 
     def _spliced(self, at: int, block: str, expected: Record) -> "ProgressDocument":

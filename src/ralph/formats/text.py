@@ -107,9 +107,6 @@ BLANK = " \t"
 DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _CLOSER = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
 _SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anything but text
-# The line below a heading that `add` made, which `remove` takes away again; the `-->` of an HTML comment would
-# close one left open above.
-HEADING_ADDED = "[//]: # (ralph: made)"
 MARKERS = ("- ", "* ", "-\t", "*\t")
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _FOOTER = re.compile(r"[_*]+last updated:", re.IGNORECASE)
@@ -285,14 +282,6 @@ def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
         else:
             start -= len(newline) * text.endswith(newline, 0, start)
     return text[:start] + text[end:]
-
-
-def made_heading_start(text: str, start: int) -> int:
-    """Where the heading begins that `add` made for the lines at `start`, or `start` when there is none."""
-    mark = text.rfind(HEADING_ADDED, 0, start)
-    heading = max(text.rfind("\n", 0, max(mark - 1, 0)) + 1, len(BOM) if text.startswith(BOM) else 0)
-    is_made = mark >= 0 and not text[mark + len(HEADING_ADDED) : start].strip() and text.startswith("## ", heading)
-    return heading if is_made else start
 
 
 def text_end(text: str, at: int) -> int:

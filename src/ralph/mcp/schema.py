@@ -1,7 +1,8 @@
-"""How a function becomes a tool: the types of its arguments, its schemas, and the forms of its answer.
+"""How a function becomes a tool: the types of its arguments, its schema, and the forms of its answer.
 
 Models send numbers as text and lists with commas: both are accepted. Schemas are short, since a client may load them
-into every conversation. The object and the text of an answer hold the same, and both say that it is data.
+into every conversation, and results have none. The object and the text of an answer hold the same, and both say that it
+is data.
 """
 
 import json
@@ -68,33 +69,14 @@ Families = Annotated[list[Literal["memory", "observation", "journal"]], _AS_WORD
 OutcomeName = Literal["", "done", "failed", "retried", "blocked", "interrupted"]
 StateName = Literal["", "pending", "in_progress", "blocked", "done", "failed"]
 
-_ROWS: Schema = {"items": {"type": "object"}, "type": "array"}
-_TEXT: Schema = {"type": "string"}
-_MEMBERS: dict[str, Schema] = {
-    **{name: {"type": "boolean"} for name in ("added", "changed", "deleted")},
-    **{name: {"type": "integer"} for name in ("total", "memories")},
-    **dict.fromkeys(("tasks", "sessions", "nodes", "records", "entries"), _ROWS),
-    "tags": {"items": _TEXT, "type": "array"},
-}
-"""The members of answers that are not texts."""
-
-
-def _object_schema(names: Sequence[str], optional: Sequence[str] = ()) -> Schema:
-    properties = {name: _MEMBERS.get(name, _TEXT) for name in (*names, *optional)}
-    return {"properties": properties, "required": list(names), "type": "object"}
-
-
-_MEMBERS["hits"] = {"items": _object_schema(("id", "type", "text")), "type": "array"}
-
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: the function, its schemas, whether it writes, and whether a person is asked first."""
+    """A tool: the function, whether it writes, and whether a person is asked first."""
 
     name: str
     run: Callable[..., Any]
     sdk: SdkTool
-    output: Schema
     writes: bool
     asks: bool
 
@@ -108,16 +90,14 @@ class Tool:
 TOOLS: dict[str, Tool] = {}
 
 
-def tool(
-    *members: str, optional: Sequence[str] = (), writes: bool = False, asks: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as a tool that answers with these members; clients see its name and docstring."""
+def tool(*, writes: bool = False, asks: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as a tool; clients see its name and docstring."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__
         about = " ".join((function.__doc__ or "").split())
         sdk = SdkTool.from_function(function, name, description=about, context_kwarg="call", structured_output=False)
-        TOOLS[name] = Tool(name, function, sdk, _object_schema(members, optional), writes, asks)
+        TOOLS[name] = Tool(name, function, sdk, writes, asks)
         return function
 
     return register

@@ -1,7 +1,7 @@
 """The MCP server: its handlers, and how it runs over pipes or at an address on this machine.
 
 Verbs run in threads, so that a slow search blocks nobody. At an address the SDK checks Host and Origin, and we a token;
-a lasting one comes from a variable or a private file, never from the command line, which all users see.
+a lasting one comes from a variable, never from the command line, which all users see.
 """
 
 import hmac
@@ -12,7 +12,6 @@ import secrets
 import signal
 import socket
 import sqlite3
-import stat
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -36,12 +35,11 @@ from pydantic import ValidationError
 from ralph import __version__, paths
 from ralph.app import hook_state, memory, sessions
 from ralph.context import render
-from ralph.errors import NotFound, RalphError, Refused, Unreadable, UsageError
+from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.mcp.schema import Tool, ToolAnswer, ToolCall, one_line, report
 from ralph.mcp.tools import TOOLS
 from ralph.model.ids import derived
 from ralph.model.record import Record
-from ralph.store import files
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -85,9 +83,8 @@ _PROMPTS = {
 
 PATH = "/mcp"
 VARIABLE = "RALPH_MCP_TOKEN"
-_SHORTEST, _LONGEST = 32, 512
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)
-"""What may follow `Bearer` (RFC 6750)."""
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{32,512}", re.ASCII)
+"""What may follow `Bearer` (RFC 6750), and is long enough."""
 _SCHEME = b"bearer "
 _PIECES = 64
 """Pieces of a refused request that are still read: a connection closed before that loses the answer."""
@@ -108,7 +105,6 @@ class _Handlers:
                 name=tool.name,
                 description=tool.sdk.description,
                 input_schema=tool.input,
-                output_schema=tool.output,
                 annotations=types.ToolAnnotations(destructive_hint=tool.asks)
                 if tool.writes
                 else types.ToolAnnotations(read_only_hint=True),
@@ -418,20 +414,18 @@ def _protocol_error(error: Exception) -> types.JSONRPCError | None:
 # --- an address ----------------------------------------------------------------------------------
 
 
-def at_an_address(
-    explicit: Path | None, env: Mapping[str, str], listening: socket.socket, *, read_only: bool, token_file: Path | None
-) -> None:
+def at_an_address(explicit: Path | None, env: Mapping[str, str], listening: socket.socket, *, read_only: bool) -> None:
     """Serve clients with the token, on this machine only, until interrupted."""
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
-    token, origin = choose_token(env, token_file)
+    token, is_lasting = choose_token(env)
     port = listening.getsockname()[1]
     server = build(explicit, env, read_only=read_only, one_client=False)
     hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
     settings = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts])
     app = server.streamable_http_app(streamable_http_path=PATH, transport_security=settings)
-    printed = f"(the token of {origin})" if origin else token
+    printed = f"(the token of ${VARIABLE})" if is_lasting else token
     sys.stderr.write(f"http://{hosts[0]}{PATH}\nAuthorization: Bearer {printed}\n")
     sys.stderr.flush()
     guarded = _require_token(app, token.encode())
@@ -465,44 +459,14 @@ def _require_token(app: "ASGIApp", token: bytes) -> "ASGIApp":
     return guarded
 
 
-def choose_token(env: Mapping[str, str], path: Path | None) -> tuple[str, str]:
-    """Return the token of the file, else of the variable, else a new one, which has no origin; and its origin."""
-    if path is None and VARIABLE not in env:
-        return secrets.token_urlsafe(32), ""
-    if path is None:
-        origin, value = f"${VARIABLE}", env[VARIABLE].strip()
-    else:
-        origin, text = str(path), _read_private(path)
-        if text is None:
-            files.make_folder(path.parent, 0o700)
-            new = f"{secrets.token_urlsafe(32)}\n"
-            files.update(path, lambda old: old or new, mode=files.PRIVATE)  # two servers may start at once
-            text = _read_private(path)
-        value = (text or "").strip()
-    if not value:
-        raise UsageError(f"{origin} holds no token", hint="put one there, or leave it out: one is made at each start")
+def choose_token(env: Mapping[str, str]) -> tuple[str, bool]:
+    """Return the token of the variable, or a new one; and whether it is the variable's."""
+    if VARIABLE not in env:
+        return secrets.token_urlsafe(32), False
+    value = env[VARIABLE].strip()
     if not _TOKEN.fullmatch(value):
-        hint = "letters, digits and . _ ~ + / - = can be sent, on one line"
-        raise UsageError(f"{origin} holds what is no token", hint=hint)
-    if not _SHORTEST <= len(value) <= _LONGEST:
-        hint = f"it has {_SHORTEST} to {_LONGEST} characters; `openssl rand -hex 32` prints a good one"
-        raise UsageError(f"{origin} holds a token of {len(value)} characters", hint=hint)
-    return value, origin
-
-
-def _read_private(path: Path) -> str | None:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait for a writer
-            raise Refused(f"{path}: is no regular file", hint="name another one")
-        with path.open("rb") as file:
-            status, content = os.fstat(file.fileno()), file.read(_LONGEST * 2)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="name a file of your own") from error
-    if os.name == "posix" and status.st_mode & 0o077:
-        hint = f"make a new one: remove it and start again; or, if nobody has read it: chmod 600 {path}"
-        raise Refused(f"{path}: others can read or write it (mode {stat.S_IMODE(status.st_mode):04o})", hint=hint)
-    if os.name == "posix" and status.st_uid not in (os.geteuid(), 0):
-        raise Refused(f"{path}: belongs to somebody else", hint="name a file of your own")
-    return content.decode("utf-8", "replace")
+        hint = (
+            "use 32 to 512 letters, digits and . _ ~ + / - (`openssl rand -hex 32` prints some), or unset the variable"
+        )
+        raise UsageError(f"${VARIABLE} holds no token that can be sent and is hard to guess", hint=hint)
+    return value, True

@@ -53,7 +53,7 @@ def _replaced(instead: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     return [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in instead]
 
 
-@tool("id", "added", writes=True)
+@tool(writes=True)
 def memory_add(call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags: s.Words = []) -> ToolAnswer:
     """Keep what was learned, in a few sentences, for later sessions. No secrets."""
     added = memory.add(call.root, text, MemoryKind(type), tags, **call.author)
@@ -67,7 +67,7 @@ def memory_add(call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags:
     return report(sentence, members, [_private(added.private_parts)])
 
 
-@tool("hits", "total")
+@tool()
 def memory_search(
     call: ToolCall, query: s.Text, type: s.KindNames = [], tags: s.Words = [], limit: s.Number = LIMIT
 ) -> ToolAnswer:
@@ -79,7 +79,7 @@ def memory_search(
     return _lines_answer(lines, result.total, notes, "No memories found.")
 
 
-@tool("id", "type", "text", optional=("tags", "source"))
+@tool()
 def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
     """One memory, or any record that search found, whole."""
     try:
@@ -96,7 +96,7 @@ def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
     return frame(f"{render.record_details(stored.record)}\n\nfile: {source}", s.memory_members(stored.record, source))
 
 
-@tool("hits", "total")
+@tool()
 def memory_list(call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], tags: s.Words = []) -> ToolAnswer:
     """The newest memories, a line each."""
     entries = memory.list_(call.root, kinds=memory.kinds_named(type), tags=tuple(tags), last=sys.maxsize)
@@ -115,7 +115,7 @@ def _lines_answer(lines: Sequence[tuple[Record, str]], total: int, notes: Sequen
     return frame(content, {"hits": hits, "total": total}, notes, nothing)
 
 
-@tool("id", "changed", writes=True)
+@tool(writes=True)
 def memory_edit(
     call: ToolCall, id: Name, text: s.Text | None = None, type: s.KindName | None = None, tags: s.Words | None = None
 ) -> ToolAnswer:
@@ -131,7 +131,7 @@ def memory_edit(
     return report(sentence, members, [same, _private(edited.private_parts)])
 
 
-@tool("id", "deleted", optional=("text",), writes=True, asks=True)
+@tool(writes=True, asks=True)
 def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
     """Delete a memory; a person may be asked first. Gives its text back."""
     deleted = memory.delete(call.root, id, expect=call.agreed)
@@ -142,7 +142,7 @@ def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
     return frame(render.record_details(record), {"deleted": True, **s.memory_members(record, source)}, notes)
 
 
-@tool("hits", "total")
+@tool()
 def search(
     call: ToolCall,
     query: s.Text,
@@ -166,7 +166,7 @@ def search(
     return _hits_answer(answer, detail, [*_replaced(answer.found.instead), more])
 
 
-@tool("hits", "total")
+@tool()
 def timeline(
     call: ToolCall, id: Name = "", since: s.When = "", until: s.Text = "", limit: s.Number = AROUND
 ) -> ToolAnswer:
@@ -177,7 +177,7 @@ def timeline(
     return _hits_answer(answer, Detail.INDEX)
 
 
-@tool("text", "records")
+@tool()
 def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
     """What an agent is given with a prompt; without one, the brief at a session's start."""
     config, notes = call.config, []
@@ -229,7 +229,7 @@ def _safe_line(line: str, record_id: str) -> str:
     return f"{name} {_WITHHELD}" if is_withheld else line
 
 
-@tool("id", "change", writes=True)
+@tool(writes=True)
 def knowledge_add(call: ToolCall, title: s.Text, text: s.Text, tags: s.Words, feature: s.Text = "") -> ToolAnswer:
     """Keep what needs a page of up to 500 words. The same title is updated."""
     written = knowledge.add(call.root, title, text, tags, feature=feature, **call.author)
@@ -244,7 +244,7 @@ def knowledge_add(call: ToolCall, title: s.Text, text: s.Text, tags: s.Words, fe
     return report(f"{verbs[written.change]} {name} ({source})", members, notes)
 
 
-@tool("text", "entries")
+@tool()
 def knowledge_match(call: ToolCall, query: s.Text, feature: s.Text = "", files: s.Words = []) -> ToolAnswer:
     """Knowledge pages whose tags fit a task described in words: whole."""
     matches = knowledge.match(call.root, query, feature=feature, files=tuple(files))
@@ -256,7 +256,7 @@ def knowledge_match(call: ToolCall, query: s.Text, feature: s.Text = "", files: 
     return frame(text, {"text": text, "entries": rows}, nothing="Nothing matches.")
 
 
-@tool("hits", "total")
+@tool()
 def journal_search(
     call: ToolCall,
     query: s.Text,
@@ -278,7 +278,7 @@ def journal_search(
     return frame(content, {"hits": hits, "total": total}, [_more(total - len(hits))], "Nothing found.")
 
 
-@tool("tasks", "total")
+@tool()
 def task_list(
     call: ToolCall,
     status: s.StateName = "",
@@ -296,7 +296,7 @@ def task_list(
     return frame(lines, {"tasks": rows, "total": len(matching)}, notes, "No tasks.")
 
 
-@tool("id", "title", "status", optional=("description",))
+@tool()
 def task_show(call: ToolCall, id: Name) -> ToolAnswer:
     """One task, whole, with its stories."""
     view = tasks.show(call.root, id)
@@ -332,7 +332,7 @@ def _task_line(entry: ListedTask) -> str:
     return one_line(f"{task.id} {task.status}{rank}: {task.title}{waits}")
 
 
-@tool("sessions", "total")
+@tool()
 def session_list(call: ToolCall, limit: s.Number = SESSIONS, since: s.When = "", task: Name = "") -> ToolAnswer:
     """Recorded sessions, newest first."""
     page, total = sessions.list_(call.root, limit=limit, since=when(since), task=task, within=call.task)
@@ -342,7 +342,7 @@ def session_list(call: ToolCall, limit: s.Number = SESSIONS, since: s.When = "",
     return frame("\n".join(map(_session_line, page)), members, [_more(total - len(page))], "No sessions.")
 
 
-@tool("id", "summary", "hits")
+@tool()
 def session_show(call: ToolCall, id: Name = "", layer: s.Layer = 1, limit: s.Number = SESSIONS) -> ToolAnswer:
     """A session's summary and what happened in it; without id, the newest."""
     detail = Detail(layer)
@@ -371,7 +371,7 @@ def _session_line(session: Session) -> str:
     return one_line(f"{session.id} ({about}) {one_line(session.prompt, _PROMPT_LENGTH)}")
 
 
-@tool("nodes", "total")
+@tool()
 def graph_neighbors(
     call: ToolCall,
     id: s.Text,
@@ -400,26 +400,11 @@ def _node_members(reached: ReachedNode) -> dict[str, object]:
     return {"id": node.id, "type": node.type.value, "name": name, "by": one_line(by), "hops": reached.hops}
 
 
-@tool("project", "memories")
+@tool()
 def status(call: ToolCall) -> ToolAnswer:
     """What is remembered here, in numbers."""
     from ralph.app import doctor  # few need it, and it takes long to import
 
     state = doctor.project_status(call.root, call.env)
-    counts, hooks, last = state["indexed"], state["hooks"], state["last_session"] or {"id": "", "at": ""}
-    members: dict[str, object] = {
-        "project": state["root"],
-        "memories": state["memories"],
-        "guardrails": state["guardrails"],
-        "observations": counts.get("observations", 0),
-        "sessions": counts.get("sessions", 0),
-        "last_session": last["id"],
-        "last_session_at": last["at"],
-        "index_behind": state["index_behind"],
-        "hooks": [f"{each['host']} ({each['scope']})" for each in hooks["installed"]],
-        "hook_failures": hooks["failures"],
-        "capture": "off" if state["outside"] is not None else "paused" if state["paused"] else "on",
-    }
-    values = {name: ", ".join(map(str, value)) if isinstance(value, list) else value for name, value in members.items()}
-    lines = [f"{name.replace('_', ' ')}: {one_line(str(value))}" for name, value in values.items()]
-    return report("\n".join(lines), members)
+    lines = [f"{name.replace('_', ' ')}: {one_line(str(value))}" for name, value in state.items()]
+    return report("\n".join(lines), state)
