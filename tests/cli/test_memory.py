@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.cli.runner import Block, Project, all_on_a_terminal, on_a_terminal, page
+from tests.cli.runner import Block, Project, all_on_a_terminal, numbered, on_a_terminal, page
 
 EMPTY = "# Memories\n\n## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n"
 MEMORY_ID = re.compile(r"mem-\d{10}-[0-9a-f]{4}")
@@ -226,6 +226,14 @@ def test_an_empty_list_is_valid_in_every_format(ralph: Project, content: str | N
         assert ralph("memory", *verb, "--format", "quiet").out == ""
         said = ralph("memory", *verb)
         assert (said.code, said.out[:11], said.err) == (0, "No memories", "")
+
+
+def test_dates_are_told_as_people_say_them(ralph: Project) -> None:
+    ages = {0: "today", 1: "yesterday", 5: "5 days ago", 30: "30 days ago", 400: days_ago(400)}
+    ralph.memories(*(Block(f"Age {age}", numbered(age), created=days_ago(age)) for age in ages))
+    rows = ralph("memory", "list").out.splitlines()[1:]
+    assert [re.split(r"  +", row)[2] for row in rows] == list(ages.values())
+    assert f"{days_ago(5)} (5 days ago)" in ralph("memory", "show", numbered(5)).out
 
 
 def test_show_prints_one_entry_whole(ralph: Project) -> None:

@@ -14,7 +14,7 @@ from ralph.app.memory import Change, SavedMemory
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Fn, Group, Invocation, read_text
-from ralph.cli.output import cut, one_line, say, visible, warn
+from ralph.cli.output import ago, cut, one_line, say, visible, warn
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.model import ids
@@ -166,7 +166,7 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
         record = stored.record
         text = f"{record.title}: {record.text}" if record.title else record.text
         tags = cut(one_line(", ".join(record.tags)), _TAGS_COLUMNS) or "-"
-        return short.get(record.id, record.id), record.kind.value, record.created_at[:10] or "-", tags, text
+        return short.get(record.id, record.id), record.kind.value, ago(record.created_at), tags, text
 
     output.print_rows(entries, form, lambda stored: _json(stored, call), "ID,TYPE,CREATED,TAGS,CONTENT", row, nothing)
 
@@ -191,7 +191,7 @@ def show(call: Invocation, name: str, form: str) -> None:
         output.print_json(_json(stored, call)) if form == "json" else output.print_raw(_markdown([record]))
         return
     by = record.origin.by or str(record.extra.get("by") or "")
-    via = str(record.extra.get(VIA) or "")
+    via, created = str(record.extra.get(VIA) or ""), ago(record.created_at)
     click.echo(click.style(one_line(record.title or record.id), bold=True))
     output.print_fields(
         {
@@ -199,7 +199,7 @@ def show(call: Invocation, name: str, form: str) -> None:
             "type": record.kind.value + (f" ({record.label})" if record.label not in ("", record.kind.value) else ""),
             "status": status_word(record) if record.status is Status.RETIRED else "",
             "tags": ", ".join(record.tags) or "-",
-            "created": record.created_at,
+            "created": f"{record.created_at} ({created})" if created != record.created_at else created,
             "updated": record.updated_at,
             "valid until": record.valid_until,
             "origin": ", ".join(filter(None, (by, f"via {via}" if via else ""))),

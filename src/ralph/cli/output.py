@@ -11,9 +11,12 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from typing import TypeVar
 
 import click
+
+from ralph.model import ids
 
 T = TypeVar("T")
 _PREVIEW, _LEAST = 60, 24
@@ -139,6 +142,17 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column
         line = "  ".join([*cells, cut(row[-1], room)]).rstrip()
         lines.append(click.style(line, bold=True) if number == 0 else line)
     return "\n".join(lines)
+
+
+def ago(day: str) -> str:
+    """Return a date in words: today, yesterday, 5 days ago; older ones as they are."""
+    try:
+        days = (ids.now().date() - date.fromisoformat(day[:10])).days
+    except ValueError:
+        return day or "-"
+    if days in (0, 1):
+        return "yesterday" if days else "today"
+    return f"{days} days ago" if 1 < days <= 30 else day[:10]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from ralph.app.hosts import Host, InstallScope, host_folder
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Group, Invocation, exclude, read_text
-from ralph.cli.output import cut, one_line, say, table, visible, warn
+from ralph.cli.output import ago, cut, one_line, say, table, visible, warn
 from ralph.config import Layer, Loaded, as_json, key_named, load, sources
 from ralph.errors import ConfigError, UsageError
 
@@ -260,7 +260,7 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
             form,
             lambda value: {"root": value.root, "key": value.key, "sha256": value.digest, "trusted_at": value.at},
             "key,trusted,project",
-            lambda value: (value.key, value.at[:10], _escape(value.root)[1:-1]),
+            lambda value: (value.key, ago(value.at), _escape(value.root)[1:-1]),
             "You trust nothing that a project names.",
         )
     elif revoke:

@@ -14,7 +14,7 @@ from ralph.app.json_shapes import hit_json, record_json
 from ralph.app.search import SearchAnswer
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
-from ralph.cli.output import bar, one_line, print_json, print_raw, say, table, visible, warn
+from ralph.cli.output import ago, bar, one_line, print_json, print_raw, say, table, visible, warn
 from ralph.context import brief as skills
 from ralph.context.brief import ANSWERS
 from ralph.errors import NotFound, UsageError
@@ -121,7 +121,7 @@ def print_answer(
             marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
             text = one_line(" ".join([*marks, f"{record.title}: " if record.title else "", record.text]))
             name = one_line(short.get(record.id, record.id))
-            rows.append([name, record.kind.value, score, record.created_at[:10] or "-", text])
+            rows.append([name, record.kind.value, score, ago(record.created_at), text])
         heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], rows).split("\n")
         click.echo(heading)
     for number, (shown, line) in enumerate(zip(answer.shown, lines, strict=True)):

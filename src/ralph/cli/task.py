@@ -17,7 +17,7 @@ from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Group, Invocation, read_text, split_commas
-from ralph.cli.output import one_line, say, visible, warn
+from ralph.cli.output import ago, one_line, say, visible, warn
 from ralph.errors import UsageError
 from ralph.model.work import Task, TaskStatus
 
@@ -296,7 +296,7 @@ def feature_list(call: Invocation, form: str) -> None:
 
     def row(view: FeatureView) -> Sequence[object]:
         one, done = view.feature, f"{view.done} of {len(view.tasks)}"
-        return one.id, one.status, done, one.created_at[:10] or "-", one.title
+        return one.id, one.status, done, ago(one.created_at), one.title
 
     progress, unread = features.list_(call.root)
     output.print_rows(progress, form, feature_json, "ID,STATUS,DONE,CREATED,TITLE", row, "No features.")
@@ -316,7 +316,7 @@ def feature_show(call: Invocation, feature_id: str, form: str) -> None:
         output.print_json({**feature_json(view), "tasks": tasks, **texts})
         return
     click.echo(click.style(one_line(one.title) or one.id, bold=True))
-    folder, created = call.show_path(view.folder), one.created_at[:10]
+    folder, created = call.show_path(view.folder), ago(one.created_at)
     output.print_fields({"id": one.id, "status": one.status, "created": created, "folder": folder})
     if one.description:
         click.echo(f"\n{visible(one.description)}")
@@ -343,7 +343,7 @@ def print_tasks(tasks: Sequence[ListedTask], form: str, nothing: str) -> None:
         more = len(listed.waits_for) - _MOST_BLOCKERS
         blockers = ", ".join(listed.waits_for[:_MOST_BLOCKERS]) + (f" and {more} more" if more > 0 else "")
         task = listed.task
-        return task.id, _state(listed), task.priority or "-", task.created_at[:10] or "-", blockers or "-", task.title
+        return task.id, _state(listed), task.priority or "-", ago(task.created_at), blockers or "-", task.title
 
     output.print_rows(tasks, form, task_json, "ID,STATUS,PRIORITY,CREATED,WAITS FOR,TITLE", row, nothing)
 
@@ -403,7 +403,7 @@ def _print_task(view: TaskView, call: Invocation) -> None:
             "claim": owner,
             "branch": task.branch or "",
             "worktree": task.worktree or "",
-            "created": task.created_at[:10],
+            "created": ago(task.created_at),
             "file": call.show_path(view.path),
         }
     )
