@@ -3,17 +3,22 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.capture.samples import TOKENS, key_block
+from tests.capture.test_secret_rules import BODY_KINDS, random_token
 from tests.cases import for_each
 from tests.hooks import ordinary
 from tests.hooks.world import SESSION, World, handled, hook, payload, world
+from tests.soak.sampling import SOAK
 
-from ralph.capture.privacy import redact
+from ralph.capture.privacy import clean_memory, redact
 from ralph.capture.secret_prefilter import needs_rules
+from ralph.capture.secret_rules import token_rules
+from ralph.errors import Refused
 from ralph.hooks.handler import Payload, session_name, stored_payload
 from ralph.store.hook_files import HookSettings
 
@@ -65,6 +70,23 @@ def test_nothing_of_the_secret_corpus_is_in_any_byte_on_the_disk(here: World) ->
     disk = b"\n".join(path.read_bytes() for path in here.root.parent.rglob("*") if path.is_file())
     assert [secret for secret in secrets if secret.encode() in disk] == []
     assert here.failures() == 0
+
+
+def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_refused(here: World) -> None:
+    tokens = [
+        random_token(row, BODY_KINDS[number % len(BODY_KINDS)], Random(f"{row}{number}"))
+        for row in token_rules()
+        for number in range(20 if SOAK else 2)
+    ]
+    for number in range(0, len(tokens), 40):
+        group = tokens[number : number + 40]
+        assert hook("PostToolUse", payload(tool_response={"parts": group}), here.env).returncode == 0
+    disk = b"\n".join(path.read_bytes() for path in here.root.parent.rglob("*") if path.is_file())
+    assert [token for token in tokens if token.encode() in disk] == []
+    assert here.failures() == 0
+    for token in tokens:
+        with pytest.raises(Refused):
+            clean_memory(f"the deploy job uses {token} now")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))

@@ -130,7 +130,7 @@ def is_random(body: str) -> bool:
     head = body[:_HEAD]
     if not is_token_body(head) or len(set(head)) < min(8, len(head) // 2):
         return False
-    if re.compile(r"[a-z]{20}|[A-Z]{16}|\d{16}").search(head):
+    if re.compile(r"[a-z]{18}|[A-Z]{16}|\d{16}").search(head):
         return True  # no word is so long
     return (has_both_cases(head) or any(map(str.isdigit, head))) and not is_placeholder(head) and not is_wordy(head)
 
@@ -419,6 +419,7 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     else:
         place = _unquoted_place(text, value, end, key, line, match, whole=whole)
         value = value.rstrip(",;\"'" if whole else ".:,;" if place < SURE or name[0] != "password" else ",;")
+        value = value.rstrip("/") if value.count("/") == 1 else value  # `sed s/PASSWORD=.*/PASSWORD=x/`
         end = at + len(value)
     if place == NOWHERE or not _is_secret(value, place, key, name):
         return None
@@ -437,7 +438,7 @@ def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *
     if separator == "(":
         owner, dot, method = key.lower().rpartition(".")
         is_setter = method.startswith(("set", "with", "use")) or ((dot or line[-1:] in (".", ":")) and len(method) < 11)
-        return SURE if is_setter and owner != "t" else NOWHERE
+        return SURE if (is_setter and owner != "t") or key == "PASSWORD" else NOWHERE
     if typed or match["pair"] or match["encoded"] or separator in _ASSIGNS:
         return SURE
     if separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line) or line.endswith("(:")):
@@ -457,7 +458,13 @@ def _unquoted_place(
     if whole:
         value = value.rstrip(",;")
     identifier, rest = _is_identifier(value), text[end : end + 3]
-    if _is_call(value) or "->" in value or "::" in value or separator in ("(", "==", "===", "!=", "!==", ","):
+    if (
+        _is_call(value)
+        or value[:2] == "--"
+        or "->" in value
+        or "::" in value
+        or separator in ("(", "==", "===", "!=", "!==", ",")
+    ):
         return NOWHERE
     if rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</":
         return NOWHERE
@@ -515,7 +522,7 @@ def _is_secret(value: str, place: int, key: str, name: SecretName) -> bool:
         if key.lower() == "pass" and (value.isdigit() or (key.isupper() and "/" in value)):
             return False
         is_name = _is_identifier(value) and secret_name(value) and len(re.compile(r"\d+").findall(value)) < 2
-        return not is_name and is_password(value.rstrip("/") if value.count("/") == 1 else value, place)
+        return not is_name and is_password(value, place)
     if name[0] == "credential" and (_is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)):
         return not value.isalnum() or _is_basic_login(value)
     if place == PROSE:

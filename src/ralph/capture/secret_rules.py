@@ -53,7 +53,7 @@ sendgrid key | SG. | <word>{16,}\.<word>{16,}
 mailgun key | key- pubkey- | [0-9a-f]{32}(?![A-Za-z0-9_-])
 mailchimp key | -us | \d{1,2}(?![A-Za-z0-9_-]) | [0-9a-f]{32}
 brevo key | xkeysib- xsmtpsib- | [0-9a-f]{40,}-[A-Za-z0-9]{10,}
-resend key | re_ | [A-Za-z0-9]{6,}_[A-Za-z0-9]{16,}
+resend key | re_ | [A-Za-z0-9]{6,}_[A-Za-z0-9]{20,}
 stripe key | sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_ | [A-Za-z0-9_]{16,}
 webhook secret | whsec_ | [A-Za-z0-9+/=]{24,}
 square token | sq0atp- sq0csp- EAAA | <word>{22,}
@@ -174,7 +174,7 @@ _ECHOED = (
     r"|(?:[^\s\"'|;&\\]|\\[^\s\"'nrt]){1,256})"
 )
 PASSWORD_WORDS = "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło"  # noqa: S105 - words
-COPULAS = frozenset("is it's was to as lautet ist est es = -> → são set".split())
+COPULAS = frozenset("is be it's was to as lautet ist est es = -> → são set".split())
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
     ",passphrase-fd 0"
@@ -223,13 +223,17 @@ password | login | :543,:643 |  | :[56]43\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\
 password | login | curl | - | curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})
 password | piped | <receivers>,sudo -s |  | <echo><echoed><to><option>
 password | login | <receivers>,sudo -s | <<< | <option>[^\n]{0,200}<<<[ \t]*[\"']?<echoed>
+password | login | http -a  |  | http -a [\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})
+password | password | xfreerdp | /p: | xfreerdp<line>/p:<value>
+password | password | put-parameter,--secret-string |  | (?:put-parameter<line>--value|--secret-string)[ =]<value>
+password | piped | @tcp( |  | (?<![\w.-])[\w.-]{1,64}:(?P<s>[^\s:@\"'/]{4,128})@tcp\(
 password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
 password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
 password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})
-password | spoken | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in( |  | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
-password | spoken | connect(,pdo(,mysqli(,connection( |  | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
+password | spoken | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in( | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | spoken | connect(,pdo(,mysqli(,connection( | , | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
 password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
-password | spoken | <spoken> | ~ | (?:<words>)s?(?![\w-])(?:[^\n.;!?:=]{0,60}?[\s,(](?:is|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])
+password | spoken | <spoken> | ~ | (?:<words>)s?(?![\w-])(?:[^\n.;!?:=]{0,60}?[\s,(](?:is|be|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])
 password | prose | login,credential,creds,account |  /  | [^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
 password | strong | password | :\n | password[^\n]{0,60}:[ \t]*\n\s{0,20}(?P<s>\S{8,128})[ \t]*(?:\n|\Z)
 password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})

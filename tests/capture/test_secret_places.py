@@ -1,0 +1,129 @@
+"""Passwords are found in every place where repositories, logs, chats and terminals have them, and nothing beside."""
+
+import base64
+
+import pytest
+from tests.capture.samples import made
+
+from ralph.capture.privacy import redact
+from ralph.capture.secret_prefilter import needs_rules
+
+WORDS = "Elm_" + "Bridge-6"  # made up
+PLACES = r"""
+SMTP_PASSWORD={}
+PW={}
+spring.datasource.password={}
+<Password>{}</Password>
+<property name="password" value="{}"/>
+<key>Password</key>~<string>{}</string>
+<name>ConnectionPassword</name>~<value>{}</value>
+- name: DB_PASSWORD~  value: {}
+psql "host=db user=app password={} sslmode=require"
+mount -t cifs //nas/x /mnt -o username=m,password={},uid=1000
+helm install x --set auth.postgresPassword={},size=20Gi
+jdbc:postgresql://h/d?user=x&password={}&ssl=true
+cfg=&{Host:h Username:n Password:{} TLS:true}
+sed -i 's/^DB_PASS=.*/DB_PASS={}/' .env
+mongosh --username root --password {} --eval x
+mysql -u root -p{} shop
+mongodump -u admin -p {}
+sqlcmd -S db -U sa -P {} -Q x
+ldapsearch -x -D cn=svc -w {} -b dc=x
+smbclient //fs/x -U bob%{} -c ls
+zip -r -P {} a.zip x
+7z a -p{} a.7z x
+keytool -genkeypair -storepass {} -alias x
+openssl pkcs12 -passin pass:{} -in a.p12
+net user svc {} /add
+rclone config create a webdav user=x pass={} --obscure
+gh secret set DEPLOY_PASS --repo a/b --body '{}'
+http -a bot:{} https://x
+root:{}@tcp(db:3306)/app
+cfg.setPassword("{}");
+new NetworkCredential("svc", "{}");
+Client::builder().basic_auth("x", Some("{}"))
+requests.get(u, auth=("dana", "{}"))
+new PDO('mysql:host=db', 'shop', '{}');
+red:auth("{}")
+page.getByLabel("Password").fill("{}");
+CREATE ROLE x LOGIN PASSWORD '{}';
+expect "assword:"; send "{}\r"
+requirepass {}
+pg.acme.io:5432:*:report:{}
+1.2.3.4 : PSK "{}"
+createUser monitor SHA "{}" AES x
+remote_password {}
+the staging password is {}, log in as qa
+the password should be {}
+my key has a passphrase, it's {} there
+router login admin, pw {}
+- admin login is demo@acme.io / {}
+initial password {} (change it)
+Das Passwort für den Admin lautet {}, bitte
+Le mot de passe est {}
+La contraseña es {}
+비밀번호: {} 호스트는 x
+암호 {} (10.1.0.20)
+パスワードは「{}」です
+密码是 {}
+user,password,role~bob,{},x
+user	password	role~bob	{}	x
+"""
+LOOK_ALIKES = r"""
+password: user.password
+password: hashed_password,
+password = models.CharField(max_length=128)
+'password' => 'required|min:8|confirmed',
+"password": "Password must contain 8 characters"
+The password is hashed with bcrypt12
+password is SHA-256 hashed
+change the password hashing to argon2id
+Password changed successfully for user 42
+connect("clicked", self.on_click2)
+login(user, password)
+docker run -p 8080:80 nginx
+mysql -h db01 -u root -p shop
+curl -u "$USER:$PASS" https://x
+git commit -m "Add password policy v2"
+name,password_hash,created~bob,x1Y2z3W4,today
+setting,type,default~password,string,,
+password policy: 12+ chars
+--set-secrets=API_KEY=projects/8812/secrets/maps-api-key/versions/latest
+signingkey = 3AA5C34371567BD2F1E09C4AB5690EEEBB952194
+motd.txt: V2VsY29tZSB0byB0aGUgc3RhZ2luZyBjbHVzdGVyLgpCZSBraW5kIHRvIGl0Lgo=
+"""
+
+
+@pytest.mark.parametrize("place", PLACES.strip().splitlines())
+def test_a_password_of_words_is_found_in_every_place(place: str) -> None:
+    text = place.replace("~", "\n").replace("{}", WORDS)
+    assert needs_rules(text)
+    assert redact(text).text == text.replace(WORDS, "[redacted: password]")
+
+
+@pytest.mark.parametrize("line", LOOK_ALIKES.strip().splitlines())
+def test_what_has_no_password_stays(line: str) -> None:
+    text = line.replace("~", "\n")
+    assert redact(text).text == text
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [("token_b64: {}", encoded("gh" + "p_" + made(36))),
+     ("echo {} | base64 -d", encoded(f"PORT=80\nDB_PASSWORD={WORDS}\n")),
+     ("Unseal Key 1: {}", made(43) + "="), ('{"unseal_keys_b64":["{}"]}', made(43) + "="),
+     ("$ cat config/master.key\n{}\n", made(32, "0123456789abcdef")), ("access key and secret {} , x", made(40)),
+     ("AWS_SECRET:\n" + "sk-" + "proj-" + made(60) + "\n   {}\n", made(58) + "a1B"),
+     ("appid={}", made(32, "0123456789abcdef")),
+     ("recovery codes:\n{}\n", "2f853-c3274\n01adf-7f928"),
+     ("the mnemonic is {} .", "harbor velvet cousin " * 3 + "lunar maple zebra")],
+    ids=range(10),
+)  # fmt: skip
+def test_what_is_encoded_wrapped_or_listed_is_found(text: str, secret: str) -> None:
+    text = text.replace("{}", secret)
+    assert needs_rules(text)
+    assert secret not in redact(text).text
