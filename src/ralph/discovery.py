@@ -71,10 +71,7 @@ class Location:
 
 
 def find_root(start: str) -> str:
-    """Return the nearest project folder upward from `start`, never above the git checkout; "" when there is none.
-
-    A worktree without Ralph's files belongs to the project if its main checkout has a `.ralph` there.
-    """
+    """Return the project folder upward from `start` in its checkout, in a worktree by the main checkout; else ""."""
     folder = start.rstrip("/")
     while True:
         if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))):

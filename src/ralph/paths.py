@@ -200,10 +200,7 @@ def config_files(root: Path) -> tuple[Path, ...]:
 
 
 def settings_files(root: Path) -> tuple[Path, ...]:
-    """Return the files whose settings count: a checkout's own, and in a worktree what only the main checkout has.
-
-    The branch of a worktree may be older than the project's settings, and one person's are never committed.
-    """
+    """Return the files whose settings count: a checkout's own, and what only the main checkout of a worktree has."""
     own, main = config_files(root), main_checkout(root)
     if main == root:
         return own

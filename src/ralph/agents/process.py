@@ -117,10 +117,7 @@ class _BoundedText:
 
 
 class _RunningProgram:
-    """A running program and its three non-blocking pipes, served by one thread.
-
-    Its process is reaped only when its group is gone, so that no signal can reach a reused number.
-    """
+    """A running program and its non-blocking pipes; reaped when its group is gone, so that no number is reused."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", stdin: str, out: _BoundedText, err: _BoundedText) -> None:
         self._process = process

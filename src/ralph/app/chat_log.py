@@ -183,10 +183,7 @@ def relative_folder(root: Path, folder: Path) -> str:
 def record_turn(
     root: Path, privacy: Privacy, chat: Chat, began: str, message: str = "", reply: Reply | None = None
 ) -> None:
-    """Append what hooks have not recorded of a turn, texts that are too long for an observation, and the state.
-
-    Tools are added only where no hook has recorded anything of the turn.
-    """
+    """Append what hooks have not recorded of a turn (tools only where they recorded nothing), and the state."""
     turn: list[Event] = []
     if reply is not None:  # the events that a host's hooks would send
         turn.append(Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message))

@@ -316,10 +316,7 @@ class ClientCommand:
 
 
 def client_command(root: Path, config: Config, request: ChatRequest, session_id: str = "") -> ClientCommand:
-    """Return the client in which a session continues, without an id that of a new chat.
-
-    One that plans can only read, because a key leaves the client's plan mode.
-    """
+    """Return the client in which a session continues, or a new chat; one that plans can only read."""
     is_new = not session_id
     if is_new:
         chat, agent = _assign_id(*_prepare(root, config, request)[:2])

@@ -59,10 +59,7 @@ def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Lay
 
 
 def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
-    """Name a file in git's own list of what this clone ignores; return a note when that is new.
-
-    `numbered` means whatever follows its name, too. Nobody's .gitignore is touched.
-    """
+    """Name a file (`numbered`: and what begins so) in git's list of this clone; return a note when it is new."""
     entry = paths.git_exclude(path)
     if entry is None:
         return ""

@@ -77,10 +77,7 @@ def examine(
     env: Mapping[str, str] | None = None,
     logs: bool = True,
 ) -> list[Finding]:
-    """Return all problems by file and line; `env` says where hosts keep their settings.
-
-    Without `logs` the lines of logs are not read: there may be thousands of files.
-    """
+    """Return all problems by file and line; without `logs` the lines of logs, maybe thousands of files, stay out."""
     findings = [*_check_files(root, logs=logs), *_check_folders(root), *_check_links(root), *_check_git(root)]
     findings += [*_leftovers(root), *_permissions(root), *_second_stores(root)]
     findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
@@ -309,10 +306,7 @@ def config_findings(root: Path, problems: Iterable[ConfigProblem], level: str = 
 
 
 def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the project in numbers, as `ralph status --format json` prints it; nothing is changed.
-
-    Where a link takes the logs out of the project, `outside` names its target, and nothing is recorded.
-    """
+    """Return what `ralph status --format json` prints; `outside` is where a link takes the logs out of the project."""
     library, outside = Library(root), index.outside(root)
     paused = hook_state.paused_since(root)
     curated = [*_curated_files(root), *paths.knowledge_folder(root).glob("*.md"), paths.global_patterns(root)]

@@ -107,10 +107,7 @@ def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
 
 
 def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> None:
-    """Carry a plan out on the files as they are now.
-
-    The index is deleted first: a process that is killed half-way leaves none with forgotten text in it.
-    """
+    """Carry a plan out; the index is deleted first, so that a kill half-way leaves none with forgotten text."""
     before = set(index.ask(root, queries.digests).values())
     index.discard_all(root)
     for change in plan.changes:
@@ -237,10 +234,7 @@ def _text_values(piece: str) -> Iterator[str]:
 def _cut_log(
     path: Path, request: ForgetRequest, names: set[str], interpret: Interpret, text: str
 ) -> tuple[str, list[ForgottenRecord]]:
-    """Return a log without the objects that match, and a description of each.
-
-    Summaries in it, which may quote them, go too, and so do torn lines that may be parts of them.
-    """
+    """Return a log without matching objects, summaries and torn lines that may quote them, and what each was."""
     is_whole = bool(request.session) and path.stem == request.session
     document = parse_log(text)
     objects = [(line.start, line.end, line.line, line.value) for line in document.lines]

@@ -87,10 +87,7 @@ class HookProgram:
 
 @dataclass(frozen=True, slots=True)
 class InstallTarget:
-    """A host and scope in a project and environment; with `plugin` the plugin has the hooks.
-
-    `mcp` adds our MCP server as well, `always` loads its tools at once.
-    """
+    """A host and scope: `plugin` has the hooks, `mcp` adds our server, `always` loads its tools at once."""
 
     host: Host
     scope: InstallScope

@@ -144,10 +144,7 @@ def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def status(root: Path) -> dict[str, Any]:
-    """Measure index and logs without changing anything; nothing behind a link that leads outside.
-
-    `indexed` counts the rows by table, `index_behind` the files that changed since the database was written.
-    """
+    """Measure index and logs: `indexed` counts rows by table, `index_behind` the files that changed since."""
     index = _index(root)
     size = {"indexed": {}, "index_complete": False, "index_updated_at": "", "index_behind": 0}
     size |= {"database_bytes": 0, "log_bytes": 0}
@@ -174,10 +171,7 @@ def status(root: Path) -> dict[str, Any]:
 
 
 def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
-    """List session and run logs that are too old or too large together, the oldest first; with `really`, remove them.
-
-    Memories are never touched. Indexes of worktrees that are gone go too.
-    """
+    """List logs that are too old or too large together, and indexes of gone worktrees; with `really`, remove them."""
     if really:
         of(root)  # Refused, where the logs are outside of the project
     before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf

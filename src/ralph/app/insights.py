@@ -224,10 +224,7 @@ def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, Insig
 
 
 def list_(root: Path, *, task_id: str = "", status: Status | None = None, within: str = "") -> list[Insight]:
-    """List the insights of all tasks or of one; a file that cannot be read is skipped.
-
-    From `within` a task, insights of other tasks are hidden until they are promoted.
-    """
+    """List the insights of all tasks or of one, as far as readable; from `within` a task, others' if promoted."""
     return [
         Insight(name, Stored(entry.record, path, entry.line))
         for name, path, document in _documents(root, task_id)
@@ -299,10 +296,7 @@ def promotions(record: Record) -> tuple[str, ...]:
 
 
 def is_due(record: Record) -> bool:
-    """Whether an insight is promoted when its task is done: accepted, or well-evidenced and not rejected.
-
-    One that is only a memory so far still is; one that is in the patterns or higher is not.
-    """
+    """Whether an insight, in no pattern yet, is promoted when its task is done: accepted, or well-evidenced."""
     if record.status is REJECTED or any(not file.endswith("memories.md") for file in promotions(record)):
         return False
     return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)

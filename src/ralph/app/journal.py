@@ -40,10 +40,7 @@ _UNGATED = ranking.Recipe(floor=0.0)  # which entries fit is judged here
 
 @dataclass(frozen=True, slots=True)
 class JournalFilter:
-    """Which entries to return; a run may be given by the beginning of its id.
-
-    `task` selects entries of a task, `within` those that a task may see.
-    """
+    """Which entries to return: of a run (its id's beginning will do), of a `task`, or those visible `within` a task."""
 
     run: str = ""
     task: str = ""

@@ -237,10 +237,7 @@ def best_effort(action: Callable[[], object]) -> None:
 
 
 def _begin(bench: Workbench, run: Run, request: LoopRequest, *, fresh: bool) -> Run:
-    """Return the run with its task claimed; ended if all criteria given with --criteria hold already.
-
-    An old scratchpad goes into the run's log, unless another live run uses it.
-    """
+    """Return the run with its task claimed, ended if all criteria given hold already; archive an old scratchpad."""
     root, plan = bench.root, bench.plan
     verdict = bench.before() if fresh else None
     for check in verdict.checks if verdict is not None else ():

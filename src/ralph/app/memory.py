@@ -180,10 +180,7 @@ def prime(
     recent: int = 0,
     form: str = "markdown",
 ) -> PrimedMemories:
-    """Choose whole entries for an agent within a budget of tokens (0: no limit); `form` is `markdown` or `json`.
-
-    Guardrails come first and take at most half of the budget when there is more than them.
-    """
+    """Choose whole entries within a budget (0: no limit), as `markdown` or `json`; guardrails first, up to half."""
     from ralph.context import budget as budgets
     from ralph.context import tokens
 

@@ -195,10 +195,7 @@ def check_record(root: Path, record: Record, patience: float = 0) -> tuple[Check
 
 
 def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
-    """Refresh the cache if a record or a commit is newer; return whether it was.
-
-    `most` limits it to the newest records, `patience` limits git to so many seconds, because a session waits for it.
-    """
+    """Refresh the cache if it is due, for the newest `most` records in `patience` seconds; return whether it was."""
     from ralph.app.repository import GitHistory
 
     records = list(_valid_records(root)) if is_cache_due(root) else []

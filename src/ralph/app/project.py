@@ -211,10 +211,7 @@ def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
 
 
 def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Convert the legacy Signs of guardrails files to entries of the type fix, and keep a backup of each file.
-
-    Return for each file what `ralph memory migrate --format json` prints.
-    """
+    """Convert legacy Signs to entries of the type fix, with a backup; return what `memory migrate` prints."""
     library = Library(root)
     collection = library.guardrails
     migrations = []
@@ -255,10 +252,7 @@ def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[
 
 
 def show_scratchpad(root: Path, *, budget: int = 0) -> tuple[str, tuple[str, ...]]:
-    """Return the working memory of the current iteration, and the headings that a budget leaves out.
-
-    Within a budget it is the tail, since the newest notes stand last, below a note that something is left out.
-    """
+    """Return the scratchpad, within a budget its newest notes below a note, and the headings that are left out."""
     text = files.read(paths.scratchpad(root)) or ""
     if budget <= 0 or tokens.estimate(text) <= budget:
         return text, ()

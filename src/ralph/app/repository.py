@@ -117,10 +117,7 @@ def _environment() -> dict[str, str]:
 
 
 class GitHistory(Repository):
-    """The files and commits of a repository that records cite, asked for all of them at once.
-
-    `late` is True when `patience` seconds were not enough: then some answers are missing.
-    """
+    """The files and commits that records cite, asked for at once; `late`: `patience` seconds were not enough."""
 
     def __init__(self, folder: Path, patience: float = 0) -> None:
         super().__init__(folder, patience)

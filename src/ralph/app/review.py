@@ -198,10 +198,7 @@ class NearMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """The file, its diff, the records that are new in it or were there, and skipped insights with the reason.
-
-    `near` is a line with nearly the same text, for which nothing was added by hand.
-    """
+    """The file, its diff, its records, the skipped insights with the reason, and a `near` line of similar text."""
 
     path: Path
     diff: str = ""

@@ -119,10 +119,7 @@ def search(
 
 
 def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
-    """Merge hits with the same text in one session (prompts and answers: in any): the best, and the ids of the others.
-
-    An insight is merged with the knowledge from which it was made.
-    """
+    """Merge hits with the same text in a session, and an insight with its knowledge: the best, and the others' ids."""
     found: dict[object, tuple[Hit, list[str]]] = {}
     for number, hit in enumerate(hits):
         record = hit.record

@@ -347,10 +347,7 @@ def check_free(root: Path, task: Task) -> None:
 
 
 def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = ignore_text) -> Task:
-    """Remove a task's worktree, and its branch if it was made for it.
-
-    Refused when more would be lost than `agreed` at the moment when it goes, and while memory is uncommitted.
-    """
+    """Remove a task's worktree and its own branch; Refused when more is lost than `agreed`, or memory not committed."""
     with repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
         task = board.find(root, task_id).task
         check_free(root, task)

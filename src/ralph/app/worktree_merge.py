@@ -97,10 +97,7 @@ def merge(
     verify: bool = True,
     tell: Callable[[str], None] = ignore_text,
 ) -> MergeResult:
-    """Merge a task's branch; `commit` commits what is uncommitted in its worktree first, `verify` runs the hooks.
-
-    A dry run merges without a checkout, runs no hook, and reports what would stop the merge.
-    """
+    """Merge a task's branch (`commit`: commit its worktree first); a dry run makes no checkout and runs no hook."""
     with worktree.repository_lock(root, f"merging {task_id}", tell=tell):
         sides = _find_branches(root, task_id)
         problem = worktree.problem_of(root, sides.task)

@@ -199,10 +199,7 @@ _NO_CHECK = re.compile(r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|install|[:\-
 
 
 def check_of(command: str) -> tuple[CommandCheck | None, bool]:
-    """Return the last check that a command line runs, and whether the line's exit code is the check's own.
-
-    It is the last one because the output ends with its report.
-    """
+    """Return the last check of a command line, whose report ends the output, and whether the exit code is its own."""
     check, alone = None, False
     line = parts(command)
     operators = [after for _, after in line]

@@ -43,10 +43,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """A changed part of a file; not as a patch, in which a secret would begin with `-` or `+`.
-
-    `whole` is the file as it was, where the host sends it.
-    """
+    """A changed part of a file, the `whole` file before; no patch, in which secrets would begin with `-` or `+`."""
 
     path: str
     before: str

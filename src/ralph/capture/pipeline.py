@@ -29,10 +29,7 @@ _WRITERS = {Happening.USER_PROMPT_SUBMIT: "human", Happening.STOP: "agent", Happ
 
 
 def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()) -> Record | None:
-    """Return the observation of an event, or None when it is not to be stored.
-
-    `patterns` is None for an event that the present rules have redacted already.
-    """
+    """Return the observation of an event, or None; `patterns` is None when the present rules have redacted it."""
     if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
         return None
     redacted = event if patterns is None else redact_event(event, patterns)

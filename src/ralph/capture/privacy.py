@@ -287,10 +287,7 @@ _EDITS = ("old_string", "new_string", "content", "new_source", "edits")
 
 
 def redact_payload(payload: "dict[str, object]", patterns: "Sequence[str]" = ()) -> "dict[str, object]":
-    """Return a host's payload as it may be stored: redacted, with long texts shortened.
-
-    Nothing of an edit is stored when its file has private parts: the edit may be inside of one.
-    """
+    """Return a payload redacted and shortened; nothing of an edit in a file with private parts: it may be inside."""
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
     result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _LONGEST_TEXT))

@@ -86,10 +86,7 @@ def filter_memories(
 
 
 def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()) -> list[int]:
-    """Return the indices of the records, the most useful first: as `budget.useful_order`, and within a kind by use.
-
-    Records with stale citations come behind all others.
-    """
+    """Return the indices of the records, the most useful first, within a kind by use; stale ones come last."""
     order = budget.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
     return sorted(order, key=lambda index: records[index].id in stale)
 
@@ -140,10 +137,7 @@ def session_brief(
 def _fill_page(
     pieces: Sequence[BriefPiece], notices: list[BriefPiece], caps: BriefCaps, total: int
 ) -> tuple[str, list[BriefPiece]]:
-    """Return the text of the pieces that fit, the most important first, and which they are.
-
-    Costs are estimated piece by piece; where the text costs more than that, the least important pieces go.
-    """
+    """Return the text of the most important pieces that fit, by estimated costs, and which they are."""
 
     def render_notes() -> str:
         notice = render.shown_note(sum(bool(piece.id) for piece in shown), total, ALL_OF_IT)

@@ -64,10 +64,7 @@ def fill(
 
 
 def fit(records: Sequence[Record], budget: int | None, render: Render) -> tuple[str, tuple[int, ...]]:
-    """Return the rendered text that stays within the budget, and what it shows; "" when not even the notice fits.
-
-    Costs are guessed by length; a search for the best guess corrects them by what the text really costs.
-    """
+    """Return the text that a search over guessed costs fits into the budget, and what it shows; "" if nothing fits."""
     count = len(records)
     costs = [len(record.text) // 4 + 20 for record in records]
     if not budget or sum(costs) <= 4 * budget + 10_000:  # far above that it cannot fit, and rendering would be slow

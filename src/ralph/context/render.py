@@ -129,10 +129,7 @@ def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
 
 
 def record_line(record: "Record", score: float | None, count: int = 1, budget: int = HIT_TOKENS, note: str = "") -> str:
-    """Render a hit on one line: id, score, date, count, the first word of a note, and how the record begins.
-
-    The summary gives way first, then the date, then the score. The id is never cut.
-    """
+    """Render a hit on one line; the summary gives way first, then the date, then the score, never the id."""
     month, day = record.created_at[5:7], record.created_at[8:10]
     known = month.isdecimal() and day.isdecimal() and 1 <= int(month) <= len(_MONTHS)
     date = f"{_MONTHS[int(month) - 1]}{int(day)}" if known else ""  # `Jan20` costs half as much as `01-20`

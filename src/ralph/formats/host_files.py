@@ -69,10 +69,7 @@ class HostFile:
         return nodes, positions
 
     def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], "HookEntry"]]:
-        """Each hook of ours, and its path of positions from the root.
-
-        The path ends at the group when it holds only hooks of ours, else at the hook.
-        """
+        """Each hook of ours, and its path from the root; the path of the group when that holds only hooks of ours."""
         nodes, positions = self.find_nodes(["hooks"])
         hooks = self.check_type(nodes[-1], dict, "`hooks`").members if positions else ()
         for event, member in enumerate(hooks):

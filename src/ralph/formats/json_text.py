@@ -150,10 +150,7 @@ _TYPE_NAMES = {str: "text", bool: "true or false", int: "a number", float: "a nu
 def read_members(
     members: Members, kinds: Mapping[str, str], report: Callable[[Path, str, str, object], None]
 ) -> tuple[Members, Members]:
-    """The members that a format names and that have the right type, and the others.
-
-    `report` gets the path, the name and the expected type of a member with a wrong one, and its value.
-    """
+    """The members that a format names, and the others; `report` gets path, name, expected type and a wrong value."""
     values: Members = {}
     others: Members = {}
     for key, value in members.items():

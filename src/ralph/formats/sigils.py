@@ -180,10 +180,7 @@ def _task_ids(sigil: _Sigil) -> list[str]:
 
 
 def _failures(sigil: _Sigil) -> dict[str, str]:
-    """The task that failed, and why: the body, without the id when it is not an attribute.
-
-    A sigil without a task means the current one, whose name is "": a failure must not get lost.
-    """
+    """The task that failed, and why; one without a task means the current one, "": a failure must not get lost."""
     values = _values(sigil.attributes)
     names = [name for name in _task_ids(sigil)[:1] if values.get("id") or _ID_CHARACTER.search(name)]
     why = sigil.body or values.get("reason", "")

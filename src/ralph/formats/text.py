@@ -156,10 +156,7 @@ def _closing_fences(text: str) -> dict[str, tuple[list[int], list[int]]]:
 
 
 def scan_lines(text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False) -> Iterator[Line]:
-    """Every line with its position; what `skip` matches at the start of a line is one Line with the role BLOCK.
-
-    `hide_unclosed`: a fence or comment that is never closed goes on to the end, and is no text.
-    """
+    """Every line with its position; `skip` makes one BLOCK of what it matches, `hide_unclosed` hides an open fence."""
     fences, last_comment_end = _closing_fences(text), text.rfind("-->")
     closer, in_conflict, number = "", False, 0
     position = len(BOM) if text.startswith(BOM) else 0

@@ -258,10 +258,7 @@ def failure_signature(text: str) -> str:
 
 
 def output_tail(out: str, err: str, limit: int = OUTPUT_LENGTH) -> str:
-    """Return the end of an output: whole lines without colours, half of the room for either stream.
-
-    Masked lines are counted, so that the same failure is cut at the same line.
-    """
+    """Return the end of an output, half of the room for either stream; masked lines count, so that cuts are stable."""
     lines: list[str] = []
     for text in (out, err):
         room, end = limit // 2, []

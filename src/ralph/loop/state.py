@@ -135,10 +135,7 @@ class RunEnd:
 
 
 def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> RunEnd | None:
-    """Return the limit that a run has reached, the most informative first.
-
-    The iterations of the run also count interrupted ones, which have no result.
-    """
+    """Return the limit that a run has reached, the most informative first; interrupted iterations count, too."""
     times, last = limits.no_progress, results[-limits.no_progress :] if limits.no_progress > 0 else ()
     same = len(last) == times and len({(result.failure, result.disk) for result in last}) == 1
     if same and last[-1].failure and not any(result.outcome in _ATTEMPTS for result in last):

@@ -244,10 +244,7 @@ class ServerScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """One server, ready to be asked unless `why_not` says otherwise; `written` is its file's time in milliseconds.
-
-    `trusted` is false for one that the project names and its user has not agreed to.
-    """
+    """One server, ready to be asked unless `why_not`; not `trusted` while its user has not agreed to the project's."""
 
     name: str
     whose: ServerScope

@@ -416,10 +416,7 @@ def split_chunks(text: str, limit: int = _CHUNK) -> tuple[str, ...]:
 
 
 def quantize(matrix: Matrix) -> list[bytes]:
-    """Return each row as bytes: a float32 scale, then one signed byte a number.
-
-    The scale gives the rounded row the length one, so that comparing needs no further step.
-    """
+    """Return each row as bytes, a float32 scale and one signed byte a number; the scale makes its length one."""
     import numpy as np
 
     peaks = np.abs(matrix).max(axis=1, keepdims=True, initial=0)

@@ -60,10 +60,7 @@ class ReachedNode(NamedTuple):
 
 
 class GraphVisibility(NamedTuple):
-    """What a task may not see, by key: `hidden` nodes, and the edges of `silent` ones (unfinished tasks of others).
-
-    That those tasks exist, and which of the `tasks` waits for which, is visible to all.
-    """
+    """What a task may not see, by key: `hidden` nodes and the edges of `silent` ones, others' unfinished `tasks`."""
 
     hidden: AbstractSet[int] = frozenset()
     silent: AbstractSet[int] = frozenset()

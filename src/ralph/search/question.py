@@ -113,10 +113,7 @@ def rarest_terms(words: "Sequence[WeightedWord]", most: int) -> list[str]:
 
 
 def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") -> tuple[float, float]:
-    """How much of the query a record contains, by weight: as a share, and as a sum of evidence.
-
-    One word alone, or one that was replaced by its nearest terms, is no evidence.
-    """
+    """How much of the query a record contains, as a share and as evidence; one word or a replacement is no evidence."""
     total = sum(each.weight for each in words)
     present = [each for each in words if each.word in matched]
     share = sum(each.weight * matched[each.word] for each in present) / total if total else 0.0
@@ -151,10 +148,7 @@ def _weight(count: int, holding: int) -> float:
 
 
 def nearest_terms(connection: "sqlite3.Connection", word: terms.QueryWord, *, hurried: bool = False) -> dict[str, int]:
-    """Return indexed terms to look for instead, with their record counts; often none.
-
-    When `hurried`, only those that begin with the word, or with its first letters and one typo further on.
-    """
+    """Return indexed terms to look for instead, with their counts; when `hurried`, by the word's first letters only."""
     near: dict[str, int] = {}
     for term in word.terms:
         if len(term) < _SHORTEST or terms.is_cjk(term):

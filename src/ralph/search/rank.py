@@ -223,10 +223,7 @@ def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
 
 
 def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":
-    """Return the few that are good enough to be injected: near the best, or on a subject that the query names.
-
-    A record that only has a matching neighbour is not.
-    """
+    """Return the few that may be injected: near the best, or on a subject of the query, with a match of their own."""
     first = best[: recipe.injected]
     least = recipe.gate * first[0].score if first else 0.0
     fit = [each for each in first if each.matched or each.link or each.close >= recipe.close]

@@ -335,10 +335,7 @@ class LockTaken(Conflict):
 
 @contextlib.contextmanager
 def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterator[None]:
-    """Hold a lock file with the owner's description; LockTaken when another process has it.
-
-    The kernel releases it when its process ends in whatever way.
-    """
+    """Hold a lock file with the owner's description until this process ends; LockTaken when another one has it."""
     real = target(path, root)
     make_folder(real.parent, 0o700)
     with _explained(f"{path}: cannot be held"):

@@ -64,10 +64,7 @@ class Synced:
 
 
 class Index:
-    """The database of one project.
-
-    `copy_main` decides whether a worktree's first index may begin as a copy of the main checkout's.
-    """
+    """The database of one project; `copy_main`: whether a worktree's may begin as a copy of the main checkout's."""
 
     def __init__(
         self,
@@ -249,10 +246,7 @@ class Index:
             return self._update(connection, within, progress)
 
     def _update(self, connection: sqlite3.Connection, within: float | None, progress: Progress | None) -> Synced:
-        """Bring a database up to date: a few sources in a transaction, so that a kill loses little.
-
-        With a deadline the newest sources come first, and a log is read in slices.
-        """
+        """Bring a database up to date, a few sources in a transaction; with a deadline in slices, the newest first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(connection, self._terms, self._interpret)
         rows = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
@@ -358,10 +352,7 @@ class IndexWriter:
         self._bearers: dict[tuple[Family, str], int] = {}
 
     def load(self, source: Source, row: sqlite3.Row | None, slice_size: int = _BATCH) -> tuple[int, bool]:
-        """Read the next slice of a log that only grew, of anything else all.
-
-        Return the bytes that were read, and whether the source is read to its end.
-        """
+        """Read the next slice of a log, of anything else all; return the bytes read, and whether it is at its end."""
         stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
         is_log = source.format is Format.LOG
         with source.path.open("rb") as file:

@@ -186,10 +186,7 @@ class Library:
         *,
         unless: Callable[[Record], bool] | None = None,
     ) -> Stored:
-        """Add the record that `make` returns for the existing ones, under the lock.
-
-        AlreadyThere carries the first record, if any, of which `unless` is true; then nothing is added.
-        """
+        """Add what `make` returns for the existing records; AlreadyThere carries the first for which `unless` holds."""
         home = collection.home
         check_folders(home, collection.root)
         others = self.read(replace(collection, places=tuple(each for each in collection.places if each != home)))

@@ -40,10 +40,7 @@ def memories(
     valid_at: str = "",
     but: "Collection[str]" = (),
 ) -> "tuple[int, str, Sequence[object]]":
-    """Return the part of a Filter for memories: of these kinds, with one of these tags, not older, visible to the task.
-
-    With a day, those that are valid then; without those whose ids are in `but`.
-    """
+    """Return the Filter for memories of these kinds and tags, valid on a day, visible to the task, and not in `but`."""
     return conditions(
         _MEMORY,
         *common_tests(_MEMORY, kinds, tags, since, task),
@@ -318,10 +315,7 @@ def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: i
 
 
 def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
-    """Return pairs of keys: of memories that name others as related, and of those, in the order of naming.
-
-    Metadata that SQLite cannot read names none.
-    """
+    """Return pairs of keys: of memories that name others as related in readable metadata, and of those, in order."""
     sql = (
         "SELECT a.key, b.key FROM records a "
         "JOIN json_each(CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "

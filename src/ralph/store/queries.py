@@ -111,10 +111,7 @@ def digest_of(record: Record) -> str:
 
 
 def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
-    """Return the full-text columns of a record; a function of the record alone, so that they can be deleted again.
-
-    Memories and journal entries are also found by a part of their id.
-    """
+    """Return the full-text columns of a record, by the record alone, so that they can be deleted; with its id."""
     minted = ids.ID.fullmatch(record.id) if record.family is not Family.OBSERVATION else None
     files = f"{minted['unix']} {minted['tail'].lower()} {record.id.replace('-', '').lower()} " if minted else ""
     if record.origin.files:
@@ -301,10 +298,7 @@ def fingerprints(connection: sqlite3.Connection) -> dict[int, int]:
 def iterations(
     *, run: str = "", not_of: str = "", task: str = "", outcome: str = "", since: str = "", noted: bool = False
 ) -> tuple[str, list[object]]:
-    """Return the condition for the journal's rows that are iterations of runs, not what sums a run up; and its values.
-
-    `run` may be the beginning of an id; with `noted` only those that have something to say.
-    """
+    """Return the condition and values for journal rows of runs (an id's beginning will do); `noted`: with notes."""
     _, test, values = lookup.conditions(
         FAMILIES.index(Family.JOURNAL),
         (True, "iteration IS NOT NULL AND run_id NOT IN ('', ?)", (not_of,)),

@@ -98,10 +98,7 @@ def _file(path: str, folders: dict[str, str]) -> str:
 
 
 def source_names(root: Path) -> Callable[[Path], str]:
-    """Return the function that names sources: relative to the state folder, the project or the main checkout.
-
-    All checkouts give a file that they share the same name.
-    """
+    """Return the function that names sources, alike in all checkouts: relative to state, project or main checkout."""
     location = paths.location(root)
     state, here, main = (f"{folder}/" for folder in (location.state, location.root, location.main))
 

@@ -263,10 +263,7 @@ def change(root: Path, task_id: str, edit: Edit) -> Task:
 
 
 def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None) -> Task:
-    """Return the task in another state, with a line in its history.
-
-    To pending (a reset) it may come from everywhere; else Refused when it is done or its state is an unknown word.
-    """
+    """Return the task in another state, with a line in its history; Refused when it is done, except for a reset."""
     now = status_of(task)
     if to is not TaskStatus.PENDING and now in (None, to, TaskStatus.DONE):
         state = now.value.replace("_", " ") if now is not None else f"in a state that nobody knows ({task.status!r})"

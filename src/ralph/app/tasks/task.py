@@ -170,10 +170,7 @@ def count_attempt(
 
 
 def close_parents(root: Path, *, by: str = "") -> list[Task]:
-    """End the parents whose last child is done, upward, also those that a killed process left; return them.
-
-    A parent that a person has failed or blocked, or that a run is working on, stays as it is.
-    """
+    """End the parents whose last child is done, upward; one that a person ended or a run works on stays as it is."""
 
     def end(task: Task) -> Task:
         is_open = board.status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
@@ -379,10 +376,7 @@ def _stop(
 
 
 def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
-    """Make a task pending again without its attempts; from a live run only by force.
-
-    Parents that are done become pending as well. One whose children are all done would end again at once.
-    """
+    """Make a task and its done parents pending again without attempts; from a live run only by force."""
     everything = board.read(root)
     if task_id in everything.done and everything.has_done_all(task_id):
         raise Refused(f"{task_id} is done with its parts", hint="reset the part that is not, or add another one")
@@ -433,10 +427,7 @@ def retry_note(task: Task) -> str:
 
 
 def log(root: Path, task_id: str) -> list[dict[str, str]]:
-    """Return the events of a task, oldest first: changes of its state, and iterations that worked on it.
-
-    Each has `at`, `what`, `by` (a run; empty for a person) and `note`.
-    """
+    """Return the events of a task, oldest first, each with `at`, `what`, `by` (a run,  for a person) and `note`."""
     from ralph.app import index
 
     task = board.find(root, task_id).task
