@@ -128,10 +128,12 @@ def is_token_body(body: str) -> bool:
 def is_random(body: str) -> bool:
     """Check whether a program made this text, rather than somebody who wrote a manual."""
     head = body[:_HEAD]
-    if not is_token_body(head) or len(set(head)) < min(8, len(head) // 2):
+    if not is_token_body(head):
         return False
     if re.compile(r"[a-z]{18}|[A-Z]{16}|\d{16}").search(head):
         return True  # no word is so long
+    if len(set(head)) < min(8, len(head) // 2):
+        return False
     return (has_both_cases(head) or any(map(str.isdigit, head))) and not is_placeholder(head) and not is_wordy(head)
 
 

@@ -117,7 +117,7 @@ def token_prefixes(text: str) -> list[str]:
         if any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False)):
             return [*prefixes, *short, "."]
     for run in joined.translate(_WORD_BREAKS).split() if short else ():
-        if len(run) >= 16 and (run.translate(None, _DIGITS) != run or run.lower() != run or _has_long_word(run)):
+        if len(run) >= 20 and (run.translate(None, _DIGITS) != run or run.lower() != run or _has_long_word(run)):
             return prefixes + short
     return prefixes
 
@@ -255,6 +255,8 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     if rest[:2] == "</":
         return _may_be_value(rest.partition(">")[2].lstrip().partition(">")[2].lstrip(), upper=upper, password=password)
     value = after.lstrip(" \t")
+    if value[:1] == "(" and not password:
+        return False
     if value[:1] == "[":
         value = value.partition("]")[2]
     if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":

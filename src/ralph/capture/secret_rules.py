@@ -1,7 +1,7 @@
 r"""The rules by which secrets are recognised, one table each for tokens, phrases, names and words.
 
 A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`; prefixes are case-sensitive, one
-of fewer than four characters counts only beside a run of 16 token characters. Other rules name keywords, one of which
+of fewer than four characters counts only beside a run of 20 token characters. Other rules name keywords, one of which
 every match contains in lower case: the pre-filter searches them. No rule matches a run of characters without a keyword
 but Discord's, which is recognised by the lengths of its parts, and base64 of printable text.
 """
@@ -49,7 +49,7 @@ twitter token | AAAAAAAAAAAAAAAAAAAA | [A-Za-z0-9%]{40,}
 facebook token | EAA | [A-Za-z0-9]{80,}
 instagram token | IGQ IGAA | <word>{60,}
 twilio key | SK | [0-9a-f]{32}(?![A-Za-z0-9_-])
-sendgrid key | SG. | <word>{16,}\.<word>{16,}
+sendgrid key | SG. | <word>{20,}\.<word>{30,}
 mailgun key | key- pubkey- | [0-9a-f]{32}(?![A-Za-z0-9_-])
 mailchimp key | -us | \d{1,2}(?![A-Za-z0-9_-]) | [0-9a-f]{32}
 brevo key | xkeysib- xsmtpsib- | [0-9a-f]{40,}-[A-Za-z0-9]{10,}
@@ -89,7 +89,7 @@ digitalocean token | dop_v1_ doo_v1_ dor_v1_ | [0-9a-f]{40,}
 heroku key | HRKU- | <word>{36,}
 databricks token | dapi dkea dose | [0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9_-])
 vault token | hvs. hvb. hvr. | <word>{20,}
-vault token | s. b. | [A-Za-z0-9]{24}(?![A-Za-z0-9_.-])
+vault token | s. | [A-Za-z0-9]{24}(?![A-Za-z0-9_.-])
 terraform token | .atlasv1. | <word>{40,} | [A-Za-z0-9]{14}
 pulumi token | pul- | [0-9a-f]{40}(?![A-Za-z0-9_-])
 linear key | lin_api_ lin_oauth_ | [A-Za-z0-9]{30,}
@@ -145,14 +145,15 @@ infracost key | ico- | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
 service token | dnkey- ion_ fio-u- sgs_ rpa_ pk_prod_secret_ svix_ clk_ unkey_ ory_pat_ ory_at_ ory_rt_ zpka_ hsp_ bb_live_ | <word>{32,}
 azure secret | Q~ | [A-Za-z0-9_~.-]{30,} | [A-Za-z0-9_~.]{3}\d
 azure key | AzFu AzSe AzCa JQQJ9 | [A-Za-z0-9+/=_-]{6,} | [A-Za-z0-9_-]{40,56}
-jwt | eyJ | <word>{8,}\.<word>{8,}\.<word>{8,}(?:\.<word>+)*
+jwt | eyJ | <word>{17,}\.<word>{8,}\.<word>{8,}(?:\.<word>+)*
 jwt | eyJhbGci eyJ0eXAi eyJraWQi | <word>{8,}\.eyJ<word>{16,}
 private key | LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBFQyBQUklW LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJ b3BlbnNzaC1rZXktdjE | [A-Za-z0-9+/=]{40,}
 minted key | _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_ | [A-Za-z0-9]{28,} | (?!pk|prod|price|cus|sub)[a-z][a-z0-9]{1,15}
 model api key | sk-lf- sk-helicone- sk_car_ esecret_ apify_api_ pylf_v1_ crsr_ xaat- xapt- sk-kimi- bce-v3/ | [A-Za-z0-9_/-]{24,}
 cursor key | key_ | [0-9a-f]{60,}
 deploy token | depot_ nsc_ chpt_ koyeb_ railway_ ovsxp_ ovsxat_ nbp_ inc_ rootly_ dbtc_ dbtu_ essu_ mdb_sa_sk_ CCDB1_ AVNS_ aivenv1 | <word>{18,}
-payment key | pdl_live_ pdl_sdbx_ polar_oat_ creem_ bxt_ secret-token:mercury_ test_sk_ live_sk_ test_gsk_ live_gsk_ rzp_live_ rzp_test_ | <word>{14,}
+payment key | pdl_live_ pdl_sdbx_ polar_oat_ bxt_ secret-token:mercury_ live_sk_ test_gsk_ live_gsk_ rzp_live_ rzp_test_ | [A-Za-z0-9]{14,}
+payment key | test_sk_ creem_ | [A-Za-z0-9]{20,}
 stytch secret | secret-live- secret-test- | [A-Za-z0-9_=-]{30,}
 trigger key | tr_dev_ tr_prod_ tr_pat_ signkey-prod- signkey-test- testsk_ | [A-Za-z0-9]{16,}
 snyk token | snyk_uat. snyk_sat. sktsec_ mlsn. wlu_ tgpak_ tgpat_ cal_live_ permit_key_ retool_01 lin_wh_ sgd_ tsec_ | [A-Za-z0-9_.-]{24,}

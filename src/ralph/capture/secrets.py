@@ -212,7 +212,7 @@ def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int
 
 def _body_check(prefix: str) -> "Callable[[str], bool]":
     is_known = len(prefix) > 3 and prefix not in rules.AMBIGUOUS_PREFIXES
-    return is_token_body if is_known or prefix in ("eyJ", "A3-") else is_random
+    return is_token_body if is_known or prefix in ("eyJ", "A3-", "SCW") else is_random
 
 
 def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
