@@ -148,6 +148,8 @@ def _first_chunk(text: str, ends: str) -> str:
 def _has_phrase(text: str, lowered: str) -> bool:
     """Check for a header, a command line or a table that can contain a secret."""
     for _, condition, keywords, other, _ in phrase_rules():
+        if other not in ("~", "") and condition != "any" and other not in lowered:
+            continue
         for keyword in keywords:
             for at in positions(lowered, keyword) if keyword in lowered else ():
                 rest = text[at + len(keyword) : at + len(keyword) + 700]

@@ -232,7 +232,7 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
     """Return where a token ends that a terminal wrapped: lines of its alphabet, none longer than the one before."""
     column = start - text.rfind("\n", max(0, start - 400), start) - 1
     width = end - start
-    while width >= 36:
+    while width >= 36 and text[end : end + 1] in (" ", "\t", "\r", "\n"):
         match = re.compile(_CONTINUED).match(text, end)
         if match is None or len(match["line"]) > width + column or is_wordy(match["line"]):
             break
@@ -339,18 +339,22 @@ def _phrases(text: str, lowered: str) -> "Iterator[Span]":
     for kind, condition, keywords, other, body in rules.phrase_rules():
         for keyword in keywords:
             floor, at = 0, lowered.find(keyword)
-            regex = re.compile(rules.phrase_regex(body) if at >= 0 else "")
+            pattern = rules.phrase_regex(body) if at >= 0 else ""
             while at >= 0:
                 if condition == "piped":  # the password precedes its receiver on the line
                     start, end = max(floor, at - _FAR), at + len(keyword)
-                    matches = list(regex.finditer(text, max(start, lowered.rfind("\n", start, at) + 1), end))
+                    line = max(start, lowered.rfind("\n", start, at) + 1)
+                    matches = list(re.compile(pattern).finditer(text, line, end))
                 else:
                     may_match = not other or prefilter.follows(text[at + len(keyword) : at + len(keyword) + 700], other)
-                    matches, end = list(filter(None, [regex.match(text, at) if may_match else None])), at + 1
-                for match in matches:
-                    end = max(end, match.end())
-                    if meets(condition, match["s"]):
-                        yield *match.span("s"), kind
+                    matches, end = (
+                        list(filter(None, [re.compile(pattern).match(text, at) if may_match else None])),
+                        at + 1,
+                    )
+                for each in matches:
+                    end = max(end, each.end())
+                    if meets(condition, each["s"]):
+                        yield *each.span("s"), kind
                 floor, at = end, lowered.find(keyword, end)
 
 
