@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cases import for_each
+from tests.formats import laws
 
 from ralph.app import doctor, memory
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
@@ -37,7 +38,7 @@ def read(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
 
 def added_and_gone(text: str, record: Record = NEW) -> MemoriesDocument:
     added = parse_memories(text).add(record)
-    assert str(added.remove(record.id)) == text
+    laws.restores(str(added.remove(record.id)), text)
     return added
 
 

@@ -52,7 +52,7 @@ def test_a_prompt_and_a_start_are_answered_behind_held_locks(tmp_path: Path) -> 
 def test_a_payload_that_is_too_large_is_stored_without_its_texts(tmp_path: Path) -> None:
     here = world(tmp_path)
     sent = payload(
-        "PostToolUse", tool_name="Write", tool_input={"file_path": "/p/big.bin"}, tool_response="x" * 33_000_000
+        "PostToolUse", tool_name="Write", tool_input={"file_path": "/p/big.bin"}, tool_response="x" * 34_000_000
     )
     assert hook("PostToolUse", sent, here.env).returncode == 0
     [line] = here.lines()

@@ -63,7 +63,7 @@ class Writers:
 
     def hear_all(self) -> None:
         for key, _ in self.selector.select(timeout=10):
-            self.hear(key.data)
+            assert self.hear(key.data), "a recorder has ended by itself"
 
     def kill(self, program: subprocess.Popen[bytes]) -> None:
         """End one at once, and take down its last words."""
@@ -119,6 +119,7 @@ def logs(here: World) -> list[Path]:
 
 def check(here: World, writers: Writers) -> None:
     """Every acknowledged event is there once; what cannot be read is no more than was under way at a death."""
+    files.collect_spilled(here.root)
     found: Counter[str] = Counter()
     torn = 0
     for path in logs(here):

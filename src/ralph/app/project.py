@@ -257,9 +257,9 @@ def show_scratchpad(root: Path, *, budget: int = 0) -> tuple[str, tuple[str, ...
     if budget <= 0 or tokens.estimate(text) <= budget:
         return text, ()
     note = "<!-- the beginning is left out -->\n"
-    tail, titles = budgets.fit_tail(text, max(1, budget - tokens.estimate(note) - 1))
-    shown = f"{note}{tail}".rstrip("\n") + "\n"
-    return (shown if tokens.estimate(shown) <= budget else tail), titles
+    tail, titles = budgets.fit_tail(text, max(1, budget - tokens.estimate(note) - 3))
+    tail = tail.rstrip("\n") + "\n"
+    return (f"{note}{tail}" if tokens.estimate(f"{note}{tail}") <= budget else tail), titles
 
 
 def write_scratchpad(root: Path, text: str, patterns: Sequence[str] = (), *, append: bool = False) -> privacy.Clean:
