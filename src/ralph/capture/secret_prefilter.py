@@ -189,17 +189,21 @@ def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
         while at >= 0:
             start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
             head = text[start:end] if end > at else ""
-            head = head.rpartition('":"')[2].rpartition('": "')[2]  # the text may be a member of JSON
-            start = end - len(head)
-            before = (
-                text[max(0, start - 400) : start - 1].rpartition("\n")[2] if text[start - 1 : start] == "\n" else ""
-            )
-            following = text[end + 1 : end + 800].partition("\n")[0]
-            for separator in ",\t;" if head and not any(mark in head for mark in "(){}=:") else "":
-                count = head.count(separator)
-                if count and count == following.count(separator) != before.count(separator):
-                    yield start, separator
+            if "," in head or "\t" in head or ";" in head:
+                yield from _separators(text, head, end)
             at = lowered.find(keyword, max(end, at + 1))
+
+
+def _separators(text: str, head: str, end: int) -> "Iterator[tuple[int, str]]":
+    """Yield where a head that ends here begins, and its separator, if the next line has as many of them."""
+    head = head.rpartition('":"')[2].rpartition('": "')[2]  # the text may be a member of JSON
+    start = end - len(head)
+    before = text[max(0, start - 400) : start - 1].rpartition("\n")[2] if text[start - 1 : start] == "\n" else ""
+    following = text[end + 1 : end + 800].partition("\n")[0]
+    for separator in ",\t;" if not any(mark in head for mark in "(){}=:") else "":
+        count = head.count(separator)
+        if count and count == following.count(separator) != before.count(separator):
+            yield start, separator
 
 
 def encoded_texts(text: str) -> "Iterator[str]":
