@@ -40,7 +40,7 @@ demo: $(BIN)/ralph
 	@$(BIN)/ralph demo
 
 test: $(READY)
-	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/e2e
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -rR --reruns 1 --ignore=tests/e2e
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -58,8 +58,8 @@ docs: $(READY)
 soak: $(READY)
 	$(BIN)/python -m tests.e2e.install_clients
 	$(BIN)/python -m tests.e2e.install_browser
-	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak --ignore=tests/e2e/web
-	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest -m soak tests/e2e/web
+	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest --timeout 0 -m soak --ignore=tests/e2e/web
+	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest --timeout 0 -m soak tests/e2e/web
 
 # In two parts, since a process that drives a browser can run no event loop of its own.
 # The clients are pinned in tests/e2e/install_clients.py, the browser is Debian's; what cannot be had is said and skipped.
