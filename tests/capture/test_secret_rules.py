@@ -3,8 +3,8 @@
 import re
 import string
 from random import Random
-from re import _parser as sre_parse  # type: ignore[attr-defined]  # the only parser of regexes there is
-from typing import cast
+from re import _parser as sre_parse  # type: ignore[attr-defined]  # tests alone: there is no public parser of regexes
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -61,28 +61,28 @@ def random_token(row: tuple[str, list[str], str, str], kind: str, random: Random
         parsed = regex_of(regex)
         return "".join(draw_part(part) for part in sre_parse.parse(parsed))
 
-    def draw_part(part: tuple[object, object]) -> str:
+    def draw_part(part: tuple[Any, Any]) -> str:
         operation, value = str(part[0]), part[1]
         if operation == "LITERAL":
-            return chr(value)  # type: ignore[arg-type]
+            return chr(value)
         if operation == "IN":
             return random.choice(characters(value))
         if operation in ("MAX_REPEAT", "MIN_REPEAT"):
-            low, high, inner = cast("tuple[int, int, list[tuple[object, object]]]", value)
+            low, high, inner = value
             count = random.randint(low, min(int(high), low + 12))
             return "".join(draw_part(each) for _ in range(count) for each in inner)
         if operation == "SUBPATTERN":
-            return "".join(draw_part(each) for each in value[-1])  # type: ignore[index]
+            return "".join(draw_part(each) for each in value[-1])
         if operation == "BRANCH":
-            return "".join(draw_part(each) for each in random.choice(value[1]))  # type: ignore[index]
+            return "".join(draw_part(each) for each in random.choice(value[1]))
         assert operation in ("ASSERT", "ASSERT_NOT", "AT"), operation
         return ""
 
-    def characters(members: object) -> str:
+    def characters(members: Any) -> str:
         allowed = ""
         if "NEGATE" in str(members):
             return string.ascii_letters
-        for operation, value in members:  # type: ignore[attr-defined]
+        for operation, value in members:
             name = str(operation)
             allowed += chr(value) if name == "LITERAL" else ""
             allowed += "".join(map(chr, range(value[0], value[1] + 1))) if name == "RANGE" else ""
