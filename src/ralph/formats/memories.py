@@ -19,7 +19,9 @@ from ralph.model import ids
 from ralph.model.record import SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
 
 SIGN_LABEL = "Sign"
-_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by"})
+_OUR_KEYS = ("updated", "supersedes", "valid-until", "by", "status", "source", "via")
+"""What Ralph adds: in a second comment, `<!-- ralph: by=agent -->`, since other programs match the first exactly."""
+_KEYS = frozenset({"tags", "created", "ralph", *_OUR_KEYS} - {"status", "via"})
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
@@ -33,7 +35,7 @@ _COMMENT_TOKEN = re.compile(
 # Entries as Ralph writes them are read in one step: line by line, 10 MB would take many times as long.
 _CANONICAL = re.compile(
     r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n(>.*(?:\n>.*)*)\n"
-    rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?=\n|\Z)"
+    rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?: <!-- ralph:([^|>\n]*) -->)?(?=\n|\Z)"
 )
 _RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
 
@@ -132,13 +134,14 @@ class _Scan:
         section_kind, label = kind_of(self._section.heading), label_of(self._section.heading)
         number, counted = line.number, 0
         for match in _CANONICAL.finditer(line.text):
-            block_id, quote, tags, created_at = match.groups()
+            block_id, quote, tags, created_at, more = match.groups()
             start, end = match.span()
             number += line.text.count("\n", counted, start)
             counted = start
             text = "\n".join([row[2:] if row.startswith("> ") else row[1:] for row in quote.split("\n")])
             kind = section_kind or kind_of(block_id.partition("-")[0]) or MemoryKind.CONTEXT
-            record = Record(block_id, kind, text, label=label, tags=_split_tags(tags), created_at=created_at)
+            fields = _read_metadata(f"ralph:{more}") if more else {}
+            record = Record(block_id, kind, text, label=label, tags=_split_tags(tags), created_at=created_at, **fields)
             self.blocks.append(Entry(record, line.start + start, line.start + end, number))
 
     def _take(self, line: Line) -> None:
@@ -285,8 +288,10 @@ def _split_tags(tags: str) -> tuple[str, ...]:
 def _read_metadata(inner: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     extra: dict[str, object] = {}
-    for part in inner.split("|"):
-        word, colon, value = part.partition(":")
+    pairs = [part.partition(":") for part in inner.split("|")]
+    own = [pair.partition("=") for word, _, value in pairs if word.strip() == "ralph" for pair in value.split()]
+    pairs = [pair for pair in pairs if pair[0].strip() != "ralph"]
+    for word, colon, value in (*pairs, *((key, equals, _decode(value)) for key, equals, value in own)):
         word, value = word.strip(), value.strip()
         key = word.lower()
         if key == "tags" and colon:
@@ -532,8 +537,20 @@ def _heading(record: Record) -> str:
 
 
 def _render_metadata(record: Record) -> str:
-    pairs = [key if value is None else f"{key}: {value}" for key, value in _metadata_pairs(record)]
-    return f"<!-- {' | '.join(['tags: ' + ', '.join(record.tags), *pairs])} -->"
+    pairs = _metadata_pairs(record)
+    own = [f"{key}={_encode(value)}" for key, value in pairs if value and key in _OUR_KEYS]
+    shared = [key if value is None else f"{key}: {value}" for key, value in pairs if not (value and key in _OUR_KEYS)]
+    comments = [" | ".join([f"tags: {', '.join(record.tags)}", *shared]), *([f"ralph: {' '.join(own)}"] if own else [])]
+    return " ".join(f"<!-- {comment} -->" for comment in comments)
+
+
+def _encode(value: str) -> str:
+    """Write a value without blanks, which separate the pairs of the second comment."""
+    return "".join(f"%{ord(char):02X}" if char in "% \t>" else char for char in value)
+
+
+def _decode(value: str) -> str:
+    return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), value)
 
 
 def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:
