@@ -141,6 +141,8 @@ log_folder = _in_state("log")  # what happened: sessions, runs and injections
 cache_folder = _in_state("cache")  # what can be made again, at the cost of time
 tree_caches = _in_state("cache/worktrees")  # one folder a linked worktree, by git's name
 runs_folder = _in_state("log/runs")
+held_memories = _in_state("log/held.jsonl")  # memories that wait for a person
+accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
 
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal

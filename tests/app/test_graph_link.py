@@ -94,7 +94,7 @@ def test_days_are_kept_with_the_edge_and_count(root: Path) -> None:
 
 def test_superseding_is_stated_and_ends_the_old_one(root: Path) -> None:
     link(root, RAIL, "supersedes", MEM)
-    assert f"supersedes: {MEM} " in (root / ".ralph/guardrails.md").read_text(encoding="utf-8")
+    assert f"supersedes={MEM} " in (root / ".ralph/guardrails.md").read_text(encoding="utf-8")
     assert graph.show(root, MEM).node.replaced is not None
     link(root, "know-x", "supersedes", OTHER)
     assert graph.show(root, OTHER).node.replaced is not None

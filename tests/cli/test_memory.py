@@ -61,7 +61,8 @@ def test_add_appends_to_the_section_of_its_type_and_says_where(ralph: Project) -
     assert said.code == 0
     assert said.out == f"Added fix {new_id} (.agent/memories.md:{_line(ralph, new_id)})\n"
     day = datetime.now(UTC).date().isoformat()
-    block = f"### {new_id}\n> ECONNREFUSED: run docker compose up\n<!-- tags: docker, dev | created: {day} -->\n"
+    block = f"### {new_id}\n> ECONNREFUSED: run docker compose up\n<!-- tags: docker, dev | created: {day} -->"
+    block += " <!-- ralph: by=agent -->\n"
     assert ralph.read() == page(THREE).replace(str(THREE), f"{THREE}\n{block}")
 
 

@@ -26,7 +26,9 @@ def edited(block: Block, text: str | None = None, tags: str | None = None) -> st
         before = before.replace(block.text, text)
     if tags is not None:
         before = before.replace(f"tags: {block.tags}", f"tags: {tags}")
-    return before.replace(f"created: {block.created}", f"created: {block.created} | updated: {today()}")
+    by = " by=agent" if text is not None else ""
+    own = f" <!-- ralph: updated={today()} supersedes=mem-1-a{by} -->"
+    return before.replace(" | supersedes: mem-1-a", "").replace(" -->", f" -->{own}")
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_a_promotion_in_other_words_from_standard_input(ralph: Project, name: st
     said = ralph("review", "promote", observed, "--to", "memory", "-t", "fix", "--text", "-", stdin="Build first.")
     assert said.code == 0
     assert "> Build first." in ralph.read()
-    assert f"source: {observed}" in ralph.read()
+    assert f"source={observed}" in ralph.read()
 
 
 def test_a_wrong_target_or_a_missing_record_is_told(ralph: Project, name: str) -> None:

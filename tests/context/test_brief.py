@@ -142,9 +142,9 @@ def test_notices_alone_are_said_without_a_frame() -> None:
     assert _brief([], notices=["3 hooks failed\nsee doctor"]).text == f"{NOTE}3 hooks failed see doctor\n"
 
 
-@pytest.mark.parametrize("by", ["tool", "import"])
-def test_what_a_stranger_orders_is_withheld_and_what_the_user_wrote_is_not(by: str) -> None:
-    brief = _brief([_record(1, KNOWN_HOSTILE[0], by=by), _record(2, "Use pnpm", by=by), _record(3, KNOWN_HOSTILE[1])])
+def test_what_may_not_be_injected_is_withheld() -> None:
+    records = [_record(1, KNOWN_HOSTILE[0]), _record(2, "Use pnpm"), _record(3, KNOWN_HOSTILE[1])]
+    brief = session_brief([], records, [], [], [], caps=BriefCaps(), may_inject=lambda record: record.id != "mem-1-a")
     assert [each.id for each in brief.records] == ["mem-3-a", "mem-2-a"]
     assert (brief.withheld, brief.left_out) == (1, 0)
 

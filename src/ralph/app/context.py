@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph import paths
-from ralph.app import hook_state, index, memory, outdated, usage
+from ralph.app import hook_state, index, memory, outdated, quarantine, usage
 from ralph.capture import summary as summaries
 from ralph.context import brief, recall, render
 from ralph.context.brief import Brief, BriefCaps
@@ -60,7 +60,7 @@ _REASONS = {
     "Run Journal": ("how earlier iterations ended, or others on something alike",),
 }
 _SEEN = "this session knows it already"
-_INJECTION = "it looks like prompt injection, and no person wrote it"
+_INJECTION = "it reads like an instruction to an agent; `ralph review` lists it"
 _NO_ROOM = "there is no room for it in the budget"
 
 
@@ -120,6 +120,7 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
         stale=stale,
         skill=brief.skill_text() if with_skill and _SKILL not in seen else "",
         strategy=config.context.strategy,
+        may_inject=quarantine.injectable(root, [*rules, *learned]),
     )
     return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([_SKILL] if result.has_skill else [])))
 
@@ -214,6 +215,7 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
     options.task = queries.safe(task)
     options.budget = _budget(config)
     options.stale = outdated.load_citations(root)
+    options.accepted_file = str(paths.accepted_texts(root))
     return options
 
 
@@ -317,7 +319,7 @@ def _exclusions(
                 if area == "memory"
                 else "it only names a path"
             )
-        if render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}"):
+        if recall.is_withheld(row, options):
             return _INJECTION
         if row.key not in fitting:
             return "it does not fit closely enough"
@@ -336,7 +338,7 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[
     entries = [(piece.id, piece.text, _AREAS[piece.section]) for piece in pieces]
     items = _list_items(entries, [*rules, *learned], uses)
     excluded = dict.fromkeys(usage.seen_records(root, session) if session else (), _SEEN)
-    left_out, more = _omitted_records(config, [*rules, *learned], items, excluded, uses)
+    left_out, more = _omitted_records(root, config, [*rules, *learned], items, excluded, uses)
     summary_tokens = min(SUMMARY_TOKENS, _cap(config) or SUMMARY_TOKENS)
     notes = [f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"]
     if made.has_skill:
@@ -367,7 +369,7 @@ def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> dict[st
     current = {record.id for curated in (rules, learned) for record in memory.current(curated)}
     outdated_ids = {record.id for record in (*rules, *learned)} - current
     excluded = dict.fromkeys(outdated_ids, "it is out of date, or another record supersedes it")
-    left_out, more = _omitted_records(config, [*rules, *learned], items, excluded)
+    left_out, more = _omitted_records(root, config, [*rules, *learned], items, excluded)
     parts = _HEADING.split(text)
     costs = [f"{head}: {estimate(body):,} tokens" for head, body in zip(parts[1::2], parts[2::2], strict=True)]
     budget = int(config.context.window * config.loop.context_budget)
@@ -394,6 +396,7 @@ def _list_items(
 
 
 def _omitted_records(
+    root: Path,
     config: Config,
     records: Sequence[Record],
     items: Sequence[Mapping[str, Any]],
@@ -402,6 +405,7 @@ def _omitted_records(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the curated records that are not shown, the most useful first, and a note when there are more."""
     allowed: set[str] = set()
+    may_inject = quarantine.injectable(root)
     if config.memories.inject is Inject.AUTO and config.memories.enabled:
         choice = config.memories.filter
         accepted = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
@@ -414,7 +418,7 @@ def _omitted_records(
             why = excluded[record.id]
         elif record.id not in allowed:
             why = "the settings leave it out (memories.inject, memories.enabled, memories.filter)"
-        elif render.withheld(record.origin.by, f"{record.title}\n{record.text}\n{' '.join(record.tags)}"):
+        elif not may_inject(record):
             why = _INJECTION
         else:
             why = _NO_ROOM

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import feature as features
+from ralph.app import quarantine
 from ralph.app.json_shapes import VIA
-from ralph.app.memory import Change, SavedMemory, find
+from ralph.app.memory import Change, SavedMemory, accept_by_author, check_author, find
 from ralph.capture import invisible_characters, privacy
 from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.context import knowledge as choosing
@@ -68,7 +69,8 @@ def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (
 
 def section(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET) -> str:
     """Return the entries for a piece of work as a section of a prompt; "" when there are none."""
-    return choosing.render([each.record for each in match(root, words, feature=feature, files=files)], budget)
+    matches = [each.record for each in match(root, words, feature=feature, files=files)]
+    return choosing.render([*filter(quarantine.injectable(root), matches)], budget)
 
 
 def links(root: Path, name: str = "") -> list[KnowledgeLink]:
@@ -100,16 +102,20 @@ def add(
     patterns: Sequence[str] = (),
     *,
     allow_secret: bool = False,
+    accepted: bool = False,
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-    """Add an entry, or update the one about the same subject."""
+    """Add an entry, or update the one about the same subject; `accepted` as in `memory.add`."""
     feature = features.resolve_name(root, feature)
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     for words in filter(None, (title, feature)):
         private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
     extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
     entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra)
-    return replace(_save(root, entry, observer), private_parts=private)
+    reader = "human" if accepted else by
+    check_author(root, entry, reader, via=via, in_="knowledge", feature=feature)
+    saved = replace(_save(root, entry, observer), private_parts=private)
+    return accept_by_author(root, saved, reader, observer)
 
 
 def learn(
@@ -128,7 +134,9 @@ def learn(
             tags = [invisible_characters.clean_text(tag) for tag in sigil.tags]
             tags = [tag for tag in tags if privacy.redact(tag, patterns).text == tag]
             extra = {"feature": feature, "run": run}
-            saved = _save(root, _new_entry(title, text, tags, MemoryKind.CONTEXT, extra))
+            entry = _new_entry(title, text, tags, MemoryKind.CONTEXT, extra)
+            check_author(root, entry, "agent", in_="knowledge", feature=feature)
+            saved = _save(root, entry)
         except RalphError as error:
             learned.append(LearnedEntry(title, "", Change.REFUSED, error.message))
             continue

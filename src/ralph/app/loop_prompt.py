@@ -10,12 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import feature, index, journal, knowledge, memory, outdated, project
+from ralph.app import feature, index, journal, knowledge, memory, outdated, project, quarantine
 from ralph.app.tasks import progress, task
 from ralph.context import brief, render
 from ralph.context.budget import useful_order
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
+from ralph.formats.pages import parse_patterns
 from ralph.loop.criteria import MARKER
 from ralph.loop.state import Run
 from ralph.model import ids
@@ -205,16 +206,20 @@ def _or_empty(read: Callable[[], str]) -> str:
 
 
 def _guardrails(root: Path) -> str:
-    stored = memory.list_(root, in_=("guardrails",))
-    records = outdated.add_citation_notes(root, memory.current([entry.record for entry in stored]))
+    records = _injectable(root, [entry.record for entry in memory.list_(root, in_=("guardrails",))])
     return _within(records, useful_order(records), GUARDRAILS - 20)
+
+
+def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
+    """Return the entries that hold now and may be injected, with notes about stale citations."""
+    return outdated.add_citation_notes(root, memory.current([*filter(quarantine.injectable(root), records)]))
 
 
 def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     settings = config.memories
     if not settings.enabled or settings.inject is not Inject.AUTO:
         return ""
-    records = outdated.add_citation_notes(root, memory.current([entry.record for entry in memory.list_(root)]))
+    records = _injectable(root, [entry.record for entry in memory.list_(root)])
     choice = settings.filter
     records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
     positions = {record.id: position for position, record in enumerate(records)}
@@ -227,21 +232,24 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
 def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str:
     blocks: list[str] = []
     used = 0
-    safe = [records[position] for position in order]
-    safe = [record for record in safe if not render.withheld(record.origin.by, record.text)]
-    for record in safe:
+    for record in (records[position] for position in order):
         block = render.entry(3, record.id, record.kind.value, record.title, record.text, record.created_at, record.tags)
         cost = estimate(block) + 1
         if budget <= 0 or used + cost <= budget - _NOTE:
             blocks.append(block)
             used += cost
-    if len(blocks) < len(safe):
-        blocks.append(render.shown_note(len(blocks), len(safe), brief.ALL_OF_IT))
+    if len(blocks) < len(records):
+        blocks.append(render.shown_note(len(blocks), len(records), brief.ALL_OF_IT))
     return "\n".join(blocks)
 
 
 def _patterns(root: Path) -> str:
     text = files.read(paths.patterns_file(root)) or ""
+    document, may_inject = parse_patterns(text), quarantine.injectable(root)
+    for entry in document.entries:
+        if not may_inject(entry.record):
+            document = document.remove(entry.record.id)
+    text = str(document)
     lines = [line for line in text.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
     body = "\n".join(lines).strip()
     has_some = any(line.strip() and not line.startswith("#") for line in lines)

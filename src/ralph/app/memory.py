@@ -55,6 +55,7 @@ class SavedMemory:
     same_as: str = ""
     replaced: str = ""
     shortened: bool = False
+    is_order: bool = False  # a person stored it, and it reads like an instruction to an agent
 
     @property
     def is_new(self) -> bool:
@@ -181,17 +182,18 @@ def prime(
     form: str = "markdown",
 ) -> PrimedMemories:
     """Choose whole entries within a budget (0: no limit), as `markdown` or `json`; guardrails first, up to half."""
+    from ralph.app import quarantine
     from ralph.context import budget as budgets
     from ralph.context import tokens
 
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
-    library = Library(root)
+    library, may_inject = Library(root), quarantine.injectable(root)
     names = names_of(in_)
     primed = PrimedMemories("", (), 0)
     for name in [name for name in _PRIME_ORDER if name in names]:
         collection = library.collection(name)
         records = current([stored.record for stored in library.read(collection)])
-        records = [record for record in records if query.accepts(record)]
+        records = [record for record in records if query.accepts(record) and may_inject(record)]
         room = budget
         if name == "guardrails" and len(names) > 1:
             cost = tokens.estimate(_fit(collection, records, 0, form, primed).text)
@@ -291,18 +293,21 @@ def add(
     via: str = "",
     force: bool = False,
     allow_secret: bool = False,
+    accepted: bool = False,
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead."""
+    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
+
+    `accepted`: a person has read what somebody else (`by`) wants to add.
+    """
     from ralph.app import knowledge
     from ralph.capture.privacy import clean_memory, clean_tags
     from ralph.formats.pages import as_pattern
 
     if names_of([in_]) == ("knowledge",):
-        return knowledge.add(
-            root, title, text, tags, kind, feature, by, via, patterns, allow_secret=allow_secret, observer=observer
-        )
+        options = {"allow_secret": allow_secret, "accepted": accepted}
+        return knowledge.add(root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options)
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
     if in_ == ALL:
@@ -316,6 +321,8 @@ def add(
     extra = {VIA: via} if via else NO_EXTRA
     record = Record("", kind, text, label=kind.value, tags=clean_tags(tags), origin=Origin(by=by), extra=extra)
 
+    check_author(root, record, "human" if accepted else by, via=via, in_=in_)
+
     def make(existing: Sequence[Record]) -> Record:
         if in_ == "patterns":
             return as_pattern(record)
@@ -326,9 +333,33 @@ def add(
 
     unless = None if force and in_ != "patterns" else has_same_text
     try:
-        return SavedMemory(library.add(collection, make, unless=unless), Change.NEW, private)
+        saved = SavedMemory(library.add(collection, make, unless=unless), Change.NEW, private)
     except AlreadyThere as there:
-        return SavedMemory(there.stored, Change.UNCHANGED, private)
+        saved = SavedMemory(there.stored, Change.UNCHANGED, private)
+    return accept_by_author(root, saved, "human" if accepted else by, observer)
+
+
+def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = "") -> None:
+    """Hold a new entry for review (Refused) if no person adds it and it reads like an instruction to an agent."""
+    from ralph.app import quarantine
+
+    if by in ("", "human") or not quarantine.is_suspicious(record):
+        return
+    kind = record.kind.value
+    raise quarantine.hold(
+        root, quarantine.HeldMemory("", "", record.text, in_, kind, record.title, feature, record.tags, by, via)
+    )
+
+
+def accept_by_author(root: Path, saved: SavedMemory, by: str, observer: WriteObserver | None = None) -> SavedMemory:
+    """Accept what a person has stored; the result says whether it reads like an instruction to an agent."""
+    from ralph.app import quarantine
+
+    if by != "human" or not quarantine.is_suspicious(saved.stored.record):
+        return saved
+    if not isinstance(observer, files.DryRun):
+        quarantine.remember_accepted(root, saved.stored.record)
+    return replace(saved, is_order=True)
 
 
 def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:
@@ -355,6 +386,7 @@ def edit(
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Change an entry's text, title, kind or tags, and nothing else; Conflict when its text is no longer `expect`."""
+    from ralph.app import quarantine
     from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
     from ralph.formats.knowledge import shorten
 
@@ -390,9 +422,13 @@ def edit(
         changed = replace(record, **members)
         if by and changed.text != record.text:
             changed = replace(changed, origin=replace(changed.origin, by=by))
+        if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
+            what = f"{record.id} would read like an instruction to an agent: nothing was changed"
+            raise Refused(what, hint="only a person at a terminal can store that")
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
     saved = _change(root, library, collection, before.record.id, change, observer)
+    saved = accept_by_author(root, saved, by, observer)
     record = saved.stored.record
     others = [stored.record for stored in library.read(collection)] if text is not None and saved.changed else []
     normal = normalise_text(record.text)

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ralph import paths
-from ralph.app import graph, index, memory, outdated
+from ralph.app import graph, index, memory, outdated, quarantine
 from ralph.app import insights as insight
 from ralph.app import search as searching
 from ralph.app.insights import FIRST, Insight
+from ralph.app.quarantine import HeldMemory
 from ralph.app.sessions import COMMAND_SECONDS, ask_command
 from ralph.capture import privacy
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
@@ -33,9 +34,9 @@ from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Reco
 from ralph.search.citations import STALE
 from ralph.store import files, queries
 from ralph.store.files import WriteObserver
-from ralph.store.library import Library, check_folders
+from ralph.store.library import Library, Stored, check_folders
 
-INSIGHT, CITATION = "insight", "citation"
+INSIGHT, CITATION, HELD, EDIT = "insight", "citation", "held", "edit"
 _REFINE_PROMPT = """\
 Below is one thing that a coding agent seems to have learned in a project, and the records that it rests on.
 Write it in one or two plain sentences that help somebody who works there next: what holds, where, and what to do.
@@ -71,10 +72,30 @@ class ReviewItem:
 
 
 def items(root: Path, *, task_id: str = "", status: str = "proposed", within: str = "") -> list[ReviewItem]:
-    """Return insights of this status ("" for all) and, with those that wait for a decision, stale citations."""
+    """Return insights of this status ("" for all); with those that wait for a decision, all else that waits."""
     insights = insight.list_(root, task_id=task_id, within=within)
     listed = [insight_item(each, root) for each in insights if not status or insight.state(each.record) == status]
-    return listed + (_stale_citations(root) if status in ("", "proposed") and not task_id else [])
+    if status not in ("", "proposed") or task_id:
+        return listed
+    return [*_held_items(root), *listed, *_stale_citations(root)]
+
+
+def _held_items(root: Path) -> list[ReviewItem]:
+    """Return what reads like an instruction to an agent: additions that are held, and entries that nobody signed."""
+    why = "it reads like an instruction to an agent"
+    items = []
+    for each in quarantine.held(root):
+        actions = tuple(f"ralph review {verb} {each.id}" for verb in ("accept", "reject"))
+        said = f"{each.by or 'somebody'} added it{f' by {each.via}' if each.via else ''}, and {why}"
+        items.append(ReviewItem(each.id, HELD, each.text, said, (), actions, "held", each.kind, source=each.in_))
+    for stored in quarantine.unattributed(root):
+        record = stored.record
+        actions = (f"ralph review accept {record.id}", f"ralph memory delete {record.id}")
+        said = f"{why}, and it is not committed: nobody has signed for it"
+        source = f"{paths.shown(stored.path, root)}:{stored.line}"
+        label = record.kind.value
+        items.append(ReviewItem(record.id, EDIT, record.text, said, (), actions, "held", label, source=source))
+    return items
 
 
 def insight_item(each: Insight, root: Path) -> ReviewItem:
@@ -122,14 +143,52 @@ def _stale_citations(root: Path) -> list[ReviewItem]:
     return stale
 
 
-def accept(root: Path, name: str, observer: WriteObserver | None = None) -> Insight:
-    """Accept an insight: it is promoted when its task is done."""
-    return _decide(root, name, Status.ACCEPTED, observer)
+def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human") -> Stored:
+    """Accept an insight, which is promoted when its task is done, or a memory that is held, which only a person may."""
+    held = _find_held(root, name, by)
+    if held is None:
+        return _decide(root, name, Status.ACCEPTED, observer).stored
+    if isinstance(held, Stored):
+        quarantine.remember_accepted(root, held.record)
+        return held
+    added = memory.add(
+        root,
+        held.text,
+        MemoryKind(held.kind) if held.kind else None,
+        held.tags,
+        in_=held.in_,
+        title=held.title,
+        feature=held.feature,
+        by=held.by,
+        via=held.via,
+        allow_secret=True,
+        accepted=True,
+    )
+    quarantine.release(root, held.id)
+    return added.stored
 
 
-def reject(root: Path, name: str, observer: WriteObserver | None = None) -> Insight:
-    """Reject an insight: it stays in its file, so that it is not proposed again."""
-    return _decide(root, name, insight.REJECTED, observer)
+def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human") -> Stored:
+    """Reject an insight, which stays in its file and is not proposed again, or drop a memory that is held."""
+    held = _find_held(root, name, by)
+    if held is None:
+        return _decide(root, name, insight.REJECTED, observer).stored
+    if isinstance(held, Stored):
+        raise Refused(f"{name} stands in a file", hint=f"ralph memory delete {name}")
+    quarantine.release(root, held.id)
+    return Stored(Record(held.id, MemoryKind.CONTEXT, held.text), paths.held_memories(root), 0)
+
+
+def _find_held(root: Path, name: str, by: str) -> Stored | HeldMemory | None:
+    """Return what is held under an id; Refused for an agent, since only a person decides about it."""
+    held = {each.id: each for each in quarantine.held(root)}
+    matches = ids.match_ids(name, list(held))
+    found: Stored | HeldMemory | None = held[ids.resolve(name, matches)] if matches else held.get(name)
+    if found is None:
+        found = next((each for each in quarantine.unattributed(root) if each.record.id == name), None)
+    if found is not None and by != "human":
+        raise Refused(f"{name} is held for a person", hint="decide it at a terminal of your own, outside of an agent")
+    return found
 
 
 def _decide(root: Path, name: str, status: Status, observer: WriteObserver | None) -> Insight:
@@ -285,6 +344,7 @@ def promote(
     page: str = "",
     dry_run: bool = False,
     force: bool = False,
+    by: str = "human",
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> Promotion:
@@ -309,10 +369,11 @@ def promote(
     record = Record(
         original.id, kind or original.kind, new_text, label=original.label, tags=original.tags, origin=original.origin
     )
-    if original.origin.by != "human" and not text and render.looks_like_instructions(record.text) and not force:
+    is_order = render.looks_like_instructions(record.text)
+    if is_order and (by != "human" or (original.origin.by != "human" and not text and not force)):
         raise Refused(
             f"{record_id} reads like a prompt injection, and no person wrote it: nothing was promoted",
-            hint="read it with `ralph search --layer 3`; --force promotes it anyway, --text rewords it",
+            hint="read it with `ralph search --layer 3`; a person may use --force, or reword it with --text",
         )
     path, add = _target(root, to, record, page)
 
@@ -322,6 +383,10 @@ def promote(
         return (before if near else after), near
 
     diff, near = _edit_file(path, edit, root, dry_run=dry_run, observer=observer)
+    if is_order and not dry_run and diff:
+        for stored in quarantine.unattributed(root):
+            if normalise_text(stored.record.text) == normalise_text(record.text):
+                quarantine.remember_accepted(root, stored.record)
     if not dry_run and near is None:
         with suppress(NotFound):  # only insights have a member for it
             marked = insight.find(root, original.id)

@@ -98,7 +98,7 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
     """
     text = read_text(" ".join(content) if content else None, file)
     kind, tags = options.pop("kind"), options.pop("tags") or ()
-    saved = memory.add(call.root, text, kind, tags, patterns=call.patterns, **options)
+    saved = memory.add(call.root, text, kind, tags, by=call.author, patterns=call.patterns, **options)
     stored, name, source = saved.stored, one_line(saved.stored.record.id), _source(saved.stored, call)
     _print_notes(saved)
     if saved.change is Change.NEW:
@@ -242,7 +242,8 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
         before = memory.show(call.root, name).record.text
         text = _open_editor(before)
     try:
-        saved = memory.edit(call.root, name, text=text, expect=before, patterns=call.patterns, **changes)
+        changes |= {"by": call.author, "patterns": call.patterns}
+        saved = memory.edit(call.root, name, text=text, expect=before, **changes)
     except (Conflict, NotFound, Refused) as error:
         if before is not None and text is not None and text.strip() not in ("", before.strip()):
             if isinstance(error, Refused):  # maybe for a secret in it
@@ -331,6 +332,7 @@ def _print_notes(saved: SavedMemory) -> None:
     output.print_private(saved.private_parts)
     say("the text was cut to about 500 words" if saved.shortened else "")
     say(f"note: {saved.same_as} already says the same" if saved.same_as else "")
+    say("note: it reads like an instruction to an agent; it is injected because you wrote it" if saved.is_order else "")
 
 
 def _print_change(verb: str, otherwise: str, saved: SavedMemory, call: Invocation) -> None:

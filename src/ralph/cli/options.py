@@ -72,6 +72,13 @@ class Invocation:
         """The user's own patterns for secrets."""
         return self.config.privacy.patterns
 
+    @property
+    def author(self) -> str:
+        """Who calls: `human` or `agent`."""
+        from ralph.app.quarantine import author
+
+        return author(os.environ, is_terminal=sys.stdin is not None and sys.stdin.isatty())
+
     def show_path(self, path: Path) -> str:
         """Return a path for people: below the project, relative to it."""
         return one_line(paths.shown(path, self.root))

@@ -15,6 +15,7 @@ from ralph.cli.options import Group, Invocation, pass_call, read_text
 from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, say, warn
 from ralph.errors import UsageError
 from ralph.model import ids
+from ralph.store.library import Stored
 
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
 _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
@@ -32,7 +33,8 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
 @opt.formats("table", "json", "quiet")
 @pass_call
 def cli(call: Invocation, task: str, status: str, within: str, form: str) -> None:
-    """List what waits for a decision: insights (proposed memories) and memories that cite what is gone.
+    """List what waits for a decision: insights (proposed memories), memories that cite what is gone, and memories
+    that read like an instruction to an agent: they are not injected until a person accepts them.
 
     A star marks insights that are well-evidenced: seen in two sessions or iterations, or an error whose command passed
     once it was fixed. They go to the project's patterns when their task is done, and so do those that you accept.
@@ -85,20 +87,23 @@ def show(call: Invocation, name: str, within: str, form: str) -> None:
 @cli.command("accept", examples=["ralph review accept ins-a231"])
 @_ids
 def accept(call: Invocation, names: tuple[str, ...]) -> None:
-    """Accept insights: they go to the project's patterns when their task is done."""
+    """Accept insights, which go to the project's patterns when their task is done, or memories that are held."""
     _decide(call, names, review.accept, "Accepted")
 
 
 @cli.command("reject", examples=["ralph review reject ins-a231"])
 @_ids
 def reject(call: Invocation, names: tuple[str, ...]) -> None:
-    """Reject insights: they are not proposed again; where one was promoted before is printed."""
+    """Reject insights, which are not proposed again, or drop memories that are held.
+
+    Where an insight was promoted before is printed.
+    """
     _decide(call, names, review.reject, "Rejected")
 
 
-def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., insights.Insight], verb: str) -> None:
+def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., Stored], verb: str) -> None:
     for name in names:
-        record = decide(call.root, name).record
+        record = decide(call.root, name, by=call.author).record
         click.echo(f"{verb} {one_line(record.id)}")
         if verb == "Rejected":
             warn(*map(one_line, review.describe_copies(call.root, record)))
@@ -120,7 +125,7 @@ def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bo
     claude is CLAUDE.md and design a page of specs/design. In these three only the region between <!-- ralph:start -->
     and <!-- ralph:end --> is written.
     """
-    options |= {"text": read_text(text) if text is not None else "", "patterns": call.patterns}
+    options |= {"text": read_text(text) if text is not None else "", "patterns": call.patterns, "by": call.author}
     promotion = review.promote(call.root, full_id(call.root, name), Target(to), dry_run=dry_run, **options)
     file, near = call.show_path(promotion.path), promotion.near
     if form == "json":

@@ -5,7 +5,7 @@ and older summaries, as far as characters and tokens go. Entries are complete; a
 Notices and the skill are outside of the fence. 0 tokens are unlimited, characters never are.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import indent
@@ -110,10 +110,14 @@ def session_brief(
     stale: Collection[str] = (),
     skill: str = "",
     strategy: str = "",
+    may_inject: Callable[[Record], bool] = lambda _: True,
 ) -> Brief:
-    """Return the brief within its caps, empty when there is nothing to say; summaries come newest first."""
-    rules, withheld_rules = _candidates(guardrails, uses, stale)
-    learned, withheld_memories = _candidates(memories, uses, stale)
+    """Return the brief within its caps, empty when there is nothing to say; summaries come newest first.
+
+    `may_inject` tells of an entry whether it may be shown; it is asked about those that may fit.
+    """
+    rules, withheld_rules = _candidates(guardrails, uses, stale, may_inject, caps)
+    learned, withheld_memories = _candidates(memories, uses, stale, may_inject, caps)
     withheld = withheld_rules + withheld_memories
     total = len(guardrails) + len(memories) - withheld + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
@@ -173,17 +177,27 @@ def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
     )
 
 
-def _candidates(records: Sequence[Record], uses: Uses, stale: Collection[str]) -> tuple[list[Record], int]:
+def _candidates(
+    records: Sequence[Record],
+    uses: Uses,
+    stale: Collection[str],
+    may_inject: Callable[[Record], bool],
+    caps: BriefCaps,
+) -> tuple[list[Record], int]:
+    """Return the first entries that may be shown, three times as much as fits, and how many may not."""
     candidates: list[Record] = []
-    withheld = 0
+    withheld, room = 0, 3 * caps.characters
     for index in by_use(records, uses, stale):
         record = records[index]
-        if len(record.text) > render.MOST_CHARACTERS or len(candidates) == _MANY:
+        if len(record.text) > render.MOST_CHARACTERS:
             continue
-        if render.withheld(record.origin.by, f"{record.title}\n{record.text}\n{' '.join(record.tags)}"):
-            withheld += 1
-        else:
+        if len(candidates) == _MANY or room <= 0:
+            break
+        if may_inject(record):
             candidates.append(record)
+            room -= len(record.text)
+        else:
+            withheld += 1
     return candidates, withheld
 
 

@@ -11,7 +11,7 @@ from ralph.context import lessons, render
 from ralph.context.tokens import estimate
 from ralph.model import human_prompt
 from ralph.search import rank as ranking
-from ralph.store import lookup
+from ralph.store import hook_files, lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class RecallOptions:
     since = ""
     task = ""
     stale: "CitationCache | None" = None
+    accepted_file = ""  # hashes of memories that look like prompt injection and that a person has accepted
     budget = 2_000
     characters = render.MOST_CHARACTERS
 
@@ -211,7 +212,7 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
     contents: set[str] = set()
     for ranked in judged:
         row = ranked.row
-        if row.id in options.seen or row.title == _PROMPT or _withheld(row):
+        if row.id in options.seen or row.title == _PROMPT or is_withheld(row, options):
             continue
         # a page of knowledge, its insight and its pattern have the same letters
         content = "".join(filter(str.isalnum, f"{row.title}{row.text}".lower().removeprefix("gotcha")))
@@ -224,13 +225,19 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
     return chosen
 
 
-def _withheld(row: "RecordRow") -> bool:
-    return render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}")
+def is_withheld(row: "RecordRow", options: RecallOptions) -> bool:
+    """Whether a record looks like prompt injection, and no person has said or accepted it."""
+    if row.key % len(lookup.TABLES):
+        return render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}")
+    if not render.looks_like_instructions(render.guarded_text(row.title, row.text, row.tags)):
+        return False
+    accepted = (hook_files.read_file(options.accepted_file) if options.accepted_file else None) or b""
+    return render.text_key(row.title, row.text, row.tags).encode() not in accepted.split()
 
 
 def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
-    new = [row for row in rows if row.id not in options.seen and not _withheld(row)][: _VERIFIED * _FOR_ACTION]
-    new = sorted(new, key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
+    new = [row for row in rows if row.id not in options.seen and not is_withheld(row, options)]
+    new = sorted(new[: _VERIFIED * _FOR_ACTION], key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
     for layer in (3, 1):
         recalled = _render(new, layer, options, min(ACTION_CHARACTERS, options.characters))
         if recalled.records and (layer == 1 or len(recalled.records) == len(new)):

@@ -19,9 +19,8 @@ from ralph.model import ids
 from ralph.model.record import SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
 
 SIGN_LABEL = "Sign"
-_OUR_KEYS = ("updated", "supersedes", "valid-until", "by", "status", "source", "via")
-"""What Ralph adds: in a second comment, `<!-- ralph: by=agent -->`, since other programs match the first exactly."""
-_KEYS = frozenset({"tags", "created", "ralph", *_OUR_KEYS} - {"status", "via"})
+_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"})
+_OWN_EXTRA = ("source", "via")
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
@@ -488,7 +487,7 @@ def check_record(record: Record) -> None:
         raise Refused("the text holds a NUL or carriage return character", hint="remove it and try again")
     if any(mark in record.label for mark in "\0\r\n"):
         raise Refused(f"{record.label!r} cannot be a heading", hint="a label is one line")
-    for text in itertools.chain(record.tags, *_metadata_pairs(record)):
+    for text in itertools.chain(record.tags, *_shared_pairs(record), *_own_pairs(record)):
         if text and ("-->" in text or any(mark in text for mark in "|\n\r\0")):
             hint = "leave out `|`, `-->` and line breaks"
             raise Refused(f"{text!r} cannot be part of the metadata comment", hint=hint)
@@ -525,7 +524,7 @@ def sort_by_section(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEM
 def _render_sign(record: Record) -> str:
     written = f"### Sign: {record.title}\n{record.text}".rstrip("\n")
     *_, last = markdown.scan_lines(written, hide_unclosed=True)  # a fence that it leaves open is closed
-    metadata = [_render_metadata(record)] if record.tags or _metadata_pairs(record) else []
+    metadata = [_render_metadata(record)] if record.tags or _shared_pairs(record) or _own_pairs(record) else []
     return "\n".join([written, *filter(None, [last.closer]), *metadata])
 
 
@@ -537,9 +536,8 @@ def _heading(record: Record) -> str:
 
 
 def _render_metadata(record: Record) -> str:
-    pairs = _metadata_pairs(record)
-    own = [f"{key}={_encode(value)}" for key, value in pairs if value and key in _OUR_KEYS]
-    shared = [key if value is None else f"{key}: {value}" for key, value in pairs if not (value and key in _OUR_KEYS)]
+    shared = [key if value is None else f"{key}: {value}" for key, value in _shared_pairs(record)]
+    own = [f"{key}={_encode(value)}" for key, value in _own_pairs(record)]
     comments = [" | ".join([f"tags: {', '.join(record.tags)}", *shared]), *([f"ralph: {' '.join(own)}"] if own else [])]
     return " ".join(f"<!-- {comment} -->" for comment in comments)
 
@@ -553,11 +551,18 @@ def _decode(value: str) -> str:
     return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), value)
 
 
-def _metadata_pairs(record: Record) -> list[tuple[str, str | None]]:
-    pairs = [("created", record.created_at), ("updated", record.updated_at)]
+def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
+    """What stands in the first comment: the date, and what other people and programs wrote there."""
+    created = [("created", record.created_at)] if record.created_at else []
+    others = {key: value for key, value in record.extra.items() if key not in _OWN_EXTRA or not value}
+    return [*created, *((key, None if value is None else str(value)) for key, value in others.items())]
+
+
+def _own_pairs(record: Record) -> list[tuple[str, str]]:
+    """What stands in the second comment, since other programs match the first exactly."""
+    pairs = [("updated", record.updated_at)]
     pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
     pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]
-    if record.status is Status.RETIRED:
-        pairs.append(("status", record.status.value))
-    extra = [(key, None if value is None else str(value)) for key, value in record.extra.items()]
-    return [*(pair for pair in pairs if pair[1]), *extra]
+    pairs += [("status", record.status.value)] if record.status is Status.RETIRED else []
+    pairs += [(key, str(value)) for key, value in record.extra.items() if key in _OWN_EXTRA and value]
+    return [pair for pair in pairs if pair[1]]

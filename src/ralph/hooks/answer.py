@@ -83,6 +83,7 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Rec
     options.task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
     options.enabled = settings.enabled
     options.types, options.tags = settings.types, settings.tags
+    options.accepted_file = f"{project.state}/log/accepted"
     options.budget = recall.within_window(settings.window, settings.budget, settings.share)
     folder = f"worktrees/{project.worktree}/" if project.worktree else ""
     verified = hook_files.read_file(f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)

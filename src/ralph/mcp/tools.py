@@ -7,12 +7,13 @@ a test holds the list to 2,500 tokens.
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
 from ralph.app import context as injected_context
-from ralph.app import graph, hook_state, journal, knowledge, memory, sessions
+from ralph.app import graph, hook_state, journal, knowledge, memory, quarantine, sessions
 from ralph.app import search as searching
 from ralph.app.filters import kinds, node_types, relations, when
 from ralph.app.json_shapes import journal_json, session_json, task_json
@@ -163,7 +164,7 @@ def search(
         call.root, replace(words, limit=limit, layer=detail, task=call.task), embedding=call.config.embedding
     )
     more = _more(answer.found.total - sum(each.count for each in answer.shown))
-    return _hits_answer(answer, detail, [*_replaced(answer.found.instead), more])
+    return _hits_answer(call.root, answer, detail, [*_replaced(answer.found.instead), more])
 
 
 @tool()
@@ -174,7 +175,7 @@ def timeline(
     if not (id or since or until):
         raise UsageError("there is nothing to look around", hint="name a record's id, or a time with since: 7d")
     answer = searching.timeline(call.root, id, since=when(since), until=when(until), limit=limit, task=call.task)
-    return _hits_answer(answer, Detail.INDEX)
+    return _hits_answer(call.root, answer, Detail.INDEX)
 
 
 @tool()
@@ -199,21 +200,24 @@ def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
     return ToolAnswer(members, (text + render.notes(notes)).rstrip("\n"))
 
 
-def _hits_answer(answer: SearchAnswer, layer: Detail, notes: Sequence[str] = ()) -> ToolAnswer:
-    texts, hits = _safe_hits(answer, layer)
+def _hits_answer(root: Path, answer: SearchAnswer, layer: Detail, notes: Sequence[str] = ()) -> ToolAnswer:
+    texts, hits = _safe_hits(root, answer, layer)
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     members = {"hits": hits, "total": max(answer.found.total, len(hits)), "tokens": answer.tokens}
     return frame(separator.join(texts), members, [*answer.warnings, *answer.notes, *notes], "Nothing found.")
 
 
-def _safe_hits(answer: SearchAnswer, layer: Detail) -> tuple[list[str], list[dict[str, object]]]:
+def _safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> tuple[list[str], list[dict[str, object]]]:
     """Return the text of each hit and its members; prompt injections are withheld unless found by their id."""
     texts: list[str] = []
     hits: list[dict[str, object]] = []
+    may_inject = quarantine.injectable(root)
     for each in answer.shown:
         record, text = each.hit.record, each.text
         if each.hit.why != ("id",):
-            if render.withheld(record.origin.by, f"{record.title}\n{record.text}"):
+            is_memory = record.family is Family.MEMORY
+            said = f"{record.title}\n{record.text}"
+            if not may_inject(record) if is_memory else render.withheld(record.origin.by, said):
                 text = f"{record.id} {_WITHHELD}"
             elif layer is Detail.TIMELINE and "\n" in text:
                 text = "\n".join(_safe_line(line, record.id) for line in text.split("\n"))
@@ -347,7 +351,7 @@ def session_show(call: ToolCall, id: Name = "", layer: s.Layer = 1, limit: s.Num
     """A session's summary and what happened in it; without id, the newest."""
     detail = Detail(layer)
     session, answer = sessions.show(call.root, id, layer=detail, limit=limit, within=call.task)
-    texts, hits = _safe_hits(answer, detail)
+    texts, hits = _safe_hits(call.root, answer, detail)
     earlier = answer.found.total - sum(each.count for each in answer.shown)
     lines = session.summary.split("\n")  # lines of tools that give orders go; what a person asked for stays
     summary = render.clean(

@@ -65,6 +65,7 @@ def apply_action(
     """Carry out an action with one call of its verb; Refused when the record does not allow it."""
     options: dict[str, Any] = {
         "kind": kinds_named([request.type])[0] if request.type else None,
+        "by": "human",
         "patterns": patterns,
         "observer": observer,
     }
@@ -96,11 +97,11 @@ def apply_action(
         case "delete":
             return _stored_result(root, "Deleted", memory.delete(root, name, observer=observer))
         case "accept":
-            return _stored_result(root, "Accepted", review.accept(root, name, observer).stored)
+            return _stored_result(root, "Accepted", review.accept(root, name, observer))
         case "reject":
             rejected = review.reject(root, name, observer)
             copies = tuple(review.describe_copies(root, rejected.record))
-            return {**_stored_result(root, "Rejected", rejected.stored), "warnings": copies}
+            return {**_stored_result(root, "Rejected", rejected), "warnings": copies}
     if request.to not in set(Target):
         raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
     to, text = Target(request.to), request.text or ""
@@ -119,7 +120,6 @@ def _add(root: Path, request: ChangeRequest, options: dict[str, Any]) -> ChangeR
         tags=request.tags or (),
         in_=_COLLECTIONS[request.noun],
         title=request.title or "",
-        by="human",
         force=request.force,
         allow_secret=request.allow_secret,
         **options,

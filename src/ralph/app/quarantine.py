@@ -1,0 +1,200 @@
+"""Quarantine: a memory that reads like an instruction to an agent waits until a person has accepted it.
+
+What an agent or an import adds of this shape is kept in the state folder. An entry of a memory file may be anybody's
+edit: of this shape, it is injected once git has committed it or a person has accepted it. Accepted texts are kept as
+hashes, which hooks read as well.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ralph import paths
+from ralph.app.repository import Repository
+from ralph.context import render
+from ralph.errors import NotFound, Refused
+from ralph.model import ids
+from ralph.model.record import Record
+from ralph.store import files
+from ralph.store.library import NAMES, Library, Stored
+
+_AGENT_VARIABLES = (
+    "CLAUDECODE CLAUDE_CODE_ENTRYPOINT CODEX_ GEMINI_CLI OPENCODE CURSOR_AGENT COPILOT_AGENT AIDER_ GOOSE_ CLINE_ "
+    "AMP_THREAD RALPH_RUN RALPH_TASK"
+).split()
+"""Beginnings of the names of variables that agents set for the commands that they run."""
+_NOT_OF_AGENTS = ("CODEX_HOME", "AIDER_MODEL", "RALPH_TASKS")
+_MOST_PARENTS = 40
+_GIT_SECONDS = 2.0
+
+
+# --- who calls ---------------------------------------------------------------------------------
+
+
+def author(env: Mapping[str, str], *, is_terminal: bool, parents: Sequence[Sequence[str]] | None = None) -> str:
+    """Return `human` for a terminal without an agent's variable, here or in a parent process; else `agent`."""
+    if not is_terminal or _is_of_agent(list(env)):
+        return "agent"
+    return "agent" if any(map(_is_of_agent, _parents() if parents is None else parents)) else "human"
+
+
+def _is_of_agent(names: Sequence[str]) -> bool:
+    return any(name.startswith(tuple(_AGENT_VARIABLES)) and not name.startswith(_NOT_OF_AGENTS) for name in names)
+
+
+def _parents() -> list[list[str]]:
+    """Return the names of the variables of each parent process, where the system shows them."""
+    found: list[list[str]] = []
+    process = os.getppid()
+    try:
+        while process > 1 and len(found) < _MOST_PARENTS:
+            folder = Path(f"/proc/{process}")
+            lines = (folder / "environ").read_bytes().decode("utf-8", "replace").split("\0")
+            found.append([line.partition("=")[0] for line in lines])
+            process = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        pass  # another user's process, or a system without /proc
+    return found
+
+
+# --- what a person has accepted ----------------------------------------------------------------
+
+
+def accepted_keys(root: Path) -> frozenset[str]:
+    """Return the hashes of the texts that a person has accepted."""
+    return frozenset((files.read(paths.accepted_texts(root)) or "").split())
+
+
+def remember_accepted(root: Path, record: Record) -> None:
+    """Remember that a person wants a text, if it is one that would be held."""
+    key = render.text_key(record.title, record.text, record.tags)
+    if is_suspicious(record) and key not in accepted_keys(root):
+        files.hide_state(root)
+        files.append(paths.accepted_texts(root), f"{key}\n", root=paths.state_boundary(root), durable=True)
+
+
+def is_suspicious(record: Record) -> bool:
+    """Whether an entry reads like an instruction to an agent."""
+    return render.looks_like_instructions(render.guarded_text(record.title, record.text, record.tags))
+
+
+def injectable(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
+    """Return the test whether an entry of a memory file may be injected; what git has committed is remembered.
+
+    `stored` are the entries as they are stored, where those to test have notes in their texts.
+    """
+    accepted: set[str] | None = None
+    library = Library(root)
+    by_id = {record.id: record for record in stored}
+
+    def may_inject(record: Record) -> bool:
+        nonlocal accepted
+        record = by_id.get(record.id, record)
+        if not is_suspicious(record):
+            return True
+        if accepted is None:
+            accepted = set(accepted_keys(root))
+        key = render.text_key(record.title, record.text, record.tags)
+        if key not in accepted and _is_committed(library, record):
+            remember_accepted(root, record)
+            accepted.add(key)
+        return key in accepted
+
+    return may_inject
+
+
+def _is_committed(library: Library, record: Record) -> bool:
+    """Whether every line of an entry is in the file that git has committed."""
+    try:
+        path = library.find(record.id)[1].path
+    except NotFound:
+        return False
+    committed = Repository(path.parent, _GIT_SECONDS).text(f"HEAD:./{path.name}")
+    lines = {line.strip("> \t#-*") for line in (committed or "").splitlines()}
+    words = [*record.text.splitlines(), record.title, *record.tags]
+    return committed is not None and all(
+        line.strip("> \t#-*") in lines or (line in (record.title, *record.tags) and line in committed) for line in words
+    )
+
+
+def unattributed(root: Path) -> list[Stored]:
+    """Return the entries of memory files that are held: nobody has committed or accepted them."""
+    library, may_inject = Library(root), injectable(root)
+    everything = (stored for name in NAMES for stored in library.read(library.collection(name)))
+    return [stored for stored in everything if not may_inject(stored.record)]
+
+
+# --- what is held ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMemory:
+    """A memory that waits for a person: what was to be added, by whom and by which way."""
+
+    id: str
+    at: str
+    text: str
+    in_: str = "memories"
+    kind: str = ""
+    title: str = ""
+    feature: str = ""
+    tags: tuple[str, ...] = ()
+    by: str = ""
+    via: str = ""
+
+
+def hold(root: Path, memory: HeldMemory) -> Refused:
+    """Keep a memory for review, once; return the error that says so."""
+    memory = replace(memory, id=ids.mint("held"), at=ids.timestamp())
+    same = [each for each in held(root) if (each.in_, each.title, each.text) == (memory.in_, memory.title, memory.text)]
+    if not same:
+        line = json.dumps({"v": 1, "type": "held", **asdict(memory)}, ensure_ascii=False) + "\n"
+        files.hide_state(root)
+        files.append(paths.held_memories(root), line, root=paths.state_boundary(root), durable=True)
+    name = same[0].id if same else memory.id
+    return Refused(
+        f"it reads like an instruction to an agent, so it is not a memory yet: {name} waits for a person",
+        hint=f"a person decides: ralph review accept {name}, or ralph review reject {name}",
+    )
+
+
+def held(root: Path) -> list[HeldMemory]:
+    """Return what waits for a person."""
+    return [memory for _, memory in _read_lines(files.read(paths.held_memories(root)) or "") if memory is not None]
+
+
+def release(root: Path, name: str) -> HeldMemory:
+    """Take a memory out of the quarantine, and return it; NotFound if it is not there."""
+
+    def take(text: str) -> tuple[str, HeldMemory]:
+        lines = _read_lines(text)
+        matches = ids.match_ids(name, [memory.id for _, memory in lines if memory is not None])
+        record_id = ids.resolve(name, matches) if matches else name
+        found = next((memory for _, memory in lines if memory is not None and memory.id == record_id), None)
+        if found is None:
+            raise NotFound(f"nothing that is held has the id {name}", hint="`ralph review` lists what waits")
+        return "".join(f"{line}\n" for line, memory in lines if memory is None or memory.id != record_id), found
+
+    path = paths.held_memories(root)
+    if files.read(path) is None:
+        raise NotFound(f"nothing that is held has the id {name}", hint="`ralph review` lists what waits")
+    return files.update(path, take, root=paths.state_boundary(root))
+
+
+def _read_lines(text: str) -> list[tuple[str, HeldMemory | None]]:
+    """Return each line with the memory in it; None for what another version or a torn write left."""
+    found: list[tuple[str, HeldMemory | None]] = []
+    for line in filter(None, text.split("\n")):
+        try:
+            members: dict[str, Any] = {
+                name: str(value) for name, value in json.loads(line).items() if name in HeldMemory.__slots__
+            }
+            tags = tuple(map(str, json.loads(line).get("tags", ())))
+            memory = HeldMemory(**{**members, "tags": tags})
+            found.append((line, memory))
+        except (ValueError, TypeError, AttributeError):
+            found.append((line, None))
+    return found
