@@ -183,7 +183,7 @@ def test_text_is_cut_at_a_line_with_a_note_and_no_open_fence() -> None:
 def test_budget_holds_for_all_that_may_be_left_out(sections: list[tuple[str, int]], budget: int) -> None:
     built = loop_prompt.join_sections(sections, budget)
     always = sum(estimate(text) + 1 for text, rank in sections if rank == loop_prompt.ALWAYS)
-    assert estimate(built) <= max(budget, always) + 1
+    assert estimate(built) <= max(budget, always) + 2  # a text at a seam may cost one more
     assert built == loop_prompt.join_sections(sections, budget)
 
 

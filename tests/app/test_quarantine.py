@@ -9,6 +9,7 @@ import pytest
 from tests.app.looping import git
 from tests.cli.runner import Project
 
+from ralph import paths
 from ralph.app import knowledge, memory, quarantine, review
 from ralph.app.context import brief_session
 from ralph.errors import NotFound, Refused
@@ -130,7 +131,7 @@ def test_torn_and_foreign_lines_of_the_quarantine_stay(root: Path) -> None:
     with pytest.raises(Refused):
         memory.add(root, ORDER, by="agent")
     (held,) = quarantine.held(root)
-    path = quarantine.paths.held_memories(root)
+    path = paths.held_memories(root)
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_text(path.read_text(encoding="utf-8") + '{"torn\n[1]\n{"id": 7}\n', encoding="utf-8")
     assert quarantine.held(root) == [held]

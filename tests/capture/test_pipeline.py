@@ -46,7 +46,7 @@ def test_a_command_is_an_observation_with_its_words_and_its_outcome() -> None:
     assert record.text == "$ npm test\n# run the tests\n5 passed"
     assert (record.origin.session, record.origin.by, record.origin.agent) == (SESSION, "tool", "claude")
     assert record.created_at == AT
-    assert record.extra == {"tool": "Bash", "command": "npm test", "check": "test"}
+    assert record.extra == {"tool": "Bash", "command": "npm test", "check": "test", "own": 26}
 
 
 def test_a_failure_has_its_code_and_its_first_line() -> None:

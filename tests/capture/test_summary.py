@@ -67,12 +67,11 @@ class TestWhatIsFound:
         assert found == Summary(
             goal="Let users log in with JWT",
             changed=("src/auth/login.ts", "src/auth/token.ts", "package.json"),
-            resolved=(
-                "npm test (TypeError: jwt.sign is not a function); after editing src/auth/token.ts, package.json",
-            ),
+            resolved=("npm test; after editing src/auth/token.ts, package.json",),
             passed=("npm test",),
             state="Login works with JWT now.",
-            open_ends=("npm run lint: 3:1 error unused import", "rotate the keys", "write docs"),
+            open_ends=("npm run lint fails", "rotate the keys", "write docs"),
+            errors=("npm test: TypeError: jwt.sign is not a function", "npm run lint: 3:1 error unused import"),
             tags=("auth", "login", "token"),
         )
 
@@ -90,18 +89,18 @@ class TestWhatIsFound:
     )
     def test_the_same_command_in_other_clothes_resolves_a_failure(self, later: str) -> None:
         found = summary([failed("pytest -q", "AssertionError: 1"), passed(later)])
-        assert found.resolved == ("pytest -q (AssertionError: 1); on a later try, without an edit",)
+        assert found.resolved == ("pytest -q; on a later try, without an edit",)
         assert found.open_ends == ()
 
     def test_another_command_does_not(self) -> None:
         found = summary([failed("pytest -q", "AssertionError: 1"), passed("pytest -q tests/unit")])
         assert found.resolved == ()
-        assert found.open_ends == ("pytest -q: AssertionError: 1",)
+        assert found.open_ends == ("pytest -q fails",)
 
     def test_a_command_that_passed_and_then_failed_is_open_and_not_passed(self) -> None:
         found = summary([passed("make"), failed("make", "make: *** [all] Error 2")])
         assert found.passed == ()
-        assert found.open_ends == ("make: make: *** [all] Error 2",)
+        assert found.open_ends == ("make fails",)
 
     def test_a_failure_that_went_away_by_itself_says_so(self) -> None:
         found = summary([failed("make", "cannot connect"), passed("make")])
@@ -109,7 +108,7 @@ class TestWhatIsFound:
 
     def test_a_tool_that_failed_on_a_file_is_resolved_by_the_same_tool_on_it(self) -> None:
         wrong = seen(ObservationKind.ERROR, "String to replace not found", files=("a.py",), tool="Edit")
-        assert summary([wrong]).open_ends == ("Edit a.py: String to replace not found",)
+        assert summary([wrong]).open_ends == ("Edit a.py fails",)
         assert summary([wrong]).changed == ()
         assert summary([wrong, edited("a.py")]).open_ends == ()
 
@@ -124,7 +123,7 @@ class TestWhatIsFound:
         ],
     )
     def test_the_line_of_an_error_that_says_most_is_taken(self, words: str, line: str) -> None:
-        assert summary([failed("x", words)]).open_ends == ((f"x: {line}" if line else "x"),)
+        assert summary([failed("x", words)]).errors == ((f"x: {line}",) if line else ())
 
     def test_what_a_subagent_says_is_not_the_last_state(self) -> None:
         assert summary([answered("All done."), answered("Found 3 files.", agent_id="a1")]).state == "All done."
@@ -163,9 +162,10 @@ class TestWhatIsFound:
         assert summary(records) == Summary(
             goal="make the tests pass",
             changed=("src/net.py",),
-            resolved=("pytest (E ValueError: no port); after editing src/net.py",),
+            resolved=("pytest; after editing src/net.py",),
             passed=("pytest",),
             state="All pass.",
+            errors=("pytest: E ValueError: no port",),
             tags=("net",),
         )
 
@@ -183,13 +183,14 @@ class TestText:
         assert text(summary(SESSION), 0, tokens.estimate).splitlines() == [
             "Goal: Let users log in with JWT",
             "Changed: src/auth/login.ts, src/auth/token.ts, package.json",
-            "Failed, then passed: npm test (TypeError: jwt.sign is not a function); "
-            "after editing src/auth/token.ts, package.json",
+            "Failed, then passed: npm test; after editing src/auth/token.ts, package.json",
             "Passed: npm test",
             "Last: Login works with JWT now.",
-            "Open: npm run lint: 3:1 error unused import",
+            "Open: npm run lint fails",
             "Open: rotate the keys",
             "Open: write docs",
+            "Error: npm test: TypeError: jwt.sign is not a function",
+            "Error: npm run lint: 3:1 error unused import",
         ]
 
     @for_each("budget", [1, 5, 10, 20, 40, 60, 80, 120])

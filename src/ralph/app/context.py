@@ -167,9 +167,8 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
         if not stored or not (ended or index.ends_with_summary(paths.session_log(root, name))):
             observations = queries.session_records(connection, name, most=_MOST_OBSERVATIONS)
             text = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate) or stored
-        lines = [
-            line for line in text.split("\n") if line.startswith(_GOAL) or not render.looks_like_instructions(line)
-        ]
+        own = [line for line in text.split("\n") if not line.startswith(summaries.PRINTED)]
+        lines = [line for line in own if line.startswith(_GOAL) or not render.looks_like_instructions(line)]
         if lines and text:
             recaps.append(row._replace(summary="\n".join(lines)))
         if len(recaps) == _SUMMARIES:
@@ -282,7 +281,7 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
         if row := by_id.get(reason["id"]):
             about = {"order": order, "id": row.id, "type": row.kind, "title": title_line(row.title, row.text)}
             why, cost = reason["why"], reason["tokens"]
-            items.append(about | {"text": row.text, "tokens": cost, "why": why, "area": _area(row)})
+            items.append(about | {"text": row.own, "tokens": cost, "why": why, "area": _area(row)})
     notes = [] if question or not prompt.strip() else ["no person asks this: hooks do not answer it"]
     if items and answer.layer < 3:
         detail = "one line each" if answer.layer == 1 else "beginnings only"

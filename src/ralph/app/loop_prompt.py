@@ -233,7 +233,8 @@ def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str
     blocks: list[str] = []
     used = 0
     for record in (records[position] for position in order):
-        block = render.entry(3, record.id, record.kind.value, record.title, record.text, record.created_at, record.tags)
+        words = (record.title, record.text, record.created_at, record.tags)
+        block = render.entry(3, record.id, record.kind.value, *words, by=record.origin.by)
         cost = estimate(block) + 1
         if budget <= 0 or used + cost <= budget - _NOTE:
             blocks.append(block)

@@ -272,6 +272,7 @@ def verdict(event: Event) -> Verdict:
 # --- the record ---------------------------------------------------------------------------------
 
 _TITLE, _COMMAND, _ERROR, _REQUEST, _DIFF = 120, 1_000, 200, 800, 1_200
+OWN = "own"  # how many characters of a text the agent caused itself; the rest is what a tool printed
 _SUBJECTS = ("description", "query", "skill", "subject", "title", "name", "url", "pattern", "file_path", "path")
 """What a call is about, the best first."""
 
@@ -287,8 +288,8 @@ def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
         return None
     outcome = verdict(event)
     request, result = (_redact(part, patterns).strip("\n") for part in (request, result))
-    request = trim(request, _REQUEST if result else LIMIT)
-    text = _redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns)
+    request = trim(request, _REQUEST if result and event.action is not Action.CHANGE else LIMIT)
+    text = trim(_redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns))
     error = outcome.line or event.error or event.response if outcome.kind is ObservationKind.ERROR else ""
     extra = {
         "tool": event.tool,
@@ -297,12 +298,13 @@ def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
         "exit_code": event.exit_code,
         "error": first_line(error, _ERROR),
         "agent_id": event.agent,
+        OWN: (len(request) if text.startswith(request) else 0) if result else None,
     }
     moment = parse_time(event.at)
     record = Record(
         id="",
         kind=outcome.kind,
-        text=trim(text),
+        text=text,
         family=Family.OBSERVATION,
         title=_redact(first_line(title, _TITLE), patterns),
         status=Status.RAW,
@@ -333,10 +335,10 @@ def _render(event: Event) -> tuple[str, str, str]:
         return ("prompt", event.prompt, "") if is_prompt else ("answer", event.message, "")
     tool = first_line(event.tool, 100)
     code = f"exit code {event.exit_code}" if event.exit_code is not None else ""
-    result = "\n".join(dict.fromkeys(part for part in (code, event.error, event.response) if part))
+    result = "\n".join(dict.fromkeys(part for part in (event.error, event.response) if part))
     if event.action is Action.SHELL:
         command, description = _parameter(event, "command"), _parameter(event, "description")
-        lines = [f"$ {command}" if command else "", f"# {description}" if description else ""]
+        lines = [f"$ {command}" if command else "", f"# {description}" if description else "", code]
         title = f"{tool}: {first_line(command, _TITLE)}" if command else tool
         return title, "\n".join(filter(None, lines)), result
     parameters = "\n".join(
@@ -344,8 +346,8 @@ def _render(event: Event) -> tuple[str, str, str]:
     )
     if event.action in (Action.CHANGE, Action.READ):
         difference = _diff(event.changes) if event.action is Action.CHANGE else ""
-        result = "\n".join(filter(None, (difference, result)))
-        return f"{tool} {', '.join(event.files[:3])}".strip(), "\n".join(event.files) or parameters, result
+        request = "\n".join(filter(None, ("\n".join(event.files) or parameters, difference)))
+        return f"{tool} {', '.join(event.files[:3])}".strip(), request, result
     subject = next(filter(None, (_parameter(event, key) for key in _SUBJECTS)), "")
     return f"{tool}: {first_line(subject, _TITLE)}" if subject else tool, parameters, result
 

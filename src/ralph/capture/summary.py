@@ -33,6 +33,7 @@ _OPEN_END = re.compile(
 )
 _HEADING = re.compile(r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
+PRINTED = "Error: "  # how a line begins that quotes what a tool printed
 TOKENS = 400  # the most tokens of one session's summary, stored or injected
 _LONG, _SHORT, _MOST, _TAGS = 300, 160, 8, 8
 
@@ -47,6 +48,7 @@ class Summary:
     passed: tuple[str, ...] = ()
     state: str = ""
     open_ends: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
 
@@ -86,20 +88,21 @@ def summary(records: Sequence[Record]) -> Summary:
     """Summarise one session's observations, given in the order in which they happened."""
     message = next((record.text for record in reversed(records) if is_message(record)), "")
     resolved: list[str] = []
-    failing: dict[str, tuple[int, str]] = {}
+    errors: list[str] = []
+    failing: dict[str, int] = {}
     passed: list[str] = []
     for number, record in enumerate(records):
         call = _describe_call(record) if record.kind is not ObservationKind.NOTE else ""
         if call and record.kind is ObservationKind.ERROR:
-            failing.setdefault(call, (number, error_line(record)))
+            if call not in failing and (error := error_line(record)):
+                errors.append(f"{call}: {error}")
+            failing.setdefault(call, number)
         elif call in failing:
-            first, error = failing.pop(call)
-            edited = ", ".join(_edited_files(records[first:number])[:4])
+            edited = ", ".join(_edited_files(records[failing.pop(call) : number])[:4])
             how = f"after editing {edited}" if edited else "on a later try, without an edit"
-            resolved.append(f"{call}{f' ({error})' if error else ''}; {how}")
+            resolved.append(f"{call}; {how}")
         if record.kind is ObservationKind.SUCCESS:
             passed.append(call)
-    unresolved = [f"{call}: {error}" if error else call for call, (_, error) in failing.items()]
     changed = _edited_files(records)
     return Summary(
         goal=goal(records),
@@ -107,7 +110,8 @@ def summary(records: Sequence[Record]) -> Summary:
         resolved=tuple(resolved),
         passed=_unique(call for call in passed if call not in failing),
         state=_last_state(records, message),
-        open_ends=_unique([*unresolved, *_find_todos(message)])[:_MOST],
+        open_ends=_unique([*(f"{call} fails" for call in failing), *_find_todos(message)])[:_MOST],
+        errors=_unique(errors)[-_MOST:],
         tags=_find_tags(records, changed),
     )
 
@@ -195,6 +199,8 @@ def _lines(session: Summary) -> Iterator[tuple[int, str]]:
         yield 4, f"Last: {session.state}"
     for open_end in session.open_ends:
         yield 1, f"Open: {open_end}"
+    for error in session.errors:
+        yield 4, f"{PRINTED}{error}"
 
 
 def _unique(texts: Iterable[str]) -> tuple[str, ...]:

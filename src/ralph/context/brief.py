@@ -250,7 +250,8 @@ def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPi
 
 def _render_record(record: Record, layer: int = 3) -> str:
     kind, files = record.kind.value, record.origin.files
-    return render.entry(layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files)
+    by = record.origin.by or str(record.extra.get("by") or "")
+    return render.entry(layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files, by)
 
 
 # --- journal -------------------------------------------------------------------------------------

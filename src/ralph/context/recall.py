@@ -11,6 +11,7 @@ from ralph.context import lessons, render
 from ralph.context.tokens import estimate
 from ralph.model import human_prompt
 from ralph.search import rank as ranking
+from ralph.search.terms import TermMatcher
 from ralph.store import hook_files, lookup
 
 TYPE_CHECKING = False
@@ -38,6 +39,7 @@ _VERIFIED = 2  # times the injected records are checked for stale citations: beh
 _FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
 _PROMPT = "prompt"  # the title of earlier prompts, which are no answers
 _COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
+_ERROR_LINE, _EXIT = 160, ("exit code", "command failed with exit")  # of a tool's output only this much is injected
 _PATH_TITLES = tuple(
     "Read |Grep|Glob|LS|NotebookRead|WebFetch|WebSearch|ToolSearch|TodoWrite|read_|search_file|glob|list_directory|"
     "google_web|web_fetch".split("|")
@@ -110,7 +112,7 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
         recipe=_CROWDED if crowding else ranking.QUICK,
         crowded=_CROWDED if options.task and not crowding else None,
     )
-    best = fitting(ranked.best)[:MOST]
+    best = [row for row in fitting(ranked.best) if _without_output(row.row, ranked.words)][:MOST]
     keys = {row.row.key for row in best}
     by_file = [row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys]
     chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
@@ -182,6 +184,8 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     names = [word for word, ending in endings.items() if ending.isalnum() and len(ending) <= _ENDING][:_FILES]
     rows = lessons.on_files(connection, names, keep)
     touched = [name for name in names if any(lessons.names_file(row.files, name) for row in rows)]
+    for row in rows:
+        _without_output(row)
     rows = [
         row for row in rows if any(lessons.names_file(f"{row.files} {row.title} {row.text}", name) for name in touched)
     ]
@@ -190,6 +194,22 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     for ranked in judged:
         ranked.matched = dict.fromkeys(touched, 1.0)
     return judged
+
+
+def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = None) -> bool:
+    """Take what a tool printed out of a record's text; False when none of the words is in the rest.
+
+    The line that names an error stays where the same error comes up again: it has two of the words. Without words,
+    the record was found by its file.
+    """
+    if row.own == row.text:
+        return True
+    error = "" if row.error.lower().startswith(_EXIT) else row.error[:_ERROR_LINE]
+    matcher = TermMatcher(error)
+    is_same = words is None or sum(1 for word in words if word.match(matcher)) > 1
+    row.text = f"{row.own}\nerror: {error}" if error and is_same else row.own
+    rest = TermMatcher(f"{row.title} {row.tags} {row.files} {row.text}")
+    return words is None or any(word.match(rest) for word in words)
 
 
 # --- choosing and rendering ----------------------------------------------------------------------
@@ -274,7 +294,7 @@ def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, cha
     blocks: list[str] = []
     spent = _FRAME
     for row in rows:
-        block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
+        block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files, row.by)
         if note := citation_note(row, options.stale):
             block += f"{' ' if layer == 1 else chr(10) + '  '}({' '.join(note.split())})"
         spent += estimate(block) + 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
 
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
@@ -193,22 +193,31 @@ _HIDDEN_SHARE = (
     f"(SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM journal))"
 )
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
+_EXTRA = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.extra.{name}') END"
 _COLUMNS = (
-    "key, id, kind, title, tags, text, files, created_at, '', " + _BY.format(usual=""),
-    "key, id, type, title, tags, content, files, created_at, session_id, " + _BY.format(usual="tool"),
-    "id, record_id, outcome, title, tags, notes, files_modified, created_at, run_id, " + _BY.format(usual=""),
+    "key, id, kind, title, tags, text, files, created_at, '', " + _BY.format(usual="") + ", '', NULL",
+    "key, id, type, title, tags, content, files, created_at, session_id, "
+    f"{_BY.format(usual='tool')}, coalesce({_EXTRA.format(name='error')}, ''), {_EXTRA.format(name='own')}",
+    "id, record_id, outcome, title, tags, notes, files_modified, created_at, run_id, "
+    + _BY.format(usual="")
+    + ", '', NULL",
 )
 
 
 class RecordRow:
-    """The columns of a record that are ranked and printed."""
+    """The columns of a record that are ranked and printed.
 
-    __slots__ = ("by", "created_at", "files", "id", "key", "kind", "session", "tags", "text", "title")
+    `own` is the part of the text that a person or the agent caused; the rest is what a tool printed, of which `error`
+    is the line that names an error.
+    """
 
-    def __init__(self, key: int, *texts: str) -> None:
+    __slots__ = ("by", "created_at", "error", "files", "id", "key", "kind", "own", "session", "tags", "text", "title")
+
+    def __init__(self, key: int, *columns: "Any") -> None:
         self.key = key
-        self.id, self.kind, self.title, self.tags, self.text = texts[:5]
-        self.files, self.created_at, self.session, self.by = texts[5:]
+        self.id, self.kind, self.title, self.tags, self.text = columns[:5]
+        self.files, self.created_at, self.session, self.by, self.error, size = columns[5:]
+        self.own = self.text if size is None else self.text[:size]
 
 
 def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]") -> dict[str, int]:
