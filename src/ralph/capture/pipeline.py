@@ -18,6 +18,7 @@ from ralph.capture.invisible_characters import remove_codes
 from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
 from ralph.capture.secret_rules import rules_mark
 from ralph.capture.secrets import MARKER
+from ralph.capture.summary import choose_error_line
 from ralph.model import INJECTED, NOTE, human_prompt
 from ralph.model.ids import parse_time
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
@@ -271,7 +272,7 @@ def verdict(event: Event) -> Verdict:
 
 # --- the record ---------------------------------------------------------------------------------
 
-_TITLE, _COMMAND, _ERROR, _REQUEST, _DIFF = 120, 1_000, 200, 800, 1_200
+_TITLE, _COMMAND, _ERROR, _REQUEST, _DIFF, _SEARCHED = 120, 1_000, 200, 800, 1_200, 20_000
 OWN = "own"  # how many characters of a text the agent caused itself; the rest is what a tool printed
 _SUBJECTS = ("description", "query", "skill", "subject", "title", "name", "url", "pattern", "file_path", "path")
 """What a call is about, the best first."""
@@ -290,7 +291,9 @@ def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
     request, result = (_redact(part, patterns).strip("\n") for part in (request, result))
     request = trim(request, _REQUEST if result and event.action is not Action.CHANGE else LIMIT)
     text = trim(_redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns))
-    error = outcome.line or event.error or event.response if outcome.kind is ObservationKind.ERROR else ""
+    error = ""
+    if outcome.kind is ObservationKind.ERROR:
+        error = outcome.line or choose_error_line((event.error or event.response)[:_SEARCHED].splitlines())
     extra = {
         "tool": event.tool,
         "command": trim(_parameter(event, "command"), _COMMAND) if event.action is Action.SHELL else "",

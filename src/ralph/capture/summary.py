@@ -74,14 +74,16 @@ def is_edit(record: Record) -> bool:
 
 def error_line(record: Record) -> str:
     """Return the line of an output that says most about why it failed, or ""."""
-    shown = [line.strip() for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
-    *lines, reason = (
-        line if not _EXIT_CODE.fullmatch(line) else ""
-        for line in (*shown, str(record.extra.get("error") or "").strip())
-    )
+    shown = [line for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
+    return _cut(choose_error_line(shown, str(record.extra.get("error") or "")), _SHORT)
+
+
+def choose_error_line(output: Iterable[str], reason: str = "") -> str:
+    """Return the line that names an error, else the given reason, else one that tells of a problem, else the first."""
+    *lines, reason = (line if not _EXIT_CODE.fullmatch(line) else "" for line in map(str.strip, (*output, reason)))
     named = [line for line in lines if _NAMED_ERROR.search(line)]
     problems = [line for line in lines if _PROBLEM.search(line)]
-    return _cut(next(filter(None, (*named[-1:], reason, *problems, *lines)), ""), _SHORT)
+    return next(filter(None, (*named[-1:], reason, *problems, *lines)), "")
 
 
 def summary(records: Sequence[Record]) -> Summary:
