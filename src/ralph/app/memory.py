@@ -386,7 +386,6 @@ def edit(
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Change an entry's text, title, kind or tags, and nothing else; Conflict when its text is no longer `expect`."""
-    from ralph.app import quarantine
     from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
     from ralph.formats.knowledge import shorten
 
@@ -422,9 +421,7 @@ def edit(
         changed = replace(record, **members)
         if by and changed.text != record.text:
             changed = replace(changed, origin=replace(changed.origin, by=by))
-        if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
-            what = f"{record.id} would read like an instruction to an agent: nothing was changed"
-            raise Refused(what, hint="only a person at a terminal can store that")
+        _check_edit(record, changed, by)
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
     saved = _change(root, library, collection, before.record.id, change, observer)
@@ -434,6 +431,15 @@ def edit(
     normal = normalise_text(record.text)
     same = [other.id for other in others if other.id != record.id and normalise_text(other.text) == normal]
     return replace(saved, private_parts=private, same_as=same[0] if same else "", shortened=shortened)
+
+
+def _check_edit(record: Record, changed: Record, by: str) -> None:
+    """Refuse an agent's edit that would make an instruction to an agent of an entry."""
+    from ralph.app import quarantine
+
+    if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
+        what = f"{record.id} would read like an instruction to an agent: nothing was changed"
+        raise Refused(what, hint="only a person at a terminal can store that")
 
 
 def _change(
