@@ -424,8 +424,7 @@ def edit(
         _check_edit(record, changed, by)
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
-    saved = _change(root, library, collection, before.record.id, change, observer)
-    saved = accept_by_author(root, saved, by, observer)
+    saved = accept_by_author(root, _change(root, library, collection, before.record.id, change, observer), by, observer)
     record = saved.stored.record
     others = [stored.record for stored in library.read(collection)] if text is not None and saved.changed else []
     normal = normalise_text(record.text)
