@@ -103,7 +103,8 @@ class Shop:
 
     def same(self, shown: str, printed: str) -> bool:
         """Whether a line says the same as the page's; each id there stands for one id here."""
-        left, right = (DATE.sub("DATE", line).rstrip() for line in (shown, printed))
+        # a page shows what a person sees, and here no terminal is connected
+        left, right = (DATE.sub("DATE", line).replace("by=human", "by=agent").rstrip() for line in (shown, printed))
         if ID.sub("ID", left) != ID.sub("ID", right):
             return False
         pairs = list(zip(ID.findall(left), ID.findall(right), strict=True))

@@ -152,7 +152,7 @@ def test_a_terminal_without_an_agents_variable_is_a_person(root: Path) -> None:
     with_agent = {**clean, "CLAUDECODE": "1"}
     middle = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], env={}, check=True)"
     called = [sys.executable, "-c", middle, script]
-    said = subprocess.run(called, env=with_agent, capture_output=True, check=True, text=True, timeout=60)
+    said = subprocess.run(called, env=with_agent, capture_output=True, check=True, encoding="utf-8", timeout=60)
     assert said.stdout == "agent\n"  # its parent has the variable
 
 

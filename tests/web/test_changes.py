@@ -129,7 +129,7 @@ def test_undo_is_refused_when_the_file_changed_since(window: Site, shop: Sample)
     body = {"action": "archive", "id": clean(window)}
     done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
     file = shop.root / MEMORIES
-    file.write_text(file.read_text(encoding="utf-8").replace("status: retired", "status: mine"), encoding="utf-8")
+    file.write_text(file.read_text(encoding="utf-8").replace("status=retired", "status=mine"), encoding="utf-8")
     before = everything(shop.root)
     assert window.get("/api/changes")["items"][0]["possible"] is False
     assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 409

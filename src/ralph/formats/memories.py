@@ -552,14 +552,14 @@ def _decode(value: str) -> str:
 
 
 def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
-    """What stands in the first comment: the date, and what other people and programs wrote there."""
+    """Return the first comment's pairs: the date, and what other people and programs wrote there."""
     created = [("created", record.created_at)] if record.created_at else []
     others = {key: value for key, value in record.extra.items() if key not in _OWN_EXTRA or not value}
     return [*created, *((key, None if value is None else str(value)) for key, value in others.items())]
 
 
 def _own_pairs(record: Record) -> list[tuple[str, str]]:
-    """What stands in the second comment, since other programs match the first exactly."""
+    """Return the second comment's pairs; other programs match the first one exactly."""
     pairs = [("updated", record.updated_at)]
     pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
     pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]
