@@ -192,6 +192,8 @@ class Reply:
     cost: float = 0.0
     session: str = ""
     error: str = ""  # in words, when it did not end well
+    final: int = 0  # where its last message begins in the text: the one after the last tool call
+    outputs: tuple[str, ...] = ()  # what its tools returned, as far as the agent reports it
 
     @property
     def files(self) -> tuple[str, ...]:
