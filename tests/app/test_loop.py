@@ -16,8 +16,8 @@ from ralph.app.tasks import board, task
 from ralph.app.tasks.board import status_of
 from ralph.errors import Conflict, NotFound, Refused, UsageError
 from ralph.loop.state import Run, exit_code
-from ralph.model.record import Query
-from ralph.model.work import Ask, CriterionKind, Reply, RunStatus, StopReason, TaskStatus
+from ralph.model.record import CriterionKind, Query
+from ralph.model.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.settings import Config, CriterionSetting
 from ralph.testing import Step
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from ralph.errors import NotFound, UsageError
 from ralph.formats.text import scan_lines
-from ralph.model.work import CriterionKind, ProcessResult, never_stop
+from ralph.model.record import CriterionKind
+from ralph.model.work import ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
 TIMEOUT = 600.0  # seconds for a criterion without its own timeout

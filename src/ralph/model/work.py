@@ -80,17 +80,6 @@ class Feature:
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
 
-class CriterionKind(StrEnum):
-    """What a criterion of the loop checks; the commands of the first four can be detected from the project's files."""
-
-    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
-    BUILD_SUCCESS = "build_success"
-    LINT_CLEAN = "lint_clean"
-    TYPE_CHECK = "type_check"
-    CUSTOM = "custom"
-    MARKER = "marker"
-
-
 class RunStatus(StrEnum):
     """The state of a run of the loop, as the index has it."""
 
