@@ -181,6 +181,7 @@ def test_a_thousand_connections_at_once_do_not_take_the_server_down(
         port, path = address(process)
         assert status(port, path) == 200
         before = resources(process)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1024, hard))  # as most machines have it
         with contextlib.ExitStack() as many:
             lines = [many.enter_context(connected(port)) for _ in range(number)]
             for line in lines[::2]:
