@@ -1,5 +1,6 @@
-"""How long `ralph memory list` takes to start and answer, compared with importing click alone."""
+"""How long `ralph memory list` and many `ralph memory add` at once take, compared with importing click alone."""
 
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from bench.timing import Bar, medians, report
 from bench import big
 
 COUNT = 100
+WRITERS = 32  # they write one file: 16 of one session, 16 of others
 
 
 def run() -> list[str]:
@@ -21,11 +23,29 @@ def run() -> list[str]:
         def started(*arguments: str) -> None:
             subprocess.run([sys.executable, *arguments], cwd=root, capture_output=True, check=True)
 
+        numbers = itertools.count()
+
+        def started_together(*arguments: str) -> None:
+            command = [sys.executable, "-I", *arguments]
+            together = [
+                subprocess.Popen([part.format(next(numbers)) for part in command], cwd=root, stdout=subprocess.DEVNULL)
+                for _ in range(WRITERS)
+            ]
+            assert not any(process.wait() for process in together)
+
         times = medians(
             {
                 "python -I -c pass": lambda: started("-I", "-c", "pass"),
                 "python -I -c 'import click'": lambda: started("-I", "-c", "import click"),
                 f"ralph memory list ({COUNT} entries)": lambda: started("-I", "-m", "ralph", "memory", "list"),
+            }
+        )
+        many = medians(
+            {
+                f"{WRITERS} times import click": lambda: started_together("-c", "import click"),
+                f"{WRITERS} times ralph memory add": lambda: started_together(
+                    "-m", "ralph", "memory", "add", "fact {}"
+                ),
             }
         )
     bars = [
@@ -36,7 +56,9 @@ def run() -> list[str]:
             2.5,
         )
     ]
-    return [f"start-up with {COUNT} entries", *report(times, bars)]
+    clicks, adds = many
+    together = [Bar("ralph memory add / import click", adds, clicks, 3.5)]
+    return [f"start-up with {COUNT} entries", *report(times, bars), "at once", *report(many, together)]
 
 
 if __name__ == "__main__":

@@ -18,8 +18,7 @@ from ralph.app.config import template
 from ralph.config import BY_NAME, KEYS, ConfigSource, Layer, Loaded, as_json, load
 from ralph.errors import ConfigError
 from ralph.formats.config_files import parse_yaml
-from ralph.model.record import MemoryKind
-from ralph.model.work import CriterionKind
+from ralph.model.record import CriterionKind, MemoryKind
 from ralph.settings import Config, CriterionSetting, Embedding, Inject
 
 NO_ENV: dict[str, str] = {}

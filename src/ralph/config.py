@@ -29,7 +29,7 @@ from ralph.formats.config_files import (
     parse_toml,
     parse_yaml,
 )
-from ralph.model.work import CriterionKind
+from ralph.model.record import CriterionKind
 from ralph.settings import Config, CriterionSetting
 
 

@@ -11,8 +11,7 @@ from enum import Enum, StrEnum
 from typing import TypeVar
 
 from ralph.formats.config_files import ValueType
-from ralph.model.record import MemoryKind
-from ralph.model.work import CriterionKind
+from ralph.model.record import CriterionKind, MemoryKind
 
 T = TypeVar("T")
 

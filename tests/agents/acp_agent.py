@@ -169,7 +169,8 @@ class Player:
         if chosen == "yes" and kind == "edit" and path:
             Path(path).write_text("written", encoding="utf-8")
         status = "completed" if chosen in ("yes", "ever") else "failed"
-        self.update("tool_call_update", toolCallId=call["toolCallId"], status=status)
+        content = [{"type": "content", "content": {"type": "text", "text": f"{kind}: {status}"}}]
+        self.update("tool_call_update", toolCallId=call["toolCallId"], status=status, content=content)
 
 
 def send(**message: object) -> None:

@@ -105,6 +105,8 @@ def test_edits_inside_are_allowed_and_nothing_else(folder: Path) -> None:
     assert (reply.text, reply.files) == ("I work.\n\nDONE", ("inside.txt",))
     assert reply.calls[0] == ToolCall("edit inside.txt", ("inside.txt",), writes=True)
     assert [call.ok for call in reply.calls] == [True, False, False, True, False]
+    assert reply.text[reply.final :].strip() == "DONE"
+    assert reply.outputs[:3] == ("edit: completed", "edit: failed", "execute: failed")
 
 
 def test_bypass_allows_everything(folder: Path) -> None:

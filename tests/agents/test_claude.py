@@ -40,8 +40,8 @@ def use(number: int, tool: str, **given: object) -> Event:
     return {"type": "tool_use", "id": f"toolu_{number}", "name": tool, "input": given}
 
 
-def result(number: int, *, error: bool = False) -> Event:
-    block = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": "x", "is_error": error}
+def result(number: int, content: object = "x", *, error: bool = False) -> Event:
+    block = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": content, "is_error": error}
     return {"type": "user", "message": {"role": "user", "content": [block]}, "session_id": "s-1"}
 
 
@@ -81,6 +81,23 @@ def test_a_complete_turn(tmp_path: Path) -> None:
     )
     assert reply.files == ("src/a.py", "/elsewhere/n.ipynb")
     assert "".join(shown) == "I look.\nDONE\n"
+
+
+def test_the_last_message_and_what_tools_returned_are_reported(tmp_path: Path) -> None:
+    blocks = [{"type": "text", "text": "y"}, {"type": "image"}, {"type": "text", "text": "z"}]
+    events = [
+        *(
+            INIT,
+            said(text("I look."), text("Here."), use(1, "Read")),
+            result(1),
+            said(use(2, "Grep")),
+            result(2, blocks),
+        ),
+        *(said(text("All is")), said(text("well.")), said(use(3, "Read")), result(3, None), GOOD),
+    ]
+    reply = asked(player(tmp_path / "p", events), tmp_path)
+    assert reply.text[reply.final :] == "All is\n\nwell."
+    assert reply.outputs == ("x", "y\nz", "")
 
 
 def test_a_subagents_words_are_not_the_reply_but_its_edits_count(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def test_a_complete_turn(tmp_path: Path) -> None:
         {"type": "item.started", "item": {"type": "file_change", "changes": changes}},
         item("file_change", changes=changes, status="completed"),
         item("file_change", changes=[{"path": "c.txt"}], status="failed"),
-        item("command_execution", command="x", exit_code=3, status="failed"),
-        item("mcp_tool_call", server="s", tool="t", status="completed"),
+        item("command_execution", command="x", exit_code=3, status="failed", aggregated_output="no such file"),
+        item("mcp_tool_call", server="s", tool="t", status="completed", result={"content": [{"text": "7"}]}),
         message("DONE"),
         END,
     ]
@@ -55,6 +55,7 @@ def test_a_complete_turn(tmp_path: Path) -> None:
         ToolCall("mcp__s__t"),
     )
     assert reply.files == ("a.txt", "b.txt")
+    assert (reply.text[reply.final :], reply.outputs) == ("DONE", ("no such file", "7"))
     assert "".join(shown) == "I look.\nDONE\n"
 
 

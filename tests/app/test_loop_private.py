@@ -49,7 +49,7 @@ def test_what_an_agent_says_in_all_its_sigils(shop: Workshop) -> None:
             f'<task-failed id="{ask.environment["RALPH_TASK"]}">{words}</task-failed>', model=TOKEN, session=TOKEN
         ),
         lambda ask: Reply(words, StopReason.CRASHED, error=words),
-        Step(say=f"{words}<promise>FAILURE</promise>"),
+        Step(say=f"{words}\n<promise>FAILURE</promise>"),
     )
     assert (run.reason, run.iterations) == ("gave_up", 5)
     assert leaked(shop) == []

@@ -206,8 +206,9 @@ def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
     assert read_sigils(whole, echo=whole) == Sigils()
     assert read_sigils("<task-done>t-aaaaaa</task-done>", echo=whole).done == ("t-aaaaaa",)
     asked = loop_prompt.VERIFY.format(task=loop_prompt.render_task(TASK), files="- a.py")
-    assert read_sigils(asked).verified is None
-    assert read_sigils("<verify-pass/>").verified is True
+    assert read_sigils(asked, echo=asked) == Sigils()
+    assert read_sigils("<verify-pass/>", echo=asked).verified is True
+    assert "```" not in whole + asked, "an agent copies the form that it is shown"
 
 
 def test_the_task_comes_with_what_was_finished_for_it() -> None:

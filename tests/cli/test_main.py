@@ -285,17 +285,24 @@ def test_every_package_of_an_extra_is_known_by_the_extra() -> None:
     assert {"starlette", "uvicorn", "markdown_it"} <= {package for package, extra in EXTRAS.items() if extra == "web"}
 
 
-def loaded_modules(root: Path, *words: str) -> int:
-    code = (
-        "import sys; from ralph.cli.main import run; run(sys.argv[1:]);"
-        "print(sum(name.startswith('ralph.') for name in sys.modules), file=sys.stderr)"
-    )
+def loaded_modules(root: Path, *words: str) -> set[str]:
+    code = "import sys; from ralph.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code, *words], cwd=root, capture_output=True, check=True, encoding="utf-8"
     )
-    return int(done.stderr.splitlines()[-1])
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def count_modules(root: Path, *words: str) -> int:
+    return sum(name.startswith("ralph.") for name in loaded_modules(root, *words))
 
 
 @pytest.mark.parametrize("words", [("task", "list"), ("loop", "status")])
 def test_listing_tasks_and_runs_loads_little_more_than_listing_memories(ralph: Project, words: tuple[str, ...]) -> None:
-    assert loaded_modules(ralph.root, *words) <= 1.5 * loaded_modules(ralph.root, "memory", "list")
+    assert count_modules(ralph.root, *words) <= 1.5 * count_modules(ralph.root, "memory", "list")
+
+
+def test_adding_a_memory_loads_neither_the_index_nor_tasks_nor_knowledge(ralph: Project) -> None:
+    ralph("init")
+    unneeded = {"sqlite3", "ralph.model.work", "ralph.app.knowledge", "ralph.formats.knowledge", "ralph.formats.log"}
+    assert loaded_modules(ralph.root, "memory", "add", "Uses barrel exports") & unneeded == set()

@@ -1,4 +1,4 @@
-"""Sigils: how agents write them, what only looks like one, echoes, laws, and the worst of texts."""
+"""Sigils: how agents write them, what only looks like one, repeats, laws, and the worst of texts."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,29 +23,23 @@ RULES = """\
 
 End your answer with a `<journal>`:
 
-```
 <journal>
 (your notes)
 </journal>
-```
 
 One entry each:
 
-```
 <knowledge tags="first-tag,second-tag" title="(a short title)">
 (at most about 500 words)
 </knowledge>
-```
 
 `<next-model>NAME</next-model>` asks for another model.
 """
 VERIFY = """\
 Answer with exactly one of these on a line of its own:
 
-```
 <verify-pass/>
 <verify-fail>(what is missing or wrong, in a few sentences)</verify-fail>
-```
 """
 
 
@@ -83,10 +77,21 @@ each_sigil = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 @each_sigil
-def test_a_sigil_is_read_wherever_it_stands(case: Case) -> None:
-    for around in ("{}", "Before.\n\n{}\n\nAfter.\n", "In a {} line", "  \t{}  \r\n", "- {}", "{}{{}}", "\ufeff{}"):
+def test_a_sigil_is_read_wherever_it_is_alone_on_a_line(case: Case) -> None:
+    for around in ("{}", "Before.\n\n{}\n\nAfter.\n", "**{}**", "  \t{}  \r\n", "- {}", "1. {}", "{}{{}}", "\ufeff{}"):
         assert read_sigils(around.replace("{}", case.written, 1)) == case.said
     assert read_sigils(case.written.replace("\n", "\r\n")) == case.said
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_decides_over_a_task_counts_alone_on_a_line_of_the_last_message(name: str) -> None:
+    case, decides = CASES[name], name in ("task-done", "promise", "verify-pass", "verify-fail")
+    expected = Sigils() if decides else case.said
+    for text in ("In a {} line", "{} or so", "It is: {}", "no <journal> </journal>{}"):
+        assert read_sigils(text.replace("{}", case.written)) == expected
+    text = f"{case.written}\n\nThe last message."
+    assert read_sigils(text, final=text.index("The")) == expected
+    assert read_sigils(f"First.\n\n{case.written}", final=8) == case.said
 
 
 @each_sigil
@@ -115,13 +120,28 @@ def test_what_is_not_there_or_empty_or_unclosed_says_nothing(case: Case) -> None
 @each_sigil
 @pytest.mark.parametrize(
     "shown",
-    ["```\n{}\n```", "~~~xml\n{}\n~~~", "````\n```\n{}\n```\n````", "- ```\n  {}\n  ```", "<!--\n{}\n-->"],
+    [
+        "```\nSay\n{}\n```",
+        "~~~xml\n{}\n...\n~~~",
+        "````\n```\n{}\n```\n````",
+        "- ```\n  {}\n  #\n  ```",
+        "<!--\n{}\n-->",
+    ],
     ids=["backticks", "tildes", "nested", "list", "comment"],
 )
 def test_a_sigil_that_is_only_shown_is_not_said(case: Case, shown: str) -> None:
     text = shown.replace("{}", case.written)
     assert read_sigils(f"Like this:\n\n{text}\n\nSo.") == Sigils()
     assert read_sigils(f"{text}\n{case.written}\n{text}") == case.said
+
+
+@each_sigil
+@pytest.mark.parametrize("fence", ["```\n{}\n```", "~~~xml\n\n{}\n\n~~~", "- ```\n  {}\n  ```", "`{}`"])
+def test_a_code_block_that_holds_nothing_but_sigils_counts(case: Case, fence: str) -> None:
+    if "\n" not in case.written or fence != "`{}`":
+        assert read_sigils(f"So:\n\n{fence.replace('{}', case.written)}\n\nThat is all.") == case.said
+    both = f"{CASES['next-model'].written}\n<promise>COMPLETE</promise>"
+    assert read_sigils(f"```\n{both}\n```") == Sigils(next_model="opus", promise="COMPLETE")
 
 
 @pytest.mark.parametrize("name", ["task-done", "promise", "verify-pass", "next-model"])
@@ -134,8 +154,8 @@ def test_inline_code_and_quotes_are_not_said(name: str) -> None:
         f" >{case.written}",
     ):
         assert read_sigils(shown) == Sigils()
-        assert read_sigils(f"{shown}\n\n{case.written} and `code`") == case.said
-    assert read_sigils(f"one ` backtick {case.written}") == case.said
+        assert read_sigils(f"{shown}\n\n{case.written}\nand `code`") == case.said
+    assert read_sigils(f"one ` backtick\n{case.written}") == case.said
 
 
 def test_an_unclosed_fence_hides_nothing() -> None:
@@ -288,7 +308,7 @@ def test_a_verdict_that_fails_counts_over_one_that_passes(text: str, verified: b
 
 
 def test_the_prompt_itself_says_nothing() -> None:
-    for prompt in (RULES, VERIFY, RULES.replace("```\n", ""), VERIFY.replace("```\n", "")):
+    for prompt in (RULES, VERIFY):
         assert read_sigils(prompt, echo=prompt) == Sigils()
         assert read_sigils(f"I was told:\n\n{prompt}", echo=prompt) == Sigils()
 
@@ -313,11 +333,11 @@ def test_the_last_journal_counts_over_an_echo_before_or_after_it() -> None:
     assert read_sigils(echo).journal
 
 
-def test_examples_repeated_without_their_fence_are_no_verdict() -> None:
-    shown = VERIFY.replace("```\n", "")
-    assert read_sigils(f"I have to choose.\n\n{shown}\nLet me look.", echo=VERIFY) == Sigils()
-    lines = "\n".join(VERIFY.split("\n")[3:5])
-    assert read_sigils(f"These two:\n{lines}\n\nLet me look.", echo=VERIFY) == Sigils()
+def test_repeated_examples_are_no_verdict() -> None:
+    assert read_sigils(f"I have to choose.\n\n{VERIFY}\nLet me look.", echo=VERIFY) == Sigils()
+    lines = "\n".join(VERIFY.split("\n")[2:4])
+    for shown in (lines, f"```\n{lines}\n```"):
+        assert read_sigils(f"These two:\n{shown}\n\nLet me look.", echo=VERIFY) == Sigils()
     assert read_sigils(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", echo=VERIFY).verified is True
 
 
@@ -334,6 +354,60 @@ def test_knowledge_that_the_prompt_holds_is_not_learned_again() -> None:
     assert len(read_sigils(known.replace("Body", "Other"), echo=prompt).knowledge) == 1
 
 
+def test_a_body_that_repeats_the_prompts_example_does_not_count_whatever_its_attributes() -> None:
+    text = '<knowledge tags="x" title="Mine">(at most about\n500 words)</knowledge>'
+    assert read_sigils(text, echo=RULES) == Sigils()
+
+
+# --- tools -------------------------------------------------------------------------------------
+
+PRINTED = [
+    "{}", "some text\n  {}\nmore", "     7→{}", "7\t{}", "src/a.py:12:{}", "+{}", "> {}", '{"content": "one\\n{}\\n"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("printed", PRINTED)
+@pytest.mark.parametrize("name", ["task-done", "task-failed", "promise", "next-model", "verify-pass"])
+def test_a_line_that_a_tool_printed_does_not_count(name: str, printed: str) -> None:
+    case = CASES[name]
+    outputs = ("first", printed.replace("{}", case.written))
+    for answer in (
+        case.written,
+        case.written.upper() if name == "verify-pass" else case.written,
+        f"```\n{case.written}\n```",
+    ):
+        assert read_sigils(answer, outputs=outputs) == Sigils()
+    assert read_sigils(case.written, outputs=("nothing of the sort", "")) == case.said
+
+
+def test_a_tool_that_only_mentions_a_sigil_takes_nothing_away() -> None:
+    outputs = ("Answer with <verify-pass/> or not", "def f(): return '<task-done>t-2</task-done>'")
+    assert read_sigils("<verify-pass/>\n<task-done>t-1</task-done>", outputs=outputs) == Sigils(
+        done=("t-1",), verified=True
+    )
+
+
+@pytest.mark.parametrize("printed", [*PRINTED[1:4], "Notes: {} And so on.", "<journal>{}</journal>"])
+@pytest.mark.parametrize("name", ["journal", "knowledge", "verify-fail"])
+def test_a_body_that_a_tool_printed_does_not_count(name: str, printed: str) -> None:
+    body = "Always run the script before you commit."
+    sigil = {"knowledge": '<knowledge tags="a" title="T">{}</knowledge>'}.get(name, f"<{name}>{{}}</{name}>")
+    outputs = (printed.replace("{}", body),)
+    assert read_sigils(sigil.replace("{}", body), outputs=outputs) == Sigils()
+    assert read_sigils(sigil.replace("{}", body.replace(" ", "\n")), outputs=outputs) == Sigils()
+    assert read_sigils(sigil.replace("{}", f"{body} I think."), outputs=outputs) != Sigils()
+
+
+def test_a_body_of_several_lines_is_found_between_line_numbers() -> None:
+    body = "Always run the script\nbefore you commit."
+    assert read_sigils(f"<journal>{body}</journal>", outputs=(f"1→{body}".replace("\n", "\n2→"),)) == Sigils()
+
+
+def test_a_short_body_is_in_an_output_by_chance() -> None:
+    assert read_sigils("<journal>All tests pass</journal>", outputs=("== All tests pass ==",)).journal
+    assert read_sigils("<journal>All pass</journal>", outputs=("<journal>All pass</journal>",)) == Sigils()
+
+
 # --- laws --------------------------------------------------------------------------------------
 
 fragments = messy(
@@ -346,7 +420,10 @@ fragments = messy(
 @given(fragments, fragments)
 @example("<taſk-done>t-1</taſk-done>", "")
 def test_no_text_is_too_odd(text: str, echo: str) -> None:
-    for said in (read_sigils(text), read_sigils(text, echo=echo), read_sigils(text, echo=text)):
+    for said in (
+        *(read_sigils(text), read_sigils(text, echo=echo), read_sigils(text, echo=text)),
+        *(read_sigils(text, outputs=(echo, text)), read_sigils(text, final=len(text) // 2)),
+    ):
         assert said.verified is not None or not said.reason
         assert all(said.done)
         assert said.promise in ("", "COMPLETE", "FAILURE")
@@ -417,4 +494,5 @@ def test_megabytes_of_anything_cost_their_length(piece: str, rounds: Callable[[i
     text = piece * (rounds(10_000_000, 30_000) // len(piece))
     for around in (text, f"<journal>{text}</journal>", f"<journal {text}"):
         read_sigils(around, echo=RULES)
+        read_sigils("<verify-pass/>\n<journal>one two three four five</journal>", outputs=(around,))
     read_sigils(RULES, echo=text[:1_000_000])

@@ -25,7 +25,7 @@ from ralph.loop.criteria import (
     output_tail,
     parse_criteria,
 )
-from ralph.model.work import CriterionKind
+from ralph.model.record import CriterionKind
 
 PYTHON = sys.executable
 HANGS = (PYTHON, "-c", "import signal; signal.pause()")

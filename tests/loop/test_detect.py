@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ralph.loop.detect import detect_commands
-from ralph.model.work import CriterionKind
+from ralph.model.record import CriterionKind
 
 TEST, BUILD, LINT, TYPES = "test_pass build_success lint_clean type_check".split()
 

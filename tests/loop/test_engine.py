@@ -9,12 +9,13 @@ from ralph.loop import engine
 from ralph.loop.criteria import CheckResult, CriteriaVerdict, Criterion
 from ralph.loop.engine import AgentWork, Judgement, Parts
 from ralph.loop.state import EndReason, IterationResult, Limits, Run, exit_code
-from ralph.model.record import Outcome
-from ralph.model.work import Ask, CriterionKind, JournalEntry, Reply, RunStatus, StopReason, Task
+from ralph.model.record import CriterionKind, Outcome
+from ralph.model.work import Ask, JournalEntry, Reply, RunStatus, StopReason, Task
 
 TASK = Task("t-aaaaaa", "make it work")
 TESTS = Criterion(CriterionKind.TEST_PASS, "run the tests")
 DONE = "<task-done>t-aaaaaa</task-done>"
+DONE_TOO = Judgement(Outcome.DONE)  # the verifier agrees
 LIMITS = Limits(max_iterations=10)
 
 
@@ -32,7 +33,7 @@ class World:
     checks: list[CriteriaVerdict] = field(default_factory=list)
     stops: list[StopReason] = field(default_factory=list)
     disks: list[str] = field(default_factory=list)
-    verifies: list[str] | None = None
+    verifies: list[Judgement] | None = None
     tasks: list[Task] = field(default_factory=lambda: [TASK])
     retries: int = 3
     failing: bool = True
@@ -88,7 +89,7 @@ class World:
             work=work,
             learn=lambda run, task, worked: self.order.append("learn"),
             check=lambda worked: next(checks, CriteriaVerdict()),
-            verify=lambda run, task, worked: "" if self.verifies is None else next(verdicts),
+            verify=lambda run, task, worked: DONE_TOO if self.verifies is None else next(verdicts),
             journal=journal,
             settle=settle,
             save=save,
@@ -147,7 +148,9 @@ def test_without_criteria_the_agents_word_counts() -> None:
 
 
 def test_a_verifier_that_does_not_agree_costs_a_retry() -> None:
-    world = World([DONE, DONE], [verdict(True)] * 2, verifies=["a test was deleted", ""])
+    world = World(
+        [DONE, DONE], [verdict(True)] * 2, verifies=[Judgement(Outcome.RETRIED, "a test was deleted"), DONE_TOO]
+    )
     assert world.run().reason == "success"
     assert world.outcomes == ["retried", "done"]
     assert "a test was deleted" in world.journal[0].notes
@@ -290,7 +293,7 @@ def test_a_failed_task_does_not_stop_the_others() -> None:
 
 
 def test_the_state_is_saved_after_every_step() -> None:
-    world = World([DONE], [verdict(True)], verifies=[""])
+    world = World([DONE], [verdict(True)], verifies=[DONE_TOO])
     world.run()
     assert [run.step for run in world.saved] == ["beginning", "agent", "checking", "", ""]
     assert world.saved[-1].status is RunStatus.SUCCESS

@@ -12,6 +12,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ralph.web import server as site
+from ralph.web.connections import LimitedProtocol, connection_options
 
 TOKEN = "let-me-in"
 
@@ -61,7 +62,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(root: Path) -> Iterator[Served]:
+def served(root: Path, protocol: type[LimitedProtocol] = LimitedProtocol, keep_alive: int = 5) -> Iterator[Served]:
     """A server for as long as the block lasts."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
@@ -69,7 +70,8 @@ def served(root: Path) -> Iterator[Served]:
     port = listening.getsockname()[1]
     app = site.build_app(root, port=port, token=TOKEN)
     app.state.pace = 0.01
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", http="h11", ws="none"))
+    options = connection_options(protocol) | {"timeout_keep_alive": keep_alive}
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", **options))
     app.state.ending = lambda: server.should_exit
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

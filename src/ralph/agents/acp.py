@@ -188,7 +188,7 @@ class _AcpListener:
         self.session, self.model, self.started = "", ask.model, False
         self._texts: list[str] = []
         self._shown = 0  # how many texts were shown
-        self._new_message = False
+        self._final, self._new_message = 0, False  # the number of the text that begins the last message
         self._calls: dict[str, _AcpToolCall] = {}
         self._cost = 0.0
 
@@ -200,7 +200,7 @@ class _AcpListener:
                 text = update.content.text
                 if self._new_message:  # after a tool call a new message begins
                     text = f"\n\n{text}"
-                    self._new_message = False
+                    self._final, self._new_message = len(self._texts), False
                 self._texts.append(text)
         elif isinstance(update, schema.ToolCallStart | schema.ToolCallProgress):
             self._new_message = bool(self._texts)
@@ -233,8 +233,10 @@ class _AcpListener:
 
     def reply(self, stop: StopReason, error: str = "") -> Reply:
         calls = tuple(call.to_tool_call(self._ask) for call in self._calls.values())
-        text = "".join(self._texts)
-        return Reply(text, stop, calls, self.model, self._cost, self.session or self._ask.session, error)
+        text, session = "".join(self._texts), self.session or self._ask.session
+        final = sum(map(len, self._texts[: self._final]))
+        outputs = tuple(output for call in self._calls.values() for output in call.outputs)
+        return Reply(text, stop, calls, self.model, self._cost, session, error, final, outputs)
 
 
 @dataclass(slots=True)
@@ -244,6 +246,7 @@ class _AcpToolCall:
     status: str = ""
     refused: bool = False
     paths: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
 
     def merge(self, update: schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate) -> None:
         tool = client.get_object(update.field_meta or {}, "claudeCode").get("toolName")
@@ -252,6 +255,11 @@ class _AcpToolCall:
         self.status = update.status or self.status
         edits = (block for block in update.content or () if isinstance(block, schema.FileEditToolCallContent))
         self.paths += [each.path for each in (*(update.locations or ()), *edits)]
+        blocks = (block.content for block in update.content or () if isinstance(block, schema.ContentToolCallContent))
+        outputs = [block.text for block in blocks if isinstance(block, schema.TextContentBlock)]
+        raw = update.raw_output
+        outputs += [raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)] if raw else []
+        self.outputs = outputs or self.outputs  # an update replaces what was there
         arguments = update.raw_input if isinstance(update.raw_input, Mapping) else {}
         self.paths += [path for key in _PATH_ARGUMENTS if isinstance(path := arguments.get(key), str) and path]
 

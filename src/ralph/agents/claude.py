@@ -81,6 +81,8 @@ class ClaudeEventReader(client.EventReader):
             case "user":
                 for block in get_objects(get_object(event, "message"), "content"):
                     call_id = get_text(block, "tool_use_id")
+                    if get_text(block, "type") == "tool_result":
+                        self.outputs.append(client.content_text(block.get("content")))
                     if call_id in self.calls and block.get("is_error") is True:
                         self.calls[call_id] = replace(self.calls[call_id], ok=False, writes=False)
             case "result":

@@ -175,6 +175,13 @@ def get_objects(value: Mapping[str, object], key: str) -> Iterator[Mapping[str, 
     yield from (item for item in (items if isinstance(items, list) else ()) if isinstance(item, Mapping))
 
 
+def content_text(content: object) -> str:
+    """Return the text of a tool's result: a text, or a list of blocks that have one."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(filter(None, (get_text(block, "text") for block in get_objects({"": content}, ""))))
+
+
 class EventReader(ABC):
     """Collects a reply from a client's JSON events; a line that is not JSON counts as text of the reply."""
 
@@ -183,6 +190,8 @@ class EventReader(ABC):
         self.session, self.model, self.cost = ask.session, ask.model, 0.0
         self.texts: list[str] = []
         self.calls: dict[str, ToolCall] = {}
+        self.outputs: list[str] = []
+        self._final, self._new_message = 0, False  # the number of the text that begins the last message
 
     def read_line(self, line: str) -> None:
         """Read one line of output."""
@@ -198,20 +207,23 @@ class EventReader(ABC):
         """Return why the program ended by itself, and its error."""
 
     def add_text(self, text: str) -> None:
-        """Add and show text of the reply."""
+        """Add and show text of the reply; after a tool call a new message begins."""
+        self._final, self._new_message = len(self.texts) if self._new_message else self._final, False
         self.texts.append(text)
         self.ask.show(text if text.endswith("\n") else f"{text}\n")
 
     def add_call(self, name: str, paths: Iterable[str] = (), key: str = "", *, ok: bool = True, writes: bool) -> None:
         """Add a tool call, with the files that it names."""
+        self._new_message = True
         files = dict.fromkeys(relative_path(path, self.ask.folder) for path in paths if path)
         self.calls[key or str(len(self.calls))] = ToolCall(name, tuple(files), ok, writes)
 
     def reply(self, result: ProcessResult) -> Reply:
         """Return the reply, once the program has ended."""
         stop, error = forced_end(result) or self.find_stop_reason(result)
-        text = "\n\n".join(self.texts)
-        return Reply(text, stop, tuple(self.calls.values()), self.model, self.cost, self.session, error)
+        text, final = "\n\n".join(self.texts), sum(len(text) + 2 for text in self.texts[: self._final])
+        calls, outputs = tuple(self.calls.values()), tuple(self.outputs)
+        return Reply(text, stop, calls, self.model, self.cost, self.session, error, final, outputs)
 
 
 class CommandAgent:

@@ -68,6 +68,8 @@ class _CodexEventReader(client.EventReader):
             mcp = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
             name = {"command_execution": "exec_command", "mcp_tool_call": mcp}.get(kind, kind)
             self.add_call(name, ok=ok, writes=False)
+            result = client.content_text(get_object(item, "result").get("content"))
+            self.outputs += filter(None, (get_text(item, "aggregated_output"), result))
 
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
         if result.code == 0 and (self._completed or self.texts):

@@ -74,9 +74,10 @@ def play_step(step: Step, ask: Ask) -> Reply:
     say = step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK))
     model, session = step.model or ask.model or "script", ask.session or "scripted"
     calls: list[ToolCall] = []
+    outputs: list[str] = []
 
     def reply(stop: StopReason, error: str, cost: float = step.cost) -> Reply:
-        return Reply(say, stop, tuple(calls), model, cost, session, error)
+        return Reply(say, stop, tuple(calls), model, cost, session, error, outputs=tuple(outputs))
 
     if say:
         ask.show(say if say.endswith("\n") else f"{say}\n")
@@ -100,6 +101,7 @@ def play_step(step: Step, ask: Ask) -> Reply:
         env = client.agent_environment(ask)
         result = process.run(argv, cwd=ask.folder, env=env, timeout=timeout, stopped=ask.stopped)
         calls.append(ToolCall("run", ok=result.code == 0))
+        outputs += filter(None, (result.out, result.err))
         if not result.missing and (forced := client.forced_end(result)) is not None:
             return reply(*forced)
     return reply(step.stop, step.error)

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ralph.model.record import Record, Status
-from ralph.model.work import JournalEntry, RunStatus
 
 if TYPE_CHECKING:
     from ralph.app.chat_log import ChatHistory
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from ralph.app.tasks.task import ListedTask
     from ralph.loop.state import Run
     from ralph.model.graph import Edge, Node
+    from ralph.model.work import JournalEntry
 
 VIA = "via"
 """The member of `extra` that says which way an entry came, when it was not the command line."""
@@ -116,6 +116,8 @@ _RUN_MEMBERS = (
 
 def run_json(run: "Run", *, alive: bool, heartbeat: str) -> dict[str, object]:
     """Return a run of the loop; `alive` and `heartbeat` are what its process says."""
+    from ralph.model.work import RunStatus
+
     other = {
         "status": run.status.value,
         "task": run.task or (run.only[0] if run.only else ""),
@@ -129,7 +131,7 @@ def run_json(run: "Run", *, alive: bool, heartbeat: str) -> dict[str, object]:
     return {**members, "alive": alive, "heartbeat": heartbeat}
 
 
-def journal_json(entry: JournalEntry) -> dict[str, object]:
+def journal_json(entry: "JournalEntry") -> dict[str, object]:
     """Return how one iteration ended, with the names of the loop's specification."""
     return {
         "id": f"jrn-{entry.run}-{entry.iteration}",

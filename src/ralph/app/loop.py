@@ -23,8 +23,8 @@ from ralph.loop import criteria, detect, engine
 from ralph.loop.criteria import Criterion
 from ralph.loop.state import EndReason, IterationResult, Run, describe_fault, end_run
 from ralph.model import ids
-from ralph.model.record import Outcome
-from ralph.model.work import Agent, CriterionKind, RunStatus, TaskStatus, ignore_text
+from ralph.model.record import CriterionKind, Outcome
+from ralph.model.work import Agent, RunStatus, TaskStatus, ignore_text
 from ralph.settings import Config
 from ralph.store import files
 

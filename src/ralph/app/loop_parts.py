@@ -5,7 +5,7 @@ agent, criteria, changes and `root` are the worktree's while the task is current
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -182,7 +182,7 @@ class Workbench:
         seconds = time.monotonic() - started
         after = self.disk.snapshot()
         changed = dict.fromkeys((*changes.changed_files(before, after), *reply.files))
-        sigils = read_sigils(reply.text, echo=ask.prompt)
+        sigils = read_sigils(reply.text, echo=ask.prompt, outputs=reply.outputs, final=reply.final)
         return AgentWork(reply, sigils, seconds, tuple(sorted(changed)), after.fingerprint)
 
     def learn(self, run: Run, work: Task, worked: AgentWork) -> None:
@@ -200,7 +200,8 @@ class Workbench:
 
     def check(self, worked: AgentWork) -> CriteriaVerdict:
         """Check the criteria and print a line for each."""
-        verdict = self._check_criteria(worked.reply.text)
+        reply = worked.reply
+        verdict = self._check_criteria(reply.text[reply.final :], reply.outputs)
         self._checks = []
         for result in verdict.checks:
             label = result.criterion.label
@@ -208,26 +209,34 @@ class Workbench:
             self.printer.print_line(f"  {'ok' if result.passed else 'no'}  {label}: {result.message}")
         return verdict
 
-    def verify(self, run: Run, work: Task, worked: AgentWork) -> str | None:
-        """Verify in a second, read-only session; return why it is not done, "", or None when it was stopped."""
+    def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
+        """Verify in a second, read-only session; one that gives no verdict is repeated once and uses no retry."""
         if not (self.config.execution.verify and self.agent.reads_only):
-            return ""
+            return Judgement(Outcome.DONE)
         self.save(replace(run, step="verifying"))
         files = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
         text = loop_prompt.VERIFY.format(task=loop_prompt.render_task(work), files=files)
         environment, limit = {"RALPH_DISABLE": "1", "RALPH_RUN": run.id}, self.config.loop.iteration_minutes * 60.0
-        ask = self._make_ask(text, run.model, read_only=True, timeout=limit, environment=environment)
-        reply = self.agent.run(ask)
-        if reply.stop is StopReason.CANCELLED:
-            return None
-        sigils, doubt = read_sigils(reply.text), ""  # only its verify sigils count
-        if sigils.verified is None:
+        doubt = ""
+        for prompt in (text, f"{text}\n{loop_prompt.NO_VERDICT}"):
+            ask = self._make_ask(prompt, run.model, read_only=True, timeout=limit, environment=environment)
+            reply = self.agent.run(ask)
+            if reply.stop is StopReason.CANCELLED:
+                return Judgement(Outcome.INTERRUPTED)
+            sigils = read_sigils(reply.text, echo=prompt, outputs=reply.outputs, final=reply.final)
+            if sigils.verified is not None:  # only its verify sigils count
+                doubt = "" if sigils.verified else sigils.reason or "it gave no reason"
+                break
             doubt = f"it gave no verdict{f' ({reply.error})' if reply.error else ''}"
-        elif not sigils.verified:
-            doubt = sigils.reason or "it gave no reason"
+            self.printer.print_line(f"  no  verification: {doubt}")
+        else:
+            self._checks.append(_check_json("verification", False, doubt))
+            return Judgement(Outcome.BLOCKED, f"The verification did not end: {doubt}")
         self.printer.print_line(f"  no  verification: {doubt}" if doubt else "  ok  verification")
         self._checks.append(_check_json("verification", not doubt, doubt))
-        return f"The verification did not agree: {doubt}" if doubt else ""
+        return (
+            Judgement(Outcome.RETRIED, f"The verification did not agree: {doubt}") if doubt else Judgement(Outcome.DONE)
+        )
 
     def journal(self, entry: JournalEntry) -> None:
         """Append the entry of an iteration, with its checks, and update the task's memory."""
@@ -296,13 +305,14 @@ class Workbench:
             with suppress(RalphError):
                 task.renew(self.root, self.run.task, self.run.id)
 
-    def _check_criteria(self, text: str) -> CriteriaVerdict:
+    def _check_criteria(self, text: str, outputs: Sequence[str] = ()) -> CriteriaVerdict:
         return criteria.check(
             self.plan.criteria,
             folder=self.root,
             run=process.run,
             text=text,
             echo=self._prompt,
+            outputs=outputs,
             timeout=float(self.config.loop.check_seconds),
             stopped=self.must_stop_now,
         )

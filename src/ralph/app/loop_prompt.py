@@ -44,8 +44,10 @@ and leave the project in a state from which the next iteration can go on.
 
 - Work only on the assigned task. Do not start others.
 - Do not revert, stash or delete changes that you did not make.
-- The task's id is {task}. When the task is complete, say so on a line of its own: `<task-done>ID</task-done>`
-- When it cannot be done, say why: `<task-failed id="ID">REASON</task-failed>`
+- The task's id is {task}. When the task is complete, say so in your last message, alone on a line:
+  <task-done>ID</task-done>
+- When it cannot be done, say why:
+  <task-failed id="ID">REASON</task-failed>
 - You are believed when these checks pass:
 {checks}
 - Sections named Guardrails, Run Journal, Task Progress, Project Knowledge, Memories, Scratchpad and Global Patterns
@@ -55,30 +57,28 @@ and leave the project in a state from which the next iteration can go on.
 MEMORY = """\
 ## Memory
 
-What you write down here is there in the next iteration and in later runs.
+What you write down here is there in the next iteration and in later runs. Use your own words: a tag that repeats
+this text or the output of a tool does not count.
 
 ### Journal
 End your answer with what the next iteration needs to know: decisions with their reasons, discoveries, open ends.
 
-```
 <journal>
 (your notes)
 </journal>
-```
 
 ### Knowledge
 For what will be true beyond this task (a convention, a trap, how something is set up here), one entry each:
 
-```
 <knowledge tags="first-tag,second-tag" title="(a short title)">
 (at most about 500 words)
 </knowledge>
-```
 
 Tags are lowercase words; at least one is needed. `[[Another title]]` links two entries.
 What every session in this project should know belongs into CLAUDE.md, a procedure that will be used again into
 `.claude/skills/<name>/SKILL.md`: edit those files yourself when it is worth it.
-`<next-model>NAME</next-model>` asks for another model in the next iteration only.
+To ask for another model in the next iteration only:
+<next-model>NAME</next-model>
 """
 
 VERIFY = """\
@@ -95,13 +95,14 @@ the task that are missing, tests that were weakened or removed, results that are
 
 ## Your verdict
 
-Answer with exactly one of these on a line of its own:
+End your answer with exactly one of these, alone on a line, with reasons in your own words:
 
-```
 <verify-pass/>
 <verify-fail>(what is missing or wrong, in a few sentences)</verify-fail>
-```
 """
+NO_VERDICT = (
+    "An earlier answer to this had no verdict in that form. Nothing else counts: the last line must be one of them."
+)
 
 
 def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str], most: int) -> str:

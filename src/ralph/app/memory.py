@@ -18,7 +18,7 @@ from ralph.formats.memories import render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
-from ralph.store import files, lookup, queries
+from ralph.store import files, lookup
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 
@@ -147,6 +147,7 @@ def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[
     """Return the best entries for a query, and where each is stored."""
     from ralph.app import index, outdated
     from ralph.search import rank
+    from ralph.store import queries
     from ralph.store.sources import source_names
 
     library = Library(root)
@@ -297,17 +298,28 @@ def add(
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
+<<<<<<< HEAD
     """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
 
     `accepted`: a person has read what somebody else (`by`) wants to add.
     """
     from ralph.app import knowledge
+=======
+    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead."""
+>>>>>>> 1904f4ebc3bb94d35e0ea55fed653ce8b6a5f694
     from ralph.capture.privacy import clean_memory, clean_tags
-    from ralph.formats.pages import as_pattern
 
     if names_of([in_]) == ("knowledge",):
+<<<<<<< HEAD
         options = {"allow_secret": allow_secret, "accepted": accepted}
         return knowledge.add(root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options)
+=======
+        from ralph.app import knowledge
+
+        return knowledge.add(
+            root, title, text, tags, kind, feature, by, via, patterns, allow_secret=allow_secret, observer=observer
+        )
+>>>>>>> 1904f4ebc3bb94d35e0ea55fed653ce8b6a5f694
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
     if in_ == ALL:
@@ -325,6 +337,8 @@ def add(
 
     def make(existing: Sequence[Record]) -> Record:
         if in_ == "patterns":
+            from ralph.formats.pages import as_pattern
+
             return as_pattern(record)
         return replace(record, id=new_id(collection, kind, existing), created_at=ids.today())
 

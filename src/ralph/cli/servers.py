@@ -76,8 +76,10 @@ def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
         raise UsageError("--port goes with --http", hint="a client that starts the server needs none")
     explicit = call.explicit_root
     if http:
+        from ralph.web.connections import connection_options
+
         with bind_socket(port) as listening:
-            serving.at_an_address(explicit, os.environ, listening, read_only=read_only)
+            serving.at_an_address(explicit, os.environ, listening, connection_options(), read_only=read_only)
     else:
         serving.over_pipes(explicit, os.environ, read_only=read_only)
 

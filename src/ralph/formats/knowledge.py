@@ -29,9 +29,7 @@ _CLOSING_LINE = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
 _PLAIN_TAG = re.compile(r"[a-z][a-z0-9]*(?:[-_/.][a-z0-9]+)*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
-_UNPRINTABLE = re.compile(
-    "[^\\x20-\\x7e\\xa0-\\u2027\\u202a-\\ud7ff\\ue000-\\ufefe\\uff00-\\ufffd\\U00010000-\\U0010ffff]"
-)
+_UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _STATUS = "status"  # somebody's own key, unless its value is `retired`
 _RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")

@@ -1,18 +1,19 @@
 """Reader of sigils: the tags by which an agent reports what it did and learned.
 
-Tags in code, comments and quotes are examples, and so are those that an agent copied from its
-prompt (`echo`). A text of any size or form is read in linear time.
+Tags in code, comments and quotes are examples, unless a code block holds nothing else. What repeats the
+prompt (`echo`) or the output of a tool is not the agent's own. What decides over a task must be alone on a
+line of the last message. A text of any size or form is read in linear time.
 """
 
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ralph.formats.knowledge import code_spans
-from ralph.formats.text import scan_lines
+from ralph.formats.text import Line, LineRole, scan_lines
 
 COMPLETE, FAILURE = "COMPLETE", "FAILURE"
 
@@ -30,7 +31,12 @@ _LINE_ENDS = re.compile(r"[ \t\r]*+(?:\n|\Z)")
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}", re.ASCII)
 _TASK = re.compile(r"[^\W_][\w.-]{0,99}")
 _ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word of a sentence has not
-_LONG = ("journal", "knowledge", "verify-fail")  # their text repeats that of the prompt only as an echo
+_LONG = ("journal", "knowledge", "verify-fail")  # their body repeats that of the prompt only as an echo
+_DECISIVE = ("task-done", "promise", "verify-pass", "verify-fail")  # alone on a line of the last message
+_LETTER = re.compile(r"[^\W\d_]")
+_LINE_PREFIX = re.compile(r"^[ \t]*+(?:(?:[^\s:]{1,400}+:)?\d{1,7}[→\t:|-]|[+>-])[ \t]?", re.MULTILINE)
+"""What tools print before a line of a file: its number, its path, the mark of a diff or a quote."""
+_SHORTEST_REPEAT = 4  # words; a shorter body may be in a tool's output by chance
 _BESIDE = 200  # characters beside a short sigil that are compared with the prompt
 
 
@@ -81,16 +87,19 @@ class _Sigil(NamedTuple):
     body: str
 
 
-def read_sigils(text: str, *, echo: str = "") -> Sigils:
-    """Read the sigils of an answer; `echo` is the prompt that it answers."""
+def read_sigils(text: str, *, echo: str = "", outputs: Sequence[str] = (), final: int = 0) -> Sigils:
+    """Read the sigils of an answer to the prompt `echo`; `outputs` are those of tools, `final` starts its last message.
+
+    A sigil that repeats the prompt or a tool's output does not count, and neither does one that decides over a task
+    but is not alone on a line of the last message.
+    """
     tags = list(_tags(text))
     if not tags:
         return Sigils()
-    outermost: list[_Sigil] = []
-    for sigil in sorted(_paired(text, _visible_tags(text, tags)), key=lambda sigil: sigil.start):
-        if not outermost or sigil.start >= outermost[-1].end:
-            outermost.append(sigil)
-    return _interpret(_without_echoes(outermost, text, echo) if outermost and echo else outermost)
+    sigils = _outermost(_paired(text, _visible_tags(text, tags)))
+    counting = {sigil for sigil in _alone(text, sigils) if sigil.start >= final}
+    sigils = [sigil for sigil in sigils if sigil.name not in _DECISIVE or sigil in counting]
+    return _interpret(_without_repeats(sigils, text, echo, outputs) if sigils else ())
 
 
 def _tags(text: str) -> Iterator[_Tag]:
@@ -105,13 +114,52 @@ def _tags(text: str) -> Iterator[_Tag]:
 def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
     tag_ends = {text.rfind("\n", tag.start, tag.end) + 1 for tag in tags} - {0}  # a `>` there is no quote
     hidden: list[tuple[int, int]] = []
+    fence: Line | None = None
     for line in scan_lines(text):
-        if not line.is_markdown or (line.text.lstrip().startswith(">") and line.start not in tag_ends):
+        if fence is not None:
+            if not line.closer and not _only_sigils(text[fence.end : line.start]):
+                hidden.append((fence.start, line.end))
+            fence = fence if line.closer else None
+        elif line.role is LineRole.OPENS and line.closer not in ("", "-->"):
+            fence = line
+        elif not line.is_markdown or (line.text.lstrip().startswith(">") and line.start not in tag_ends):
             hidden.append((line.start, line.end))
-        elif "`" in line.text:
+        elif "`" in line.text and not _only_sigils(line.text.strip(" \t`")):
             hidden += [(line.start + start, line.start + end) for start, end in code_spans(line.text)]
     starts = [start for start, _ in hidden]
     return [tag for tag in tags if not (at := bisect_right(starts, tag.start)) or tag.start >= hidden[at - 1][1]]
+
+
+def _only_sigils(text: str) -> bool:
+    """Whether a text is one or more sigils and white space."""
+    end, rest = 0, ""
+    for sigil in _outermost(_paired(text, _tags(text))):
+        rest, end = rest or text[end : sigil.start].strip(), sigil.end
+    return end > 0 and not rest and not text[end:].strip()
+
+
+def _outermost(sigils: Iterable[_Sigil]) -> list[_Sigil]:
+    outermost: list[_Sigil] = []
+    for sigil in sorted(sigils, key=lambda sigil: sigil.start):
+        if not outermost or sigil.start >= outermost[-1].end:
+            outermost.append(sigil)
+    return outermost
+
+
+def _alone(text: str, sigils: Sequence[_Sigil]) -> Iterator[_Sigil]:
+    """The sigils with no words beside them on their lines; other sigils may be there."""
+    clean_left: list[bool] = []
+    clean, end = True, 0
+    for sigil in sigils:
+        _, newline, beside = text[end : sigil.start].rpartition("\n")
+        clean, end = (clean or bool(newline)) and not _LETTER.search(beside), sigil.end
+        clean_left.append(clean)
+    clean, start = True, len(text)
+    for sigil, is_clean in zip(reversed(sigils), reversed(clean_left), strict=True):
+        beside, newline, _ = text[sigil.end : start].partition("\n")
+        clean, start = (clean or bool(newline)) and not _LETTER.search(beside), sigil.start
+        if clean and is_clean:
+            yield sigil
 
 
 def _paired(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
@@ -198,26 +246,45 @@ def _values(attributes: str) -> dict[str, str]:
     return values
 
 
-def _without_echoes(sigils: list[_Sigil], answer: str, prompt: str) -> list[_Sigil]:
-    """The sigils of an answer that do not repeat its prompt: the same text, beside the same text."""
+def _without_repeats(sigils: list[_Sigil], answer: str, prompt: str, outputs: Sequence[str]) -> list[_Sigil]:
+    """The sigils of an answer that repeat neither its prompt (the same text, beside the same text) nor a tool."""
     texts: set[str] = set()
     lines: set[str] = set()
     neighbours: set[tuple[str, str]] = set()
+    bodies: set[str] = set()
     for sigil in _paired(prompt, _tags(prompt)):
         text = _one_line(prompt[sigil.start : sigil.end])
         line, above, below = _echo_position(prompt, sigil)
         texts.add(text)
         lines.add(line)
         neighbours.update(((text, above), (text, below)))
+        bodies.add(_one_line(sigil.body))
+    printed = [_LINE_PREFIX.sub("", output.replace("\\n", "\n")) for output in outputs]  # JSON escapes line ends
+    printed_sigils: set[str] = set()
+    for output in printed:
+        inside = _outermost(_paired(output, _tags(output)))
+        bodies.update(_one_line(sigil.body) for sigil in inside)
+        printed_sigils.update(_fingerprint(output, sigil) for sigil in _alone(output, inside))
+    printed = [_one_line(output) for output in printed]
 
-    def is_echo(sigil: _Sigil) -> bool:
+    def is_repeated(sigil: _Sigil) -> bool:
+        if sigil.name in _LONG and (body := _one_line(sigil.body)):
+            is_long = body.count(" ") + 1 >= _SHORTEST_REPEAT
+            return body in bodies or (is_long and any(body in output for output in printed))
+        if _fingerprint(answer, sigil) in printed_sigils:
+            return True
         text = _one_line(answer[sigil.start : sigil.end])
-        if text not in texts or (sigil.name in _LONG and sigil.body):
-            return text in texts
+        if text not in texts:
+            return False
         line, *near = _echo_position(answer, sigil)
         return line in lines if line != text else any(row and (text, row) in neighbours for row in near)
 
-    return [sigil for sigil in sigils if not is_echo(sigil)]
+    return [sigil for sigil in sigils if not is_repeated(sigil)]
+
+
+def _fingerprint(text: str, sigil: _Sigil) -> str:
+    """A sigil without differences of case and white space."""
+    return "".join(text[sigil.start : sigil.end].split()).lower().replace("_", "-")
 
 
 def _one_line(text: str) -> str:

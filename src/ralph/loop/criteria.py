@@ -14,7 +14,8 @@ from pathlib import Path
 
 from ralph.errors import NotFound, UsageError
 from ralph.formats.text import scan_lines
-from ralph.model.work import CriterionKind, ProcessResult, never_stop
+from ralph.model.record import CriterionKind
+from ralph.model.work import ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
 TIMEOUT = 600.0  # seconds for a criterion without its own timeout
@@ -93,16 +94,17 @@ def check(
     run: Runner,
     text: str = "",
     echo: str = "",
+    outputs: Sequence[str] = (),
     timeout: float = TIMEOUT,
     stopped: Callable[[], bool] = never_stop,
 ) -> CriteriaVerdict:
-    """Run all criteria in a folder; `text` is the agent's, `echo` the prompt that it might repeat."""
+    """Run all criteria in a folder; `text` is the agent's, `echo` and `outputs` are what it might repeat."""
     markers = [criterion.marker for criterion in criteria if criterion.kind is CriterionKind.MARKER] or [MARKER]
-    marked = any(has_marker(text, marker, echo) for marker in markers)
+    marked = any(has_marker(text, marker, echo, outputs) for marker in markers)
     checks: list[CheckResult] = []
     for criterion in criteria:
         if criterion.kind is CriterionKind.MARKER:
-            passed = has_marker(text, criterion.marker, echo)
+            passed = has_marker(text, criterion.marker, echo, outputs)
             message = "is there" if passed else "is not alone on a line of the agent's answer"
             checks.append(CheckResult(criterion, passed, message))
             continue
@@ -129,8 +131,13 @@ def check(
     return CriteriaVerdict(tuple(checks), marked)
 
 
-def has_marker(text: str, marker: str = MARKER, echo: str = "") -> bool:
-    """Whether the marker is alone on a line, outside code fences, and not below the same line as in the prompt."""
+def has_marker(text: str, marker: str = MARKER, echo: str = "", outputs: Sequence[str] = ()) -> bool:
+    """Whether the marker is alone on a line, outside code fences, in words of the agent's own.
+
+    It repeats the prompt when the same line is above it, and a tool when one printed the same line.
+    """
+    if any(True for output in outputs for _ in _marker_lines(output, marker)):
+        return False
     repeated = {before for _, before in _marker_lines(echo, marker) if before}
     return any(is_markdown and before not in repeated for is_markdown, before in _marker_lines(text, marker))
 

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from ralph.loop.criteria import Criterion
-from ralph.model.work import CriterionKind
+from ralph.model.record import CriterionKind
 
 TEST, BUILD, LINT, TYPES = list(CriterionKind)[:4]
 _Detected = Iterator[tuple[CriterionKind, str, str]]  # kind, command, and why

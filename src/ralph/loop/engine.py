@@ -68,8 +68,8 @@ class Parts:
     work: Callable[[Ask], AgentWork]  # run the agent
     learn: Callable[[Run, Task, AgentWork], None]  # store what was learned, however the iteration ended
     check: Callable[[AgentWork], CriteriaVerdict]  # check the criteria now
-    verify: Callable[[Run, Task, AgentWork], str | None]
-    """A second opinion: why the task is not done, "" when it is, None when a person stopped it."""
+    verify: Callable[[Run, Task, AgentWork], Judgement]
+    """A second opinion on a task that is done: the same, or why not; blocked when it gives no verdict."""
     journal: Callable[[JournalEntry], None]
     settle: Callable[[Run, Task, Judgement], Run]  # update the task after an iteration
     save: Callable[[Run], Run]
@@ -115,8 +115,8 @@ def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult
     no_work = work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE)
     verdict = CriteriaVerdict() if no_work else parts.check(work)
     judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
-    if judgement.outcome is Outcome.DONE and (doubt := parts.verify(state, task, work)) != "":
-        judgement = Judgement(Outcome.INTERRUPTED) if doubt is None else Judgement(Outcome.RETRIED, doubt)
+    if judgement.outcome is Outcome.DONE:
+        judgement = parts.verify(state, task, work)
     if judgement.outcome is Outcome.INTERRUPTED:
         return _interrupt(state, task, work, parts)
     _journal(state, task, work, judgement, parts)

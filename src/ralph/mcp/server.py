@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import anyio
@@ -414,8 +414,15 @@ def _protocol_error(error: Exception) -> types.JSONRPCError | None:
 # --- an address ----------------------------------------------------------------------------------
 
 
-def at_an_address(explicit: Path | None, env: Mapping[str, str], listening: socket.socket, *, read_only: bool) -> None:
-    """Serve clients with the token, on this machine only, until interrupted."""
+def at_an_address(
+    explicit: Path | None,
+    env: Mapping[str, str],
+    listening: socket.socket,
+    options: Mapping[str, Any],
+    *,
+    read_only: bool,
+) -> None:
+    """Serve clients with the token, on this machine only, until interrupted; `options` are uvicorn's."""
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -429,7 +436,7 @@ def at_an_address(explicit: Path | None, env: Mapping[str, str], listening: sock
     sys.stderr.write(f"http://{hosts[0]}{PATH}\nAuthorization: Bearer {printed}\n")
     sys.stderr.flush()
     guarded = _require_token(app, token.encode())
-    config = uvicorn.Config(guarded, log_level="warning", timeout_graceful_shutdown=2, lifespan="on", ws="none")
+    config = uvicorn.Config(guarded, log_level="warning", timeout_graceful_shutdown=2, lifespan="on", **options)
     with suppress(KeyboardInterrupt):  # Ctrl-C ends it
         uvicorn.Server(config).run(sockets=[listening])
 

@@ -37,6 +37,17 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+class CriterionKind(StrEnum):
+    """What a criterion of the loop checks; the commands of the first four can be detected from the project's files."""
+
+    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
+    BUILD_SUCCESS = "build_success"
+    LINT_CLEAN = "lint_clean"
+    TYPE_CHECK = "type_check"
+    CUSTOM = "custom"
+    MARKER = "marker"
+
+
 SECTIONS = {
     MemoryKind.PATTERN: "Patterns",
     MemoryKind.DECISION: "Decisions",

@@ -80,17 +80,6 @@ class Feature:
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
 
-class CriterionKind(StrEnum):
-    """What a criterion of the loop checks; the commands of the first four can be detected from the project's files."""
-
-    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
-    BUILD_SUCCESS = "build_success"
-    LINT_CLEAN = "lint_clean"
-    TYPE_CHECK = "type_check"
-    CUSTOM = "custom"
-    MARKER = "marker"
-
-
 class RunStatus(StrEnum):
     """The state of a run of the loop, as the index has it."""
 
@@ -192,6 +181,8 @@ class Reply:
     cost: float = 0.0
     session: str = ""
     error: str = ""  # in words, when it did not end well
+    final: int = 0  # where its last message begins in the text: the one after the last tool call
+    outputs: tuple[str, ...] = ()  # what its tools returned, as far as the agent reports it
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph import paths
-from ralph.formats.log import parse_log
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.formats.text import Document, EditableDocument
 from ralph.model.record import Record
@@ -197,6 +196,8 @@ def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
 
 
 def _log_contents(text: str, interpret: Interpret | None) -> Contents:
+    from ralph.formats.log import parse_log
+
     document = parse_log(text)
     placed = [(entry.start, Placed(entry.record, entry.line)) for entry in document.entries]
     lines: list[tuple[str, Mapping[str, object]]] = []

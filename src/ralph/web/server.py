@@ -35,6 +35,7 @@ from ralph.app.pages.changes import ChangeHistory
 from ralph.app.pages.explore import Explorer
 from ralph.errors import RalphError
 from ralph.web import api
+from ralph.web.connections import connection_options
 from ralph.web.requests import message_response
 
 _POLL_SECONDS = 1.0
@@ -218,9 +219,8 @@ def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[
         access_log=False,
         server_header=False,
         lifespan="off",
-        http="h11",
-        ws="none",
         timeout_graceful_shutdown=3,
+        **connection_options(),
     )
     server = uvicorn.Server(config)
     app.state.ending = lambda: server.should_exit

@@ -1,0 +1,79 @@
+"""Limits of HTTP connections, for the pages and for MCP at an address.
+
+uvicorn limits the time between two requests of a connection and nothing else: a client that sends nothing, a head
+byte by byte or half a body would keep its connection for good, until no file descriptor is left. An event stream
+stays open as long as its client reads.
+"""
+
+import asyncio
+import resource
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+BACKLOG = 128
+"""Connections that the kernel keeps waiting; as many are accepted at once."""
+IDLE_SECONDS = 5
+"""For a connection that waits for its next request."""
+_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class LimitedProtocol(H11Protocol):
+    """A connection that is closed when its request or its reader is late, or when too many are open."""
+
+    request_seconds = 10.0  # for a request, from the first byte of its head to the last of its body
+    unread_seconds = 30.0  # for a client that does not read its answer
+    most_connections = 512  # and at most half of the file descriptors that this process may open
+    _request_timer: asyncio.TimerHandle | None = None
+    _unread_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Wait for the first request, or refuse the connection."""
+        super().connection_made(transport)
+        if len(self.connections) > min(self.most_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2):
+            transport.write(_BUSY)
+            transport.close()
+        else:
+            self._request_timer = self.loop.call_later(self.request_seconds, self._close_late)
+
+    def data_received(self, data: bytes) -> None:
+        """Read, and stop the clock when the request is complete."""
+        super().data_received(data)
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            _cancel(self._request_timer)
+            self._request_timer = None
+        elif self._request_timer is None:
+            self._request_timer = self.loop.call_later(self.request_seconds, self._close_late)
+
+    def _close_late(self) -> None:
+        if self.conn.our_state is h11.IDLE:
+            self.transport.write(_LATE)
+        self.transport.close()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._unread_timer = self.loop.call_later(self.unread_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on, since the client reads."""
+        super().resume_writing()
+        _cancel(self._unread_timer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop both clocks."""
+        super().connection_lost(exc)
+        _cancel(self._request_timer)
+        _cancel(self._unread_timer)
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def connection_options(protocol: type[LimitedProtocol] = LimitedProtocol) -> dict[str, Any]:
+    """Return the options of a uvicorn server with these limits."""
+    return {"http": protocol, "ws": "none", "backlog": BACKLOG, "timeout_keep_alive": IDLE_SECONDS}
