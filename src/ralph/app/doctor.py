@@ -26,9 +26,10 @@ from ralph.formats.progress import parse_progress
 from ralph.formats.text import Problem
 from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.model import ids
-from ralph.store import files
+from ralph.store import files, forgotten
 from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
+from ralph.store.sources import Format, parse_source, sources
 
 FIXABLE = {"duplicate-id", "leftover", "permissions", "hook-failures"}
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
@@ -79,7 +80,7 @@ def examine(
 ) -> list[Finding]:
     """Return all problems by file and line; without `logs` the lines of logs, maybe thousands of files, stay out."""
     findings = [*_check_files(root, logs=logs), *_check_folders(root), *_check_links(root), *_check_git(root)]
-    findings += [*_leftovers(root), *_permissions(root), *_second_stores(root)]
+    findings += [*_leftovers(root), *_permissions(root), *_second_stores(root), *_find_forgotten(root)]
     findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
     if secrets:
         findings += [finding for path in files_to_scan(root) for finding in _find_secrets(path, custom)]
@@ -174,6 +175,20 @@ def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, _Pars
         (sorted(paths.log_folder(root).rglob("*.jsonl")) if logs else [], parse_log),
     ]
     return ((path, parse) for group, parse in groups for path in group)
+
+
+def _find_forgotten(root: Path) -> Iterator[Finding]:
+    """Find files in which a pull or a restore has put back what was forgotten."""
+    hidden = forgotten.load()
+    for source in sources(root) if hidden.hashes else ():
+        if source.format not in (Format.LOG, Format.TASK) and not _unreadable(source.path):
+            entries = parse_source(source, files.read(source.path) or "").entries
+            back = [entry for entry in entries if hidden.hides(entry.record)]
+            if back:
+                what = f"{len(back)} forgotten {'entry is' if len(back) == 1 else 'entries are'} back; Ralph hides them"
+                names = " ".join(dict.fromkeys(entry.record.id for entry in back))
+                hint = f"`ralph forget {names} --yes` removes them"
+                yield _finding(source.path, what, hint, "warning", "forgotten", back[0].line)
 
 
 def _check_folders(root: Path) -> Iterator[Finding]:

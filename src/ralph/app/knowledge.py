@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ralph import paths
 from ralph.app import feature as features
 from ralph.app.json_shapes import VIA
-from ralph.app.memory import Change, SavedMemory, find
+from ralph.app.memory import Change, SavedMemory, check_forgotten, find
 from ralph.capture import invisible_characters, privacy
 from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.context import knowledge as choosing
@@ -107,6 +107,7 @@ def add(
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     for words in filter(None, (title, feature)):
         private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
+    check_forgotten(text, by, observer)
     extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
     entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra)
     return replace(_save(root, entry, observer), private_parts=private)
@@ -125,6 +126,7 @@ def learn(
             ]
             title, text = " ".join(clean[0].text.split()), clean[1].text.strip()
             invisible_characters.check_text(title + text)
+            check_forgotten(text, "agent")
             tags = [invisible_characters.clean_text(tag) for tag in sigil.tags]
             tags = [tag for tag in tags if privacy.redact(tag, patterns).text == tag]
             extra = {"feature": feature, "run": run}

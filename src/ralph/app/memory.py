@@ -18,7 +18,7 @@ from ralph.formats.memories import render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
-from ralph.store import files, lookup, queries
+from ralph.store import files, forgotten, lookup, queries
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 
@@ -310,6 +310,7 @@ def add(
     if in_ == "patterns" and tags:
         raise UsageError("patterns have no tags", hint="leave --tags out, or use --in memories")
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
+    check_forgotten(text, by, observer)
     kind = kind or _DEFAULT_KINDS[in_]
     library = Library(root, observer)
     collection = library.collection(in_)
@@ -329,6 +330,17 @@ def add(
         return SavedMemory(library.add(collection, make, unless=unless), Change.NEW, private)
     except AlreadyThere as there:
         return SavedMemory(there.stored, Change.UNCHANGED, private)
+
+
+def check_forgotten(text: str, by: str, observer: WriteObserver | None = None) -> None:
+    """Refuse a text that was forgotten, unless a person adds it: then it is forgotten no longer."""
+    if not forgotten.load().has(text):
+        return
+    if by not in ("", "human"):
+        hint = "`ralph memory add` by a person takes it back"
+        raise Refused("this text was forgotten by `ralph forget` and is not stored again", hint=hint)
+    if observer is None or observer.real:
+        forgotten.lift(text)
 
 
 def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:

@@ -118,7 +118,10 @@ def _handle(
         if not payload.members:
             raise ValueError("the payload is no JSON object")
         if payload.text("session_id"):
-            stored = _redact_in_time(payload, project, event, set_deadline)
+            if b"forget" in payload.raw and _calls_forget(payload):
+                stored: Payload | None = _without_texts(payload)
+            else:
+                stored = _redact_in_time(payload, project, event, set_deadline)
             if stored is not None:
                 append_event(host, event, stored, project, env)
             payload = stored or Payload(b"{}")
@@ -323,6 +326,7 @@ READING_TOOLS = frozenset(
 """Tools whose results are files and pages: only their parameters are recorded."""
 _HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
 """Members that the host fills by itself: nothing is searched there."""
+_PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
 _ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _LONGEST_ID = 80
 
@@ -445,13 +449,28 @@ def _redacted(payload: Payload, settings: "HookSettings") -> Payload | None:
     return Payload(json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
 
 
+def _calls_forget(payload: Payload) -> bool:
+    """Check whether an event is a call of `ralph forget` or `/mem-forget`; a file that mentions them is not."""
+    from ralph.model import calls_forget  # few events have the word
+
+    tool, parameters = payload.text("tool_name").lower(), payload.object("tool_input")
+    names_file = any(map(parameters.text, _PATH_MEMBERS))
+    value = b"" if names_file else payload.value("tool_input")
+    if b"\\u" in value:
+        import json  # few texts have such an escape
+
+        value = json.dumps(json.loads(value), ensure_ascii=False).encode("utf-8", "replace")
+    texts = (payload.text("prompt"), _unescape(value.decode("utf-8", "replace")))
+    return ("ralph" in tool and "forget" in tool) or any(map(calls_forget, texts))
+
+
 def _without_texts(payload: Payload) -> Payload:
     """Return an event with its tool, its file and its exit code alone, as far as these need no rules."""
     import json  # few events come to this
 
     members: dict[str, object] = {name: payload.text(name) for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name")}
     parameters = payload.object("tool_input")
-    path = next(filter(None, map(parameters.text, ("file_path", "notebook_path", "path"))), "")
+    path = next(filter(None, map(parameters.text, _PATH_MEMBERS)), "")
     members["tool_input"] = {"file_path": path} if path and not needs_rules(path) else {}
     exit_line = payload.text("error").partition("\n")[0]
     members["error"] = exit_line if exit_line.startswith("Exit code ") and len(exit_line) < 20 else ""
