@@ -286,7 +286,7 @@ def _unescape(text: str) -> str:
 class Project:
     """The project of an event: `folder` where it happened, `root` ("" outside of projects), state and settings."""
 
-    __slots__ = ("folder", "index", "root", "settings", "state", "task", "worktree")
+    __slots__ = ("boundary", "folder", "index", "root", "settings", "state", "task", "worktree")
 
     settings: "HookSettings"
 
@@ -296,7 +296,12 @@ class Project:
         if self.root:
             location = discovery.locate(self.root)
             self.worktree, self.task = location.worktree, location.task
-            self.state, self.index = location.state, location.index
+            self.state, self.index, self.boundary = location.state, location.index, location.boundary
+
+    def append(self, folders: str, name: str, line: bytes) -> None:
+        """Append one line to a file below the state folder, without following a link on the way there."""
+        state = self.state[len(self.boundary) + 1 :]
+        hook_files.append(self.boundary, (*state.split("/"), *folders.split("/")), name, line)
 
     def load_settings(self, env: "Mapping[str, str]") -> "HookSettings | None":
         """Return the cached settings and remember them; None when they are out of date."""
@@ -343,15 +348,15 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
     head += f', "rules": "{project.settings.rules}"'
     line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
     name = f"{session_name(stored.text('session_id'))}.jsonl"
-    top, _, folder = project.state.rpartition("/")
     try:
-        hook_files.append(top, (folder, "log", "sessions"), name, line)
+        project.append("log/sessions", name, line)
     except hook_files.Unsure:
         from pathlib import Path  # for links and file systems without locks
 
         from ralph.store import files
 
-        files.append(Path(project.state, "log", "sessions", name), line.decode("utf-8", "replace"), root=Path(top))
+        path = Path(project.state, "log", "sessions", name)
+        files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
     except OSError as error:
         try:
             hook_files.spill(project.state, name, line)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import BinaryIO, TypeVar, overload
 
 from ralph import paths
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
@@ -118,13 +118,21 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
     if planned is not None:
         return planned.after
     try:
-        if path.exists() and not path.is_file():
-            raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would wait for a writer
-        return path.read_bytes().decode("utf-8", "surrogateescape")
+        with open_regular(path) as file:
+            return file.read().decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its type and permissions") from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; OSError at once for a FIFO, a device or a folder, which may have no end."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "is not a regular file")
+    return file
 
 
 def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:

@@ -361,7 +361,7 @@ class IndexWriter:
         """Read the next slice of a log, of anything else all; return the bytes read, and whether it is at its end."""
         stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
         is_log = source.format is Format.LOG
-        with source.path.open("rb") as file:
+        with files.open_regular(source.path) as file:
             start, lines = (int(row["offset"]), int(row["lines"])) if row is not None else (0, 0)
             is_same = is_log or start == stat.st_size
             if row is not None and not (start and is_same and _digest_to(file, start) == row["digest"]):
@@ -568,7 +568,7 @@ def _digest_to(file: BinaryIO, end: int) -> str:
 
 def _file_digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with files.open_regular(path) as file:
             return _digest_to(file, path.stat().st_size)
     except OSError:
         return ""
