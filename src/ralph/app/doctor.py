@@ -99,7 +99,7 @@ def fix(root: Path) -> list[Repair]:
             files.delete(finding.path)
         repairs.append(Repair(finding.path, "removed a leftover of a writer that was killed"))
     for finding in _permissions(root):
-        files.restrict(finding.path)
+        files.restrict(finding.path, 0o700 if finding.path.is_dir() else files.PRIVATE)
         repairs.append(Repair(finding.path, "made it readable by its owner only"))
     failures = hook_state.reset_failures(root)
     if failures is not None:
@@ -248,10 +248,10 @@ def _leftovers(root: Path) -> list[Finding]:
 
 
 def _permissions(root: Path) -> list[Finding]:
-    trees = paths.tree_caches(root).glob("*/ralph.db*")
-    private = [*paths.log_folder(root).rglob("*.jsonl"), *paths.state_folder(root).glob("ralph.db*"), *trees]
-    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in sorted(private) if path.is_file()}
-    hint = "run `ralph doctor --fix` to make it 600"
+    state = paths.state_folder(root)
+    private = (path for path in (state, *state.rglob("*")) if not path.is_symlink())
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in sorted(private) if path.is_file() or path.is_dir()}
+    hint = "run `ralph doctor --fix` to make it its owner's alone"
     return [
         _finding(path, f"others may read it (mode {mode:o})", hint, "warning", "permissions")
         for path, mode in modes.items()

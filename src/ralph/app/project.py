@@ -124,6 +124,7 @@ def move_old_state(root: Path) -> list[str]:
 def _move_log(path: Path, to: Path) -> None:
     """Move a file; where the new one exists, the lines of an old log go first."""
     if not to.exists():
+        files.make_folder(to.parent, 0o700)
         files.move(path, to)
         return
     if path.suffix == ".jsonl":

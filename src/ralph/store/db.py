@@ -48,7 +48,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         uri = f"{path.absolute().as_uri()}?mode=ro{fixed}"
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     else:
-        files.make_folder(path.parent)
+        files.make_folder(path.parent, 0o700)
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, files.PRIVATE))
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)

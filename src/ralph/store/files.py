@@ -162,7 +162,7 @@ def write(
 ) -> None:
     """Replace the whole file, atomically; with `expect`, only if it still holds that text (Conflict otherwise)."""
     real = target(path, root)
-    with _lock_folder_of(real):
+    with _lock_folder_of(real, mode=0o700 if mode == PRIVATE else 0o777):
         if not _replace(real, text, expect, mode):
             raise Conflict(f"{path}: changed while it was being edited", hint="look at it and run the command again")
 
@@ -273,13 +273,15 @@ def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> 
 
 
 def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> bool:
-    """Make the folder and its parents, with `root` only inside of it; True when it was not there."""
+    """Make the folder and its parents with this mode, with `root` only inside of it; True when it was not there."""
     if path.is_dir():
         return False
     if root is not None:
         target(path, root, folder=True)
     with _explained(f"{path}: cannot make this folder"):
-        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        for folder in reversed([path, *path.parents]):
+            if not folder.is_dir():
+                folder.mkdir(mode, exist_ok=True)
     return True
 
 

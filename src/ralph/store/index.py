@@ -284,7 +284,7 @@ class Index:
 @contextmanager
 def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the right to write to a database; Busy when another process keeps it. Released also by a kill."""
-    files.make_folder(path.parent)
+    files.make_folder(path.parent, 0o700)
     handle = files.lock_file(path.with_name(path.name + "-lock"), patience)
     if handle is None:
         raise db.Busy(f"{path}: another process is writing", hint="try again in a moment")
