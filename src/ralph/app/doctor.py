@@ -1,7 +1,7 @@
 """`ralph doctor` and `ralph status`: problems in a project's files and hooks, repairs, and the project in numbers.
 
 Every file that Ralph knows is read through its codec, which reports its Problems; then come the checks that no codec
-can make. `fix` keeps a backup of every file whose text it changes. `project_status` writes nothing.
+can make. `fix` keeps a backup of every file whose text it changes. `project_status` leaves nothing behind.
 """
 
 import os
@@ -340,6 +340,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "last_session": last_session(root) if outside is None else None,
         "hooks": {"installed": installed, **usage.hook_usage(root)},
         "outside": None if outside is None else str(outside),
+        "recording_problem": None if outside is not None else hook_state.recording_problem(root) or None,
         "paused": paused is not None,
         "paused_since": paused or None,
     }

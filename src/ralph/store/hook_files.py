@@ -78,6 +78,26 @@ def spill(state: str, name: str, line: bytes) -> None:
     os.rename(f"{path}.part", path)
 
 
+def probe(folder: str) -> str:
+    """Return why no event can be stored in a folder, "" when one can: a page is written and removed again.
+
+    Of a folder that does not exist, the nearest one above it is tried.
+    """
+    while not os.path.lexists(folder):
+        folder = folder.rpartition("/")[0]
+    path = f"{folder}/.ralph-probe-{os.getpid()}"
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o600)
+        try:
+            is_written = os.write(handle, bytes(FAILURES_SIZE)) == FAILURES_SIZE
+        finally:
+            os.close(handle)
+            os.unlink(path)
+    except OSError as error:
+        return f"{folder}: {(error.strerror or 'cannot be written').lower()}"
+    return "" if is_written else f"{folder}: no space left"
+
+
 def _lock_folder(folder: str) -> int:
     """Take the lock that `files.lock` takes for this folder; it is held until the descriptor is closed."""
     while True:
