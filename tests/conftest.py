@@ -71,6 +71,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def _nothing_forgotten() -> Iterator[None]:
+    """Remove what a test has forgotten: the list is the user's, for all projects."""
+    yield
+    Path(os.environ["XDG_STATE_HOME"], "ralph", "forgotten").unlink(missing_ok=True)
+
+
 @pytest.fixture(scope="session")
 def rounds() -> Callable[[int, int], int]:
     """How often a long test repeats: `rounds(full, reduced)`, full with RALPH_SOAK=1."""

@@ -27,7 +27,7 @@ class BrokenCheckout(Exception):
 class Location:
     """Where a project is: its folders in this checkout, in the main checkout and in the git directory."""
 
-    __slots__ = ("common", "git", "main", "root", "state", "top", "worktree")
+    __slots__ = ("boundary", "common", "git", "main", "root", "state", "top", "worktree")
 
     def __init__(self, root: str, top: str, git: str, common: str, main: str, worktree: str) -> None:
         self.root = root
@@ -36,17 +36,16 @@ class Location:
         self.common = common  # the git directory that all checkouts of the repository share
         self.main = main  # the project's folder in the main checkout; `root` itself when there is no other
         self.worktree = worktree  # git's name for this linked worktree; "" in a main checkout
+        # no write to the state may leave the shared git directory, or the main checkout; where a committed link is in
+        # place of the state folder, logs would get into the work tree
+        in_git = common and (state_home(main) != "project" or os.path.islink(f"{main}/.ralph/local"))
+        self.boundary = common if in_git else main
         self.state = f"{self.home}/{machine_id()}"  # logs, index, caches and ledger of this machine
 
     @property
     def inside(self) -> str:
         """The project's path inside its repository, "" for the top."""
         return self.root[len(self.top) :].strip("/") if self.top else ""
-
-    @property
-    def boundary(self) -> str:
-        """The folder that no write to the state may leave: the shared git directory, or the main checkout."""
-        return self.common if self.common and state_home(self.main) != "project" else self.main
 
     @property
     def home(self) -> str:
@@ -185,7 +184,7 @@ def user_folder(kind: str, env: "Mapping[str, str]" = os.environ) -> str:
 
 
 def machine_id(env: "Mapping[str, str]" = os.environ) -> str:
-    """Return the id of this user on this machine; it is made at the first call ("no-home" when it cannot be kept)."""
+    """Return the id of this user on this machine, made at the first call; another one when it cannot be kept."""
     folder = user_folder("STATE", env)
     path = f"{folder}/machine-id"
     name = read_text(path) if folder else ""
@@ -202,7 +201,10 @@ def machine_id(env: "Mapping[str, str]" = os.environ) -> str:
         if os.path.lexists(draft):
             os.unlink(draft)
         name = read_text(path)
-    return name if name.isalnum() else "no-home"
+    if name.isalnum():
+        return name
+    host = read_text("/etc/machine-id") or os.uname().nodename  # not to be guessed: a clone could bring such a folder
+    return "nohome" + "".join(filter(str.isalnum, f"{os.getuid()}x{host}"))[:40]
 
 
 def read_text(path: str) -> str:

@@ -217,6 +217,12 @@ def user_config_file(env: Mapping[str, str]) -> Path | None:
     return Path(folder, "config.yml") if folder else None
 
 
+def forgotten_file(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the user's list of what was forgotten, in all projects; None without a home."""
+    folder = discovery.user_folder("STATE", env)
+    return Path(folder, "forgotten") if folder else None
+
+
 def written_folders(root: Path) -> tuple[Path, ...]:
     """Return every folder of the project in which a killed writer may leave a temporary file."""
     written = (*memories_files(root), *guardrails_files(root), config_file(root))

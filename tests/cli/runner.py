@@ -110,7 +110,9 @@ class Project:
     def put(self, name: str, text: str) -> Path:
         """Write a file by hand, with its folders; bytes as they are."""
         path = self.file(name)
+        before = os.umask(0o077) if path.is_relative_to(paths.state_folder(self.root)) else os.umask(0o022)
         path.parent.mkdir(parents=True, exist_ok=True)
+        os.umask(before)
         path.write_bytes(text.encode())
         return path
 

@@ -36,7 +36,7 @@ from ralph.model.work import Claim, Feature, Task
 GOLDEN = Path(__file__).parent.parent / "golden" / "work"
 
 words = st.text(st.characters(exclude_characters="\x00"), max_size=8)
-names = words.filter(bool)
+names = words.filter(lambda name: name not in ("", ".", "..") and not set(name) & set("/\\"))
 extras = st.dictionaries(
     names,
     st.one_of(words, st.integers(), st.booleans(), st.none(), st.lists(words, max_size=2), st.just({"a": [1.5]})),
@@ -202,7 +202,7 @@ feature_extras = st.dictionaries(
     st.one_of(words, st.integers(), st.booleans(), st.none(), st.lists(words, max_size=2), st.just({"a": [1.5]})),
     max_size=3,
 )
-features = st.builds(Feature, words.filter(bool), words, words, words, words, words, feature_extras)
+features = st.builds(Feature, names, words, words, words, words, words, feature_extras)
 
 
 @given(features)

@@ -320,11 +320,17 @@ def test_the_index_of_another_version_says_nothing(here: World) -> None:
     assert here.failures() == 0
 
 
+def seal(here: World) -> None:
+    """Make the index look as if Ralph had written it last."""
+    database(here).with_name("ralph.db-seal").write_text(db.seal(database(here)), encoding="utf-8")
+
+
 @pytest.mark.parametrize("junk", [b"junk" * 5000, b"SQLite format 3\0" + b"\xff" * 20_000])
 def test_a_damaged_index_is_a_failure_that_nobody_sees(here: World, junk: bytes) -> None:
     for end in ("-wal", "-shm"):
         database(here).with_name(f"ralph.db{end}").unlink(missing_ok=True)
     database(here).write_bytes(junk)
+    seal(here)
     assert prompt(here, "jwt refresh tokens") == ""
     assert (here.failures(), len(here.lines())) == (1, 1)
 
@@ -333,6 +339,7 @@ def test_an_index_without_its_tables_is_a_failure_that_nobody_sees(here: World) 
     with closing(sqlite3.connect(database(here))) as connection:
         connection.execute("DROP TABLE records")
         connection.commit()
+    seal(here)
     assert prompt(here, "jwt refresh tokens") == ""
     assert here.failures() == 1
 
@@ -347,6 +354,7 @@ def test_an_index_that_somebody_has_locked_is_a_failure_that_nobody_sees(here: W
     with closing(db.connect(database(here))) as writer:
         writer.execute("PRAGMA journal_mode = DELETE")
         writer.execute("BEGIN EXCLUSIVE")
+        seal(here)
         assert prompt(here, "jwt refresh tokens") == ""
         writer.execute("ROLLBACK")
     assert (here.failures(), len(here.lines())) == (1, 1)
@@ -358,12 +366,12 @@ def test_a_folder_with_signs_that_an_address_would_obey_is_read(tmp_path: Path) 
     folder.mkdir()
     with closing(sqlite3.connect(folder / "ralph.db")) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("CREATE TABLE t (a)")
-    (folder / "ralph.db-seal").write_text("x", encoding="utf-8")
+        connection.execute("CREATE TABLE records (a)")
+    (folder / "ralph.db-seal").write_text(db.seal(folder / "ralph.db"), encoding="utf-8")
     found = hook_files.open_index(os.fspath(folder / "ralph.db"))
     assert found is not None
     with closing(found), pytest.raises(sqlite3.OperationalError, match="readonly"):
-        found.execute("INSERT INTO t VALUES (1)")
+        found.execute("INSERT INTO records VALUES (1)")
 
 
 # --- as a host starts it ---------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
     learned = brief.filter_memories(learned, choice.types, choice.tags, choice.recent)
     recaps, active = _from_index(root, session, task) if is_auto else ([], [])
     failed = hook_state.read_failures(root)
-    notices = []
+    notices = [problem] if (problem := hook_state.recording_problem(root)) else []
     if failed is not None:
         notices.append(f"{failed.count} hook failures so far, the last at {failed.at}; `ralph doctor` shows more")
     active, notices = ([line for line in lines if _line_mark(line) not in seen] for lines in (active, notices))

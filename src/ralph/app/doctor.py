@@ -1,7 +1,7 @@
 """`ralph doctor` and `ralph status`: problems in a project's files and hooks, repairs, and the project in numbers.
 
 Every file that Ralph knows is read through its codec, which reports its Problems; then come the checks that no codec
-can make. `fix` keeps a backup of every file whose text it changes. `project_status` writes nothing.
+can make. `fix` keeps a backup of every file whose text it changes. `project_status` leaves nothing behind.
 """
 
 import os
@@ -26,9 +26,10 @@ from ralph.formats.progress import parse_progress
 from ralph.formats.text import Problem
 from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.model import ids
-from ralph.store import files
+from ralph.store import files, forgotten
 from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
+from ralph.store.sources import Format, parse_source, sources
 
 FIXABLE = {"duplicate-id", "leftover", "permissions", "hook-failures"}
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
@@ -79,7 +80,7 @@ def examine(
 ) -> list[Finding]:
     """Return all problems by file and line; without `logs` the lines of logs, maybe thousands of files, stay out."""
     findings = [*_check_files(root, logs=logs), *_check_folders(root), *_check_links(root), *_check_git(root)]
-    findings += [*_leftovers(root), *_permissions(root), *_second_stores(root)]
+    findings += [*_leftovers(root), *_permissions(root), *_second_stores(root), *_find_forgotten(root)]
     findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
     if secrets:
         findings += [finding for path in files_to_scan(root) for finding in _find_secrets(path, custom)]
@@ -98,7 +99,7 @@ def fix(root: Path) -> list[Repair]:
             files.delete(finding.path)
         repairs.append(Repair(finding.path, "removed a leftover of a writer that was killed"))
     for finding in _permissions(root):
-        files.restrict(finding.path)
+        files.restrict(finding.path, 0o700 if finding.path.is_dir() else files.PRIVATE)
         repairs.append(Repair(finding.path, "made it readable by its owner only"))
     failures = hook_state.reset_failures(root)
     if failures is not None:
@@ -176,6 +177,20 @@ def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, _Pars
     return ((path, parse) for group, parse in groups for path in group)
 
 
+def _find_forgotten(root: Path) -> Iterator[Finding]:
+    """Find files in which a pull or a restore has put back what was forgotten."""
+    hidden = forgotten.load()
+    for source in sources(root) if hidden.hashes else ():
+        if source.format not in (Format.LOG, Format.TASK) and not _unreadable(source.path):
+            entries = parse_source(source, files.read(source.path) or "").entries
+            back = [entry for entry in entries if hidden.hides(entry.record)]
+            if back:
+                what = f"{len(back)} forgotten {'entry is' if len(back) == 1 else 'entries are'} back; Ralph hides them"
+                names = " ".join(dict.fromkeys(entry.record.id for entry in back))
+                hint = f"`ralph forget {names} --yes` removes them"
+                yield _finding(source.path, what, hint, "warning", "forgotten", back[0].line)
+
+
 def _check_folders(root: Path) -> Iterator[Finding]:
     """Find files where a folder is needed, worktrees of tasks with problems, and indexes of worktrees that are gone."""
     for folder in sorted({path.parent for path in _curated_files(root)}):
@@ -233,10 +248,10 @@ def _leftovers(root: Path) -> list[Finding]:
 
 
 def _permissions(root: Path) -> list[Finding]:
-    trees = paths.tree_caches(root).glob("*/ralph.db*")
-    private = [*paths.log_folder(root).rglob("*.jsonl"), *paths.state_folder(root).glob("ralph.db*"), *trees]
-    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in sorted(private) if path.is_file()}
-    hint = "run `ralph doctor --fix` to make it 600"
+    state = paths.state_folder(root)
+    private = (path for path in (state, *state.rglob("*")) if not path.is_symlink())
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in sorted(private) if path.is_file() or path.is_dir()}
+    hint = "run `ralph doctor --fix` to make it its owner's alone"
     return [
         _finding(path, f"others may read it (mode {mode:o})", hint, "warning", "permissions")
         for path, mode in modes.items()
@@ -325,6 +340,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "last_session": last_session(root) if outside is None else None,
         "hooks": {"installed": installed, **usage.hook_usage(root)},
         "outside": None if outside is None else str(outside),
+        "recording_problem": None if outside is not None else hook_state.recording_problem(root) or None,
         "paused": paused is not None,
         "paused_since": paused or None,
     }

@@ -20,7 +20,7 @@ from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line, parse_log
 from ralph.formats.progress import JOURNAL_KEY
 from ralph.model.record import Family, Record
-from ralph.store import db, files, queries
+from ralph.store import db, files, forgotten, queries
 from ralph.store.index import Progress
 from ralph.store.sources import EVENT, Format, Interpret, Source, parse_source, source_names, sources
 from ralph.store.vectors import VectorCache
@@ -51,13 +51,17 @@ class ForgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenRecord:
-    """A record or line that is removed: its location, id, description and beginning."""
+    """A record or line that is removed: its location, id, description and beginning.
+
+    `hashed` are the texts of which a salted hash stays, so that they do not come back.
+    """
 
     path: Path
     line: int
     id: str
     what: str
     text: str = ""
+    hashed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +111,9 @@ def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
 
 
 def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> None:
-    """Carry a plan out; the index is deleted first, so that a kill half-way leaves none with forgotten text."""
+    """Carry a plan out; hashes are stored and the index is deleted first, so that a kill leaves none with the text."""
     before = set(index.ask(root, queries.digests).values())
+    forgotten.remember(text for record in plan.vanishing for text in record.hashed)
     index.discard_all(root)
     for change in plan.changes:
         files.update(change.path, change.edit, root=_top_folder(change.path, root))
@@ -193,7 +198,8 @@ def _plan_entries(
                 left.append(Leftover(source.path, entry.line, f"{refused[record.id]}; {_BY_HAND}", name))
             else:
                 what = f"{source.format.value} {record.kind.value}"
-                vanishing.append(ForgottenRecord(source.path, entry.line, name, what, _preview(record)))
+                hashed = (record.text,)
+                vanishing.append(ForgottenRecord(source.path, entry.line, name, what, _preview(record), hashed))
         if after != text:
             changes.append(_FileChange(source.path, edit, after, source.format is Format.KNOWLEDGE))
     return vanishing, left, changes
@@ -240,19 +246,20 @@ def _cut_log(
     objects = [(line.start, line.end, line.line, line.value) for line in document.lines]
     objects += ((each.start, each.end, each.line, json.loads(text[each.start : each.end])) for each in document.entries)
     removed: list[ForgottenRecord] = []
-    summaries: list[tuple[int, int, int, str, bool]] = []
+    summaries: list[tuple[int, int, int, str, bool, str]] = []
     spans: list[tuple[int, int, str]] = []
     types: set[object] = set()
     for start, end, line, value in sorted(objects, key=lambda each: each[0]):
         shorter = _without_derived(value)
         matches = is_whole or _matches(value, text[start:end], request, names, interpret)
         if matches and (not shorter or is_whole or _matches(value, shorter, request, names, interpret)):
-            removed += _describe_object(path, line, value, interpret)
+            is_chosen = bool(request.matching) or value.get("type") == Family.MEMORY
+            removed += _describe_object(path, line, value, interpret, with_texts=is_chosen)
             spans.append((start, end, ""))
             continue
         types.add(value.get("type"))
         if shorter:
-            summaries.append((start, end, line, shorter, matches))
+            summaries.append((start, end, line, shorter, matches, str(value.get("summary") or "")))
     if (request.session or request.before) and spans and types <= {"session", "run"}:
         return "", removed
     parts = {f'"id":{gap}{json.dumps(name, ensure_ascii=False)}'.casefold() for name in names for gap in ("", " ")}
@@ -260,9 +267,9 @@ def _cut_log(
     torn = [(start, end, text[start:end].casefold()) for start, end in document.torn]
     halves = [(start, end) for start, end, half in torn if is_whole or any(part in half for part in parts)]
     goes = bool(spans or halves)
-    for start, end, line, shorter, matches in summaries:
+    for start, end, line, shorter, matches, summary in summaries:
         if goes or matches:
-            removed.append(ForgottenRecord(path, line, "", "summary and tags of its session"))
+            removed.append(ForgottenRecord(path, line, "", "summary and tags of its session", hashed=(summary,)))
             spans.append((start, end, shorter))
     for start, end in halves:
         removed.append(ForgottenRecord(path, text.count("\n", 0, start) + 1, "", "half a line"))
@@ -310,15 +317,18 @@ def _session_of(value: Mapping[str, object]) -> object:
 
 
 def _describe_object(
-    path: Path, line: int, value: Mapping[str, object], interpret: Interpret
+    path: Path, line: int, value: Mapping[str, object], interpret: Interpret, *, with_texts: bool
 ) -> Iterator[ForgottenRecord]:
     records = interpret(value)[0] if value.get("type") == EVENT else ()
     for record in records:
-        yield ForgottenRecord(path, line, record.id, f"raw {record.kind.value}", _preview(record))
+        hashed = (forgotten.event_key(record.id), *([record.text] if with_texts else []))
+        yield ForgottenRecord(path, line, record.id, f"raw {record.kind.value}", _preview(record), hashed)
     if not records:
-        text = str(value.get("text") or value.get("summary") or value.get("record") or "")
+        text, summary = str(value.get("text") or ""), str(value.get("summary") or "")
         what = f"{value.get('type') or ''} {value.get('kind') or ''}".strip()
-        yield ForgottenRecord(path, line, str(value.get("id") or ""), what, text[:_PREVIEW])
+        name, shown = str(value.get("id") or ""), text or summary or str(value.get("record") or "")
+        hashed = (forgotten.event_key(name) if name else "", summary, text if with_texts else "")
+        yield ForgottenRecord(path, line, name, what, shown[:_PREVIEW], hashed)
 
 
 def _preview(record: Record) -> str:

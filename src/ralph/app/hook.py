@@ -95,7 +95,7 @@ def _count_failures(root: Path, event: str) -> Iterator[None]:
     """Count what cannot be written in here; the answer is given all the same: a full disk can be read."""
     try:
         yield
-    except (RalphError, OSError) as error:
+    except (RalphError, OSError, hook_files.Unsure) as error:
         hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 

@@ -127,6 +127,12 @@ def read_failures(root: Path) -> Failures | None:
     return None
 
 
+def recording_problem(root: Path) -> str:
+    """Return in one line why hooks can record nothing now, as far as trying shows it; "" when they can."""
+    why = hook_files.probe(str(paths.log_folder(root) / "sessions"))
+    return f"nothing can be recorded: {why}" if why else ""
+
+
 def reset_failures(root: Path) -> Failures | None:
     """Set the count back to zero and return what had been counted, or None when there was nothing."""
     counted, path = read_failures(root), str(failures_file(root))
@@ -223,6 +229,10 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
     if failures is not None:
         hint = "mend what it names (space, permissions); `ralph doctor --fix` then sets the count back"
         yield failures_file(root), Problem(1, str(failures), hint, "warning", "hook-failures")
+    problem = recording_problem(root)
+    if problem:
+        hint = "make its folder a folder that you can write to, or free some space"
+        yield paths.log_folder(root), Problem(1, problem, hint, "error", "no-recording")
     since = paused_since(root)
     if since is not None:
         what = f"nothing is recorded or injected{f' since {since}' if since else ''}: it is paused"

@@ -247,9 +247,10 @@ $ARGUMENTS
 ----
 
 1. Preview what would go, without changing anything: `{ralph} forget ID`, or for words \
-`{ralph} forget --matching 'words'` (in single quotes). `{ralph} search 'words'` helps to find an id.
+`{ralph} forget --matching 'words'` (in single quotes). Hooks store nothing of these commands, but of others they do.
 2. Show the user what would go, and ask.
-3. Only after a clear yes: the same command with `--yes`. Then say what is gone. It cannot be undone."""
+3. Only after a clear yes: the same command with `--yes`. Then say which ids are gone, without repeating their texts. \
+It cannot be undone."""
 _SLASH_COMMANDS = {  # description, argument, the command that is run, and the text before and after its output
     "mem-search": (
         "Search what Ralph remembers",

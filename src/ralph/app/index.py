@@ -243,7 +243,7 @@ def _databases(root: Path) -> list[Path]:
 
 def last_lines(log: Path) -> Iterator[dict[str, object]]:
     """Yield the objects at the end of a log, the last first."""
-    with suppress(OSError), log.open("rb") as file:
+    with suppress(OSError), files.open_regular(log) as file:
         file.seek(max(0, log.stat().st_size - _TAIL))
         for line in reversed(file.read(_TAIL).splitlines()):
             with suppress(ValueError, RecursionError):

@@ -23,7 +23,7 @@ from ralph.formats.work import InsightsDocument, parse_insights
 from ralph.model import ids
 from ralph.model.record import Family, Link, Origin, Record, Status
 from ralph.model.work import JournalEntry
-from ralph.store import files, queries
+from ralph.store import files, forgotten, queries
 from ralph.store.files import WriteObserver
 from ralph.store.library import Stored
 
@@ -141,6 +141,8 @@ def extract(
         origin = replace(record.origin, files=tuple(map(clean, record.origin.files)))
         tags = tuple(tag for tag in record.tags if clean(tag) == tag)
         proposed.append(replace(record, text=clean(record.text), tags=tags, origin=origin))
+    hidden = forgotten.load()
+    proposed = [record for record in proposed if not hidden.hides(record)]
     if not proposed:
         return Extraction(task_id)
 

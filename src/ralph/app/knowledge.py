@@ -14,7 +14,7 @@ from ralph import paths
 from ralph.app import feature as features
 from ralph.app import quarantine
 from ralph.app.json_shapes import VIA
-from ralph.app.memory import Change, SavedMemory, accept_by_author, check_author, find
+from ralph.app.memory import Change, SavedMemory, accept_by_author, check_author, check_forgotten, find
 from ralph.capture import invisible_characters, privacy
 from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.context import knowledge as choosing
@@ -110,6 +110,7 @@ def add(
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     for words in filter(None, (title, feature)):
         private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
+    check_forgotten(text, by, observer)
     extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
     entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra)
     reader = "human" if accepted else by
@@ -131,6 +132,7 @@ def learn(
             ]
             title, text = " ".join(clean[0].text.split()), clean[1].text.strip()
             invisible_characters.check_text(title + text)
+            check_forgotten(text, "agent")
             tags = [invisible_characters.clean_text(tag) for tag in sigil.tags]
             tags = [tag for tag in tags if privacy.redact(tag, patterns).text == tag]
             extra = {"feature": feature, "run": run}

@@ -18,7 +18,7 @@ from ralph.formats.memories import render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
-from ralph.store import files, lookup
+from ralph.store import files, forgotten, lookup
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 
@@ -298,28 +298,11 @@ def add(
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-<<<<<<< HEAD
-    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
-
-    `accepted`: a person has read what somebody else (`by`) wants to add.
-    """
-    from ralph.app import knowledge
-=======
-    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead."""
->>>>>>> 1904f4ebc3bb94d35e0ea55fed653ce8b6a5f694
+from ralph.store import files, forgotten, lookup
     from ralph.capture.privacy import clean_memory, clean_tags
 
     if names_of([in_]) == ("knowledge",):
-<<<<<<< HEAD
-        options = {"allow_secret": allow_secret, "accepted": accepted}
-        return knowledge.add(root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options)
-=======
-        from ralph.app import knowledge
-
-        return knowledge.add(
-            root, title, text, tags, kind, feature, by, via, patterns, allow_secret=allow_secret, observer=observer
-        )
->>>>>>> 1904f4ebc3bb94d35e0ea55fed653ce8b6a5f694
+from ralph.store import files, forgotten, lookup
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
     if in_ == ALL:
@@ -327,6 +310,7 @@ def add(
     if in_ == "patterns" and tags:
         raise UsageError("patterns have no tags", hint="leave --tags out, or use --in memories")
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
+    check_forgotten(text, by, observer)
     kind = kind or _DEFAULT_KINDS[in_]
     library = Library(root, observer)
     collection = library.collection(in_)
@@ -374,6 +358,17 @@ def accept_by_author(root: Path, saved: SavedMemory, by: str, observer: WriteObs
     if not isinstance(observer, files.DryRun):
         quarantine.remember_accepted(root, saved.stored.record)
     return replace(saved, is_order=True)
+
+
+def check_forgotten(text: str, by: str, observer: WriteObserver | None = None) -> None:
+    """Refuse a text that was forgotten, unless a person adds it: then it is forgotten no longer."""
+    if not forgotten.load().has(text):
+        return
+    if by not in ("", "human"):
+        hint = "`ralph memory add` by a person takes it back"
+        raise Refused("this text was forgotten by `ralph forget` and is not stored again", hint=hint)
+    if observer is None or observer.real:
+        forgotten.lift(text)
 
 
 def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:

@@ -267,7 +267,7 @@ class _CitationCheck:
     def _text(self, path: str) -> str:
         if path not in self._texts:
             self._texts[path] = ""
-            with suppress(OSError, ValueError), (self._git.folder / path).open("rb") as file:
+            with suppress(OSError, ValueError), files.open_regular(self._git.folder / path) as file:
                 self._texts[path] = file.read(_MAX_FILE).decode("utf-8", "replace")
         return self._texts[path]
 

@@ -92,8 +92,8 @@ def _move_skills(root: Path) -> list[str]:
 def move_old_state(root: Path) -> list[str]:
     """Move logs and caches of earlier versions out of the work tree; return a note.
 
-    What git tracks came with the repository and was not written here: it is left alone and never read. Without git
-    there is no telling, so the logs count as those of another machine until `ralph trust`.
+    What git tracks came with the repository: it is left alone and never read. Of anything else nobody can tell whether
+    an archive brought it, so the logs count as those of another machine until `ralph trust`.
     """
     log, cache, index = paths.old_state(root)
     main, own = paths.main_checkout(root), paths.state_folder(root)
@@ -101,7 +101,7 @@ def move_old_state(root: Path) -> list[str]:
         return []
     if Repository(main).answer("ls-files", "--", ".ralph/log", ".ralph/cache", ".ralph/ralph.db"):
         return []
-    state = own if paths.location(root).common else own.with_name("earlier")
+    state = own.with_name("earlier")
     is_moved = index.exists() and not index.is_symlink()
     with files.lock(index):
         for path in (index, *index.parent.glob("ralph.db-*")) if not index.is_symlink() else ():
@@ -117,13 +117,14 @@ def move_old_state(root: Path) -> list[str]:
                     is_moved = True
     if not is_moved:
         return []
-    note = "" if state == own else "; `ralph trust` makes its logs count"
-    return [f"moved logs and caches from {paths.shown(log.parent, root)} to {paths.shown(state, root)}{note}"]
+    where = f"{paths.shown(log.parent, root)} to {paths.shown(state, root)}"
+    return [f"moved logs and caches from {where}; `ralph trust` makes its logs count"]
 
 
 def _move_log(path: Path, to: Path) -> None:
     """Move a file; where the new one exists, the lines of an old log go first."""
     if not to.exists():
+        files.make_folder(to.parent, 0o700)
         files.move(path, to)
         return
     if path.suffix == ".jsonl":

@@ -158,7 +158,7 @@ def lives(root: Path, run: Run) -> bool:
 
 @contextmanager
 def _ownership_lock(root: Path, run_id: str) -> Iterator[None]:
-    files.make_folder(paths.heartbeat(root, run_id).parent, root=paths.state_boundary(root))
+    files.make_folder(paths.heartbeat(root, run_id).parent, 0o700, root=paths.state_boundary(root))
     with files.lock(paths.heartbeat(root, run_id)):
         yield
 

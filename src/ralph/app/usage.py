@@ -135,7 +135,7 @@ def _tail(path: Path, most: int) -> list[str]:
     try:
         if not path.is_file():
             return []
-        with path.open("rb") as file:
+        with files.open_regular(path) as file:
             start = max(0, path.stat().st_size - most)
             file.seek(start)
             lines = file.read(most).decode("utf-8", "replace").split("\n")
@@ -316,9 +316,10 @@ def unused_memories(root: Path, ledger: Ledger) -> list[dict[str, Any]]:
 def hook_usage(root: Path) -> dict[str, Any]:
     """Count what the hooks recorded and how often they failed."""
     recorded, is_outside = 0, index.outside(root) is not None  # nothing is read behind such a link
-    for path in sorted((paths.log_folder(root) / "sessions").glob("*.jsonl")) if not is_outside else ():
+    logs = [] if is_outside else sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))
+    for path in filter(Path.is_file, logs):
         try:
-            with path.open("rb") as file:
+            with files.open_regular(path) as file:
                 recorded += sum(_EVENT.match(line) is not None for line in file)
         except OSError as error:
             raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error

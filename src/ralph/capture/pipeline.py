@@ -19,7 +19,7 @@ from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map
 from ralph.capture.secret_rules import rules_mark
 from ralph.capture.secrets import MARKER
 from ralph.capture.summary import choose_error_line
-from ralph.model import INJECTED, NOTE, human_prompt
+from ralph.model import INJECTED, NOTE, calls_forget, human_prompt
 from ralph.model.ids import parse_time
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
@@ -31,7 +31,7 @@ _WRITERS = {Happening.USER_PROMPT_SUBMIT: "human", Happening.STOP: "agent", Happ
 
 def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()) -> Record | None:
     """Return the observation of an event, or None; `patterns` is None when the present rules have redacted it."""
-    if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
+    if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths) or _forgets(event):
         return None
     redacted = event if patterns is None else redact_event(event, patterns)
     human = keep_human_prompt(drop_injected(redacted))
@@ -107,6 +107,16 @@ def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
     names = (*event.files, *(change.path for change in event.changes))
     texts = (outline(dict(event.parameters)), event.response, event.error)
     return PrivatePaths(globs).named_in(texts, names, event.cwd)
+
+
+def _forgets(event: Event) -> bool:
+    """Whether an event is a call of `ralph forget`, in a log of a version whose hooks stored its texts."""
+    if event.happening is Happening.USER_PROMPT_SUBMIT:
+        return calls_forget(event.prompt)
+    if event.happening not in _TOOL_EVENTS or (event.files and event.action is not Action.SHELL):
+        return False
+    is_our_tool = _OUR_TOOL.match(event.tool) is not None and "forget" in event.tool
+    return is_our_tool or calls_forget(outline(dict(event.parameters)))
 
 
 def redact_event(event: Event, patterns: Sequence[str]) -> Event:

@@ -117,7 +117,8 @@ def forget(
     """Remove records for good: out of their files, the logs, the index and the vectors; --yes does it.
 
     --session and --before mean what was recorded; memories, guardrails and knowledge go by id or --matching only. What
-    Ralph cannot remove (your own prose, backups) is printed with its line; with --yes the exit code is 1 then.
+    Ralph cannot remove (your own prose, backups) is printed with its line; with --yes the exit code is 1 then. A salted
+    hash of each text stays in your state folder: an import, a pull or a restored log does not bring it back.
     """
     if matching == "-":
         matching = read_text(matching).strip("\r\n")
@@ -135,7 +136,7 @@ def forget(
 def _print_plan(plan: ForgetPlan, call: Invocation, yes: bool) -> None:
     verb = "removed" if yes else "would remove"
     for record in plan.vanishing:
-        begin = cut(one_line(record.text), _PREVIEW)
+        begin = "" if yes else cut(one_line(record.text), _PREVIEW)  # what is forgotten is not printed once more
         about = " ".join(filter(None, [one_line(record.id), f"({one_line(record.what)})", begin]))
         click.echo(f"{verb} {call.show_path(record.path)}:{record.line} {about}")
     for path in plan.whole_files:
@@ -150,7 +151,8 @@ def _print_plan(plan: ForgetPlan, call: Invocation, yes: bool) -> None:
 
 def _print_json(plan: ForgetPlan, yes: bool) -> None:
     records = [
-        {"file": str(record.path), "line": record.line, "id": record.id, "what": record.what, "text": record.text}
+        {"file": str(record.path), "line": record.line, "id": record.id, "what": record.what}
+        | ({} if yes else {"text": record.text})
         for record in plan.vanishing
     ]
     rest = [{"file": str(part.path), "line": part.line, "why": part.why, "id": part.id} for part in plan.left]

@@ -75,6 +75,8 @@ def _print_status(call: Invocation, form: str) -> None:
     elif state["paused"]:
         since = f" since {state['paused_since']}" if state["paused_since"] else ""
         capture = f"paused{since}; `ralph capture on` resumes it"
+    if state["recording_problem"]:
+        capture = f"{capture}; {state['recording_problem']}"
     host = f" ({last['host']})" if last and last["host"] else ""
     session = f"{last['id']}, {last['at']}{host}" if last else ""
     for name, value in {

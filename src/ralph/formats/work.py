@@ -54,6 +54,10 @@ def _is_named(reader: JsonReader, values: Members, noun: str, path: Path) -> boo
         hint = 'add an "id" with a text that no other one has'
         reader.report(path, f"a {noun} without an id is not read", hint, "error", "no-id")
         return False
+    if noun != "story" and (values["id"] in (".", "..") or set(values["id"]) & set("/\\\0")):
+        what = f"the id {values['id'][:80]!r} cannot be the name of a folder: the {noun} is not read"
+        reader.report((*path, "id"), what, "use letters, digits, `-`, `_` and `.`, as in t-1a2b3c", "error", "bad-id")
+        return False
     if "title" not in values:
         values["title"] = ""
         reader.report(path, f"{noun} {values['id']} has no title", 'add a "title" of one line', code="no-title")

@@ -117,10 +117,9 @@ def _note_injection(project: "Project", session: str, event: str, memory: "Recal
         for record, tokens in memory.records
     )
     names = "".join(f"{record}\n" for record, _ in memory.records if "\n" not in record)
-    top, _, folder = project.state.rpartition("/")
-    hook_files.append(top, (folder, "log"), "injections.jsonl", lines.encode("utf-8", "replace"))
+    project.append("log", "injections.jsonl", lines.encode("utf-8", "replace"))
     if session:
-        hook_files.append(top, (folder, "cache", "injected"), session_name(session), names.encode("utf-8", "replace"))
+        project.append("cache/injected", session_name(session), names.encode("utf-8", "replace"))
 
 
 _CONTROLS = {number: f"\\u{number:04x}" for number in (*range(32), 127)} | {10: "\\n", 9: "\\t", 34: '\\"', 92: "\\\\"}

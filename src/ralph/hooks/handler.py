@@ -118,7 +118,10 @@ def _handle(
         if not payload.members:
             raise ValueError("the payload is no JSON object")
         if payload.text("session_id"):
-            stored = _redact_in_time(payload, project, event, set_deadline)
+            if b"forget" in payload.raw and _calls_forget(payload):
+                stored: Payload | None = _without_texts(payload)
+            else:
+                stored = _redact_in_time(payload, project, event, set_deadline)
             if stored is not None:
                 append_event(host, event, stored, project, env)
             payload = stored or Payload(b"{}")
@@ -283,7 +286,7 @@ def _unescape(text: str) -> str:
 class Project:
     """The project of an event: `folder` where it happened, `root` ("" outside of projects), state and settings."""
 
-    __slots__ = ("folder", "index", "root", "settings", "state", "task", "worktree")
+    __slots__ = ("boundary", "folder", "index", "root", "settings", "state", "task", "worktree")
 
     settings: "HookSettings"
 
@@ -293,7 +296,12 @@ class Project:
         if self.root:
             location = discovery.locate(self.root)
             self.worktree, self.task = location.worktree, location.task
-            self.state, self.index = location.state, location.index
+            self.state, self.index, self.boundary = location.state, location.index, location.boundary
+
+    def append(self, folders: str, name: str, line: bytes) -> None:
+        """Append one line to a file below the state folder, without following a link on the way there."""
+        state = self.state[len(self.boundary) + 1 :]
+        hook_files.append(self.boundary, (*state.split("/"), *folders.split("/")), name, line)
 
     def load_settings(self, env: "Mapping[str, str]") -> "HookSettings | None":
         """Return the cached settings and remember them; None when they are out of date."""
@@ -323,6 +331,7 @@ READING_TOOLS = frozenset(
 """Tools whose results are files and pages: only their parameters are recorded."""
 _HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
 """Members that the host fills by itself: nothing is searched there."""
+_PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
 _ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _LONGEST_ID = 80
 
@@ -339,15 +348,15 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
     head += f', "rules": "{project.settings.rules}"'
     line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
     name = f"{session_name(stored.text('session_id'))}.jsonl"
-    top, _, folder = project.state.rpartition("/")
     try:
-        hook_files.append(top, (folder, "log", "sessions"), name, line)
+        project.append("log/sessions", name, line)
     except hook_files.Unsure:
         from pathlib import Path  # for links and file systems without locks
 
         from ralph.store import files
 
-        files.append(Path(project.state, "log", "sessions", name), line.decode("utf-8", "replace"), root=Path(top))
+        path = Path(project.state, "log", "sessions", name)
+        files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
     except OSError as error:
         try:
             hook_files.spill(project.state, name, line)
@@ -445,13 +454,28 @@ def _redacted(payload: Payload, settings: "HookSettings") -> Payload | None:
     return Payload(json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
 
 
+def _calls_forget(payload: Payload) -> bool:
+    """Check whether an event is a call of `ralph forget` or `/mem-forget`; a file that mentions them is not."""
+    from ralph.model import calls_forget  # few events have the word
+
+    tool, parameters = payload.text("tool_name").lower(), payload.object("tool_input")
+    names_file = any(map(parameters.text, _PATH_MEMBERS))
+    value = b"" if names_file else payload.value("tool_input")
+    if b"\\u" in value:
+        import json  # few texts have such an escape
+
+        value = json.dumps(json.loads(value), ensure_ascii=False).encode("utf-8", "replace")
+    texts = (payload.text("prompt"), _unescape(value.decode("utf-8", "replace")))
+    return ("ralph" in tool and "forget" in tool) or any(map(calls_forget, texts))
+
+
 def _without_texts(payload: Payload) -> Payload:
     """Return an event with its tool, its file and its exit code alone, as far as these need no rules."""
     import json  # few events come to this
 
     members: dict[str, object] = {name: payload.text(name) for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name")}
     parameters = payload.object("tool_input")
-    path = next(filter(None, map(parameters.text, ("file_path", "notebook_path", "path"))), "")
+    path = next(filter(None, map(parameters.text, _PATH_MEMBERS)), "")
     members["tool_input"] = {"file_path": path} if path and not needs_rules(path) else {}
     exit_line = payload.text("error").partition("\n")[0]
     members["error"] = exit_line if exit_line.startswith("Exit code ") and len(exit_line) < 20 else ""

@@ -1,4 +1,4 @@
-"""Values that every layer shares, and the marks of text that Ralph or a host put into a prompt.
+"""Values that every layer shares, and the marks of text that Ralph or a host put into a prompt or that names a forget.
 
 An injected text is one or more blocks: a line that starts with `INJECTED`, a fence of backticks longer than any in
 the content, the content, and the same fence again; lines that start with `NOTE` may follow. Hooks load this module.
@@ -40,3 +40,26 @@ def _first_tag(text: str) -> str:
     while text[end : end + 1].isalnum() or text[end : end + 1] in ("-", "_"):
         end += 1
     return text[1:end]
+
+
+_SEPARATORS = str.maketrans(dict.fromkeys(";&|()[]`'\"<>{}$\\,", " "))
+_OUR_PROGRAMS = ("ralph", "ralph.exe", "ralph.cmd", "ralph-memory", "ralph_memory")
+_FORGET_PROMPTS = ("mem-forget", "user wants ralph to forget what is named")
+"""The slash command, and the beginning of the prompt that a host makes of it."""
+_MOST_OPTIONS = 12  # words between the program and its command
+
+
+def calls_forget(text: str) -> bool:
+    """Whether a command line or prompt calls `ralph forget` or `/mem-forget`: what it names must not be stored."""
+    lowered = text.lower()
+    if "forget" not in lowered:
+        return False
+    if any(mark in lowered for mark in _FORGET_PROMPTS):
+        return True
+    words = lowered.translate(_SEPARATORS).split()
+    for number, word in enumerate(words):
+        if word.rpartition("/")[2].partition("@")[0] in _OUR_PROGRAMS:
+            following = words[number + 1 : number + 1 + _MOST_OPTIONS]
+            if following[:1] == ["forget"] or (following[:1] and following[0][0] == "-" and "forget" in following):
+                return True
+    return False

@@ -8,14 +8,16 @@ writer left it) shows whether another program touched it.
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
 
 from ralph.errors import RalphError, WriteFailed
 from ralph.store import files
+from ralph.store.lookup import UNEXPECTED
 
-_BUSY_SECONDS = 5.0
+_BUSY_SECONDS, _READ_SECONDS, _IDLE_SECONDS = 5.0, 60.0, 1.0
 _PAGE = 16_384  # bytes: a row of ours has about a thousand, and few of those fill SQLite's usual page without waste
 _LOG_PAGES = 256  # the write-ahead log is brought in after so many pages: four megabytes, as with the usual ones
 _BROKEN = (
@@ -35,28 +37,51 @@ class Damaged(RalphError):
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database; a new one is made with mode 0600 unless it is opened for reading."""
+    """Open a database; a new one is made with mode 0600 unless it is opened for reading.
+
+    Raises Damaged for a view, a trigger or a table that Ralph does not make.
+    """
+    if path.exists() and not path.is_file():
+        raise Damaged(f"{path}: is not a regular file", hint="it is made again")  # a FIFO would wait for a writer
     if read_only:
         fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"  # SQLite needs files beside it otherwise
         uri = f"{path.absolute().as_uri()}?mode=ro{fixed}"
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     else:
-        files.make_folder(path.parent)
+        files.make_folder(path.parent, 0o700)
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, files.PRIVATE))
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
     connection.row_factory = sqlite3.Row
     try:
-        if not read_only:
-            with explained(path):
+        with explained(path):
+            connection.execute("PRAGMA trusted_schema = OFF")
+            if read_only:
+                connection.set_progress_handler(_deadline(), 20_000)
+            else:
                 connection.execute(f"PRAGMA page_size = {_PAGE}")  # counts for a file that is empty
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+            if connection.execute(UNEXPECTED).fetchone()[0]:
+                raise Damaged(f"{path}: has tables, views or triggers of another program", hint="it is made again")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _deadline() -> Callable[[], bool]:
+    """Return a progress handler that ends a query which takes too long; time between two queries does not count."""
+    start = last = time.monotonic()
+
+    def is_over() -> bool:
+        nonlocal start, last
+        now = time.monotonic()
+        start, last = (now if now - last > _IDLE_SECONDS else start), now
+        return now - start > _READ_SECONDS
+
+    return is_over
 
 
 def connect_memory() -> sqlite3.Connection:
@@ -155,11 +180,11 @@ def compact(path: Path) -> None:
 
 
 def seal(path: Path) -> str:
-    """Return size and time of change, which show whether another program touched the file."""
+    """Return size, time of change and inode, which show whether another program touched the file or put it there."""
     if not path.exists():
         return ""
     stat = path.stat()
-    return f"{stat.st_size} {stat.st_mtime_ns}"
+    return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
 
 
 def remove(path: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import BinaryIO, TypeVar, overload
 
 from ralph import paths
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
@@ -118,13 +118,21 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
     if planned is not None:
         return planned.after
     try:
-        if path.exists() and not path.is_file():
-            raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would wait for a writer
-        return path.read_bytes().decode("utf-8", "surrogateescape")
+        with open_regular(path) as file:
+            return file.read().decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its type and permissions") from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; OSError at once for a FIFO, a device or a folder, which may have no end."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "is not a regular file")
+    return file
 
 
 def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
@@ -154,7 +162,7 @@ def write(
 ) -> None:
     """Replace the whole file, atomically; with `expect`, only if it still holds that text (Conflict otherwise)."""
     real = target(path, root)
-    with _lock_folder_of(real):
+    with _lock_folder_of(real, mode=0o700 if mode == PRIVATE else 0o777):
         if not _replace(real, text, expect, mode):
             raise Conflict(f"{path}: changed while it was being edited", hint="look at it and run the command again")
 
@@ -265,13 +273,15 @@ def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> 
 
 
 def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> bool:
-    """Make the folder and its parents, with `root` only inside of it; True when it was not there."""
+    """Make the folder and its parents with this mode, with `root` only inside of it; True when it was not there."""
     if path.is_dir():
         return False
     if root is not None:
         target(path, root, folder=True)
     with _explained(f"{path}: cannot make this folder"):
-        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        for folder in reversed([path, *path.parents]):
+            if not folder.is_dir():
+                folder.mkdir(mode, exist_ok=True)
     return True
 
 

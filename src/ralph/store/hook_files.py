@@ -78,6 +78,26 @@ def spill(state: str, name: str, line: bytes) -> None:
     os.rename(f"{path}.part", path)
 
 
+def probe(folder: str) -> str:
+    """Return why no event can be stored in a folder, "" when one can: a page is written and removed again.
+
+    Of a folder that does not exist, the nearest one above it is tried.
+    """
+    while not os.path.lexists(folder):
+        folder = folder.rpartition("/")[0]
+    path = f"{folder}/.ralph-probe-{os.getpid()}"
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o600)
+        try:
+            is_written = os.write(handle, bytes(FAILURES_SIZE)) == FAILURES_SIZE
+        finally:
+            os.close(handle)
+            os.unlink(path)
+    except OSError as error:
+        return f"{folder}: {(error.strerror or 'cannot be written').lower()}"
+    return "" if is_written else f"{folder}: no space left"
+
+
 def _lock_folder(folder: str) -> int:
     """Take the lock that `files.lock` takes for this folder; it is held until the descriptor is closed."""
     while True:
@@ -133,7 +153,7 @@ def timestamp() -> str:
 def overwrite(path: str, edit: "Callable[[bytes], bytes]", size: int) -> bool:
     """Replace the first `size` bytes in place by what `edit` makes of them; False when there is no such file."""
     try:
-        handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC)
+        handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
     except FileNotFoundError:
         return False
     try:
@@ -264,16 +284,34 @@ _ANSWER_SECONDS = 2.0
 _MAPPED = 1 << 28  # bytes of the index that are mapped into memory: a question reads hundreds of its pages
 
 
+def _is_sealed(path: str) -> bool:
+    """Check that an index is as its last writer left it, or that a writer is at work on it."""
+    seal = (read_file(f"{path}-seal") or b"").split()
+    try:
+        now = os.stat(path)
+        if not seal or not now.st_size:
+            return False
+        if [int(number) for number in seal[:3]] == [now.st_size, now.st_mtime_ns, now.st_ino]:
+            return True
+        handle = os.open(f"{path}-lock", os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
+    except (OSError, ValueError):
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def open_index(path: str) -> "sqlite3.Connection | None":
-    """Return a read-only connection, or None when there is no complete index of this version."""
+    """Return a read-only connection, or None when there is no complete index of this version that Ralph made."""
     import sqlite3  # recording must not load it
 
-    from ralph.store.lookup import SCHEMA_VERSION
+    from ralph.store.lookup import SCHEMA_VERSION, UNEXPECTED
 
-    try:
-        if not os.stat(path).st_size or not os.stat(f"{path}-seal").st_size:
-            return None
-    except OSError:
+    if not _is_sealed(path):
         return None
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")
@@ -282,7 +320,9 @@ def open_index(path: str) -> "sqlite3.Connection | None":
     connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 20_000)
     try:
         connection.execute(f"PRAGMA mmap_size = {_MAPPED}").fetchone()
-        if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        is_current = connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
+        if is_current and not connection.execute(UNEXPECTED).fetchone()[0]:
             return connection
     except BaseException:
         connection.close()

@@ -20,7 +20,7 @@ from typing import BinaryIO, TypeVar
 from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.model.record import NOWHERE, Family, Record
-from ralph.store import db, files, queries
+from ralph.store import db, files, forgotten, queries
 from ralph.store.lookup import SCHEMA_VERSION, placeholders
 from ralph.store.queries import FAMILIES, TABLES, USUAL, Terms, digest_of, safe, search_columns
 from ralph.store.sources import SHARED, Contents, Format, Interpret, Placed, Source, contents, read_source, sources
@@ -163,7 +163,7 @@ class Index:
             with sole_writer(self.path, patience=patience):
                 with suppress(RalphError, OSError):  # still locked: the next sync tries again
                     files.collect_spilled(self.root)
-                sealed = not self.path.exists() or db.seal(self.path) == self._read_seal()
+                sealed = not self.path.exists() or _current_seal(self.path) == self._read_seal()
                 if not self.path.exists():
                     files.delete(_seal_of(self.path))  # before there is a new one: `built` asks in the other order
                 elif not sealed and not trusting:
@@ -176,8 +176,8 @@ class Index:
                     _remove(self.path)
                     result = self._sync(within, progress)
                 self._link()
-                if (sealed or not trusting) and db.seal(self.path) != self._read_seal():
-                    files.write(_seal_of(self.path), db.seal(self.path), mode=files.PRIVATE)
+                if (sealed or not trusting) and _current_seal(self.path) != self._read_seal():
+                    files.write(_seal_of(self.path), _current_seal(self.path), mode=files.PRIVATE)
                 return result
         except db.Busy:
             return Synced(complete=False, busy=True)
@@ -206,7 +206,7 @@ class Index:
         new = self.path.with_name(self.path.name + "-new")
         try:
             seal = _seal_of(main)
-            if not (main.is_file() and seal.is_file() and files.read(seal) == db.seal(main)):
+            if not (main.is_file() and seal.is_file() and files.read(seal) == _current_seal(main)):
                 return
             db.remove(new)
             with db.explained(main), closing(db.connect(main, read_only=True)) as original:
@@ -284,7 +284,7 @@ class Index:
 @contextmanager
 def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the right to write to a database; Busy when another process keeps it. Released also by a kill."""
-    files.make_folder(path.parent)
+    files.make_folder(path.parent, 0o700)
     handle = files.lock_file(path.with_name(path.name + "-lock"), patience)
     if handle is None:
         raise db.Busy(f"{path}: another process is writing", hint="try again in a moment")
@@ -315,6 +315,11 @@ def in_memory(contents: Iterable[Contents], terms: Terms, names: Sequence[str] =
 def _seal_of(path: Path) -> Path:
     """Return the file beside a database that describes how its last writer left it."""
     return path.with_name(path.name + "-seal")
+
+
+def _current_seal(path: Path) -> str:
+    """Return how a database and the list of what was forgotten are now: it has nothing that is on the list."""
+    return f"{db.seal(path)} {forgotten.mark()}".rstrip()
 
 
 def _remove(path: Path) -> None:
@@ -348,6 +353,7 @@ class IndexWriter:
         self.connection = connection
         self._terms = terms
         self._interpret = interpret
+        self._forgotten = forgotten.load()
         self._next: dict[Family, int] = {}
         self._bearers: dict[tuple[Family, str], int] = {}
 
@@ -355,7 +361,7 @@ class IndexWriter:
         """Read the next slice of a log, of anything else all; return the bytes read, and whether it is at its end."""
         stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
         is_log = source.format is Format.LOG
-        with source.path.open("rb") as file:
+        with files.open_regular(source.path) as file:
             start, lines = (int(row["offset"]), int(row["lines"])) if row is not None else (0, 0)
             is_same = is_log or start == stat.st_size
             if row is not None and not (start and is_same and _digest_to(file, start) == row["digest"]):
@@ -390,9 +396,10 @@ class IndexWriter:
         return int(self.connection.execute(sql, (name, form, *values)).lastrowid or 0)
 
     def put(self, source: int, new: Contents, lines_before: int = 0) -> None:
-        """Add rows for the contents of a source."""
+        """Add rows for the contents of a source, without what was forgotten."""
+        records = [item for item in new.records if not self._forgotten.hides(item.record)]
         for family in FAMILIES:
-            if placed := [item for item in new.records if item.record.family is family]:
+            if placed := [item for item in records if item.record.family is family]:
                 self._add_records(source, family, placed, lines_before)
         for task in new.tasks:
             values = [_column_value(getattr(task, name)) for name in _TASK.split()]
@@ -438,7 +445,8 @@ class IndexWriter:
                 sql = f"SELECT {', '.join(columns)} FROM {table} WHERE id = ?"
                 rows[name] = dict(self.connection.execute(sql, (name,)).fetchone())
             for column in columns:
-                value, current = _column_value(line.get(column), _ALLOWED.get(column)), rows[name][column]
+                member = None if column == "summary" and self._forgotten.has(line.get(column)) else line.get(column)
+                value, current = _column_value(member, _ALLOWED.get(column)), rows[name][column]
                 if column in _FOLDS and isinstance(current, str) and current:
                     value = _FOLDS[column](current, value) if isinstance(value, str) and value else current
                 if value is not None:
@@ -560,7 +568,7 @@ def _digest_to(file: BinaryIO, end: int) -> str:
 
 def _file_digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with files.open_regular(path) as file:
             return _digest_to(file, path.stat().st_size)
     except OSError:
         return ""

@@ -16,7 +16,7 @@ from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
 from ralph.formats.text import EditableDocument, Entry, Problem
 from ralph.model import ids
 from ralph.model.record import Record
-from ralph.store import files
+from ralph.store import files, forgotten
 from ralph.store.files import WriteObserver
 from ralph.store.sources import Format, parse_editable
 
@@ -149,11 +149,13 @@ class Library:
         return problems
 
     def read(self, collection: Collection) -> list[Stored]:
-        """Return every record of a collection, in file order."""
+        """Return every record of a collection, in file order, without what was forgotten."""
+        hidden = forgotten.load()
         return [
             Stored(entry.record, path, entry.line)
             for path, document in self.documents(collection)
             for entry in document.entries
+            if not hidden.hides(entry.record)
         ]
 
     def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 8
 """Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
 
+_MADE = (
+    "sources records sessions observations loop_runs journal tasks search search_terms search_data search_idx "
+    "search_docsize search_config nodes edges vectors"
+)
+UNEXPECTED = (
+    "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') OR (type = 'table' AND "
+    f"(instr(' {_MADE} ', ' ' || name || ' ') = 0 OR (sql LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'search%')))"
+)
+"""Counts views, triggers and tables that no database of Ralph's has: such a file was made by somebody else."""
+
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
 """By `key % 3`: the table of a family, and the column of its key."""
 KIND_COLUMNS = ("kind", "type", "outcome")

@@ -1,0 +1,203 @@
+"""`ralph forget` really forgets: hooks store no call of it, and no pull, import or old log brings it back."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Block, Project, executable, page
+from tests.hooks.world import SESSION, World, hook, payload, world
+
+from ralph import paths
+from ralph.app import index, knowledge, memory
+from ralph.errors import Refused
+from ralph.formats.sigils import KnowledgeSigil
+
+SENTENCE = "The zebrafish vault opens with the quokka song"
+ID = "mem-1705751400-a3f8"
+OTHER = Block("Run the migrations before the tests", id="mem-1705751401-0001")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    made = world(tmp_path)
+    made.more.update({"XDG_STATE_HOME": str(tmp_path / "state")})  # type: ignore[attr-defined]  # a dict
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(made.home))
+    made.cached()
+    return made
+
+
+@pytest.fixture
+def ralph(here: World) -> Project:
+    project = Project(here.root)
+    project.memories(Block(SENTENCE, id=ID), OTHER)
+    return project
+
+
+def forgotten_file(here: World) -> Path:
+    path = paths.forgotten_file(here.env)
+    assert path is not None
+    return path
+
+
+COMMANDS = (
+    f"ralph forget --matching '{SENTENCE}' --yes",
+    f"/opt/tools/bin/ralph forget --matching '{SENTENCE}'",
+    f"python -m ralph forget --matching '{SENTENCE}'",
+    f"/usr/bin/python3 -I -m ralph forget --matching '{SENTENCE}'",
+    f"cd src && ralph forget --matching '{SENTENCE}' && echo ok",
+    f"cd src;ralph forget \\\n  --matching '{SENTENCE}'",
+    f"uvx --from ralph-memory ralph forget --matching '{SENTENCE}'",
+    f"pipx run ralph-memory forget --matching '{SENTENCE}'",
+    f"uvx ralph-memory@latest forget --matching '{SENTENCE}'",
+    f"bash -lc \"ralph --root . forget --matching '{SENTENCE}'\"",
+    f"echo '{SENTENCE}' | \"$RALPH\" 'forget' --matching -",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_hook_stores_neither_the_command_nor_the_output_of_forget(here: World, command: str) -> None:
+    sent = payload(tool_input={"command": command}, tool_response={"stdout": f"would remove {SENTENCE}"})
+    assert hook("PostToolUse", sent, here.env).returncode == 0
+    failed = payload("PostToolUseFailure", tool_input={"command": command}, error=f"Exit code 1\n{SENTENCE}")
+    assert hook("PostToolUseFailure", failed, here.env).returncode == 0
+    assert "zebrafish" not in here.log.read_text(encoding="utf-8")
+    ran, broke = (line["payload"] for line in here.lines())
+    assert isinstance(ran, dict)
+    assert isinstance(broke, dict)
+    assert (ran["tool_name"], "tool_input" in ran, "tool_response" in ran) == ("Bash", False, False)
+    assert broke["error"] == "Exit code 1"
+    assert here.failures() == 0
+
+
+@pytest.mark.parametrize("members", [
+    {"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", f"ralph forget --matching '{SENTENCE}'"]}},
+    {"tool_name": "SlashCommand", "tool_input": {"command": f"/ralph:mem-forget {SENTENCE}"}},
+    {"tool_name": "mcp__ralph__memory_forget", "tool_input": {"text": SENTENCE}},
+    {"tool_name": "Task", "tool_input": {"prompt": f"Run `ralph forget --matching '{SENTENCE}'`"}},
+])  # fmt: skip
+def test_other_tools_that_call_forget_are_stored_without_texts(here: World, members: dict[str, object]) -> None:
+    assert hook("PostToolUse", payload("PostToolUse", **members, tool_response=SENTENCE), here.env).returncode == 0
+    assert len(here.lines()) == 1
+    assert "zebrafish" not in here.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("prompt", [
+    f"/mem-forget {SENTENCE}",
+    f"/ralph:mem-forget {SENTENCE}",
+    f"The user wants Ralph to forget what is named between the two lines.\n----\n{SENTENCE}\n----",
+    f"please run: ralph forget --matching '{SENTENCE}' --yes",
+])  # fmt: skip
+def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(here: World, ralph: Project, prompt: str) -> None:
+    index.sync(here.root)
+    for host, event in (("claude", "UserPromptSubmit"), ("gemini", "BeforeAgent")):
+        done = hook(event, payload(event, prompt=prompt), here.env, host=host)
+        assert (done.returncode, done.stdout) == (0, b"")
+    assert len(here.lines()) == 2
+    assert "zebrafish" not in here.log.read_text(encoding="utf-8")
+    assert ralph("search", "zebrafish", "--format", "json").json["hits"][0]["id"] == ID
+
+
+@pytest.mark.parametrize("members", [
+    {"tool_input": {"command": "git commit -m 'Do not forget the ralph logs'"}},
+    {"tool_input": {"command": "ralph search forget"}},
+    {"tool_name": "Edit", "tool_input": {"file_path": "/p/a.md", "old_string": "x", "new_string": "`ralph forget ID`"}},
+    {"tool_input": {"command": "cat docs/cli.md"}, "tool_response": {"stdout": "ralph forget mem-a3f8"}},
+])  # fmt: skip
+def test_an_event_that_only_mentions_forget_is_stored_whole(here: World, members: dict[str, object]) -> None:
+    sent = payload("PostToolUse", **members)
+    assert hook("PostToolUse", sent, here.env).returncode == 0
+    assert [line["payload"] for line in here.lines()] == [json.loads(sent)]
+
+
+def test_forget_prints_ids_and_no_text_and_leaves_a_salted_hash(here: World, ralph: Project) -> None:
+    done = executable(here.root, "forget", ID, "--yes", env=here.env)
+    assert done.returncode == 0
+    assert ID.encode() in done.stdout
+    assert b"zebrafish" not in done.stdout + done.stderr
+    ralph("memory", "add", f"{SENTENCE} twice", "--format", "json")
+    added = ralph("memory", "list", "--format", "json").json[-1]["id"]
+    assert "zebrafish" not in ralph("forget", added, "--yes", "--format", "json").out
+    file = forgotten_file(here)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    key, *hashes = file.read_text(encoding="utf-8").splitlines()
+    assert len(key) == 64
+    assert len(hashes) == 2
+    assert not file.is_relative_to(here.root)
+
+
+def test_a_pull_that_brings_the_entry_back_neither_shows_nor_injects_it(here: World, ralph: Project) -> None:
+    before = ralph.read()
+    assert ralph("forget", ID, "--yes").code == 0
+    ralph.put(".agent/memories.md", before.replace("The zebrafish vault", "the  Zebrafish\n> vault"))
+    assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
+    assert "zebrafish" not in ralph("memory", "prime").out.lower()
+    assert "zebrafish" not in ralph("memory", "list").out.lower()
+    started = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
+    assert b"migrations" in started.stdout
+    assert b"zebrafish" not in started.stdout.lower()
+    asked = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="the zebrafish vault quokka song"), here.env)
+    assert b"zebrafish" not in asked.stdout.lower()
+    assert ralph("index", "verify").code == 0
+    doctor = ralph("doctor")
+    assert "1 forgotten entry is back" in doctor.out
+    assert f"ralph forget {ID} --yes" in doctor.out
+    assert ralph("forget", ID, "--yes").code == 0
+    assert "zebrafish" not in ralph.read().lower()
+    assert "forgotten" not in ralph("doctor").out
+
+
+def test_a_person_who_adds_the_text_again_gets_it_back(here: World, ralph: Project) -> None:
+    before = ralph.read()
+    assert ralph("forget", ID, "--yes").code == 0
+    assert ralph("memory", "add", f"  {SENTENCE.upper()} ").code == 0
+    assert len(ralph("search", "zebrafish", "--format", "json").json["hits"]) == 1
+    assert ralph("forget", "--matching", "zebrafish", "--yes").code == 0
+    ralph.put(".agent/memories.md", before)
+    assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
+    assert ralph("memory", "add", SENTENCE).code == 0  # it is in the file already
+    assert ralph("search", "zebrafish", "--format", "json").json["hits"][0]["id"] == ID
+
+
+def test_an_agent_and_a_loop_do_not_store_a_forgotten_text_again(here: World, ralph: Project) -> None:
+    assert ralph("forget", ID, "--yes").code == 0
+    for in_, more in (("memories", {}), ("knowledge", {"title": "Vault", "tags": ("vault",)})):
+        with pytest.raises(Refused, match="was forgotten"):
+            memory.add(here.root, SENTENCE, in_=in_, by="agent", via="mcp", **more)  # type: ignore[arg-type]  # names
+    [learned] = knowledge.learn(here.root, [KnowledgeSigil("Vault", ("vault",), f"{SENTENCE}.")])
+    assert learned.change is memory.Change.REFUSED
+    assert b"zebrafish" not in ralph.everything().lower()
+
+
+def test_a_restored_log_brings_back_neither_event_nor_summary(here: World, ralph: Project) -> None:
+    hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=f"Remember: {SENTENCE}"), here.env)
+    hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="continue"), here.env)
+    hook("Stop", payload("Stop", last_assistant_message="Noted."), here.env)
+    restored = here.log.read_text(encoding="utf-8")
+    assert "zebrafish" in restored
+    assert ralph("forget", "--matching", "zebrafish", "--yes").code == 0
+    assert b"zebrafish" not in ralph.everything().lower()
+    here.log.write_text(restored, encoding="utf-8")
+    assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
+    assert "zebrafish" not in ralph("session", "list").out.lower()
+    for more in ("startup", "resume"):
+        started = hook("SessionStart", payload("SessionStart", source=more, session_id="other"), here.env)
+        assert b"zebrafish" not in started.stdout.lower()
+    assert ralph("index", "verify").code == 0
+
+
+def test_a_forgotten_session_does_not_hide_what_others_say_in_the_same_words(here: World, ralph: Project) -> None:
+    sent = payload("UserPromptSubmit", prompt="compare the wombat tables")
+    hook("UserPromptSubmit", sent, here.env)
+    assert ralph("forget", "--session", SESSION, "--yes").code == 0
+    hook("UserPromptSubmit", sent, here.env)
+    assert len(ralph("search", "wombat", "--format", "json").json["hits"]) == 1
+
+
+def test_an_old_log_with_the_call_itself_does_not_bring_the_text_back(here: World, ralph: Project) -> None:
+    hook("PostToolUse", payload(tool_input={"command": "echo wombat"}), here.env)
+    line = here.log.read_text(encoding="utf-8").replace("echo wombat", f"ralph forget --matching '{SENTENCE} 2'")
+    here.log.write_text(line, encoding="utf-8")
+    ralph.put(".agent/memories.md", page(OTHER))
+    assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
