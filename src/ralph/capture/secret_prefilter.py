@@ -25,8 +25,7 @@ _NAME_TAILS = frozenset(
 _NAME_JOINTS = ("", *"_-.0123456789")
 _NEUTRAL = tuple(rules.NEUTRAL_WORDS.split())
 _SYMBOLS = "!@#$%^&*+=~?-"
-_FALLBACKS = ("||", "??", "?:", " or ", "{", '",', "',")
-"""What is between a variable and the literal that replaces it."""
+_FALLBACKS = ("||", "??", "?:", " or ", "{", '",', "',")  # between a variable and the literal that replaces it
 _COMMON_PREFIXES = frozenset(
     "key- api- sdk- pat- pul- npm_ secret_ dose dapi key_ inc_ test_sk_ -us pub_dd_ token-".split()
 )
@@ -56,7 +55,7 @@ def needs_rules(text: str) -> bool:
         or any(True for _ in separated_tables(text, lowered))
         or any(True for _ in member_values(text, lowered))
         or "kind: secret" in lowered
-        or ("insert" in lowered and "values" in lowered and any(name in lowered for name in _HEAD_WORDS))
+        or ("insert into" in lowered and any(name in lowered for name in _HEAD_WORDS))
     )
 
 
@@ -160,22 +159,21 @@ def _around(lowered: str, stem: str) -> str:
 def _has_phrase(text: str, lowered: str) -> bool:
     """Check for a header, a command line or a table that can contain a secret."""
     for _, condition, keywords, other, _ in () if _keywords else rules.phrase_rules():
-        for keyword in keywords:
+        for keyword in keywords if other != "<<<" else ():  # they are piped to as well
             stem = next((part for part in _STEMS if part in keyword), "")
             _keywords.append((keyword, "-" if other.strip()[:1] == "-" else stem, condition, other))
     searched = {stem: _around(lowered, stem) for stem in _STEMS}
     searched["-"] = "\n".join([line for line in lowered.split("\n") if " -" in line or "\t-" in line])
-    absent = {other for other in {row[3] for row in _keywords} if other not in lowered and other != "~"}
     for keyword, stem, condition, other in _keywords:
-        is_near = keyword in searched.get(stem, lowered) and (condition == "any" or other not in absent)
-        for at in positions(lowered, keyword) if is_near else ():
+        for at in positions(lowered, keyword) if keyword in searched.get(stem, lowered) else ():
             rest = text[at + len(keyword) : at + len(keyword) + 700]
             chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
-            is_word = len(chunk) < 3 or (chunk.isalpha() and chunk.islower() and len(chunk) < 16)
-            is_rest = not is_word if keyword in ("basic ", "bearer") else len(rest.strip()) > 2
+            is_word = keyword in ("basic ", "bearer") and (chunk.isalpha() and chunk.islower() and len(chunk) < 16)
+            is_rest = len(rest.strip() if keyword[-1] == " " else chunk) > 2 and not is_word
             if condition in ("piped", "before", "any") or (follows(rest, other) if other else is_rest):
                 return True
-    return any(mark in text for mark in rules.TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
+    marks = rules.TABLE_MARKS if "|" in text or "+" in text or " row" in text or "RECORD" in text else ()
+    return any(mark in text for mark in marks) and any(name in lowered for name in _HEAD_WORDS)
 
 
 def follows(rest: str, other: str) -> bool:
@@ -194,8 +192,6 @@ def follows(rest: str, other: str) -> bool:
 
 
 _HEAD_WORDS = (*rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
-
-
 _PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split())
 
 

@@ -86,8 +86,7 @@ clojars token | CLOJARS_ | [0-9a-f]{50,}
 docker token | dckr_pat_ dckr_oat_ | <word>{20,}
 docker credentials | eyJhdXRocyI6 eyJwYXlsb2FkIjoi | [A-Za-z0-9+/=]{20,}
 swarm token | SWMTKN-1- | [a-z0-9]{40,}-[a-z0-9]{20,}
-cluster token | K10 | [0-9a-f]{50,}::[a-z:]{3,20}[0-9a-f]{32}
-cluster token | token- kubeconfig-u- | [a-z0-9]{5,20}:[a-z0-9]{50,}
+cluster token | K10 token- kubeconfig-u- | [a-z0-9]{5,80}::?(?:[a-z:]{3,20}[0-9a-f]{32}|[a-z0-9]{50,})
 artifactory key | AKCp | [A-Za-z0-9]{60,}
 artifactory key | cmVmdGtuOj | [A-Za-z0-9]{40,}
 digitalocean token | dop_v1_ doo_v1_ dor_v1_ | [0-9a-f]{40,}
@@ -136,7 +135,6 @@ posthog key | phx_ pha_ phs_ | [A-Za-z0-9]{30,}
 sonar token | sqp_ squ_ sqa_ | [0-9a-f]{40}(?![A-Za-z0-9_-])
 sourcegraph token | sgp_ slk_ | [A-Za-z0-9_]{40,}
 circleci token | CCIPAT_ CCIPRJ_ | <word>{40,}
-webhook | /hooks/ | [a-z0-9]{26}(?![A-Za-z0-9_-])
 webhook | hooks.zapier.com/hooks/catch/ | \d{4,}/[a-z0-9]{6,}
 buildkite token | bkua_ bkct_ bkaj_ | [A-Za-z0-9]{36,}
 launchdarkly key | sdk- api- | <uuid>
@@ -147,7 +145,7 @@ mapbox token | sk.eyJ | <word>{20,}\.<word>{16,}
 linkedin token | WPL_AP1. | [A-Za-z0-9.=+/]{16,}
 mandrill key | md- | <word>{22}(?![A-Za-z0-9_-])
 klaviyo key | pk_ | [0-9a-f]{34}(?![A-Za-z0-9_-])
-twitch token | oauth: | [a-z0-9]{30}(?![A-Za-z0-9_-])
+service key | /hooks/ oauth: | [a-z0-9]{26,30}(?![A-Za-z0-9_-])
 service key | RGAPI- open.feishu.cn/open-apis/bot/v2/hook/ open.larksuite.com/open-apis/bot/v2/hook/ | <uuid>
 astra token | AstraCS: | [A-Za-z]{20,}:[0-9a-f]{60,}
 tinybird token | p.eyJ | <word>{30,}\.<word>{20,}

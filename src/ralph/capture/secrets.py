@@ -80,8 +80,8 @@ _ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|
 _OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
 _NEW_WORDS = r"\[-(?:[^-\n]|-(?!\])){0,400}+-\]|\{\+|\+\}"
 _STRING_JOINT = (
-    r"(?<=[A-Za-z0-9_+/=-])[\"'][ \t]{0,9}(?:[+.&\\][ \t]{0,9})?\r?\n?[ \t]{0,40}(?:[+.&][ \t]{0,9})?"
-    r"[\"'](?=[A-Za-z0-9_+/=-])(?![^\"'\n]{0,60}[\"']\s{0,4}:)"
+    r"(?<=[A-Za-z0-9_+/=-])[\"'][ \t]{0,9}(?:[+.&\\][ \t]{0,9}(?:\r?\n[ \t]{0,40})?|\r?\n[ \t]{0,40}(?:[+.&][ \t]"
+    r"{0,9})?)[\"'](?=[A-Za-z0-9_+/=-])(?![^\"'\n]{0,60}[\"']\s{0,4}:)"
 )
 """What divides a literal that is written in parts: `"..." + "..."`."""
 
@@ -454,11 +454,12 @@ def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]
     lines = re.compile(r"[^\n]*\n?").finditer(text, start, start + 64_000)
     head = next(lines)[0].rstrip("\r\n")
     starts = [title.start() for title in re.compile(r"\S+(?: \S+)*").finditer(head)] if separator == " " else []
-    columns = _secret_columns(_split_row(head, separator, starts))
+    titles = _split_row(head, separator, starts)
+    columns = _secret_columns(titles)
     for line in lines if columns else ():
         row, at = line[0].rstrip("\r\n"), line.start()
         cells = _split_row(row, separator, starts)
-        if len(cells) != len(starts or head.split(separator)) or (starts and row.isupper() and _secret_columns(cells)):
+        if len(cells) != len(titles) or (starts and row.isupper() and _secret_columns(cells)):
             break  # the end of the table, or the head of another one
         for number, cell in enumerate(cells):
             if number in columns:
@@ -480,7 +481,7 @@ def _split_row(row: str, separator: str, starts: "Sequence[int]") -> list[str]:
     return cells
 
 
-_INSERT = r"(?i)insert\s+into\s+[^\s(]{1,80}\s{0,9}\((?P<names>[^()]{1,400})\)\s{0,9}values\s{0,9}\("
+_INSERT = r"(?i)insert into\s+[^\s(]{1,80}\s{0,9}\((?P<names>[^()]{1,400})\)\s{0,9}values\s{0,9}\("
 _SQL_VALUE = (
     r"\s{0,40}(?:[nN]?'(?P<text>(?:[^'\n]|''){0,300}+)'|[^,()']{0,200}+(?:\([^()]{0,80}\))?)\s{0,9}"
     r"(?P<end>\)\s{0,9},\s{0,40}\(|[,)])"
@@ -489,7 +490,7 @@ _SQL_VALUE = (
 
 def _inserted_secrets(text: str, lowered: str) -> "Iterator[Span]":
     """Yield the values that an SQL statement inserts into a column that is named like a secret."""
-    for statement in re.compile(_INSERT).finditer(text) if "insert" in lowered else ():
+    for statement in re.compile(_INSERT).finditer(text) if "insert into" in lowered else ():
         columns, number = _secret_columns(statement["names"].split(",")), 0
         value = re.compile(_SQL_VALUE).match(text, statement.end()) if columns else None
         while value:
