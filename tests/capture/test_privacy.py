@@ -218,7 +218,11 @@ HOSTILE = ["a", "<private>", "&lt;private ", "</private>", "eyJ", "eyJabcdefghij
            "\x1b]8;;a", "\x9d", "\x1bP", "\r", "token=\\\n", "echo a | sudo -S ", "| password |\n|---|\n",
            "| a | token |\n|---|---|\n| x | y9Zk2 |\n", "-----END PRIVATE KEY-----\n",
            "MIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----\n", "password\n-----\n", "a|b\n(1 row)\n",
-           "-[ RECORD 1 ]---\npassword | x\n", "＜private", "private ", "\\\n", "^[[1m", "with-token "]  # fmt: skip
+           "-[ RECORD 1 ]---\npassword | x\n", "＜private", "private ", "\\\n", "^[[1m", "with-token ", "token for ",
+           "pwd ", 'value": "', '"value": "abcdef", "name": "x" ', "insert into x (password) values ('a',", '"a" + ',
+           "kind: secret\n a: abcdefgh\n", "as the password ", "PASSWORD = os.getenv(\"A\", ", "NAME  PASS\nx  y\n",
+           "user,password\nx,y\na,b,token\n1,2,3\n", "[-a-]{+b+}", "AK" + "IA2QWERT7YUIOPLKJH ", "snmpwalk -c ",
+           "password: |\n ", "create user x "]  # fmt: skip
 
 
 def calls_made(text: str) -> int:

@@ -68,6 +68,40 @@ La contraseña es {}
 密码是 {}
 user,password,role~bob,{},x
 user	password	role~bob	{}	x
+"name, full",password~"Bob, B.","{}"
+NAME     USER    PASS~grafana  admin   {}
+│ NAME        │ VALUE │~│ DB_PASSWORD │ {} │
+{"db_password": {"sensitive": true, "type": "string", "value": "{}"}}
+{"value": "{}", "name": "DB_PASSWORD"}
+variable "db_password" {~  type = string~  default = "{}"~}
+<entry key="db.password">{}</entry>
+password: |-~  {}
+INSERT INTO users (id, password) VALUES (1, '{}');
+CREATE LOGIN [svc] WITH PASSWORD = N'{}';
+ALTER USER app IDENTIFIED BY {};
+const password = process.env.DB_PASS || "{}";
+password = os.getenv("DB_PASS", "{}")
+  "password": [-"{}"-]{+"${PW}"+},
+jdbc:oracle:thin:scott/{}@//db:1521/x
+sqlplus app/{}@orcl
+lftp -u bob,{} sftp://h
+plink -ssh bob@h -pw {} ls
+net use Z: \\fs\x /user:acme\bob {} /persistent:no
+mosquitto_pub -h h -u a -P {} -t x
+openssl enc -aes-256-cbc -k {} -in x
+mc alias set prod https://h admin {}
+etcdctl --user root:{} get x
+printf '%s' '{}' | cryptsetup luksOpen /dev/sdb1 x -
+username admin privilege 15 secret 0 {}
+snmp-server community {} RW
+jwt.sign(payload, '{}');
+Credentials.basic("svc", "{}");
+mysql_real_connect(c, "h", "u", "{}", "d", 0, NULL, 0);
+use {} as the password for it
+I changed the root pw to "{}" again
+le mot de passe du NAS c'est {} voilà
+пароль от базы — {}
+密码（生产）：{}
 """
 LOOK_ALIKES = r"""
 password: user.password
@@ -90,6 +124,16 @@ setting,type,default~password,string,,
 password policy: 12+ chars
 --set-secrets=API_KEY=projects/8812/secrets/maps-api-key/versions/latest
 signingkey = 3AA5C34371567BD2F1E09C4AB5690EEEBB952194
+password: {{ .Values.auth.password | b64enc | quote }}
+use bcrypt as the password hash
+jwt.sign(payload, 'secret')
+INSERT INTO users (name, password) VALUES (?, ?);
+variable "secret_name" {~  default = "prod/db/main"~}
+NAME        TOKENS   AGE~web-7d9f    12345    12d
+docker run --user 1000:1000 x
+enable password authentication in sshd_config
+password=Contraseña
+dedup_key: "alert-1234-web-prod-eu1"
 motd.txt: V2VsY29tZSB0byB0aGUgc3RhZ2luZyBjbHVzdGVyLgpCZSBraW5kIHRvIGl0Lgo=
 """
 
@@ -120,8 +164,17 @@ def encoded(text: str) -> str:
      ("AWS_SECRET:\n" + "sk-" + "proj-" + made(60) + "\n   {}\n", made(58) + "a1B"),
      ("appid={}", made(32, "0123456789abcdef")),
      ("recovery codes:\n{}\n", "2f853-c3274\n01adf-7f928"),
-     ("the mnemonic is {} .", "harbor velvet cousin " * 3 + "lunar maple zebra")],
-    ids=range(10),
+     ("the mnemonic is {} .", "harbor velvet cousin " * 3 + "lunar maple zebra"),
+     ("keys: AK" + "IA2QWERT7YUIOPLKJH\n{}\n", made(40)), ('{"kty": "oct", "k": "{}"}', made(64)),
+     ("snyk auth {}", "6a095efc-a830-4e79-b8b2-0252ed45ae1a"), ("session({ secret: '{}' })", f"{WORDS}4"),
+     ("$ cat config/prod.key\n{}\n", made(32, "0123456789abcdef")),
+     ("Token for the registry:\n\n{}\n", made(40)), ("the secret for the ci account is {}, use it", made(40)),
+     ('"token": {"value": "{}"}', made(40)), ("UPDATE x SET value = '{}' WHERE name = 'api_key'", made(40)),
+     ('"passphrase": "{}"', "velvet cousin under the maple"), ("app.yml:12:secret_key: {}", made(40)),
+     ("fernet_key = {}", made(43) + "="), ('T = (\n  "gh' + 'p_{}")', made(20) + '"\n  "' + made(20)),
+     ("kind: Secret\ndata:\n  api: {}\n", encoded(made(20))),
+     ("$ base64 .env\n{}\n", "\n".join([encoded(f"A=1\nPASSWORD={WORDS}\n" * 3)[at : at + 64] for at in (0, 64)]))],
+    ids=range(25),
 )  # fmt: skip
 def test_what_is_encoded_wrapped_or_listed_is_found(text: str, secret: str) -> None:
     text = text.replace("{}", secret)

@@ -51,7 +51,7 @@ def test_the_pre_filter_fires_on_every_match_of_a_token_rule(
 
 BODY_KINDS = (string.ascii_lowercase, string.ascii_uppercase, string.digits, "0123456789abcdef", "")
 """Bodies of one kind of character, as far as the regex allows them; at last any."""
-BODIES_EACH = max(1, examples(30_000, 300) // (len(ROWS) * len(BODY_KINDS)))
+BODIES_EACH = -(-examples(30_000, 300) // (len(ROWS) * len(BODY_KINDS)))
 
 
 def random_token(row: tuple[str, list[str], str, str], kind: str, random: Random) -> str:

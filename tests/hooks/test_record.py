@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.capture.samples import TOKENS, key_block
 from tests.capture.test_secret_rules import BODY_KINDS, random_token
 from tests.cases import for_each
+from tests.cli.runner import Project
 from tests.hooks import ordinary
 from tests.hooks.world import SESSION, World, handled, hook, payload, world
-from tests.soak.sampling import SOAK
+from tests.soak.sampling import every
 
 from ralph.capture.privacy import clean_memory, redact
 from ralph.capture.secret_prefilter import needs_rules
@@ -76,10 +77,10 @@ def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_ref
     tokens = [
         random_token(row, BODY_KINDS[number % len(BODY_KINDS)], Random(f"{row}{number}"))
         for row in token_rules()
-        for number in range(20 if SOAK else 2)
+        for number in range(20)
     ]
-    for number in range(0, len(tokens), 40):
-        group = tokens[number : number + 40]
+    for number in range(0, len(tokens), 200):
+        group = tokens[number : number + 200]
         assert hook("PostToolUse", payload(tool_response={"parts": group}), here.env).returncode == 0
     disk = b"\n".join(path.read_bytes() for path in here.root.parent.rglob("*") if path.is_file())
     assert [token for token in tokens if token.encode() in disk] == []
@@ -87,6 +88,9 @@ def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_ref
     for token in tokens:
         with pytest.raises(Refused):
             clean_memory(f"the deploy job uses {token} now")
+    ralph = Project(here.root)
+    for token in every(tokens, 20):
+        assert "looks like a secret" in ralph("memory", "add", f"the deploy job uses {token} now").err
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))

@@ -15,6 +15,7 @@ from tests.hooks.world import HOOKS, SESSION, World, handled, hook, payload, wor
 from ralph import config, paths
 from ralph.app import hook_state
 from ralph.capture.pipeline import interpret
+from ralph.capture.secret_rules import VERSION
 from ralph.hooks.handler import HANDLED, RECORDED
 from ralph.store.sources import Format, Source, read_source
 
@@ -36,7 +37,10 @@ def test_a_recording_event_is_appended_as_it_came_in_our_envelope(here: World, e
     line = here.log.read_bytes()
     head, _, rest = line.partition(b', "at": "')
     assert head == b'{"v": 1, "type": "event"'
-    assert rest[26:] == f'Z", "host": "{host}", "event": "{event}", "rules": "1", "payload": '.encode() + sent + b"}\n"
+    assert (
+        rest[26:]
+        == f'Z", "host": "{host}", "event": "{event}", "rules": "{VERSION}", "payload": '.encode() + sent + b"}\n"
+    )
     assert json.loads(line)["payload"] == json.loads(sent)
 
 
@@ -59,9 +63,8 @@ def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World
     handle(event, payload(event, prompt=f"a {text}", tool_response={"stdout": f"b {text}"}), here.env | LOOP)
     if text != "<private>":
         (line,) = here.log.read_text(encoding="utf-8").splitlines()
-        said = (
-            f'"event": "{event}", "run": "run-20261116-a1", "iteration": 7, "task": "task-3", "rules": "1", "payload": '
-        )
+        place = '"run": "run-20261116-a1", "iteration": 7, "task": "task-3"'
+        said = f'"event": "{event}", {place}, "rules": "{VERSION}", "payload": '
         assert said in line
     contents = read_source(Source(here.log, here.log.name, Format.LOG), interpret)
     (record,) = (placed.record for placed in contents.records)

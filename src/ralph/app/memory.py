@@ -298,11 +298,17 @@ def add(
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-from ralph.store import files, forgotten, lookup
+    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
+
+    `accepted`: a person has read what somebody else (`by`) wants to add.
+    """
     from ralph.capture.privacy import clean_memory, clean_tags
 
     if names_of([in_]) == ("knowledge",):
-from ralph.store import files, forgotten, lookup
+        from ralph.app import knowledge
+
+        options = {"allow_secret": allow_secret, "accepted": accepted}
+        return knowledge.add(root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options)
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
     if in_ == ALL:

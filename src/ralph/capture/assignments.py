@@ -52,6 +52,7 @@ _OTHER_FORMAT = (
 _DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
 _CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
 _UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
+_VOWELS = frozenset("aeiouy")
 _SYMBOLS = frozenset("!@#$%^&*+=~?")
 _SEPARATORS = frozenset("-_./: ")
 _UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -80,8 +81,11 @@ def _has_placeholder_word(head: str) -> bool:
     lowered = head.lower()
     joined = lowered.translate(_JOINTS)
     both = f"{lowered}\n{joined}"
-    if any(word in both for word in rules.PLACEHOLDERS) or len(set(lowered)) < 4:
-        return True
+    stand_in = next((word for word in rules.PLACEHOLDERS if word in both), "")
+    if stand_in or len(set(lowered)) < 4:
+        rest = re.compile(re.escape(stand_in), re.I).sub("", head)
+        personal = has_both_cases(rest) and any(map(str.isdigit, rest)) and len(rest) > 5
+        return not (stand_in in rules.WEAK_PASSWORDS and personal)
     return not rules.PLACEHOLDER_WORDS.isdisjoint(word.lower() for word in re.compile(_CHUNK).findall(head))
 
 
@@ -113,6 +117,8 @@ def is_wordy(value: str) -> bool:
     if not words or not others <= _SEPARATORS or len(digits) > 2 or sum(map(len, digits)) > 4:
         return False
     if sum(map(len, words)) / len(words) < 3 or (not others and len(digits) > 1):
+        return False
+    if not others and sum(_VOWELS.isdisjoint(word.lower()) for word in words if len(word) > 1) > 1:
         return False
     long = [word for word in words if len(word) > 4]  # a shorter one may be any name
     regex = re.compile(_UNNATURAL)
@@ -197,8 +203,10 @@ def _is_password(head: str, place: int) -> bool:
     symbol = not _SYMBOLS.isdisjoint(head[1:-1])
     if len(head.split()) > 1:  # a passphrase, but no sentence
         known = _NAME_WORDS.isdisjoint(words) and _TECHNICAL.isdisjoint(words)
-        return place == SURE and digit and known and len(head.split()) < 7 and head[-1] not in ".?!:…"
-    if _is_other_format(head) or (not words and (place < SURE or len(head) < 6)):
+        plain = len(words) > 3 and head.isascii() and head.replace(" ", "").isalpha() and head[0].islower()
+        random = (digit and known) or (plain and len(_KNOWN.intersection(words)) < 2)
+        return place == SURE and random and len(head.split()) < 9 and head[-1] not in ".?!:…"
+    if _is_other_format(head) or head.lower() in _NAME_WORDS or (not words and (place < SURE or len(head) < 6)):
         return False
     plain = not symbol and head[-1] not in "!@#$%^&*?"
     if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
@@ -212,7 +220,7 @@ def _is_password(head: str, place: int) -> bool:
     if len(head) < 6 or not _TECHNICAL.isdisjoint(words) or re.compile(_NO_PROSE).fullmatch(head):
         return False
     if place == COPULA:
-        return digit or (symbol and cased)
+        return digit or (symbol and cased) or ("-" in head and len(set(words) - _KNOWN) > 2)
     return (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or _grade(head) == STRONG
 
 
@@ -257,7 +265,7 @@ def meets(condition: str, value: str) -> bool:
     return condition == "any" or ((condition == "random" or grade(value) >= GRADES[condition]) and is_random(value))
 
 
-PLACES = {"password": SURE, "spoken": COPULA, "prose": PROSE}
+PLACES = {"password": SURE, "spoken": COPULA, "before": COPULA, "prose": PROSE}
 
 # --- names --------------------------------------------------------------------------------------
 
@@ -265,6 +273,7 @@ SecretName = tuple[str, int]
 """What a key of this name stores: the kind of secret, and the weakest value that counts (not for passwords)."""
 
 _PASSWORD: SecretName = ("password", FAIR)
+_OTHER_KEY: SecretName = ("api key", STRONG)
 _ENDINGS = [
     (tuple(endings), (kind.replace("_", " "), GRADES[least]))
     for kind, least, *endings in map(str.split, rules.NAMES.strip().splitlines())
@@ -291,7 +300,8 @@ def secret_name(key: str) -> SecretName | None:
     if words[-1] in ("pass", "pw", "psk"):
         return _PASSWORD
     is_constant = len(words) > 1 and key.rpartition(".")[2].strip("-").isupper()
-    return ("api key", STRONG) if words[-1] in ("pat", "key") and is_constant else None
+    is_key = words[-1] in ("pat", "key", "keys", "salt", "pepper") if is_constant else words[-1] == "key"
+    return _OTHER_KEY if is_key and len(words) > 1 else None
 
 
 # --- the syntax of an assignment ----------------------------------------------------------------
@@ -303,10 +313,17 @@ _AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)(?P<cl
       |(?P<encoded>(?:%22|%27)?%3[ad](?:%20|\+)?(?:%22|%27)?)
       |(?P<sep>\((?=["'`]))
       |[ \t]{0,24}+(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
-          |(?:is|was|ist|est|es|lautet|war)[ ](?=\S)|(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
-_TYPED = r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])"
+          |(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|—|–)[ ](?=\S)
+          |(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
+_IN_TAG = r"<(?:[\w:-]{1,40}\s(?:[^<>\n]{0,80}\s)?(?:name|key|id)=\\?[\"'])?\Z"
+_TYPED = (
+    r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])|[|>][-+]?[ \t]*\r?\n[ \t]+"
+    r"|(?:[\w.$!]{1,60}(?:[(\[]\s?[\"'][\w.-]{1,60}[\"']\s?[)\]])?\s{0,4}(?:\|\||\?\?|\?:|or\b|\{)"
+    r"|[\w.$]{1,60}\(\s?[\"'][\w.-]{1,60}[\"']\s?,)\s{0,4}(?=[\"'`])"
+)
+"""What precedes a value: its type, the mark of a YAML block, or a variable (`process.env.X || "..."`)."""
 _QUOTED = (
-    r"[brfuBRFUL@$]{0,2}(?P<quote>[\"'`])"
+    r"[brfuBRFULN@$]{0,2}(?P<quote>[\"'`])"
     r"(?P<value>(?=[^\n\r])(?!(?P=quote))[^\"'`\\\n\r]{0,300}+(?:(?:\\.|(?!(?P=quote))[\"'`])[^\"'`\\\n\r]{0,300}+){0,9})"
     r"(?P<shut>(?P=quote))?"
 )
@@ -322,11 +339,13 @@ _URL_ENCODED = (
 _LIST = r"\[\s{0,8}\\?[\"'](?P<value>[^\"'\\\n]{8,300}(?:\\?[\"']\s{0,40},\s{0,40}\\?[\"'][^\"'\\\n]{8,300}){0,40}+)"
 _MORE = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
 _LABEL = r"""(?x)(?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña
-        |mot\ de\ passe|senha|hasło|lösenord|şifre|heslo|jelszó|mật[ ]khẩu|รหัสผ่าน|सिसमा|पासवर्ड|סיסמה|كلمة[ ]المرور)
+        |mot\ de\ passe|senha|hasło|lösenord|şifre|heslo|jelszó|mật[ ]khẩu|รหัสผ่าน|सिसमा|पासवर्ड|סיסמה
+        |كلمة[ ]المرور)(?:si|et)?
       |(?P<token>토큰|令牌|トークン|токен|jeton)
       |(?P<key>api[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|시크릿|密钥|密鑰|金鑰|秘密鍵|シークレット(?:キー)?
-        |ключ|clé[ ]api))
-    [*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+(?P<sep>[=＝：|은는이は是为為]|:(?!//)|(?:est|es|é|е|is)[ ]|(?<=[ ]))
+        |ключ|clé[ ]api|schlüssel|chiave|chave|sleutel))
+    (?:[ ]?[（(][^()（）\n]{0,24}[)）])?[*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+
+    (?P<sep>[=＝：|은는이は是为為]|:(?!//)|(?:est|es|é|е|is|ist|è|är|je|jest|lautet|—)[ ]|(?<=[ ]))
     [:* \t\u3000「『]{0,8}+"""
 _ASCII = r"(?P<value>[!-~\u00c0-\u024f]{6,300}+)"
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -391,11 +410,16 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     start = _key_start(text, at)
     key, separator = text[start : match.end("rest")], (match["sep"] or match["sign"] or "").strip()
     name = secret_name(key)
+    is_chain = text[start - 2 : start] == "::" or (
+        text[start - 1 : start] == ":" and not text[match.end() - 1].isspace()
+    )
     # In `arn:aws:...:secret:name` and `"AWS::IAM::AccessKey": "..."` the word is one of a chain of names.
-    if name is None or (separator == ":" and text[start - 1 : start] == ":"):
+    if name is None or (separator == ":" and is_chain):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
-    typed = re.compile(_TYPED).match(text, match.end()) if separator in (":", "") else None
+    if separator == "|" and "{{" in line:
+        return None  # a filter of a template
+    typed = re.compile(_TYPED).match(text, match.end()) if separator in (*_ASSIGNS, "") else None
     begin = typed.end() if typed else match.end()
     at = _after_scheme(text, begin)
     if at > begin and text[begin : begin + 5].lower() == "basic":
@@ -406,7 +430,7 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
         is_list = bool(first) and (grade(first[0]) if first else NONE) == STRONG
         return (*listed.span("value"), name[0]) if is_list else None
     quoted = None
-    if text[at : at + 3].lstrip("brfuBRFUL@$")[:1] in ("'", '"', "`", "\\"):
+    if text[at : at + 3].lstrip("brfuBRFULN@$")[:1] in ("'", '"', "`", "\\"):
         quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
     whole = separator in ("=", ":") and not match["close"] and bool(not line or re.compile(_LINE_START).search(line))
     shape = _URL_ENCODED if match["encoded"] else _TO_BLANK if whole else _UNQUOTED
@@ -423,7 +447,7 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
         value = value.rstrip(",;\"'" if whole else ".:,;" if place < SURE or name[0] != "password" else ",;")
         value = value.rstrip("/") if value.count("/") == 1 else value  # `sed s/PASSWORD=.*/PASSWORD=x/`
         end = at + len(value)
-    if place == NOWHERE or not _is_secret(value, place, key, name):
+    if place == NOWHERE or not _is_secret(value, place, key, name, quoted=bool(quoted)):
         return None
     if len(value) >= 280 and not (quoted and value_match["shut"]):
         more = re.compile(_MORE).match(text, end)
@@ -448,7 +472,7 @@ def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *
     if separator == ",":
         return COPULA if match["close"] else NOWHERE
     if separator == ">":
-        return SURE if line.endswith("<") else NOWHERE
+        return SURE if re.compile(_IN_TAG).search(line) else NOWHERE
     return NOWHERE if separator == "" and match["close"] else COPULA
 
 
@@ -460,20 +484,14 @@ def _unquoted_place(
     if whole:
         value = value.rstrip(",;")
     identifier, rest = _is_identifier(value), text[end : end + 3]
-    if (
-        _is_call(value)
-        or value[:2] == "--"
-        or "->" in value
-        or "::" in value
-        or separator in ("(", "==", "===", "!=", "!==", ",")
-    ):
+    if _is_call(value) or value[:2] == "--" or any(joint in value for joint in ("->", "::")):
         return NOWHERE
-    if rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</":
+    if separator in ("(", "==", "===", "!=", "!==", ",") or (rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</"):
         return NOWHERE
     after = text[end : end + 40].partition("\n")[0].strip("\"' \t\r")
     alone = not after or after.startswith(("#", "//", "\\n"))
     if match["pair"] or match["encoded"] or separator == ">":
-        return SURE if match["pair"] or match["encoded"] or line.endswith("<") else NOWHERE
+        return SURE if match["pair"] or match["encoded"] or re.compile(_IN_TAG).search(line) else NOWHERE
     if separator == "":
         is_option = key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line)
         plain = value.isalpha() and value.islower() and not (alone or after[0] in "-&|;>)")
@@ -481,19 +499,19 @@ def _unquoted_place(
     if separator not in ("=", ":"):
         return SURE if separator in _ASSIGNS and not identifier else COPULA
     tight = separator == "=" and match.end("sign") == match.end() and match.start("sign") == match.end("rest")
-    in_call = max(line.rfind("("), line.rfind("{")) > max(line.rfind(")"), line.rfind("}"))
+    opening = max(line.rfind("("), line.rfind("{"))
+    is_text = line.count('"', opening + 1) % 2 or line.count("'", opening + 1) % 2
+    in_call = opening > max(line.rfind(")"), line.rfind("}")) and not is_text
     trailing = text[end - 1 : end] in (",", ";") and whole
     if not whole:
         is_listed = tight and not in_call and not match["close"] and not _is_attribute(value)
-        if is_listed or (
-            not identifier and (tight or separator == ":") and not re.compile(_EXPRESSION).fullmatch(value)
-        ):
+        is_value = not identifier and not re.compile(_EXPRESSION).fullmatch(value)
+        if is_listed or (is_value and (tight or separator == ":")):
             return SURE if is_listed or tight else COPULA
-        return STRICT if identifier else COPULA
+        chosen = "_" in value and has_both_cases(value) and any(map(str.isdigit, value))  # no usual name
+        return COPULA if chosen or not identifier else STRICT
     if trailing or not identifier:
-        if trailing:
-            return STRICT if identifier else COPULA
-        return SURE if alone else COPULA
+        return STRICT if trailing and identifier else SURE if alone and not trailing else COPULA
     if not alone:
         return SURE if tight and rest[:1] == " " else STRICT
     if re.compile(r"\s*\)").match(text, end) or _is_attribute(value):
@@ -510,7 +528,7 @@ STRICT = -2
 """A variable, most likely: only what a program made counts."""
 
 
-def _is_secret(value: str, place: int, key: str, name: SecretName) -> bool:
+def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bool) -> bool:
     """Check a value by the name of its key and by its place."""
     if "[redacted" in value or re.compile(r"[A-Z_]{4,40}=").match(value):
         return False
@@ -529,10 +547,17 @@ def _is_secret(value: str, place: int, key: str, name: SecretName) -> bool:
         return not value.isalnum() or _is_basic_login(value)
     if place == PROSE:
         return len(value) >= 20 and key.count(".") + key.count("-") < 2 and grade(value) == STRONG and is_random(value)
-    if _is_identifier(value) and secret_name(value):
+    if _is_identifier(value) and secret_name(value) and not (place == SURE and is_random(value)):
         return False
     if place == SURE and key.isupper() and 5 < len(value) < 9 and has_both_cases(value) and not is_placeholder(value):
         return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
+    if name == _OTHER_KEY and not key.isupper() and not (has_both_cases(value) or value.isalnum()):
+        return False
+    if place == COPULA and grade(value) == FAIR and re.compile(_UUID).fullmatch(value):
+        return name[1] == FAIR
+    chosen = place == SURE and (quoted or key.isupper()) and name[0].startswith("secret") and len(value) > 9
+    if chosen and has_both_cases(value) and sum(map(str.isdigit, value)) > 1 and is_password(value, COPULA):
+        return True  # `secret: "keyboard-Cat-2025"`
     return grade(value) >= (name[1] if place == SURE else STRONG)
 
 

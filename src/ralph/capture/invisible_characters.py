@@ -58,20 +58,23 @@ class View:
         return start + self._removed[first], end + self._removed[last]
 
 
-def view_text(text: str) -> View | None:
-    """Return the text without what splits words, or None when it has nothing of that kind."""
-    if not has_invisible(text):
+def view_text(text: str, pattern: str = "") -> View | None:
+    """Return the text without what splits words, or what a pattern matches; None when it has nothing of that kind."""
+    if not pattern and not has_invisible(text):
         return None
+    pattern = pattern or _SPLITTER
     pieces, joints, removed = [], list[int](), [0]
     at = length = gone = 0
-    splitter = re.compile(_SPLITTER).search(text)
+    splitter = re.compile(pattern).search(text)
     while splitter:
-        start, end = splitter.start(), splitter.start("inner") if _may_contain_tag(splitter) else splitter.end()
+        start, end = splitter.start(), splitter.end()
+        if pattern == _SPLITTER and _may_contain_tag(splitter):
+            end = splitter.start("inner")
         pieces.append(text[at:start])
         length, gone, at = length + start - at, gone + end - start, end
         joints.append(length)
         removed.append(gone)
-        splitter = re.compile(_SPLITTER).search(text, end)
+        splitter = re.compile(pattern).search(text, end)
     return View("".join([*pieces, text[at:]]), joints, removed) if joints else None
 
 

@@ -4,23 +4,7 @@ Every event of a hook runs it, so it imports neither `re` nor any other module, 
 rules use the same functions to find where a regex is worth trying.
 """
 
-from ralph.capture.secret_rules import (
-    AFTER_SHORT_NAME,
-    COPULAS,
-    DEFAULT_PASSWORDS,
-    KEY_HEADERS,
-    LABEL_WORDS,
-    LABELS,
-    NAME_KEYWORDS,
-    NEUTRAL_WORDS,
-    NOTICE_WORDS,
-    SCHEMES,
-    SHORT_NAMES,
-    STATES_AND_PRODUCTS,
-    TABLE_MARKS,
-    phrase_rules,
-    token_rules,
-)
+from ralph.capture import secret_rules as rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,21 +23,25 @@ _NAME_TAILS = frozenset(
     ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass", "id")
 )
 _NAME_JOINTS = ("", *"_-.0123456789")
-_NEUTRAL = tuple(NEUTRAL_WORDS.split())
+_NEUTRAL = tuple(rules.NEUTRAL_WORDS.split())
 _SYMBOLS = "!@#$%^&*+=~?-"
+_FALLBACKS = ("||", "??", "?:", " or ", "{", '",', "',")  # between a variable and the literal that replaces it
 _COMMON_PREFIXES = frozenset(
-    "key- api- sdk- pat- pul- npm_ secret_ _token_ _secret_ _live_ _prod_ _sk_ _pat_ _apikey_"
-    " dose dapi key_ inc_ test_sk_ -us pub_dd_".split()
+    "key- api- sdk- pat- pul- npm_ secret_ dose dapi key_ inc_ test_sk_ -us pub_dd_ token-".split()
 )
 """Prefixes that ordinary words in small letters contain, too."""
 _IN_WORDS = frozenset("ion_ s. b. re_ st. pat cio SK fw_".split())
 """Prefixes with which many words end: they count only where a word begins."""
+_BEFORE_LONG = frozenset("_token_ _secret_ _live_ _prod_ _sk_ _pat_ _apikey_ live_ test_ sandbox_ pat_ sat_".split())
+"""Prefixes of tokens whose body is one run of letters and digits."""
 
 
 def needs_rules(text: str) -> bool:
     """Check whether the rules could change a text, which is JSON with its escapes already resolved."""
     if len(text) < 16 and text.isascii() and text.isidentifier():
         return False  # the shortest token has 16 characters
+    if not text.isascii():
+        text = text.translate(rules.BOX)
     lowered = text.lower()
     return (
         has_invisible(text)
@@ -65,6 +53,9 @@ def needs_rules(text: str) -> bool:
         or has_label(text, lowered)
         or any(True for _ in encoded_texts(text))
         or any(True for _ in separated_tables(text, lowered))
+        or any(True for _ in member_values(text, lowered))
+        or "kind: secret" in lowered
+        or ("insert into" in lowered and any(name in lowered for name in _HEAD_WORDS))
     )
 
 
@@ -82,7 +73,7 @@ def _may_have_private_parts(text: str, lowered: str) -> bool:
     if "private" not in lowered:
         return False
     befores = [lowered[max(0, at - 40) : at] for at in positions(lowered, "private")]
-    has_key = any(header in text for header in KEY_HEADERS)
+    has_key = any(header in text for header in rules.KEY_HEADERS)
     return has_key or any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
 
 
@@ -101,12 +92,14 @@ def token_prefixes(text: str) -> list[str]:
     if not runs:
         return []
     searched = b"\n".join(runs).decode("ascii")
+    triples = set(zip(searched, searched[1:], searched[2:], strict=False))  # faster than a search for each prefix
     short, prefixes = list[str](), list[str]()
-    for _, names, _, _ in token_rules():
+    for _, names, _, _ in rules.token_rules():
         for prefix in names:
-            if prefix in searched and (
-                prefix not in _IN_WORDS or any(_begins_word(searched, at) for at in positions(searched, prefix))
-            ):
+            if (len(prefix) > 2 and (*prefix[-3:],) not in triples) or prefix not in searched:
+                continue
+            check = _begins_word if prefix in _IN_WORDS else _precedes_run if prefix in _BEFORE_LONG else None
+            if check is None or any(check(searched, at, prefix) for at in positions(searched, prefix)):
                 (short if len(prefix) < 4 and prefix != "Q~" else prefixes).append(prefix)
     if short or not _COMMON_PREFIXES.isdisjoint(prefixes):
         runs = {run for run in runs if run.lower() != run or run.translate(None, _DIGITS) != run or _has_long_word(run)}
@@ -122,7 +115,12 @@ def token_prefixes(text: str) -> list[str]:
     return prefixes
 
 
-def _begins_word(searched: str, at: int) -> bool:
+def _precedes_run(searched: str, at: int, prefix: str) -> bool:
+    run = searched[at + len(prefix) : at + len(prefix) + 28]
+    return len(run) == 28 and run.isalnum()
+
+
+def _begins_word(searched: str, at: int, _: str) -> bool:
     """Check whether a token may begin here: not inside of a word, but after `\\n` and `%3D`."""
     before = searched[max(0, at - 3) : at]
     is_escaped = before[-1:] in ("n", "r", "t") and before[-2:-1] in ("", "\n")
@@ -145,39 +143,55 @@ def _first_chunk(text: str, ends: str) -> str:
     return text
 
 
+_STEMS = ("(", "--", "pass", "secret", "token", "login", "auth", "key", "snmp", "create", "code", "seed", '":')
+"""Parts of keywords: where one is absent, so are the keywords that contain it."""
+_keywords: list[tuple[str, str, str, str]] = []
+
+
+def _around(lowered: str, stem: str) -> str:
+    """Return what is beside a stem, each context once."""
+    if stem not in lowered:
+        return ""
+    pieces = lowered.split(stem)
+    return "\n".join({f"{pieces[at - 1][-24:]}{stem}{pieces[at][:24]}" for at in range(1, len(pieces))})
+
+
 def _has_phrase(text: str, lowered: str) -> bool:
     """Check for a header, a command line or a table that can contain a secret."""
-    for _, condition, keywords, other, _ in phrase_rules():
-        if other not in ("~", "") and condition != "any" and other not in lowered:
-            continue
-        for keyword in keywords:
-            for at in positions(lowered, keyword) if keyword in lowered else ():
-                rest = text[at + len(keyword) : at + len(keyword) + 700]
-                chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
-                is_word = keyword in ("basic ", "bearer") and chunk.isalpha() and chunk.islower() and len(chunk) < 16
-                if condition in ("piped", "any") or (
-                    follows(rest, other) if other else len(chunk) >= 3 and not is_word
-                ):
-                    return True
-    return any(mark in text for mark in TABLE_MARKS) and any(name in lowered for name in _HEAD_WORDS)
+    for _, condition, keywords, other, _ in () if _keywords else rules.phrase_rules():
+        for keyword in keywords if other != "<<<" else ():  # they are piped to as well
+            stem = next((part for part in _STEMS if part in keyword), "")
+            _keywords.append((keyword, "-" if other.strip()[:1] == "-" else stem, condition, other))
+    searched = {stem: _around(lowered, stem) for stem in _STEMS}
+    searched["-"] = "\n".join([line for line in lowered.split("\n") if " -" in line or "\t-" in line])
+    for keyword, stem, condition, other in _keywords:
+        for at in positions(lowered, keyword) if keyword in searched.get(stem, lowered) else ():
+            rest = text[at + len(keyword) : at + len(keyword) + 700]
+            chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
+            is_word = keyword in ("basic ", "bearer") and (chunk.isalpha() and chunk.islower() and len(chunk) < 16)
+            is_rest = len(rest.strip() if keyword[-1] == " " else chunk) > 2 and not is_word
+            if condition in ("piped", "before", "any") or (follows(rest, other) if other else is_rest):
+                return True
+    marks = rules.TABLE_MARKS if "|" in text or "+" in text or " row" in text or "RECORD" in text else ()
+    return any(mark in text for mark in marks) and any(name in lowered for name in _HEAD_WORDS)
 
 
 def follows(rest: str, other: str) -> bool:
     """Check for what must follow the keyword of a phrase; `~` is a value with a digit or a symbol after `is` or `:`."""
+    if other == ":\n":
+        return rest[:64].partition("\n")[0].rstrip(" \t*")[-1:] == ":"
     if other != "~":
         return other in rest.lower()
     line = rest[:130].partition("\n")[0]
-    words = line.partition("assw")[0].replace(":", ": ").replace("=", "= ").split()
+    words = line.partition("assw")[0].replace(":", ": ").replace("=", "= ").replace("’", "'").split()
     for before, word in zip(["", *words], words, strict=False):
-        is_value = len(word) > 4 and (before.lower() in COPULAS or before[-1:] in (":", "="))
+        is_value = len(word) > 4 and (before.lower() in rules.COPULAS or before[-1:] in (":", "="))
         if is_value and any(character in "0123456789!@#$%^&*" for character in word.strip("`*\"'(")):
             return True
     return False
 
 
-_HEAD_WORDS = (*NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
-
-
+_HEAD_WORDS = (*rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
 _PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split())
 
 
@@ -188,22 +202,34 @@ def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
         at = lowered.find(keyword)
         while at >= 0:
             start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
-            head = text[start:end] if end > at else ""
+            head = text[start:end].rpartition('":"')[2].rpartition('": "')[2] if end > at else ""  # a member of JSON
             if "," in head or "\t" in head or ";" in head:
                 yield from _separators(text, head, end)
+            elif "  " in head and head.isupper() and not any(mark in head for mark in "(){}=:|"):
+                yield end - len(head), " "
             at = lowered.find(keyword, max(end, at + 1))
 
 
 def _separators(text: str, head: str, end: int) -> "Iterator[tuple[int, str]]":
     """Yield where a head that ends here begins, and its separator, if the next line has as many of them."""
-    head = head.rpartition('":"')[2].rpartition('": "')[2]  # the text may be a member of JSON
     start = end - len(head)
     before = text[max(0, start - 400) : start - 1].rpartition("\n")[2] if text[start - 1 : start] == "\n" else ""
     following = text[end + 1 : end + 800].partition("\n")[0]
     for separator in ",\t;" if not any(mark in head for mark in "(){}=:") else "":
         count = head.count(separator)
-        if count and count == following.count(separator) != before.count(separator):
+        is_row = count == following.count(separator) or ('"' in following and count < following.count(separator))
+        if count and is_row and count != before.count(separator):
             yield start, separator
+
+
+def member_values(text: str, lowered: str) -> "Iterator[int]":
+    """Yield where a member `value` has a value and words of a secret's name are near."""
+    for at in (*positions(lowered, "value"), *positions(lowered, "default")):
+        rest = text[at + (5 if lowered[at] == "v" else 7) : at + 40].lstrip("\"'\\ \t")
+        if rest[:1] in (":", "=") and len(_first_chunk(rest[1:].lstrip("\"'\\ \t\n"), " \t\r\n\"'\\,}")) > 5:
+            near = lowered[max(0, at - 240) : at + 560]
+            if any(name in near for name in _HEAD_WORDS):
+                yield at
 
 
 def encoded_texts(text: str) -> "Iterator[str]":
@@ -225,18 +251,18 @@ _LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for
 
 def has_label(text: str, lowered: str) -> bool:
     """Check for a label of a password or a key in another language."""
-    return (not text.isascii() or "mot de passe" in lowered) and any(map(lowered.__contains__, LABELS))
+    return (not text.isascii() or "mot de passe" in lowered) and any(map(lowered.__contains__, rules.LABELS))
 
 
 def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
     """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
     tails: dict[str, bool] = {}  # output repeats its words
-    for keyword in (*NAME_KEYWORDS, *SHORT_NAMES):
+    for keyword in (*rules.NAME_KEYWORDS, *rules.SHORT_NAMES):
         contexts: dict[str, bool] = {}
         for at in positions(lowered, keyword) if keyword in lowered else ():
             start = at + len(keyword)
             rest = lowered[start : start + 40]
-            if keyword in SHORT_NAMES and rest[:1] not in AFTER_SHORT_NAME:
+            if keyword in rules.SHORT_NAMES and rest[:1] not in rules.AFTER_SHORT_NAME:
                 continue
             tail = rest[: len(rest) - len(rest.lstrip(_NAME))]
             if tail not in tails:
@@ -263,36 +289,44 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     value = after.lstrip(" \t")
     if value[:1] == "(" and not password:
         return False
-    if value[:1] == "[":
+    if value[:1] == "[" and value[1:2] != "-":
         value = value.partition("]")[2]
     if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":
         value = value.lstrip(" 0123456789")
-    if value.startswith(("is ", "was ", "ist ", "war ", "est ", "es ", "lautet ")):
+    if value[:12].partition(" ")[0] in rules.COPULAS:
         value = value.partition(" ")[2]
     if value[:1] == "%":
         return value[:8].lower().replace("%22", "").startswith(("%3a", "%3d"))
     if value[:1] not in ("=", ":", "?", "!", ">", ",", "|", "(", *"은는이가はが："):
         return value is not after and _may_be_value(value, upper=False, password=password and value[:1] in ("'", '"'))
+    sign, _, below = value.partition("\n")
+    if sign[:1] == ":" and sign[1:].strip() in ("|", ">", "|-", ">-", "|+", ">+"):
+        value = ":" + below.lstrip()  # a block of YAML
     value = value.lstrip("\"'\\=:?!>,|* \t\r\n" if value[0] == ">" else "\"'\\=:?!>,|*( \t은는이가はが：")
     return _may_be_value(value[1:].lstrip() if value[:1] == "[" else value, upper=upper, password=password)
 
 
 def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
     """Check whether a value of six characters follows that is no known word, reference or call."""
-    typed = rest[:48].partition("\n")[0].partition("=")[2].lstrip()
+    line = rest[:200].partition("\n")[0]
+    for mark in _FALLBACKS if "|" in line or "?" in line or "(" in line or " or " in line else ():
+        if mark in line and _may_be_value(line.partition(mark)[2].lstrip(), upper=upper, password=password):
+            return True
+    typed = line[:48].partition("=")[2].lstrip()
     is_typed = typed[:1] in ("'", '"', "`", "\\")
     if is_typed and _may_be_value(rest.partition("=")[2].lstrip(), upper=upper, password=password):
         return True  # a type before the value: `password: str = "..."`
     quote = next((at for at, character in enumerate(rest[:3]) if character in "\"'`"), -1)
     value = rest[quote + 1 :].lstrip("\"'`\\ \t*")
     chunk = _first_chunk(value, " \t\r\n\"'`")
-    if chunk.lower().rstrip(":") in SCHEMES:
+    if chunk.lower().rstrip(":") in rules.SCHEMES:
         value = value[len(chunk) :].lstrip()
         chunk = _first_chunk(value, " \t\r\n\"'`")
     is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
     if chunk[:1] in ("", *"<{([&") or is_variable:
         return False
-    if password and value[len(chunk) :][:1] == " " and any(map(str.isdigit, _first_chunk(value[:80], "\"'`\n"))):
+    phrase = _first_chunk(value[:128], "\"'`\n") if password and value[len(chunk) :][:1] == " " else ""
+    if any(map(str.isdigit, phrase)) or (phrase.count(" ") > 2 and phrase.replace(" ", "").isalpha()):
         return True  # a passphrase of several words
     if len(chunk) < (5 if password else 6):
         return False
@@ -307,7 +341,9 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
 def _is_name(word: str) -> bool:
     """Check whether a value is made of words of labels, types and variables."""
     if not _known_words:
-        _known_words.update(f"{DEFAULT_PASSWORDS} {STATES_AND_PRODUCTS} {NOTICE_WORDS} {LABEL_WORDS}".split())
+        _known_words.update(
+            f"{rules.DEFAULT_PASSWORDS} {rules.STATES_AND_PRODUCTS} {rules.NOTICE_WORDS} {rules.LABEL_WORDS}".split()
+        )
     parts = _first_chunk(word.lower(), "([").replace(".", "_").replace("-", "_").split("_")
     return _known_words.issuperset(part for part in parts if part) or ("(" in word and "-" not in word)
 

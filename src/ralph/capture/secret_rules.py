@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 1
+VERSION = 2
 """Raise it whenever a rule finds more than before: lines of the log that older rules redacted are redacted again."""
 
 
@@ -28,14 +28,15 @@ aws access key | AKIA ASIA ABIA ACCA | [A-Z0-9]{16}(?![A-Za-z0-9_-])
 aws session token | IQoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz | [A-Za-z0-9+/=]{60,}
 aws api key | ABSK bedrock-api-key- | [A-Za-z0-9+/=]{60,}
 aws mws token | amzn.mws. | <uuid>
-google api key | AIza | <word>{33,}
+google api key | AIza AQ.Ab | <word>{33,}
+google storage key | GOOG1E | [A-Z0-9]{50,}
 google oauth token | ya29. | [A-Za-z0-9_.-]{20,}
-google oauth token | 1//0 | <word>{36,}
+google oauth token | 1//0 4/0A | <word>{36,}
 google oauth secret | GOCSPX- | <word>{20,}
 firebase key | AAAA | <word>{7}:<word>{100,}
 github token | ghp_ gho_ ghu_ ghs_ ghr_ | [A-Za-z0-9_]{30,}
 github token | github_pat_ | [A-Za-z0-9_]{30,}
-gitlab token | glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- | [A-Za-z0-9_.-]{18,}
+gitlab token | glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- glrtr- BBDC- | [A-Za-z0-9_.-]{18,}
 gitlab token | GR1348941 | <word>{20,}
 bitbucket token | ATBB | [A-Za-z0-9]{24,}
 atlassian token | ATATT3 ATCTT3 ATSTT3 | [A-Za-z0-9_=-]{40,}
@@ -55,14 +56,14 @@ mailchimp key | -us | \d{1,2}(?![A-Za-z0-9_-]) | [0-9a-f]{32}
 brevo key | xkeysib- xsmtpsib- | [0-9a-f]{40,}-[A-Za-z0-9]{10,}
 resend key | re_ | [A-Za-z0-9]{6,}_[A-Za-z0-9]{20,}
 stripe key | sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_ | [A-Za-z0-9_]{16,}
-webhook secret | whsec_ | [A-Za-z0-9+/=]{24,}
+webhook secret | whsec_ whsk_ | [A-Za-z0-9+/=]{24,}
 square token | sq0atp- sq0csp- EAAA | <word>{22,}
 shopify token | shpat_ shpca_ shppa_ shpss_ shpua_ shptka_ | [0-9a-fA-F]{30,}
 braintree token | access_token$production$ access_token$sandbox$ | [0-9a-z]{16}\$[0-9a-f]{32}
 plaid token | access-production- access-development- access-sandbox- | <uuid>
 flutterwave key | FLWSECK_TEST- FLWSECK- | [0-9a-zA-Z]{12,}-X
 payment key | shippo_live_ shippo_test_ duffel_live_ duffel_test_ EZAK EZTK | <word>{38,}
-openai key | sk-proj- sk-svcacct- sk-admin- sk-None- | <word>{20,}
+openai key | sk-proj- sk-svcacct- sk-admin- sk-None- sess- | <word>{20,}
 anthropic key | sk-ant- | [a-z0-9]+-<word>{20,}
 openrouter key | sk-or- | v\d-<word>{30,}
 api key | sk- | [A-Za-z0-9_-]{24,}
@@ -73,16 +74,19 @@ perplexity key | pplx- | [A-Za-z0-9]{40,}
 replicate token | r8_ | [A-Za-z0-9]{30,}
 hugging face token | hf_ api_org_ | [A-Za-z0-9]{30,}
 langsmith key | lsv2_pt_ lsv2_sk_ ls__ | [0-9a-f_]{32,}
-model api key | pcsk_ tgp_v1_ tvly-dev- tvly-prod- tvly- nvapi- csk- fw_ jina_ e2b_ wandb_v1_ voyage- pa- BSA | <word>{24,}
+model api key | pcsk_ tgp_v1_ tvly-dev- tvly-prod- tvly- nvapi- csk- fw_ jina_ e2b_ wandb_v1_ voyage- pa- BSA llx- up_ flp_ nk- ak- as- | <word>{24,}
 firecrawl key | fc- | [0-9a-f]{32}(?![A-Za-z0-9_-])
 npm token | npm_ | [A-Za-z0-9]{30,}
 pypi token | pypi- | <word>{50,}
 rubygems key | rubygems_ | [0-9a-f]{40,}
 crates token | cio | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
+service key | live_ test_ sandbox_ sk_sbox_ pat_ sat_ jsrp_ jsrd_ pfx_ ddp_ ddo_ vtwn_ | [A-Za-z0-9]{28,}
 nuget key | oy2 | [a-z0-9]{43}(?![A-Za-z0-9_-])
 clojars token | CLOJARS_ | [0-9a-f]{50,}
 docker token | dckr_pat_ dckr_oat_ | <word>{20,}
-docker credentials | eyJhdXRocyI6 | [A-Za-z0-9+/=]{20,}
+docker credentials | eyJhdXRocyI6 eyJwYXlsb2FkIjoi | [A-Za-z0-9+/=]{20,}
+swarm token | SWMTKN-1- | [a-z0-9]{40,}-[a-z0-9]{20,}
+cluster token | K10 token- kubeconfig-u- | [a-z0-9]{5,80}::?(?:[a-z:]{3,20}[0-9a-f]{32}|[a-z0-9]{50,})
 artifactory key | AKCp | [A-Za-z0-9]{60,}
 artifactory key | cmVmdGtuOj | [A-Za-z0-9]{40,}
 digitalocean token | dop_v1_ doo_v1_ dor_v1_ | [0-9a-f]{40,}
@@ -110,7 +114,7 @@ one password token | ops_eyJ | [A-Za-z0-9+/=_-]{100,}
 one password key | A3- | [A-Z0-9]{6}-(?:[A-Z0-9]{5,11}-){3,5}[A-Z0-9]{5}
 grafana token | glsa_ glc_ eyJrIjoi | [A-Za-z0-9+/=_-]{32,}
 cloudflare key | v1.0- | [0-9a-f]{24}-[0-9a-f]{100,}
-cloudflare token | cfk_ cfut_ cfat_ | <word>{36,}
+cloudflare token | cfk_ cfut_ cfat_ eyJhIjoi | <word>{36,}={0,2}
 fly token | fo1_ fm1r_ fm1a_ fm2_ | [A-Za-z0-9+/=_-]{40,}
 vercel token | vcp_ vci_ vca_ vcr_ vck_ vercel_blob_rw_ | [A-Za-z0-9_]{24,}
 netlify token | nfp_ nfc_ nfo_ nfu_ nfb_ | [A-Za-z0-9]{36,}
@@ -131,18 +135,27 @@ posthog key | phx_ pha_ phs_ | [A-Za-z0-9]{30,}
 sonar token | sqp_ squ_ sqa_ | [0-9a-f]{40}(?![A-Za-z0-9_-])
 sourcegraph token | sgp_ slk_ | [A-Za-z0-9_]{40,}
 circleci token | CCIPAT_ CCIPRJ_ | <word>{40,}
+webhook | hooks.zapier.com/hooks/catch/ | \d{4,}/[a-z0-9]{6,}
 buildkite token | bkua_ bkct_ bkaj_ | [A-Za-z0-9]{36,}
 launchdarkly key | sdk- api- | <uuid>
-harness token | pat. | <word>{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}
+harness token | pat. sat. | <word>{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}
 octopus key | API- | [A-Z0-9]{25,}(?![A-Za-z0-9_-])
 prefect key | pnu_ pnb_ | [A-Za-z0-9]{30,}
 mapbox token | sk.eyJ | <word>{20,}\.<word>{16,}
 linkedin token | WPL_AP1. | [A-Za-z0-9.=+/]{16,}
+mandrill key | md- | <word>{22}(?![A-Za-z0-9_-])
+klaviyo key | pk_ | [0-9a-f]{34}(?![A-Za-z0-9_-])
+service key | /hooks/ oauth: | [a-z0-9]{26,30}(?![A-Za-z0-9_-])
+service key | RGAPI- open.feishu.cn/open-apis/bot/v2/hook/ open.larksuite.com/open-apis/bot/v2/hook/ | <uuid>
+astra token | AstraCS: | [A-Za-z]{20,}:[0-9a-f]{60,}
+tinybird token | p.eyJ | <word>{30,}\.<word>{20,}
+service token | A21AA AQE xprv9 nsec1 RWRTY0Iy dG9rOi | [A-Za-z0-9+/=_-]{40,}
 alibaba key | LTAI | [A-Za-z0-9]{16,30}(?![A-Za-z0-9_-])
 tencent key | AKID | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
-yandex token | AQVN t1. | <word>{36,}
+yandex token | AQVN t1. y0_ YCP | <word>{36,}
 infracost key | ico- | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
-service token | dnkey- ion_ fio-u- sgs_ rpa_ pk_prod_secret_ svix_ clk_ unkey_ ory_pat_ ory_at_ ory_rt_ zpka_ hsp_ bb_live_ | <word>{32,}
+service token | fnA fnE sha256~ dnkey- ion_ fio-u- sgs_ rpa_ pk_prod_secret_ svix_ clk_ unkey_ ory_pat_ ory_at_ ory_rt_ zpka_ hsp_ bb_live_ | <word>{32,}
+azure devops token | AZDO | [A-Za-z0-9]{4}(?![A-Za-z0-9_-]) | [A-Za-z0-9]{76}
 azure secret | Q~ | [A-Za-z0-9_~.-]{30,} | [A-Za-z0-9_~.]{3}\d
 azure key | AzFu AzSe AzCa JQQJ9 | [A-Za-z0-9+/=_-]{6,} | [A-Za-z0-9_-]{40,56}
 jwt | eyJ | <word>{17,}\.<word>{8,}\.<word>{8,}(?:\.<word>+)*
@@ -151,8 +164,9 @@ private key | LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBF
 minted key | _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_ | [A-Za-z0-9]{28,} | (?!pk|prod|price|cus|sub)[a-z][a-z0-9]{1,15}
 model api key | sk-lf- sk-helicone- sk_car_ esecret_ apify_api_ pylf_v1_ crsr_ xaat- xapt- sk-kimi- bce-v3/ | [A-Za-z0-9_/-]{24,}
 cursor key | key_ | [0-9a-f]{60,}
-deploy token | depot_ nsc_ chpt_ koyeb_ railway_ ovsxp_ ovsxat_ nbp_ inc_ rootly_ dbtc_ dbtu_ essu_ mdb_sa_sk_ CCDB1_ AVNS_ aivenv1 | <word>{18,}
-payment key | pdl_live_ pdl_sdbx_ polar_oat_ bxt_ secret-token:mercury_ live_sk_ test_gsk_ live_gsk_ rzp_live_ rzp_test_ | [A-Za-z0-9]{14,}
+deploy token | depot_ nsc_ chpt_ koyeb_ railway_ ovsxp_ ovsxat_ nbp_ inc_ rootly_ dbtc_ dbtu_ essu_ mdb_sa_sk_ CCDB1_ AVNS_ aivenv1 ucat_ ptr_ jca_ dag_ cxtp_ aio_ BBFF- os_v2_app_ os_v2_org_ lip_ | <word>{18,}
+payment key | pdl_live_ pdl_sdbx_ polar_oat_ bxt_ xnd_production_ xnd_development_ skey_live_ skey_test_ SB-Mid-server- Mid-server- sup_sk_ klarna_live_api_ klarna_test_api_ secret-token:mercury_ live_sk_ test_gsk_ live_gsk_ rzp_live_ rzp_test_ | [A-Za-z0-9]{14,}
+payment key | APP_USR- | \d{10,}-\d{6}-[0-9a-f]{32}-\d{5,}
 payment key | test_sk_ creem_ | [A-Za-z0-9]{20,}
 stytch secret | secret-live- secret-test- | [A-Za-z0-9_=-]{30,}
 trigger key | tr_dev_ tr_prod_ tr_pat_ signkey-prod- signkey-test- testsk_ | [A-Za-z0-9]{16,}
@@ -165,8 +179,8 @@ signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
 """`<word>` is a character of a token, `<uuid>` a UUID; a pipe inside a regex has no blanks around it."""
 
 AMBIGUOUS_PREFIXES = frozenset(
-    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_"
-    " _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_".split()
+    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_ token- sess-"
+    " live_ test_ sandbox_ pat_ sat_ _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_".split()
 )
 """Prefixes that ordinary names begin with: what follows must look random."""
 
@@ -174,11 +188,17 @@ _ECHOED = (
     r"(?P<s>(?<=\")[^\"\n]{1,256}?(?=<ends>\\?\")|(?<=')[^'\n]{1,256}?(?=<ends>')"
     r"|(?:[^\s\"'|;&\\]|\\[^\s\"'nrt]){1,256})"
 )
-PASSWORD_WORDS = "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło"  # noqa: S105 - words
-COPULAS = frozenset("is be it's was to as lautet ist est es = -> → são set".split())
+PASSWORD_WORDS = (
+    "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło,lösenord"  # noqa: S105 - words
+    ",heslo,jelszó,şifre,пароль,passord,adgangskode,salasana,mật khẩu,kata sandi,clave,wifi key, pw ,pwd "
+)
+COPULAS = frozenset(
+    "is be it's was to as lautet ist est es c'est = -> → — – são set är jest je è é on là adalah er".split()
+)
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
-    ",passphrase-fd 0"
+    ",passphrase-fd 0,devops login,cryptsetup,secret create,secrets create,versions add,secret put,secret set"
+    ",secrets import,smbpasswd,kinit,pass insert,from-file=password"
 )
 """Options that make programs read a password from standard input."""
 _PARTS = (
@@ -194,19 +214,42 @@ _PARTS = (
     ("<echoed>", _ECHOED),
     ("<to>", r"<ends>[\"'\\]{0,3}[ \t]*\|[^|;\n]{0,200}"),
     ("<ends>", r"(?:\\{1,2}[nrt])*"),
-    ("<random>", r"(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+=-]{32,128}"),
-    ("<words>", PASSWORD_WORDS.replace(",", "|")),
+    ("<random>", r"(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+/=-]{32,128}"),
+    ("<words>", PASSWORD_WORDS.replace(",", "|").replace(" pw |pwd ", " ?pwd?(?= )")),
+    ("<for>", r"(?:[^\n.;!?:=]{0,60}?[\s,(]<is>|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}"),
+    ("<uuid>", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
+    ("<is>", r"(?:is|be|it['’]s|was|to|as|lautet|ist|est|es|c['’]est|set|->|→|—|–|är|jest|je|è|é|on|là|adalah|er)"),
 )
 _PHRASES = r"""
 bearer token | fair | bearer |  | bearer<quote>[\s:]{1,3}<quote>(?P<s>[A-Za-z0-9._~+/=-]{16,})
 basic login | basic login | basic  |  | basic <quote>(?P<s>[A-Za-z0-9+/]{8,}={0,2})
 password | login | login  | password | login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})
-password | login | requirepass ,masterauth  |  | (?:requirepass|masterauth)\s+<value>
+password | login | requirepass ,masterauth ,rootpw ,bindpw  |  | [a-z]+\s+<value>
 password | login | sshpass  | -p | sshpass\s+-p\s*<value>
 password | login | mysql | -p | mysql(?:dump|admin|sh|import)?\b<line>(?-i:-p)<value>
 password | login | redis-cli | - | redis-cli\b<line>(?:-a|--pass)[ =]<value>
 password | password |  login ,mongo,mariadb,cypher-shell,evil-winrm,psexec,useradd,usermod,unlock-keychain,certutil,rdesktop,7z a ,7z x ,7za ,rar ,security import,ipmitool | -p | [ a-z0-9-]+<line>-p[ =]?<value>
-password | password | sqlcmd,zip  | -p | (?:sqlcmd|zip)\b<line>(?-i:-P)[ =]?<value>
+password | password | sqlcmd,zip ,mosquitto_,bcp ,isql,tsql,osql | -p | [a-z_]+\b<line>(?-i:-P)[ =]?<value>
+password | password | plink ,pscp ,psftp ,putty  | -pw | [a-z]+<line>-pw[ =]<value>
+password | login | lftp  | , | lftp\b<line>-u[ =]?[\"']?[^\s,\"']{1,64},(?P<s>[^\s\"']{4,128})
+password | login | sqlplus ,impdp ,expdp ,sqlldr ,rman ,:thin: | / | [a-z:]+(?:<line>|(?<=:))(?:userid=|target )?[\w.$]{1,40}/\"?(?P<s>[^\s@/\"']{4,128})\"?@
+password | password | openssl  |  -k | openssl\b<line>-k\s<value>
+password | password | openssl passwd,mkpasswd,rclone obscure,hash-password |  | [a-z -]+?(?:\s+-\S+(?:\s+sha-?\d+)?){0,4}\s+(?![-<|])<value>
+password | password | snmpwalk,snmpget,snmpset,snmpbulk |  - | [a-z]+<line>(?-i:-[cA])\s<value>
+password | password | snmpwalk,snmpget,snmpset,snmpbulk |  -x | [a-z]+<line>(?-i:-X)\s<value>
+password | login | --user ,--user=,--userpass,--basic-auth,--auth ,--auth=,--http-auth,--creds ,bundle config | : | (?:--[a-z-]+[ =]|bundle config[^\n:|;]{4,120}\s)[\"']?[^\s:\"'/<]{1,64}:(?P<s>[^\s\"']{4,128})
+password | password | http-basic.,mc alias set,config host add |  | (?:http-basic\.\S{1,80}|[a-z ]+ \S{1,64} \S{1,120}) \S{1,80} <value>
+password | password | net use  | /user: | net use<line>/user:\S{1,64}\s+(?P<s>[^\s/\"']\S{3,64})
+password | password | net use  | /user: | net use\s+(?:[a-z*]:?\s+)?\S{4,80}\s+[\"']?(?P<s>[^\s/\"']\S{3,64}?)[\"']?\s+/user:
+api key | fair | snyk auth ,authtoken ,cargo login ,setapikey ,vault login ,auth init -t ,--oauth2-bearer ,--authkey ,wandb login ,auth login --key  |  | [a-z0-9-]+(?: [a-z-]+){0,3}? [\"']?(?P<s>[A-Za-z0-9_.~+/=-]{16,400})
+api key | fair | nuget push,cypress run,codecov,doctl ,surge ,dotnet nuget |  - | [a-z ]+\b<line>(?:-k|-t|--key|-apikey)[ =][\"']?(?P<s>[A-Za-z0-9_-]{16,400})
+password | password | snmp-server community ,enable secret ,enable password ,key-string ,-server key ,psksecret ,isakmp key  |  | [a-z-]+ ?[a-z]*\s+(?:[067]\s+)?<value>(?=[ \t]*(?:\r?\n|\Z)|[ ]r[ow]\b|[ ]address)
+password | password |  secret 0 , secret 7 , password 0 , password 7 , key 0 , key 7  |  |  [a-z]+ \d (?P<s>\S{4,128})
+password | password | create user,create role,alter user,alter role,create login,alter login | password | [a-z]+ [a-z]+\s[^;]{0,160}?\bpassword\s*=?\s*n?'(?P<s>[^'\n]{4,128})'
+password | password | identified by  |  | identified by (?P<s>[^\s\"';,()]{5,64})(?=\s*(?:;|\Z|\n|\s[a-z]))
+secret | fair | set value | where | set value\s*=\s*'(?P<s>[^'\n]{6,400})'\s+where\s+\w+\s*=\s*'[^'\n]{0,60}(?:pass|secret|token|key|pwd)
+webhook | any | webhook/send?key=,with/key/ |  | \S+?key[=/](?P<s>[A-Za-z0-9_-]{20,64})
+api key | strong | ("ac,('ac |  | \([\"']ac[0-9a-f]{32}[\"']\s{0,4},\s{0,9}[\"'](?P<s>[0-9a-f]{32})[\"']
 password | password | ldap,add-generic-password | -w | [a-z-]+\b<line>(?-i:-w)[ =]?<value>
 password | login | smbclient,rpcclient | % | [a-z]+<line>-u[ =]?[\"']?[^\s\"'%]{1,80}%(?P<s>[^\s\"']{4,128})
 password | password | net user  | / | net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)
@@ -231,22 +274,31 @@ password | piped | @tcp( |  | (?<![\w.-])[\w.-]{1,64}:(?P<s>[^\s:@\"'/]{4,128})@
 password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
 password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
 password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})
-password | spoken | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in( | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | spoken | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | password | jwt.sign(,jwt.verify(,jwt.encode(,jwt.decode(,createhmac(,hmac.new(,hmac( | , | [a-z_.]+\(\s{0,40}<argument><literal>
+password | spoken | real_connect(,bind(,createcipheriv( | , | [a-z_]+\(\s{0,40}(?:<argument>){1,3}?(?<=[,\s])[\"'](?P<s>(?=[^\"'\n]*\d)[^\"'\n]{6,128})[\"']\s{0,9}[,)]
+password | spoken | cookieparser(,signedcookie(,fernet(,jwtsecret(,.secret(,hmac.new(b |  | [a-z.]+\(\s{0,9}b?[\"'](?P<s>[^\"'\n]{6,128})[\"']
 password | spoken | connect(,pdo(,mysqli(,connection( | , | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
 password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
-password | spoken | <spoken> | ~ | (?:<words>)s?(?![\w-])(?:[^\n.;!?:=]{0,60}?[\s,(](?:is|be|it['’]s|was|to|as|lautet|ist|est|es|set|->|→)|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}(?P<s>(?=\S{0,40}[\d!@#$%^&*])[^\s\"'`»“”,;)]{5,127}[^\s\"'`»“”,;).:*])
+password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}[\d!@#$%^&*])(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
+token | strong | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für  | ~ | [a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
 password | prose | login,credential,creds,account |  /  | [^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
-password | strong | password | :\n | password[^\n]{0,60}:[ \t]*\n\s{0,20}(?P<s>\S{8,128})[ \t]*(?:\n|\Z)
+password | strong | password,token,secret, key,clave,ключ,schlüssel | :\n | [^\s:]+[^\n]{0,60}:[ \t*]*\n\s{0,20}`{0,3}\s{0,4}(?P<s>[^\s`]{8,400})`{0,3}[ \t]*(?:\n|\Z)
 password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
-secret | strong | master.key,print-access-token,auth token,base64 -d,base64 --decode,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,400})[ \t]*(?:\n|\Z)
+secret | strong | master.key,print-access-token,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,4000})[ \t]*(?:\n|\Z)
+secret | strong | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?P<s>[^\s:=]{12,4000}={0,2})[ \t]*(?:\n|\Z)
 secret key | any | operator unseal |  | operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})
 api key | any | wandb login |  | wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b
-api key | any | appid= |  | appid=(?P<s>[0-9a-f]{32})\b
-secret key | strong | key":,key':,key" :,key = ",key = ' |  | key[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
+api key | strong | appid=,sonar.login= |  | [a-z.]+=(?P<s>[0-9a-f]{32,40})\b
+private key | any | openvpn static key |  | openvpn static key[^\n]{0,9}-----\s*(?P<s>[0-9a-fnr\s\\]{64,1200})
+token | any | authorization: splunk ,authorization: geniekey ,authorization: apikey  |  | \S+ \w+ (?P<s><uuid>)
+secret key | fair | totp,otp seed,otp secret,2fa s,mfa s | ~ | [\w-]+[\w ()-]{0,24}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}))\b
+password | before | as the password,as password,as its password,as my password,as passphrase,als passwort,comme mot de passe,como contraseña |  | (?:\A|[\s\"'`])[\"'`]?(?P<s>[^\s\"'`]{6,64})[\"'`]?,? (?:as|als|comme|como)\s
+secret key | strong | key":,key':,key" :,key = ",key = ',key1,key2 |  | key[12]?[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
 recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?[^\n]{0,60}\n(?P<s>(?:<code>){2,24})
 seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase |  | (?:mnemonic|seed.?phrase)<seed>
-private key | strong | "d":,"d"  |  | \"d\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
+private key | strong | "d":,"d" ,"p":,"q":,"dp":,"dq":,"qi":,"k":,"p" ,"q" ,"k"  |  | \"[dpqk][pqi]?\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
 azure signature | random | sig= |  | sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)
 session cookie | strong | cookie | = | cookie<quote>[:=,]\s{0,4}<quote>(?:[^\n;=]{1,64}=[^\n;]{0,300};\s?){0,12}?[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})
 session cookie | strong | \ttrue\t,\tfalse\t |  | \t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>\S{16,400})
@@ -273,7 +325,7 @@ NAME_KEYWORDS = tuple(
     "pass passwd psswd pswd secret token credential creds auth bearer salt kennwort secvaluedata wachtwoord contrasena"
     " unseal_keys recovery_keys keys_base64".split()
 )
-SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk")
+SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk", "_keys")
 """Words in names of secrets; after a short one the name must end, or go on with a joint or a digit."""
 AFTER_SHORT_NAME = "=:\"'`\\*])>|, \t_-.?!0123456789(%"
 
@@ -307,11 +359,14 @@ CONSTANT_WORDS = (
 
 LABELS = tuple(
     "번호,비번,패스워드,암호,密,口令,パスワード,暗証,пароль,contraseña,토큰,令牌,トークン,키,キー,金鑰,시크릿,シークレット"
-    ",mot de passe,senha,hasło,lösenord,şifre,heslo,jelszó,khẩu,รหัสผ่าน,पासवर्ड,סיסמה,المرور,токен,ключ,clé".split(",")
+    ",mot de passe,senha,hasło,lösenord,şifre,heslo,jelszó,khẩu,รหัสผ่าน,पासवर्ड,סיסמה,المرور,токен,ключ,clé"
+    ",schlüssel,chiave,chave,sleutel".split(",")
 )
 """Parts of labels for passwords, tokens and keys in other languages; each label contains one."""
 
 KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
+BOX = str.maketrans("│┃║─━═┼╪╫╬┿╋├┤┝┥┣┫┡┩┢┪╇╈", "|||---" + "+" * 18)
+"""Characters that draw tables, as ASCII."""
 TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
 """One of these is in every table that a database or Markdown draws."""
 DATABASES = tuple(
@@ -325,6 +380,8 @@ PLACEHOLDERS = (
     "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit",
     "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
 )  # fmt: skip
+WEAK_PASSWORDS = ("changeme", "changeit", "changethis", "supersecret", "mysecret", "mypass", "qwerty", "abc123")
+"""Stand-ins that people extend to a password: `changeit-Acme-91`."""
 PLACEHOLDER_WORDS = frozenset("your here todo fixme fake dummy hidden lorem some tbd".split())
 EXAMPLE_UUIDS = (
     "123e4567-e89b-", "550e8400-e29b-", "00000000-", "a1b2c3d4-e5f6-", "f47ac10b-58cc-", "6ba7b810-9dad-",
@@ -356,8 +413,8 @@ LABEL_WORDS = (
     " digits option flag argument parameter param params args env placeholder hint help labels textfield charfield"
     " show confirmed nullable sometimes passwort kennwort contrasena wachtwoord senha parola requerida"
     " obligatoria requis erforderlich pflichtfeld sandi kata passe mot de losenord"
-    " hasło salasana heslo jelszo sifre first last at least is of or an a be in on to it if when only also"
-    " are was than then has have will does did do please same ci cd id ids sql php"
+    " hasło salasana heslo jelszo sifre contraseña lösenord şifre jelszó first last at least is of or an a be in on to"
+    " it if when only also are was than then has have will does did do please same ci cd id ids sql php"
 )
 """Words of labels, types and variables."""
 TECHNICAL_WORDS = (
@@ -371,7 +428,7 @@ NOTICE_WORDS = (
     " version release build step phase chapter section page figure table issue ticket model type level group team room"
 )
 """Words of a name or a notice, which a passphrase of random words does not have."""
-SCHEMES = ("bearer", "token", "apikey", "api-key", "key", "basic", "digest", "ssws", "bot", "sso-key", "geniekey")
+SCHEMES = tuple("bearer token apikey api-key key basic digest ssws bot sso-key geniekey splunk oauth apitoken".split())
 """Words between the name of a header and its value."""
 
 _token_rules: list[tuple[str, list[str], str, str]] = []
@@ -393,7 +450,7 @@ def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
         for line in _PHRASES.strip("\n").splitlines():
             kind, condition, keywords, other, regex = line.split(" | ", 4)
             keywords = keywords.replace("<receivers>", _RECEIVERS).replace("<spoken>", PASSWORD_WORDS)
-            words = keywords.replace("\\t", "\t").split(",")
+            words = keywords.replace("\\t", "\t").replace("\\n", "\n").split(",")
             _phrase_rules.append((kind, condition, words, other.replace("\\n", "\n"), regex))
     return _phrase_rules
 

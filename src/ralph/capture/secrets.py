@@ -7,26 +7,10 @@ text cannot make the search quadratic. `assignments` judges values by the name o
 
 import re
 
+from ralph.capture import assignments as values
 from ralph.capture import secret_prefilter as prefilter
 from ralph.capture import secret_rules as rules
-from ralph.capture.assignments import (
-    COPULA,
-    STRONG,
-    SURE,
-    SecretName,
-    Span,
-    assigned_secrets,
-    decode_text,
-    grade,
-    has_both_cases,
-    is_login_password,
-    is_password,
-    is_random,
-    is_token_body,
-    is_wordy,
-    meets,
-    secret_name,
-)
+from ralph.capture.assignments import Span, assigned_secrets, decode_text, has_both_cases, secret_name
 from ralph.capture.invisible_characters import blank_splitters, lower, view_text
 from ralph.errors import ConfigError, DeadlineExceeded
 
@@ -93,6 +77,15 @@ _ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|
 """A copied colour (`[32m`) or an escaped character: a secret may follow directly."""
 
 
+_OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
+_NEW_WORDS = r"\[-(?:[^-\n]|-(?!\])){0,400}+-\]|\{\+|\+\}"
+_STRING_JOINT = (
+    r"(?<=[A-Za-z0-9_+/=-])[\"'][ \t]{0,9}(?:[+.&\\][ \t]{0,9}(?:\r?\n[ \t]{0,40})?|\r?\n[ \t]{0,40}(?:[+.&][ \t]"
+    r"{0,9})?)[\"'](?=[A-Za-z0-9_+/=-])(?![^\"'\n]{0,60}[\"']\s{0,4}:)"
+)
+"""What divides a literal that is written in parts: `"..." + "..."`."""
+
+
 def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
     """Search once, outside of earlier markers: the text, without its splitters, and with blanks in their place."""
     spans, view = _apply_rules(text), view_text(text)
@@ -103,6 +96,11 @@ def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
         spans += [(*view.locate(start, end), kind) for start, end, kind in hidden]
     if blank != text:
         spans += _apply_rules(blank)
+    views = [view_text(text, _STRING_JOINT)]
+    if "-]{+" in text:  # a word diff: each side alone
+        views += [view_text(text, _OLD_WORDS), view_text(text, _NEW_WORDS)]
+    for joined in filter(None, views):
+        spans += [(*joined.locate(start, end), kind) for start, end, kind in _apply_rules(joined.text)]
     markers = _find_markers(text)
     if markers:
         from bisect import bisect_left  # few texts have markers
@@ -114,6 +112,7 @@ def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
 
 
 def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
+    text = text if text.isascii() else text.translate(rules.BOX)
     lowered = lower(text)
     spans = list(_vendor_tokens(text, joints))
     if any(header in text for header in rules.KEY_HEADERS):
@@ -123,7 +122,8 @@ def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
         spans += _table_secrets(text)
     for start, separator in prefilter.separated_tables(text, lowered):
         spans += _separated_secrets(text, start, separator)
-    return [*spans, *_encoded_secrets(text)]
+    spans += [*_member_secrets(text, lowered), *_inserted_secrets(text, lowered)]
+    return [*spans, *_encoded_secrets(text, lowered)]
 
 
 def _find_markers(text: str) -> list[tuple[int, int]]:
@@ -177,6 +177,11 @@ _CHECKSUM = r"(?i)(?:sha\d{1,3}|md5|integrity)[=:-]\Z"
 _DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
 
 
+_PAIRED = ("aws access key", "alibaba key", "tencent key", "scaleway key", "volcengine key", "google storage key")
+_PARTNER = rf"(?<![A-Za-z0-9+/=_-])(?:(?=[A-Za-z+/]*\d)[A-Za-z0-9+/]{{30,64}}={{0,2}}|{_UUID})(?![A-Za-z0-9+/_-])"
+"""Access keys with an id; the secret that follows within a few words has no prefix."""
+
+
 def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
     """Yield the tokens of the table; at a joint a token may begin, whatever precedes it."""
     present = prefilter.token_prefixes(text)
@@ -192,8 +197,12 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
                 inside = inside and any(map(str.isdigit, before))
                 if not inside and not (before[-1:] in ("=", ":", "-") and re.compile(_CHECKSUM).search(before)):
                     yield start, _wrapped_end(text, start, end), kind
+                    for match in re.compile(_PARTNER).finditer(text, end, end + 160) if kind in _PAIRED else ():
+                        if has_both_cases(match[0]) or "-" in match[0]:
+                            yield *match.span(), kind.replace("access", "secret")
+                            break
             for match in re.compile(re.escape(prefix) + f"(?:{body})").finditer(text) if joints and not lead else ():
-                if match.start() in joints and is_token_body(match[0][len(prefix) :]):
+                if match.start() in joints and values.is_token_body(match[0][len(prefix) :]):
                     yield *match.span(), kind
     for match in re.compile(_DISCORD).finditer(text) if "." in present else ():
         if decode_text(text[match.start() : match.end("id")]).isdigit():
@@ -212,14 +221,14 @@ def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int
 
 def _body_check(prefix: str) -> "Callable[[str], bool]":
     is_known = len(prefix) > 3 and prefix not in rules.AMBIGUOUS_PREFIXES
-    return is_token_body if is_known or prefix in ("eyJ", "A3-", "SCW") else is_random
+    return values.is_token_body if is_known or prefix in ("eyJ", "A3-", "SCW") else values.is_random
 
 
 def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
     """Yield tokens that contain their literal in the middle."""
     before_it, after_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"), re.compile(body)
     for at in prefilter.positions(text, prefix):
-        first = max(0, at - 64)
+        first = max(0, at - 96)
         before, after = before_it.search(text[first:at]), after_it.match(text, at + len(prefix))
         if before and after and _body_check(prefix)(before[0] + after[0] if len(prefix) < 5 else after[0]):
             yield first + before.start(), after.end()
@@ -234,7 +243,7 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
     width = end - start
     while width >= 36 and text[end : end + 1] in (" ", "\t", "\r", "\n"):
         match = re.compile(_CONTINUED).match(text, end)
-        if match is None or len(match["line"]) > width + column or is_wordy(match["line"]):
+        if match is None or len(match["line"]) > width + column or values.is_wordy(match["line"]):
             break
         if not (has_both_cases(match["line"]) and any(map(str.isdigit, match["line"]))):
             break
@@ -242,17 +251,25 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
     return end
 
 
-def _encoded_secrets(text: str) -> "Iterator[Span]":
+_ENCODED = (
+    r"(?P<line>[A-Za-z0-9+/]{24,}+={0,2})"
+    r"(?:\r?\n[ \t]{0,16}+[A-Za-z0-9+/]{8,76}+={0,2}(?=[ \t]*(?:[\r\n\"\\]|\Z))){0,400}+"
+)
+_ENCODED_DATA = r"(?m)^[ \t]{1,8}[\w.-]{1,64}:[ ][\"']?(?P<data>[A-Za-z0-9+/]{8,4000}={0,2})[\"']?[ \t\r]*$"
+
+
+def _encoded_secrets(text: str, lowered: str) -> "Iterator[Span]":
     """Yield base64 of a text in which the rules find a secret, such as a token or a whole `.env` file."""
-    for run in prefilter.encoded_texts(text):
-        decoded = decode_text(run[:_LONGEST_KEY])
-        if decoded and prefilter.needs_rules(decoded) and _apply_rules(decoded):
-            for at in prefilter.positions(text, run):
-                yield (
-                    at,
-                    at + len(run) + len(text[at + len(run) :][:2]) - len(text[at + len(run) :][:2].lstrip("=")),
-                    "encoded secret",
-                )
+    for match in re.compile(_ENCODED).finditer(text) if any(True for _ in prefilter.encoded_texts(text)) else ():
+        for end in (match.end(), match.end("line")):  # the lines below it may be something else
+            decoded = decode_text("".join(text[match.start() : end].split())[:_LONGEST_KEY])
+            if decoded and prefilter.needs_rules(decoded) and _apply_rules(decoded):
+                yield match.start(), end, "encoded secret"
+                break
+    for match in re.compile(_ENCODED_DATA).finditer(text) if "kind: secret" in lowered else ():
+        decoded = decode_text(match["data"])
+        if values.grade(decoded) == values.STRONG or values.is_password(decoded, values.COPULA):
+            yield *match.span("data"), "encoded secret"
 
 
 # --- private keys -------------------------------------------------------------------------------
@@ -303,6 +320,8 @@ def has_private_key(text: str) -> bool:
     """Check for the head or the end of a private key; a regex or a message that quotes one does not count."""
     if "PRIVATE KEY" not in text:
         return False
+    blocks = re.compile(rf"{_BEGIN}[^-]{{0,200}}+{_END}")
+    text = blocks.sub(lambda block: block[0] if re.compile(_LONG_LINE).search(block[0]) else "", text)
     return any(
         re.compile(r"(?:[-+> \t\"']|\\n)*").fullmatch(line[: line.index("-----")])
         for line in text.split("\n")
@@ -311,7 +330,7 @@ def has_private_key(text: str) -> bool:
 
 
 def _is_key(body: str) -> bool:
-    return len(body) >= 40 and is_random(body[-400:])
+    return len(body) >= 40 and values.is_random(body[-400:])
 
 
 # --- URLs, headers and command lines ------------------------------------------------------------
@@ -329,7 +348,9 @@ def _url_passwords(text: str) -> "Iterator[Span]":
     while at >= 0:
         database = text[max(0, at - 12) : at].lower().endswith(rules.DATABASES)
         match = re.compile(_LOGIN).match(text, at) or (re.compile(_RAW_LOGIN).match(text, at) if database else None)
-        if match and is_login_password(match["user"], match["password"]):
+        if match and match["password"].startswith("x-oauth"):
+            yield *match.span("user"), "url password"
+        elif match and values.is_login_password(match["user"], match["password"]):
             yield *match.span("password"), "connection string" if database else "url password"
         at = text.find("://", match.end() if match else at + 3)
 
@@ -341,19 +362,17 @@ def _phrases(text: str, lowered: str) -> "Iterator[Span]":
             floor, at = 0, lowered.find(keyword)
             pattern = rules.phrase_regex(body) if at >= 0 else ""
             while at >= 0:
-                if condition == "piped":  # the password precedes its receiver on the line
+                if condition in ("piped", "before"):  # the password precedes its receiver on the line
                     start, end = max(floor, at - _FAR), at + len(keyword)
                     line = max(start, lowered.rfind("\n", start, at) + 1)
                     matches = list(re.compile(pattern).finditer(text, line, end))
                 else:
                     may_match = not other or prefilter.follows(text[at + len(keyword) : at + len(keyword) + 700], other)
-                    matches, end = (
-                        list(filter(None, [re.compile(pattern).match(text, at) if may_match else None])),
-                        at + 1,
-                    )
+                    match, end = re.compile(pattern).match(text, at) if may_match else None, at + 1
+                    matches = [match] if match else []
                 for each in matches:
                     end = max(end, each.end())
-                    if meets(condition, each["s"]):
+                    if values.meets(condition, each["s"]):
                         yield *each.span("s"), kind
                 floor, at = end, lowered.find(keyword, end)
 
@@ -372,7 +391,7 @@ def _table_secrets(text: str) -> "Iterator[Span]":
     """
     lines = (text.replace("\\n", " \n") if "\\n" in text else text).split("\n")
     is_rule = [bool("--" in line and re.compile(_RULE).fullmatch(line.strip())) for line in lines]
-    columns: dict[int, SecretName] = {}
+    columns: dict[int, values.SecretName] = {}
     width, previous, start = 0, 0, 0
     drawn = is_long = False
     for number, line in enumerate(lines):
@@ -408,40 +427,99 @@ def _is_counted(lines: "Sequence[str]", first: int, width: int) -> bool:
     return False
 
 
-def _secret_columns(titles: "Sequence[str]") -> dict[int, SecretName]:
+def _secret_columns(titles: "Sequence[str]") -> dict[int, values.SecretName]:
     columns = {}
     for number, cell in enumerate(titles):
         title = cell.strip(_CELL)
-        name = secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 2 else None
+        name = secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 3 else None
         if name is not None:
             columns[number] = name
     return columns
 
 
-def _cell_secret(cell: str, at: int, name: SecretName, *, drawn: bool) -> "Iterator[Span]":
+def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) -> "Iterator[Span]":
     """Yield the value of a cell if it is a secret; in the table of a database also a plain word."""
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
-    if (
-        is_password(value, SURE if drawn else COPULA)
-        if name[0] == "password"
-        else grade(value) >= (name[1] if drawn else STRONG)
-    ):
+    is_password = name[0] == "password" and values.is_password(value, values.SURE if drawn else values.COPULA)
+    least = name[1] if drawn else values.STRONG
+    if is_password or (name[0] != "password" and values.grade(value) >= least):
         start = at + cell.index(value)
         yield start, start + len(value), name[0]
 
 
 def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]":
     """Yield the values below the head of a CSV or TSV table that names a secret."""
-    head, *rows = text[start : start + 64_000].split("\n")
-    columns = _secret_columns(head.split(separator))
-    at = start + len(head) + 1
-    for row in rows if columns else ():
-        cells = row.split(separator)
-        if len(cells) != head.count(separator) + 1:
-            break
+    lines = re.compile(r"[^\n]*\n?").finditer(text, start, start + 64_000)
+    head = next(lines)[0].rstrip("\r\n")
+    starts = [title.start() for title in re.compile(r"\S+(?: \S+)*").finditer(head)] if separator == " " else []
+    titles = _split_row(head, separator, starts)
+    columns = _secret_columns(titles)
+    for line in lines if columns else ():
+        row, at = line[0].rstrip("\r\n"), line.start()
+        cells = _split_row(row, separator, starts)
+        if len(cells) != len(titles) or (starts and row.isupper() and _secret_columns(cells)):
+            break  # the end of the table, or the head of another one
         for number, cell in enumerate(cells):
             if number in columns:
-                yield from _cell_secret(cell, at, columns[number], drawn=False)
-            at += len(cell) + 1
+                yield from _cell_secret(cell, at, columns[number], drawn=columns[number][0] == "password")
+            at += len(cell) + (separator != " ")
+
+
+def _split_row(row: str, separator: str, starts: "Sequence[int]") -> list[str]:
+    """Return the cells of a row: a quoted one may contain the separator; aligned ones begin at `starts`."""
+    if separator == " ":
+        ends = [*starts[1:], len(row)]
+        return [row[start:end] for start, end in zip(starts, ends, strict=True) if row[start - 1 : start] in ("", " ")]
+    cells: list[str] = []
+    for piece in row.split(separator):
+        if cells and cells[-1][:1] == '"' and cells[-1].count('"') % 2:
+            cells[-1] += separator + piece
+        else:
+            cells.append(piece)
+    return cells
+
+
+_INSERT = r"(?i)insert into\s+[^\s(]{1,80}\s{0,9}\((?P<names>[^()]{1,400})\)\s{0,9}values\s{0,9}\("
+_SQL_VALUE = (
+    r"\s{0,40}(?:[nN]?'(?P<text>(?:[^'\n]|''){0,300}+)'|[^,()']{0,200}+(?:\([^()]{0,80}\))?)\s{0,9}"
+    r"(?P<end>\)\s{0,9},\s{0,40}\(|[,)])"
+)
+
+
+def _inserted_secrets(text: str, lowered: str) -> "Iterator[Span]":
+    """Yield the values that an SQL statement inserts into a column that is named like a secret."""
+    for statement in re.compile(_INSERT).finditer(text) if "insert into" in lowered else ():
+        columns, number = _secret_columns(statement["names"].split(",")), 0
+        value = re.compile(_SQL_VALUE).match(text, statement.end()) if columns else None
+        while value:
+            if value["text"] and number in columns:
+                yield from _cell_secret(value["text"], value.start("text"), columns[number], drawn=True)
+            number = number + 1 if value["end"] == "," else 0
+            value = re.compile(_SQL_VALUE).match(text, value.end()) if value["end"] != ")" else None
+
+
+_MEMBER = (
+    r"(?i)(?:value|default)[\"'\\]{0,3}\s{0,4}[:=]\s{0,4}\\?"
+    r"(?:[\"'](?P<quoted>[^\"'\\\n]{4,400})|(?P<plain>[^\s\"',{}\[\]\\]{4,400}))"
+)
+_MEMBER_NAME = (
+    r"(?i)\b(?:name|key|id|variable|title|label|field)[\"'\\]{0,3}\s{0,4}[:=]\s{0,4}[\"'\\]{0,3}(?P<name>[\w./-]{2,64})"
+    r"|[\"'](?P<parent>[\w.-]{2,64})[\"'\\]{1,3}\s{0,4}:?\s{0,4}\{|(?P<listed>keyname)"
+)
+
+
+def _member_secrets(text: str, lowered: str) -> "Iterator[Span]":
+    """Yield the member `value` of an object whose name says that it is a secret, in any order of its members."""
+    floor, name_of = 0, re.compile(_MEMBER_NAME)
+    for match in filter(None, (re.compile(_MEMBER).match(text, at) for at in prefilter.member_values(text, lowered))):
+        before = text[max(floor, match.start() - 240) : match.start()].rpartition("}")[2]
+        floor = match.end()
+        after = text[floor : floor + 160].partition("}")[0].partition("- ")[0]
+        for each in [*name_of.finditer(before)][-1:] or [*name_of.finditer(after)][:1]:
+            name = secret_name((each["name"] or each["parent"] or "").rpartition("/")[2])
+            name = ("secret key", values.STRONG) if each["listed"] else name
+            if name is not None:
+                part = "quoted" if match["quoted"] else "plain"
+                yield from _cell_secret(match[part], match.start(part), name, drawn=True)
