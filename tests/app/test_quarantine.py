@@ -166,3 +166,8 @@ def test_the_command_records_who_called(root: Path) -> None:
     listed = ralph("review", "--format", "json").json
     assert [item["kind"] for item in listed] == ["held"]
     assert ralph("review", "accept", listed[0]["id"]).code == 1
+    shown = ralph("review", "show", listed[0]["id"])
+    assert ORDER in shown.out
+    assert "why: agent added it" in " ".join(shown.out.split())
+    assert ralph("review", "show", listed[0]["id"][-4:], "--format", "json").code == 1
+    assert ralph("review", "show", listed[0]["id"], "--format", "json").json["text"] == ORDER

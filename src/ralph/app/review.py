@@ -77,10 +77,10 @@ def items(root: Path, *, task_id: str = "", status: str = "proposed", within: st
     listed = [insight_item(each, root) for each in insights if not status or insight.state(each.record) == status]
     if status not in ("", "proposed") or task_id:
         return listed
-    return [*_held_items(root), *listed, *_stale_citations(root)]
+    return [*held_items(root), *listed, *_stale_citations(root)]
 
 
-def _held_items(root: Path) -> list[ReviewItem]:
+def held_items(root: Path) -> list[ReviewItem]:
     """Return what reads like an instruction to an agent: additions that are held, and entries that nobody signed."""
     why = "it reads like an instruction to an agent"
     items = []

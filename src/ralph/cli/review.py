@@ -52,7 +52,7 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str) -> Non
     short = ids.short_ids(each.record.id for each in insights.list_(call.root)) if form == "table" else {}
 
     def row(item: ReviewItem) -> Sequence[object]:
-        text = item.text if item.kind == review.INSIGHT else f"{item.why}: {item.text}"
+        text = f"{item.why}: {item.text}" if item.kind == review.CITATION else item.text
         return short.get(item.id, item.id), item.task or "-", item.status, item.label, item.seen or "-", text
 
     nothing = "No insights that can be read." if problems else "Nothing to review."
@@ -64,7 +64,18 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str) -> Non
 @opt.all_tasks
 @opt.formats("table", "json")
 def show(call: Invocation, name: str, within: str, form: str) -> None:
-    """Show one insight with its evidence."""
+    """Show one insight with its evidence, or a memory that is held."""
+    held = next(
+        (item for item in review.held_items(call.root) if ids.match_ids(name, [item.id]) or item.id == name), None
+    )
+    if held is not None:
+        if form == "json":
+            print_json(asdict(held))
+            return
+        click.echo(one_line(f"{held.id} ({held.label}, {held.status}) in {held.source}"))
+        print_fields({"why": held.why, "next": " or ".join(held.actions)})
+        print_raw(f"\n{held.text}\n")
+        return
     insight = insights.find(call.root, name, within=within)
     if form == "json":
         print_json(insights.insight_json(insight))
