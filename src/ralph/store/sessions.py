@@ -23,11 +23,10 @@ SELECT id FROM sessions WHERE task_id = ?
 UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
 """
 _BY_WORDS = """
-SELECT id FROM sessions
-    WHERE id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')
-    LIKE ?1 ESCAPE '~'
-UNION SELECT session_id FROM observations WHERE title || ' ' || content LIKE ?1 ESCAPE '~'
-"""
+SELECT id FROM sessions WHERE instr(
+    lower(id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')), lower(?1))
+UNION SELECT session_id FROM observations WHERE instr(lower(title || ' ' || content), lower(?1))
+"""  # a pattern of LIKE has a largest length
 _RECENT = """
 SELECT id, max(summary), max(at) AS at FROM (
     SELECT id, coalesce(summary, '') AS summary,
@@ -90,8 +89,7 @@ def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
 
 def sessions_with_text(connection: sqlite3.Connection, text: str) -> set[str]:
     """Return the ids of the sessions that have a text, as it is, in their id, host, task, summary or observations."""
-    literal = text.replace("~", "~~").replace("%", "~%").replace("_", "~_")
-    return set(_column(connection, _BY_WORDS, f"%{literal}%"))
+    return set(_column(connection, _BY_WORDS, text))
 
 
 def ended_sessions(connection: sqlite3.Connection) -> set[str]:
