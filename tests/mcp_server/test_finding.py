@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.app.test_session import line, put
 from tests.cli.runner import Project
+from tests.hostile_queries import QUERIES
 from tests.mcp_server.talking import ERAS, Talk, talk
 
 from ralph.app import memory
@@ -122,5 +123,16 @@ def test_what_the_settings_switch_off_is_told(root: Path) -> None:
         notes = (await talk.got("context", prompt="docker"))["notes"]
         assert "capture is off" in notes[0]
         assert "memories.inject is manual" in notes[1]
+
+    talk(root, look)
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_a_hostile_query_is_words_and_nothing_else(root: Path, query: str) -> None:
+    async def look(talk: Talk) -> None:
+        for tool, name in (("search", "query"), ("memory_search", "query"), ("journal_search", "query")):
+            result = await talk.call(tool, **{name: query})
+            assert "this is a bug" not in str(result.content), tool
+        assert (await talk.got("memory_search", query="docker"))["total"] >= 1
 
     talk(root, look)

@@ -7,8 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -64,11 +64,22 @@ class Address:
             connection.close()
 
 
+IMPATIENT = """import sys
+from ralph.cli.main import run
+from ralph.web.connections import LimitedProtocol
+
+LimitedProtocol.request_seconds = 0.3
+run(sys.argv[1:])
+"""
+
+
 @contextmanager
-def serving(root: Path, *words: str, token: str = "", **env: str) -> Iterator[Address]:
+def serving(
+    root: Path, *words: str, token: str = "", command: tuple[str, ...] = SERVE, **env: str
+) -> Iterator[Address]:
     """The program at an address; `token` is the one that it does not print."""
     with subprocess.Popen(
-        [*SERVE, *words],
+        [*command, *words],
         cwd=root,
         env=os.environ | env,
         stderr=subprocess.PIPE,
@@ -91,6 +102,16 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     folder = tmp_path_factory.mktemp("http")
     root = build_project(folder / "project")
     with serving(root, HOME=str(folder), XDG_STATE_HOME=str(folder / "state")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A server that waits a moment for a request."""
+    folder = tmp_path_factory.mktemp("hasty")
+    command = (sys.executable, "-c", IMPATIENT, *SERVE[3:])
+    home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+    with serving(build_project(folder / "project"), command=command, **home) as running:
         yield running
 
 
@@ -137,6 +158,37 @@ def test_no_other_method_goes_around_the_token(address: Address) -> None:
     for method in ("GET", "OPTIONS", "DELETE", "PUT", "HEAD"):
         for path in ("/mcp", "/", "/mcp/../mcp", "/.well-known/oauth-protected-resource"):
             assert address.post(path, method, Authorization="")[0] == 401, (method, path)
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "", "POST /mcp HT", "\x16\x03\x01\x02", "GET /mcp HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "POST /mcp HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Length: 999\r\n\r\n{{",
+        "POST /mcp HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nfffffffff\r\n",
+        "POST /mcp HTTP/1.1\r\nHost: {host}\r\nX: " + "x" * 100_000,
+    ],
+    ids=["nothing", "half a line", "tls", "two hosts", "half a body", "smuggled body", "long head"],
+)  # fmt: skip
+def test_a_broken_or_late_request_ends_its_connection_and_no_other(hasty: Address, request_text: str) -> None:
+    host = f"127.0.0.1:{hasty.port}"
+    with socket.create_connection(("127.0.0.1", hasty.port), timeout=60) as line:
+        with suppress(OSError):
+            line.sendall(request_text.format(host=host, token=hasty.token).encode("latin-1"))
+        received = b""
+        with suppress(ConnectionResetError):
+            while piece := line.recv(65536):
+                received += piece
+    assert b" 200 " not in received[:20]
+    assert hasty.token.encode() not in received
+    assert hasty.post()[0] == 200
+
+
+def test_many_connections_at_once_leave_the_server_answering(hasty: Address, rounds: Callable[[int, int], int]) -> None:
+    with ExitStack() as many:
+        for _ in range(rounds(1_000, 150)):
+            many.enter_context(socket.create_connection(("127.0.0.1", hasty.port), timeout=60))
+    assert hasty.post()[0] == 200
 
 
 def test_it_listens_on_this_machine_alone(address: Address) -> None:

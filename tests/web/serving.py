@@ -70,7 +70,7 @@ def served(root: Path, protocol: type[LimitedProtocol] = LimitedProtocol, keep_a
     port = listening.getsockname()[1]
     app = site.build_app(root, port=port, token=TOKEN)
     app.state.pace = 0.01
-    options = {"timeout_keep_alive": keep_alive, **connection_options(protocol)}
+    options = connection_options(protocol) | {"timeout_keep_alive": keep_alive}
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", **options))
     app.state.ending = lambda: server.should_exit
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -14,6 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 BACKLOG = 128
 """Connections that the kernel keeps waiting; as many are accepted at once."""
+IDLE_SECONDS = 5
+"""For a connection that waits for its next request."""
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -74,4 +76,4 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 def connection_options(protocol: type[LimitedProtocol] = LimitedProtocol) -> dict[str, Any]:
     """Return the options of a uvicorn server with these limits."""
-    return {"http": protocol, "ws": "none", "backlog": BACKLOG}
+    return {"http": protocol, "ws": "none", "backlog": BACKLOG, "timeout_keep_alive": IDLE_SECONDS}

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Dialog, Error, Page, Request, expect
@@ -367,6 +368,62 @@ def test_hostile_words_are_text_in_the_preview_of_a_context(window: Reader) -> N
     expect(page.locator("main")).to_contain_text("A title")
     expect(page.locator("main pre, main details, main li").first).to_be_attached()
     shown(page, "window.hacked")
+
+
+_QUERIES = (hostile.SCRIPT, hostile.IMAGE, hostile.DRAWING, hostile.TAG, "javascript:window.hacked=1", "{{hacked}}")
+
+
+def test_a_hostile_search_is_text_on_every_page_that_searches(window: Reader) -> None:
+    for path in ("/memory", "/tasks", "/sessions", "/runs", "/insights", "/graph"):
+        page = window.go(f"{path}?{urlencode({'q': chr(34) + chr(39) + '>' + ''.join(_QUERIES)})}")
+        assert hostile.broken(page) == [], path
+    page = window.go("/memory")
+    field = page.get_by_role("searchbox").first
+    for query in _QUERIES:
+        field.fill(query)
+        field.press("Enter")
+        expect(field).to_have_value(query)
+        assert hostile.broken(page) == [], query
+
+
+def test_no_request_says_where_it_comes_from(browser: Browser, tmp_path: Path) -> None:
+    heard: list[str | None] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/left":  # and not the icon of that page
+                heard.append(self.headers["referer"])
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with Site(tmp_path, tmp_path / "home") as site, ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        window = Reader(browser, site, signed_in=False)
+        sent: list[Request] = []
+        window.page.on("request", lambda request: sent.append(request))  # noqa: PLW0108  (Playwright marks the function)
+        try:
+            page = window.open(site.address)
+            assert "token" not in page.url
+            assert page.evaluate("document.referrer") == ""
+            page.evaluate(
+                """address => { const link = document.createElement("a");
+                link.href = address; document.body.append(link); link.click(); }""",
+                f"http://127.0.0.1:{other.server_port}/left",
+            )
+            page.wait_for_url(f"http://127.0.0.1:{other.server_port}/left")
+            assert page.evaluate("document.referrer") == ""
+        finally:
+            other.shutdown()
+            thread.join()
+        own = [each for each in sent if each.url.startswith(site.origin)]
+        assert len(own) > 2, "the page and its parts were loaded"
+        assert [each.url for each in sent if each.all_headers().get("referer")] == []
+        window.close()
+    assert heard == [None]
 
 
 def test_the_policy_stands_on_every_answer_and_stops_what_would_get_through(window: Reader, site: Site) -> None:

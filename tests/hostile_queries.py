@@ -1,0 +1,26 @@
+"""Search queries that a parser, a regex engine, a shell or a page might take for more than words."""
+
+QUERIES = {
+    "fts operators": 'login AND OR NOT NEAR(a b, 2) ^x text:* {a b}: "unclosed',
+    "fts column": "text : login + - * ^",
+    "quotes": "\"'`\"\"''´“”«» \"'; --",
+    "sql": "'; DROP TABLE records; SELECT * FROM sqlite_master WHERE '%' LIKE '%",
+    "nul": "login\0 OR \0",
+    "control characters": "".join(map(chr, range(1, 32))) + "\x7f\x85\u2028\u2029",
+    "bidi": "\u202elogin\u202c \u2066x\u2069 \u200b\ufeff",
+    "surrogate escapes": "\\ud800 \\x00 %00 %ff %u0000 &#0;",
+    "regex": "(a+)+$ (.*)* [ \\ (?P<x> {999999} *+? ^(([a-z])+.)+[A-Z]([a-z])+$",
+    "regex that backtracks": "a" * 5_000 + "!",
+    "emoji": "👩‍👩‍👧‍👦 🏳️‍🌈 🇰🇷 ❤️‍🔥",
+    "combining characters": "e" + "\u0301" * 5_000,
+    "cjk": "結제決済" * 500,
+    "long word": "x" * 100_000,
+    "long text": "login fails " * 9_000,
+    "many short words": " ".join(chr(0x4E00 + number) for number in range(5_000)),
+    "path": "../../../../etc/passwd %2e%2e%2f file:///etc/passwd",
+    "shell": "$(id) `id` ; id | id && id > /tmp/x",
+    "template": "{{7*7}} ${7*7} #{7*7} <%= 7*7 %> %s %n %d {0} {root}",
+    "html": "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>",
+    "json": '{"$ne": null} [1, 2, {"a": NaN}]',
+    "only blanks": " \t\u00a0\u3000 ",
+}
