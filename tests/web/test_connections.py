@@ -4,6 +4,7 @@ import contextlib
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -130,6 +131,25 @@ def test_an_event_stream_stays_while_late_requests_are_closed(server: Served, tm
         finally:
             stop.set()
             writing.join()
+
+
+def test_event_streams_that_are_cut_off_leave_nothing_behind(server: Served) -> None:
+    cookie = server.cookie()
+    asked = (
+        f"GET /api/events?x=%00 HTTP/1.1\r\nHost: {server.host}\r\nCookie: {cookie}\r\n"
+        "Last-Event-ID: -1'\"<\xff>\r\nAccept: */*\r\nRange: bytes=0-1\r\n\r\n"
+    ).encode("latin-1")
+    before = count_descriptors()
+    for _ in range(10):
+        with contextlib.ExitStack() as many:
+            for _ in range(Impatient.most_connections // 2):
+                line = many.enter_context(connected(server.port))
+                line.sendall(asked)
+                assert b"text/event-stream" in line.recv(4096)
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
+    while count_descriptors() > before:  # the server notices at its next look
+        with server.listen("/api/state", cookie) as answer:
+            assert answer.status in (200, 503)
 
 
 def test_more_connections_than_the_limit_are_refused_until_others_end(server: Served) -> None:

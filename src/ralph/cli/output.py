@@ -6,7 +6,6 @@ NO_COLOR (click strips it from pipes). Control characters in texts are printed a
 
 import json
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -133,9 +132,11 @@ def cut(text: str, columns: int) -> str:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column: int = _PREVIEW) -> str:
     """Align columns; the last one is cut to the terminal, or to 120 columns in a pipe."""
+    from shutil import get_terminal_size
+
     columns = [max(width(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
     least = min(last_column, _LEAST) if sys.stdout is not None and sys.stdout.isatty() else last_column
-    room = max(least, shutil.get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
+    room = max(least, get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
     lines = []
     for number, row in enumerate([headings, *rows]):
         cells = [cell + " " * (columns[i] - width(cell)) for i, cell in enumerate(row[:-1])]

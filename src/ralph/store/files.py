@@ -8,7 +8,6 @@ lock, so `update` compares the file with what it read and starts again when it h
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import stat
 import time
@@ -101,6 +100,8 @@ class GuardedWrite(WriteObserver):
 
 def text_digest(text: str | None) -> str:
     """Return the digest of a file's text; "" where there is no file."""
+    import hashlib  # loads OpenSSL
+
     return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
