@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Span = tuple[int, int, str]  # start, end and kind of a secret
 NONE, FAIR, STRONG = range(3)
 """How much a value looks as if a program made it."""
-PROSE, COPULA, SURE = range(3)
-"""How sure a place is to contain a password: `password x`, `the password is x`, `PASSWORD=x`."""
+PROSE, COPULA, LITERAL, SURE = range(4)
+"""How sure a place is to contain a password: `password x`, `the password is x`, `login(user, "x")`, `PASSWORD=x`."""
 GRADES = {"fair": FAIR, "strong": STRONG}
 _HEAD = 128  # how much of a value is examined: enough to recognise it, and a bound on the work for hostile text
 
@@ -219,8 +219,9 @@ def _is_password(head: str, place: int) -> bool:
         return len(head) >= 6 or (digit and not head.isdigit())
     if len(head) < 6 or not _TECHNICAL.isdisjoint(words) or re.compile(_NO_PROSE).fullmatch(head):
         return False
-    if place == COPULA:
-        return digit or (symbol and cased) or ("-" in head and len(set(words) - _KNOWN) > 2)
+    if place > PROSE:
+        joined = len(words) > 1 and ("-" in head or "_" in head) and _KNOWN.isdisjoint(words) and place == LITERAL
+        return digit or (symbol and cased) or ("-" in head and len(set(words) - _KNOWN) > 2) or joined
     return (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or _grade(head) == STRONG
 
 
@@ -265,7 +266,7 @@ def meets(condition: str, value: str) -> bool:
     return condition == "any" or ((condition == "random" or grade(value) >= GRADES[condition]) and is_random(value))
 
 
-PLACES = {"password": SURE, "spoken": COPULA, "before": COPULA, "prose": PROSE}
+PLACES = {"password": SURE, "literal": LITERAL, "spoken": COPULA, "before": COPULA, "prose": PROSE}
 
 # --- names --------------------------------------------------------------------------------------
 
@@ -397,8 +398,12 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
         sure = assigned and (quoted or not after or after.startswith(("#", "//"))) and not _is_attribute(value)
         if match["password"]:
             # A word of the same script directly after it belongs to it: `bcrypt12로`.
-            joined = text[end : end + 1] > "\u024f" and text[end] not in "「」』】。、，입이야" and not quoted
-            place = PROSE if joined or not match["sep"].strip() else SURE if sure else COPULA
+            joined = (
+                text[end : end + 1] > "\u024f"
+                and text[end] not in "「」』】。、，입이야"
+                and text[end : end + 2] != "です"
+            )
+            place = PROSE if (joined and not quoted) or not match["sep"].strip() else SURE if sure else LITERAL
             if is_password(value, place):
                 yield value_match.start("value"), end, "password"
         elif grade(value) >= (FAIR if sure else STRONG):
@@ -470,10 +475,10 @@ def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *
     if separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line) or line.endswith("(:")):
         return SURE
     if separator == ",":
-        return COPULA if match["close"] else NOWHERE
+        return SURE if line.endswith(("define('", 'define("')) else LITERAL if match["close"] else NOWHERE
     if separator == ">":
         return SURE if re.compile(_IN_TAG).search(line) else NOWHERE
-    return NOWHERE if separator == "" and match["close"] else COPULA
+    return NOWHERE if separator == "" and match["close"] else LITERAL
 
 
 def _unquoted_place(
@@ -497,7 +502,7 @@ def _unquoted_place(
         plain = value.isalpha() and value.islower() and not (alone or after[0] in "-&|;>)")
         return (PROSE if plain else SURE) if is_option else NOWHERE if match["close"] else PROSE
     if separator not in ("=", ":"):
-        return SURE if separator in _ASSIGNS and not identifier else COPULA
+        return SURE if separator in _ASSIGNS and not identifier else LITERAL if separator == "|" else COPULA
     tight = separator == "=" and match.end("sign") == match.end() and match.start("sign") == match.end("rest")
     opening = max(line.rfind("("), line.rfind("{"))
     is_text = line.count('"', opening + 1) % 2 or line.count("'", opening + 1) % 2
@@ -508,10 +513,12 @@ def _unquoted_place(
         is_value = not identifier and not re.compile(_EXPRESSION).fullmatch(value)
         if is_listed or (is_value and (tight or separator == ":")):
             return SURE if is_listed or tight else COPULA
-        chosen = "_" in value and has_both_cases(value) and any(map(str.isdigit, value))  # no usual name
-        return COPULA if chosen or not identifier else STRICT
+        chosen = ("_" in value and has_both_cases(value)) or (
+            not in_call and re.compile(r"(?i)\b(?:user|login)\w*[:=]").search(line)
+        )
+        return COPULA if not identifier or (chosen and any(map(str.isdigit, value))) else STRICT
     if trailing or not identifier:
-        return STRICT if trailing and identifier else SURE if alone and not trailing else COPULA
+        return STRICT if trailing and identifier else SURE if (alone or tight) and not trailing else COPULA
     if not alone:
         return SURE if tight and rest[:1] == " " else STRICT
     if re.compile(r"\s*\)").match(text, end) or _is_attribute(value):
@@ -521,7 +528,8 @@ def _unquoted_place(
     if any(map(str.isdigit, value)) and not (separator == "=" and has_both_cases(value) and value[0].islower()):
         return SURE
     near = text[max(0, end - 240) : end + 160]
-    return SURE if value.islower() and re.compile(_SIBLING).search(near) else STRICT
+    is_config = value.islower() and re.compile(_SIBLING).search(near)
+    return SURE if is_config else LITERAL if separator == ":" and value.count("_") > 1 else STRICT
 
 
 STRICT = -2
@@ -565,7 +573,8 @@ def _key_start(text: str, at: int) -> int:
     """Return where the key begins: over its own characters, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
     at = floor + len(text[floor:at].rstrip(_KEY_CHARACTERS))
-    words = re.compile(_FIRST_WORDS).search(text, floor, at) if text[at - 1 : at] == " " else None
+    is_name = text[at - 1 : at] == " " != text[at : at + 1] != "-"
+    words = re.compile(_FIRST_WORDS).search(text, floor, at) if is_name else None
     return words.start() if words else at
 
 

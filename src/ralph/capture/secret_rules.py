@@ -192,9 +192,7 @@ PASSWORD_WORDS = (
     "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło,lösenord"  # noqa: S105 - words
     ",heslo,jelszó,şifre,пароль,passord,adgangskode,salasana,mật khẩu,kata sandi,clave,wifi key, pw ,pwd "
 )
-COPULAS = frozenset(
-    "is be it's was to as lautet ist est es c'est = -> → — – são set är jest je è é on là adalah er".split()
-)
+COPULAS = frozenset("is be it's was to as lautet ist est es c'est = -> → — – são set är jest je è é là adalah".split())
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
     ",passphrase-fd 0,devops login,cryptsetup,secret create,secrets create,versions add,secret put,secret set"
@@ -254,7 +252,7 @@ password | password | ldap,add-generic-password | -w | [a-z-]+\b<line>(?-i:-w)[ 
 password | login | smbclient,rpcclient | % | [a-z]+<line>-u[ =]?[\"']?[^\s\"'%]{1,80}%(?P<s>[^\s\"']{4,128})
 password | password | net user  | / | net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)
 password | login | htpasswd  | - | htpasswd\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))
-password | spoken | add_user ,change_password  |  | [a-z_]+\s+\S{1,64}\s+<value>
+password | literal | add_user ,change_password  |  | [a-z_]+\s+\S{1,64}\s+<value>
 password | password | secret set  | -b | secret set \S{1,64}<line>(?:--body|-b)[ =]<value>
 password | password | createuser  |  | createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
 password | password | createuser  |  | createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
@@ -274,11 +272,11 @@ password | piped | @tcp( |  | (?<![\w.-])[\w.-]{1,64}:(?P<s>[^\s:@\"'/]{4,128})@
 password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
 password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
 password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})
-password | spoken | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | literal | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
 password | password | jwt.sign(,jwt.verify(,jwt.encode(,jwt.decode(,createhmac(,hmac.new(,hmac( | , | [a-z_.]+\(\s{0,40}<argument><literal>
 password | spoken | real_connect(,bind(,createcipheriv( | , | [a-z_]+\(\s{0,40}(?:<argument>){1,3}?(?<=[,\s])[\"'](?P<s>(?=[^\"'\n]*\d)[^\"'\n]{6,128})[\"']\s{0,9}[,)]
 password | spoken | cookieparser(,signedcookie(,fernet(,jwtsecret(,.secret(,hmac.new(b |  | [a-z.]+\(\s{0,9}b?[\"'](?P<s>[^\"'\n]{6,128})[\"']
-password | spoken | connect(,pdo(,mysqli(,connection( | , | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
+password | literal | connect(,pdo(,mysqli(,connection( | , | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
 password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
 password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}[\d!@#$%^&*])(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
 token | strong | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für  | ~ | [a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
@@ -365,13 +363,12 @@ LABELS = tuple(
 """Parts of labels for passwords, tokens and keys in other languages; each label contains one."""
 
 KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
-BOX = str.maketrans("│┃║─━═┼╪╫╬┿╋├┤┝┥┣┫┡┩┢┪╇╈", "|||---" + "+" * 18)
-"""Characters that draw tables, as ASCII."""
+BOX = str.maketrans("│┃║─━═┼╪╫╬┿╋├┤┝┥┣┫┡┩┢┪╇╈", "|||---" + "+" * 18)  # characters of tables
 TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
 """One of these is in every table that a database or Markdown draws."""
 DATABASES = tuple(
-    """postgres mysql mariadb mongodb redis amqp mssql sqlserver oracle cockroach clickhouse cassandra neo4j nats ldap
-    kafka rediss couchbase snowflake asyncpg psycopg pymysql srv libsql amqps bolt db2 ldaps memcached""".split()
+    """postgres postgresql mysql mariadb mongodb redis amqp mssql sqlserver oracle cockroach clickhouse cassandra neo4j
+    nats ldap kafka rediss couchbase snowflake asyncpg psycopg pymysql srv libsql amqps bolt db2 ldaps""".split()
 )
 
 PLACEHOLDERS = (
@@ -380,8 +377,7 @@ PLACEHOLDERS = (
     "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit",
     "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
 )  # fmt: skip
-WEAK_PASSWORDS = ("changeme", "changeit", "changethis", "supersecret", "mysecret", "mypass", "qwerty", "abc123")
-"""Stand-ins that people extend to a password: `changeit-Acme-91`."""
+WEAK_PASSWORDS = ("changeme", "changeit", "changethis", "supersecret", "mysecret", "mypass", "qwerty")  # often extended
 PLACEHOLDER_WORDS = frozenset("your here todo fixme fake dummy hidden lorem some tbd".split())
 EXAMPLE_UUIDS = (
     "123e4567-e89b-", "550e8400-e29b-", "00000000-", "a1b2c3d4-e5f6-", "f47ac10b-58cc-", "6ba7b810-9dad-",
