@@ -52,7 +52,6 @@ _OTHER_FORMAT = (
 _DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
 _CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
 _UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
-_VOWELS = frozenset("aeiouy")
 _SYMBOLS = frozenset("!@#$%^&*+=~?")
 _SEPARATORS = frozenset("-_./: ")
 _UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -118,7 +117,7 @@ def is_wordy(value: str) -> bool:
         return False
     if sum(map(len, words)) / len(words) < 3 or (not others and len(digits) > 1):
         return False
-    if not others and sum(_VOWELS.isdisjoint(word.lower()) for word in words if len(word) > 1) > 1:
+    if not others and sum(set("aeiouy").isdisjoint(word.lower()) for word in words if len(word) > 1) > 1:
         return False
     long = [word for word in words if len(word) > 4]  # a shorter one may be any name
     regex = re.compile(_UNNATURAL)
@@ -431,8 +430,7 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
         return None  # a rule for the header decodes it
     listed = re.compile(_LIST).match(text, at) if text[at : at + 1] == "[" and not typed else None
     if listed:
-        first = re.compile(r"[^\"'\\]*").match(listed["value"])
-        is_list = bool(first) and (grade(first[0]) if first else NONE) == STRONG
+        is_list = grade(re.compile(r"[\"'\\]").split(listed["value"])[0]) == STRONG
         return (*listed.span("value"), name[0]) if is_list else None
     quoted = None
     if text[at : at + 3].lstrip("brfuBRFULN@$")[:1] in ("'", '"', "`", "\\"):
@@ -573,8 +571,7 @@ def _key_start(text: str, at: int) -> int:
     """Return where the key begins: over its own characters, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
     at = floor + len(text[floor:at].rstrip(_KEY_CHARACTERS))
-    is_name = text[at - 1 : at] == " " != text[at : at + 1] != "-"
-    words = re.compile(_FIRST_WORDS).search(text, floor, at) if is_name else None
+    words = re.compile(_FIRST_WORDS).search(text, floor, at) if text[at - 1 : at] == " " and text[at] != "-" else None
     return words.start() if words else at
 
 

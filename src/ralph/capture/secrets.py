@@ -94,7 +94,7 @@ def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
         spans += [(*view.locate(start, end), kind) for start, end, kind in hidden]
     if blank != text:
         spans += _apply_rules(blank)
-    views = [view_text(text, _STRING_JOINT)]
+    views = [view_text(text, _STRING_JOINT)] if '"' in text or "'" in text else []
     if "-]{+" in text:  # a word diff: each side alone
         views += [view_text(text, _OLD_WORDS), view_text(text, _NEW_WORDS)]
     for joined in filter(None, views):
