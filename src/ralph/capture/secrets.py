@@ -241,7 +241,7 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
         match = re.compile(_CONTINUED).match(text, end)
         if match is None or len(match["line"]) > width + column or values.is_wordy(match["line"]):
             break
-        if not (has_both_cases(match["line"]) and any(map(str.isdigit, match["line"]))):
+        if not has_both_cases(match["line"]) or match["line"].isalpha():
             break
         width, end, column = len(match["line"]), match.end("line"), 0
     return end
