@@ -283,7 +283,7 @@ password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
 secret | strong | master.key,print-access-token,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,4000})[ \t]*(?:\n|\Z)
 secret | strong | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?P<s>[^\s:=]{12,4000}={0,2})[ \t]*(?:\n|\Z)
-secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key=,config/master.key |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2}|config/master[^\n]{0,80}?(?=[0-9a-f]{32}\b))(?P<s>[A-Za-z0-9+/=_-]{20,})
+secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
 secret key | any | auth_key',logged_in_key',nonce_key',auth_salt',logged_in_salt',nonce_salt' |  | [a-z_]+'\s{0,20},\s{0,20}'(?P<s>[^'\n]{60,70})'
 password | password | password> |  | password>\s{0,40}<valu[e]>(?P<s>[^<\n]{4,128})
 password | any | pin for ,pin is ,pin:  | ~ | (?<![a-z])pin(?:[^\n.;:=]{0,40}?\sis|[^\n.;:=]{0,40}:)\s{1,3}(?P<s>\d{4,10})\b
