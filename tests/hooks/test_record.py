@@ -79,8 +79,8 @@ def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_ref
         for row in token_rules()
         for number in range(20)
     ]
-    for number in range(0, len(tokens), 200):
-        group = tokens[number : number + 200]
+    for number in range(0, len(tokens), 80):
+        group = tokens[number : number + 80]
         assert hook("PostToolUse", payload(tool_response={"parts": group}), here.env).returncode == 0
     disk = b"\n".join(path.read_bytes() for path in here.root.parent.rglob("*") if path.is_file())
     assert [token for token in tokens if token.encode() in disk] == []

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Span = tuple[int, int, str]  # start, end and kind of a secret
 NONE, FAIR, STRONG = range(3)
 """How much a value looks as if a program made it."""
-PROSE, COPULA, SURE = range(3)
-"""How sure a place is to contain a password: `password x`, `the password is x`, `PASSWORD=x`."""
+PROSE, COPULA, LITERAL, SURE = range(4)
+"""How sure a place is to contain a password: `password x`, `the password is x`, `login(user, "x")`, `PASSWORD=x`."""
 GRADES = {"fair": FAIR, "strong": STRONG}
 _HEAD = 128  # how much of a value is examined: enough to recognise it, and a bound on the work for hostile text
 
@@ -46,13 +46,12 @@ _PATH_ENDS = (
 _BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
 _OTHER_FORMAT = (
     r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d?(?:[:.]|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
-    r"|[a-z]+/[a-z0-9.+-]+$|[0-9A-F]{40}$|0x[0-9a-fA-F]{40}$|.*(?:\\[dwsbDWSB]|\[[A-Za-z]-[A-Za-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
+    r"|[a-z]+/[a-z0-9.+-]+$|[0-9A-F]{16}(?:[0-9A-F]{24})?$|0x[0-9a-fA-F]{40}$|.*(?:\\[dwsbDWSB]|\[[A-Za-z]-[A-Za-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
 )
 """Dates, times, versions, addresses, colours, e-mail, sizes, mime types, fingerprints and regexes."""
 _DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
 _CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
 _UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
-_VOWELS = frozenset("aeiouy")
 _SYMBOLS = frozenset("!@#$%^&*+=~?")
 _SEPARATORS = frozenset("-_./: ")
 _UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -61,7 +60,7 @@ _NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WOR
 _TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
 _KNOWN = _NAME_WORDS | _TECHNICAL
 _MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
-_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]{1,5}-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)]\(.*"
+_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]{1,5}-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)!?]\(.*"
 """What a sentence has beside the word password: a ticket, `12-character`, `step2`, a call."""
 _DUMMY_BODY = (
     r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
@@ -83,9 +82,8 @@ def _has_placeholder_word(head: str) -> bool:
     both = f"{lowered}\n{joined}"
     stand_in = next((word for word in rules.PLACEHOLDERS if word in both), "")
     if stand_in or len(set(lowered)) < 4:
-        rest = re.compile(re.escape(stand_in), re.I).sub("", head)
-        personal = has_both_cases(rest) and any(map(str.isdigit, rest)) and len(rest) > 5
-        return not (stand_in in rules.WEAK_PASSWORDS and personal)
+        mixed = has_both_cases(head[len(stand_in) :]) and any(map(str.isdigit, head))  # `changeit-Acme-91`
+        return not (stand_in in rules.WEAK_PASSWORDS and mixed)
     return not rules.PLACEHOLDER_WORDS.isdisjoint(word.lower() for word in re.compile(_CHUNK).findall(head))
 
 
@@ -118,7 +116,7 @@ def is_wordy(value: str) -> bool:
         return False
     if sum(map(len, words)) / len(words) < 3 or (not others and len(digits) > 1):
         return False
-    if not others and sum(_VOWELS.isdisjoint(word.lower()) for word in words if len(word) > 1) > 1:
+    if not others and sum(set("aeiouy").isdisjoint(word.lower()) for word in words if len(word) > 1) > 1:
         return False
     long = [word for word in words if len(word) > 4]  # a shorter one may be any name
     regex = re.compile(_UNNATURAL)
@@ -202,26 +200,28 @@ def _is_password(head: str, place: int) -> bool:
     words = [chunk.lower() for chunk in re.compile(_CHUNK).findall(head) if chunk.isalpha()]
     symbol = not _SYMBOLS.isdisjoint(head[1:-1])
     if len(head.split()) > 1:  # a passphrase, but no sentence
-        known = _NAME_WORDS.isdisjoint(words) and _TECHNICAL.isdisjoint(words)
         plain = len(words) > 3 and head.isascii() and head.replace(" ", "").isalpha() and head[0].islower()
-        random = (digit and known) or (plain and len(_KNOWN.intersection(words)) < 2)
-        return place == SURE and random and len(head.split()) < 9 and head[-1] not in ".?!:…"
+        random = digit or (place == SURE and (plain or (len(words) < 5 and "!" in head)))
+        return place > COPULA and random and len(_KNOWN & {*words}) < 2 and len(words) < 9 and head[-1] not in ".?:…"
     if _is_other_format(head) or head.lower() in _NAME_WORDS or (not words and (place < SURE or len(head) < 6)):
         return False
     plain = not symbol and head[-1] not in "!@#$%^&*?"
     if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
         return False  # `Password*`, `errors.mismatch`
+    composed = digit and cased and place > COPULA and sum(map(head.count, "-_.")) > 1 and not _KNOWN.issuperset(words)
     if plain and words and (_KNOWN.issuperset(words) or head.lower().translate(_LEET) in _NAMING):
         return False
-    if not _NAMING.isdisjoint(words) and is_wordy(head):
+    if not _NAMING.isdisjoint(words) and is_wordy(head) and not composed:
         return False
     if place == SURE:
         return len(head) >= 6 or (digit and not head.isdigit())
     if len(head) < 6 or not _TECHNICAL.isdisjoint(words) or re.compile(_NO_PROSE).fullmatch(head):
         return False
-    if place == COPULA:
-        return digit or (symbol and cased) or ("-" in head and len(set(words) - _KNOWN) > 2)
-    return (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or _grade(head) == STRONG
+    if place > PROSE:
+        joined = len(words) > 1 and ("-" in head or "_" in head) and _KNOWN.isdisjoint(words) and place == LITERAL
+        return digit or (symbol and cased) or ("-" in head and len(set(words) - _KNOWN) > 2) or joined
+    numbered = sum(map(str.isdigit, head)) > 1 and len(head) > 9 and _KNOWN.isdisjoint(words) and "." not in head
+    return (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or numbered or _grade(head) == STRONG
 
 
 def is_login_password(user: str, password: str) -> bool:
@@ -265,7 +265,7 @@ def meets(condition: str, value: str) -> bool:
     return condition == "any" or ((condition == "random" or grade(value) >= GRADES[condition]) and is_random(value))
 
 
-PLACES = {"password": SURE, "spoken": COPULA, "before": COPULA, "prose": PROSE}
+PLACES = {"password": SURE, "literal": LITERAL, "spoken": COPULA, "before": COPULA, "prose": PROSE}
 
 # --- names --------------------------------------------------------------------------------------
 
@@ -273,7 +273,6 @@ SecretName = tuple[str, int]
 """What a key of this name stores: the kind of secret, and the weakest value that counts (not for passwords)."""
 
 _PASSWORD: SecretName = ("password", FAIR)
-_OTHER_KEY: SecretName = ("api key", STRONG)
 _ENDINGS = [
     (tuple(endings), (kind.replace("_", " "), GRADES[least]))
     for kind, least, *endings in map(str.split, rules.NAMES.strip().splitlines())
@@ -301,13 +300,13 @@ def secret_name(key: str) -> SecretName | None:
         return _PASSWORD
     is_constant = len(words) > 1 and key.rpartition(".")[2].strip("-").isupper()
     is_key = words[-1] in ("pat", "key", "keys", "salt", "pepper") if is_constant else words[-1] == "key"
-    return _OTHER_KEY if is_key and len(words) > 1 else None
+    return ("api key", STRONG) if is_key and len(words) > 1 else None
 
 
 # --- the syntax of an assignment ----------------------------------------------------------------
 
 _AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)(?P<close>[*"'`\\\])]{0,5}+)
-    (?:[ ]\[[^\]\n]{0,24}\](?=:))?
+    (?:[ ](?:\[[^\]\n]{0,24}\](?=:)|\([^()\n]{0,24}\)(?=[ ]?[:=])))?
     (?:(?P<pair>(?:[\s,"'\\+-]{1,60}+value["'\\]{0,4}[ ]{0,8}[:=][ ]{0,8}(?:""[ ]{0,4}(?=\n))?){1,2}
                 |</(?:key|name)>\s{0,40}<(?:string|value)>\s{0,40})
       |(?P<encoded>(?:%22|%27)?%3[ad](?:%20|\+)?(?:%22|%27)?)
@@ -315,13 +314,13 @@ _AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)(?P<cl
       |[ \t]{0,24}+(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
           |(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|—|–)[ ](?=\S)
           |(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
+_CHOSEN = r"(?i)(?:jwt|session|cookie|webhook|signing|hs256)[_-]?(?:secret|key)$"
 _IN_TAG = r"<(?:[\w:-]{1,40}\s(?:[^<>\n]{0,80}\s)?(?:name|key|id)=\\?[\"'])?\Z"
 _TYPED = (
     r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])|[|>][-+]?[ \t]*\r?\n[ \t]+"
     r"|(?:[\w.$!]{1,60}(?:[(\[]\s?[\"'][\w.-]{1,60}[\"']\s?[)\]])?\s{0,4}(?:\|\||\?\?|\?:|or\b|\{)"
     r"|[\w.$]{1,60}\(\s?[\"'][\w.-]{1,60}[\"']\s?,)\s{0,4}(?=[\"'`])"
 )
-"""What precedes a value: its type, the mark of a YAML block, or a variable (`process.env.X || "..."`)."""
 _QUOTED = (
     r"[brfuBRFULN@$]{0,2}(?P<quote>[\"'`])"
     r"(?P<value>(?=[^\n\r])(?!(?P=quote))[^\"'`\\\n\r]{0,300}+(?:(?:\\.|(?!(?P=quote))[\"'`])[^\"'`\\\n\r]{0,300}+){0,9})"
@@ -333,6 +332,7 @@ _UNQUOTED = (
     r"(?:(?:&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\]))[^\s\"'`,;&|<>(){}\[\]\\]{0,300}+){0,9})"
 )
 _TO_BLANK = r"(?P<value>(?=\S)[^\s\\]{0,300}+(?:\\(?![nrt\"'])[^\s\\]{0,300}+){0,9})"
+_IN_ELEMENT = r"(?P<value>[^<>\n]{4,200})(?=</)"
 _URL_ENCODED = (
     r"(?P<value>(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267c]|7d))(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267cC]|7[dD])){4,200})"
 )
@@ -397,8 +397,9 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
         sure = assigned and (quoted or not after or after.startswith(("#", "//"))) and not _is_attribute(value)
         if match["password"]:
             # A word of the same script directly after it belongs to it: `bcrypt12로`.
-            joined = text[end : end + 1] > "\u024f" and text[end] not in "「」』】。、，입이야" and not quoted
-            place = PROSE if joined or not match["sep"].strip() else SURE if sure else COPULA
+            follower = text[end : end + 2]
+            joined = follower > "\u024f" and follower[0] not in "「」』】。、，입이야" and follower != "です"
+            place = PROSE if (joined and not quoted) or not match["sep"].strip() else SURE if sure else LITERAL
             if is_password(value, place):
                 yield value_match.start("value"), end, "password"
         elif grade(value) >= (FAIR if sure else STRONG):
@@ -410,30 +411,25 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     start = _key_start(text, at)
     key, separator = text[start : match.end("rest")], (match["sep"] or match["sign"] or "").strip()
     name = secret_name(key)
-    is_chain = text[start - 2 : start] == "::" or (
-        text[start - 1 : start] == ":" and not text[match.end() - 1].isspace()
-    )
+    before = text[max(0, start - 2) : start]
+    is_chain = before == "::" or (before[-1:] == ":" and not text[match.end() - 1].isspace())
     # In `arn:aws:...:secret:name` and `"AWS::IAM::AccessKey": "..."` the word is one of a chain of names.
     if name is None or (separator == ":" and is_chain):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
-    if separator == "|" and "{{" in line:
-        return None  # a filter of a template
     typed = re.compile(_TYPED).match(text, match.end()) if separator in (*_ASSIGNS, "") else None
     begin = typed.end() if typed else match.end()
     at = _after_scheme(text, begin)
-    if at > begin and text[begin : begin + 5].lower() == "basic":
-        return None  # a rule for the header decodes it
+    if (at > begin and text[begin : begin + 5].lower() == "basic") or (separator == "|" and "{{" in line):
+        return None  # a rule for the header decodes it; a filter of a template
     listed = re.compile(_LIST).match(text, at) if text[at : at + 1] == "[" and not typed else None
     if listed:
-        first = re.compile(r"[^\"'\\]*").match(listed["value"])
-        is_list = bool(first) and (grade(first[0]) if first else NONE) == STRONG
-        return (*listed.span("value"), name[0]) if is_list else None
+        return (*listed.span("value"), name[0]) if grade(re.split(r"[\"'\\]", listed["value"])[0]) == STRONG else None
     quoted = None
     if text[at : at + 3].lstrip("brfuBRFULN@$")[:1] in ("'", '"', "`", "\\"):
         quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
     whole = separator in ("=", ":") and not match["close"] and bool(not line or re.compile(_LINE_START).search(line))
-    shape = _URL_ENCODED if match["encoded"] else _TO_BLANK if whole else _UNQUOTED
+    shape = _URL_ENCODED if match["encoded"] else _TO_BLANK if whole else _IN_ELEMENT if separator == ">" else _UNQUOTED
     value_match = quoted or re.compile(shape).match(text, at)
     if value_match is None:
         return None
@@ -470,10 +466,10 @@ def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *
     if separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line) or line.endswith("(:")):
         return SURE
     if separator == ",":
-        return COPULA if match["close"] else NOWHERE
+        return SURE if line.endswith(("define('", 'define("')) else LITERAL if match["close"] else NOWHERE
     if separator == ">":
         return SURE if re.compile(_IN_TAG).search(line) else NOWHERE
-    return NOWHERE if separator == "" and match["close"] else COPULA
+    return NOWHERE if separator == "" and match["close"] else LITERAL
 
 
 def _unquoted_place(
@@ -497,21 +493,23 @@ def _unquoted_place(
         plain = value.isalpha() and value.islower() and not (alone or after[0] in "-&|;>)")
         return (PROSE if plain else SURE) if is_option else NOWHERE if match["close"] else PROSE
     if separator not in ("=", ":"):
-        return SURE if separator in _ASSIGNS and not identifier else COPULA
+        return SURE if separator in _ASSIGNS and not identifier else LITERAL if separator == "|" else COPULA
     tight = separator == "=" and match.end("sign") == match.end() and match.start("sign") == match.end("rest")
     opening = max(line.rfind("("), line.rfind("{"))
-    is_text = line.count('"', opening + 1) % 2 or line.count("'", opening + 1) % 2
-    in_call = opening > max(line.rfind(")"), line.rfind("}")) and not is_text
+    in_call = opening > max(line.rfind(")"), line.rfind("}"))
+    in_call = in_call and not any(line.count(quote, opening + 1) % 2 for quote in "\"'")
     trailing = text[end - 1 : end] in (",", ";") and whole
     if not whole:
         is_listed = tight and not in_call and not match["close"] and not _is_attribute(value)
         is_value = not identifier and not re.compile(_EXPRESSION).fullmatch(value)
         if is_listed or (is_value and (tight or separator == ":")):
             return SURE if is_listed or tight else COPULA
-        chosen = "_" in value and has_both_cases(value) and any(map(str.isdigit, value))  # no usual name
-        return COPULA if chosen or not identifier else STRICT
+        chosen = ("_" in value and has_both_cases(value)) or (
+            not in_call and re.compile(r"(?i)\b(?:user|login)\w*[:=]").search(line)
+        )
+        return COPULA if not identifier or (chosen and any(map(str.isdigit, value))) else STRICT
     if trailing or not identifier:
-        return STRICT if trailing and identifier else SURE if alone and not trailing else COPULA
+        return STRICT if trailing and identifier else SURE if (alone or tight) and not trailing else COPULA
     if not alone:
         return SURE if tight and rest[:1] == " " else STRICT
     if re.compile(r"\s*\)").match(text, end) or _is_attribute(value):
@@ -520,8 +518,8 @@ def _unquoted_place(
         return SURE
     if any(map(str.isdigit, value)) and not (separator == "=" and has_both_cases(value) and value[0].islower()):
         return SURE
-    near = text[max(0, end - 240) : end + 160]
-    return SURE if value.islower() and re.compile(_SIBLING).search(near) else STRICT
+    is_config = value.islower() and re.compile(_SIBLING).search(text[max(0, end - 240) : end + 160])
+    return SURE if is_config else LITERAL if separator == ":" and value.count("_") > 1 else STRICT
 
 
 STRICT = -2
@@ -541,22 +539,30 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
             return False  # `RESET_PASSWORD = "resetting"`, `PASS: test-names`
         if key.lower() == "pass" and (value.isdigit() or (key.isupper() and "/" in value)):
             return False
-        is_name = _is_identifier(value) and secret_name(value) and len(re.compile(r"\d+").findall(value)) < 2
+        mixed = quoted and has_both_cases(value) and any(map(str.isdigit, value[:-1]))
+        is_name = (
+            not mixed and _is_identifier(value) and secret_name(value) and not re.compile(r"\d\D+\d").search(value)
+        )
         return not is_name and is_password(value, place)
     if name[0] == "credential" and (_is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)):
         return not value.isalnum() or _is_basic_login(value)
-    if place == PROSE:
+    if place == PROSE and not re.compile(_UUID).fullmatch(value):
         return len(value) >= 20 and key.count(".") + key.count("-") < 2 and grade(value) == STRONG and is_random(value)
     if _is_identifier(value) and secret_name(value) and not (place == SURE and is_random(value)):
         return False
     if place == SURE and key.isupper() and 5 < len(value) < 9 and has_both_cases(value) and not is_placeholder(value):
         return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
-    if name == _OTHER_KEY and not key.isupper() and not (has_both_cases(value) or value.isalnum()):
+    if name == ("api key", STRONG) and not key.isupper() and not (has_both_cases(value) or value.isalnum()):
         return False
-    if place == COPULA and grade(value) == FAIR and re.compile(_UUID).fullmatch(value):
+    if (
+        (place == COPULA or (place == PROSE and "_" in key))
+        and grade(value) == FAIR
+        and re.compile(_UUID).fullmatch(value)
+    ):
         return name[1] == FAIR
-    chosen = place == SURE and (quoted or key.isupper()) and name[0].startswith("secret") and len(value) > 9
-    if chosen and has_both_cases(value) and sum(map(str.isdigit, value)) > 1 and is_password(value, COPULA):
+    mixed = (quoted or key.isupper()) and has_both_cases(value) and sum(map(str.isdigit, value)) > 1 and len(value) > 9
+    chosen = (mixed and name[0].startswith("secret")) or re.compile(_CHOSEN).search(key)
+    if chosen and place == SURE and is_password(value, LITERAL):
         return True  # `secret: "keyboard-Cat-2025"`
     return grade(value) >= (name[1] if place == SURE else STRONG)
 
@@ -565,7 +571,7 @@ def _key_start(text: str, at: int) -> int:
     """Return where the key begins: over its own characters, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
     at = floor + len(text[floor:at].rstrip(_KEY_CHARACTERS))
-    words = re.compile(_FIRST_WORDS).search(text, floor, at) if text[at - 1 : at] == " " else None
+    words = re.compile(_FIRST_WORDS).search(text, floor, at) if text[at - 1 : at] == " " and text[at] != "-" else None
     return words.start() if words else at
 
 

@@ -150,8 +150,6 @@ _keywords: list[tuple[str, str, str, str]] = []
 
 def _around(lowered: str, stem: str) -> str:
     """Return what is beside a stem, each context once."""
-    if stem not in lowered:
-        return ""
     pieces = lowered.split(stem)
     return "\n".join({f"{pieces[at - 1][-24:]}{stem}{pieces[at][:24]}" for at in range(1, len(pieces))})
 
@@ -183,7 +181,7 @@ def follows(rest: str, other: str) -> bool:
     if other != "~":
         return other in rest.lower()
     line = rest[:130].partition("\n")[0]
-    words = line.partition("assw")[0].replace(":", ": ").replace("=", "= ").replace("’", "'").split()
+    words = line.partition("assw")[0].replace(":", ": ").replace("=", "= ").replace("’", "'").replace("« ", "").split()
     for before, word in zip(["", *words], words, strict=False):
         is_value = len(word) > 4 and (before.lower() in rules.COPULAS or before[-1:] in (":", "="))
         if is_value and any(character in "0123456789!@#$%^&*" for character in word.strip("`*\"'(")):
@@ -287,8 +285,9 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     if rest[:2] == "</":
         return _may_be_value(rest.partition(">")[2].lstrip().partition(">")[2].lstrip(), upper=upper, password=password)
     value = after.lstrip(" \t")
-    if value[:1] == "(" and not password:
-        return False
+    if value[:1] == "(":  # a note before the sign: `secret_key_base (production) = ...`
+        behind = value[:32].partition(")")[2].lstrip()[:1]
+        value = value.partition(")")[2].lstrip() if behind in (":", "=") else value if password else ""
     if value[:1] == "[" and value[1:2] != "-":
         value = value.partition("]")[2]
     if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":
@@ -325,8 +324,8 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
     is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
     if chunk[:1] in ("", *"<{([&") or is_variable:
         return False
-    phrase = _first_chunk(value[:128], "\"'`\n") if password and value[len(chunk) :][:1] == " " else ""
-    if any(map(str.isdigit, phrase)) or (phrase.count(" ") > 2 and phrase.replace(" ", "").isalpha()):
+    phrase = _first_chunk(value[:128], "\"'`\n<") if password and value[len(chunk) :][:1] == " " else ""
+    if any(map(str.isdigit, phrase)) or "!" in phrase or (phrase.count(" ") > 2 and phrase.replace(" ", "").isalpha()):
         return True  # a passphrase of several words
     if len(chunk) < (5 if password else 6):
         return False

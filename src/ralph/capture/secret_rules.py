@@ -86,7 +86,7 @@ clojars token | CLOJARS_ | [0-9a-f]{50,}
 docker token | dckr_pat_ dckr_oat_ | <word>{20,}
 docker credentials | eyJhdXRocyI6 eyJwYXlsb2FkIjoi | [A-Za-z0-9+/=]{20,}
 swarm token | SWMTKN-1- | [a-z0-9]{40,}-[a-z0-9]{20,}
-cluster token | K10 token- kubeconfig-u- | [a-z0-9]{5,80}::?(?:[a-z:]{3,20}[0-9a-f]{32}|[a-z0-9]{50,})
+cluster token | AstraCS: K10 token- kubeconfig-u- | [A-Za-z0-9]{5,80}::?(?:[a-z:]{3,20}[0-9a-f]{32}|[a-z0-9]{50,})
 artifactory key | AKCp | [A-Za-z0-9]{60,}
 artifactory key | cmVmdGtuOj | [A-Za-z0-9]{40,}
 digitalocean token | dop_v1_ doo_v1_ dor_v1_ | [0-9a-f]{40,}
@@ -141,14 +141,13 @@ launchdarkly key | sdk- api- | <uuid>
 harness token | pat. sat. | <word>{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}
 octopus key | API- | [A-Z0-9]{25,}(?![A-Za-z0-9_-])
 prefect key | pnu_ pnb_ | [A-Za-z0-9]{30,}
-mapbox token | sk.eyJ | <word>{20,}\.<word>{16,}
+mapbox token | sk.eyJ p.eyJ | <word>{20,}\.<word>{16,}
 linkedin token | WPL_AP1. | [A-Za-z0-9.=+/]{16,}
 mandrill key | md- | <word>{22}(?![A-Za-z0-9_-])
 klaviyo key | pk_ | [0-9a-f]{34}(?![A-Za-z0-9_-])
+service key | base64: K000 K001 K002 K003 K004 K005 | [A-Za-z0-9+/]{27}(?:[A-Za-z0-9+/]{16}=)?(?![A-Za-z0-9_-])
 service key | /hooks/ oauth: | [a-z0-9]{26,30}(?![A-Za-z0-9_-])
 service key | RGAPI- open.feishu.cn/open-apis/bot/v2/hook/ open.larksuite.com/open-apis/bot/v2/hook/ | <uuid>
-astra token | AstraCS: | [A-Za-z]{20,}:[0-9a-f]{60,}
-tinybird token | p.eyJ | <word>{30,}\.<word>{20,}
 service token | A21AA AQE xprv9 nsec1 RWRTY0Iy dG9rOi | [A-Za-z0-9+/=_-]{40,}
 alibaba key | LTAI | [A-Za-z0-9]{16,30}(?![A-Za-z0-9_-])
 tencent key | AKID | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
@@ -190,11 +189,9 @@ _ECHOED = (
 )
 PASSWORD_WORDS = (
     "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło,lösenord"  # noqa: S105 - words
-    ",heslo,jelszó,şifre,пароль,passord,adgangskode,salasana,mật khẩu,kata sandi,clave,wifi key, pw ,pwd "
+    ",heslo,jelszó,şifre,пароль,passord,adgangskode,salasana,mật khẩu,kata sandi,clave,wifi key,كلمة المرور, pw ,pwd "
 )
-COPULAS = frozenset(
-    "is be it's was to as lautet ist est es c'est = -> → — – são set är jest je è é on là adalah er".split()
-)
+COPULAS = frozenset("is be it's was to as lautet ist est es c'est = -> → — – são set är jest je è é là هي".split())
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
     ",passphrase-fd 0,devops login,cryptsetup,secret create,secrets create,versions add,secret put,secret set"
@@ -216,15 +213,15 @@ _PARTS = (
     ("<ends>", r"(?:\\{1,2}[nrt])*"),
     ("<random>", r"(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+/=-]{32,128}"),
     ("<words>", PASSWORD_WORDS.replace(",", "|").replace(" pw |pwd ", " ?pwd?(?= )")),
-    ("<for>", r"(?:[^\n.;!?:=]{0,60}?[\s,(]<is>|[^\n.;!?:=]{0,60}?\s?[:=])\s{1,3}[\"'`«„“*]{0,3}"),
+    ("<for>", r"(?:[^\n.;!?:=]|\.(?=\w)){0,60}?(?:[\s,(]<is>|\s?[:=])\s{1,3}(?:«\s|[\"'`«„“*]{0,3})"),
     ("<uuid>", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
-    ("<is>", r"(?:is|be|it['’]s|was|to|as|lautet|ist|est|es|c['’]est|set|->|→|—|–|är|jest|je|è|é|on|là|adalah|er)"),
+    ("<is>", r"(?:is|be|it['’]s|was|to|as|lautet|ist|est|es|c['’]est|set|->|→|—|–|är|jest|je|è|é|là|هي)"),
 )
 _PHRASES = r"""
 bearer token | fair | bearer |  | bearer<quote>[\s:]{1,3}<quote>(?P<s>[A-Za-z0-9._~+/=-]{16,})
 basic login | basic login | basic  |  | basic <quote>(?P<s>[A-Za-z0-9+/]{8,}={0,2})
 password | login | login  | password | login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})
-password | login | requirepass ,masterauth ,rootpw ,bindpw  |  | [a-z]+\s+<value>
+password | login | requirepass ,masterauth ,rootpw ,bindpw , on > |  | [a-z ]+\s*(?:--\w+\s+|>)?<value>
 password | login | sshpass  | -p | sshpass\s+-p\s*<value>
 password | login | mysql | -p | mysql(?:dump|admin|sh|import)?\b<line>(?-i:-p)<value>
 password | login | redis-cli | - | redis-cli\b<line>(?:-a|--pass)[ =]<value>
@@ -235,10 +232,9 @@ password | login | lftp  | , | lftp\b<line>-u[ =]?[\"']?[^\s,\"']{1,64},(?P<s>[^
 password | login | sqlplus ,impdp ,expdp ,sqlldr ,rman ,:thin: | / | [a-z:]+(?:<line>|(?<=:))(?:userid=|target )?[\w.$]{1,40}/\"?(?P<s>[^\s@/\"']{4,128})\"?@
 password | password | openssl  |  -k | openssl\b<line>-k\s<value>
 password | password | openssl passwd,mkpasswd,rclone obscure,hash-password |  | [a-z -]+?(?:\s+-\S+(?:\s+sha-?\d+)?){0,4}\s+(?![-<|])<value>
-password | password | snmpwalk,snmpget,snmpset,snmpbulk |  - | [a-z]+<line>(?-i:-[cA])\s<value>
-password | password | snmpwalk,snmpget,snmpset,snmpbulk |  -x | [a-z]+<line>(?-i:-X)\s<value>
+password | password | snmpwalk,snmpget,snmpset,snmpbulk |  - | [a-z]+<line>(?-i:-[cAX])\s<value>
 password | login | --user ,--user=,--userpass,--basic-auth,--auth ,--auth=,--http-auth,--creds ,bundle config | : | (?:--[a-z-]+[ =]|bundle config[^\n:|;]{4,120}\s)[\"']?[^\s:\"'/<]{1,64}:(?P<s>[^\s\"']{4,128})
-password | password | http-basic.,mc alias set,config host add |  | (?:http-basic\.\S{1,80}|[a-z ]+ \S{1,64} \S{1,120}) \S{1,80} <value>
+password | password | http-basic.,mc alias set,config host add |  | (?:http-basic\.\S{1,80}|(?:mc alias set|config host add) \S{1,64} \S{1,120}) \S{1,80} <value>
 password | password | net use  | /user: | net use<line>/user:\S{1,64}\s+(?P<s>[^\s/\"']\S{3,64})
 password | password | net use  | /user: | net use\s+(?:[a-z*]:?\s+)?\S{4,80}\s+[\"']?(?P<s>[^\s/\"']\S{3,64}?)[\"']?\s+/user:
 api key | fair | snyk auth ,authtoken ,cargo login ,setapikey ,vault login ,auth init -t ,--oauth2-bearer ,--authkey ,wandb login ,auth login --key  |  | [a-z0-9-]+(?: [a-z-]+){0,3}? [\"']?(?P<s>[A-Za-z0-9_.~+/=-]{16,400})
@@ -247,14 +243,13 @@ password | password | snmp-server community ,enable secret ,enable password ,key
 password | password |  secret 0 , secret 7 , password 0 , password 7 , key 0 , key 7  |  |  [a-z]+ \d (?P<s>\S{4,128})
 password | password | create user,create role,alter user,alter role,create login,alter login | password | [a-z]+ [a-z]+\s[^;]{0,160}?\bpassword\s*=?\s*n?'(?P<s>[^'\n]{4,128})'
 password | password | identified by  |  | identified by (?P<s>[^\s\"';,()]{5,64})(?=\s*(?:;|\Z|\n|\s[a-z]))
-secret | fair | set value | where | set value\s*=\s*'(?P<s>[^'\n]{6,400})'\s+where\s+\w+\s*=\s*'[^'\n]{0,60}(?:pass|secret|token|key|pwd)
 webhook | any | webhook/send?key=,with/key/ |  | \S+?key[=/](?P<s>[A-Za-z0-9_-]{20,64})
 api key | strong | ("ac,('ac |  | \([\"']ac[0-9a-f]{32}[\"']\s{0,4},\s{0,9}[\"'](?P<s>[0-9a-f]{32})[\"']
 password | password | ldap,add-generic-password | -w | [a-z-]+\b<line>(?-i:-w)[ =]?<value>
 password | login | smbclient,rpcclient | % | [a-z]+<line>-u[ =]?[\"']?[^\s\"'%]{1,80}%(?P<s>[^\s\"']{4,128})
 password | password | net user  | / | net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)
 password | login | htpasswd  | - | htpasswd\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))
-password | spoken | add_user ,change_password  |  | [a-z_]+\s+\S{1,64}\s+<value>
+password | literal | add_user ,change_password  |  | [a-z_]+\s+\S{1,64}\s+<value>
 password | password | secret set  | -b | secret set \S{1,64}<line>(?:--body|-b)[ =]<value>
 password | password | createuser  |  | createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
 password | password | createuser  |  | createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
@@ -263,7 +258,7 @@ password | prose | /pass:,/password: |  | /\w+:(?P<s>[^\s\"']{4,128})
 password | password | pass: |  | pass:(?P<s>[^\s\"',;]{6,128})
 password | login | identified  | by | identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"'])<value>
 password | login | convertto-securestring  |  | convertto-securestring\s+(?=[\"'])<value>
-password | login | :543,:643 |  | :[56]43\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>[^\s:]{4,128})(?=\s|\Z)
+password | login | :543,:643 |  | :[56]43\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>(?:[^\s:\\]|\\.){4,128})(?=\s|\Z)
 password | login | curl | - | curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})
 password | piped | <receivers>,sudo -s |  | <echo><echoed><to><option>
 password | login | <receivers>,sudo -s | <<< | <option>[^\n]{0,200}<<<[ \t]*[\"']?<echoed>
@@ -274,20 +269,24 @@ password | piped | @tcp( |  | (?<![\w.-])[\w.-]{1,64}:(?P<s>[^\s:@\"'/]{4,128})@
 password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
 password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
 password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})
-password | spoken | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | literal | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
 password | password | jwt.sign(,jwt.verify(,jwt.encode(,jwt.decode(,createhmac(,hmac.new(,hmac( | , | [a-z_.]+\(\s{0,40}<argument><literal>
 password | spoken | real_connect(,bind(,createcipheriv( | , | [a-z_]+\(\s{0,40}(?:<argument>){1,3}?(?<=[,\s])[\"'](?P<s>(?=[^\"'\n]*\d)[^\"'\n]{6,128})[\"']\s{0,9}[,)]
 password | spoken | cookieparser(,signedcookie(,fernet(,jwtsecret(,.secret(,hmac.new(b |  | [a-z.]+\(\s{0,9}b?[\"'](?P<s>[^\"'\n]{6,128})[\"']
-password | spoken | connect(,pdo(,mysqli(,connection( | , | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
+password | literal | connect(,pdo(,mysqli(,connection( | , | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
 password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
 password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}[\d!@#$%^&*])(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
-token | strong | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für  | ~ | [a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
+token | fair | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für  | ~ | [a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
 password | prose | login,credential,creds,account |  /  | [^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
 password | strong | password,token,secret, key,clave,ключ,schlüssel | :\n | [^\s:]+[^\n]{0,60}:[ \t*]*\n\s{0,20}`{0,3}\s{0,4}(?P<s>[^\s`]{8,400})`{0,3}[ \t]*(?:\n|\Z)
 password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
 secret | strong | master.key,print-access-token,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,4000})[ \t]*(?:\n|\Z)
 secret | strong | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?P<s>[^\s:=]{12,4000}={0,2})[ \t]*(?:\n|\Z)
+secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
+secret key | any | auth_key',logged_in_key',nonce_key',auth_salt',logged_in_salt',nonce_salt' |  | [a-z_]+'\s{0,20},\s{0,20}'(?P<s>[^'\n]{60,70})'
+password | password | password> |  | password>\s{0,40}<valu[e]>(?P<s>[^<\n]{4,128})
+password | any | pin for ,pin is ,pin:  | ~ | (?<![a-z])pin(?:[^\n.;:=]{0,40}?\sis|[^\n.;:=]{0,40}:)\s{1,3}(?P<s>\d{4,10})\b
 secret key | any | operator unseal |  | operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})
 api key | any | wandb login |  | wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b
 api key | strong | appid=,sonar.login= |  | [a-z.]+=(?P<s>[0-9a-f]{32,40})\b
@@ -295,7 +294,7 @@ private key | any | openvpn static key |  | openvpn static key[^\n]{0,9}-----\s*
 token | any | authorization: splunk ,authorization: geniekey ,authorization: apikey  |  | \S+ \w+ (?P<s><uuid>)
 secret key | fair | totp,otp seed,otp secret,2fa s,mfa s | ~ | [\w-]+[\w ()-]{0,24}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}))\b
 password | before | as the password,as password,as its password,as my password,as passphrase,als passwort,comme mot de passe,como contraseña |  | (?:\A|[\s\"'`])[\"'`]?(?P<s>[^\s\"'`]{6,64})[\"'`]?,? (?:as|als|comme|como)\s
-secret key | strong | key":,key':,key" :,key = ",key = ',key1,key2 |  | key[12]?[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
+secret key | strong | key":,key':,key" :,key = ",key = ',key1,key2 |  | (?<!public_)(?<!public)key[12]?[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
 recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?[^\n]{0,60}\n(?P<s>(?:<code>){2,24})
 seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase |  | (?:mnemonic|seed.?phrase)<seed>
 private key | strong | "d":,"d" ,"p":,"q":,"dp":,"dq":,"qi":,"k":,"p" ,"q" ,"k"  |  | \"[dpqk][pqi]?\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
@@ -344,7 +343,7 @@ BEFORE_TOKEN = (
 BEFORE_KEY = (
     "public cache primary foreign partition sort hash object row idempotency translation i18n lookup index group dedupe"
     " feature storage composite natural unique candidate config registry reg site publishable anon map dict json record"
-    " message label query state react order host search header env arrow pub gpg s3 bucket routing tag shift ctrl alt"
+    " message label query state react order host search header env arrow pub gpg s3 bucket tag shift ctrl alt"
     " hot short metric trace region asset lock kms file entry store item column data param redis"
 )
 BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without by public max min num"
@@ -365,13 +364,12 @@ LABELS = tuple(
 """Parts of labels for passwords, tokens and keys in other languages; each label contains one."""
 
 KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
-BOX = str.maketrans("│┃║─━═┼╪╫╬┿╋├┤┝┥┣┫┡┩┢┪╇╈", "|||---" + "+" * 18)
-"""Characters that draw tables, as ASCII."""
+BOX = str.maketrans("│┃║─━═┼╪╫╬┿╋├┤┝┥┣┫┡┩┢┪╇╈", "|||---" + "+" * 18)  # characters of tables
 TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
 """One of these is in every table that a database or Markdown draws."""
 DATABASES = tuple(
-    """postgres mysql mariadb mongodb redis amqp mssql sqlserver oracle cockroach clickhouse cassandra neo4j nats ldap
-    kafka rediss couchbase snowflake asyncpg psycopg pymysql srv libsql amqps bolt db2 ldaps memcached""".split()
+    """postgres postgresql mysql mariadb mongodb redis amqp mssql sqlserver oracle cockroach clickhouse cassandra neo4j
+    nats ldap kafka rediss couchbase snowflake asyncpg psycopg pymysql srv libsql amqps bolt db2 ldaps""".split()
 )
 
 PLACEHOLDERS = (
@@ -380,8 +378,7 @@ PLACEHOLDERS = (
     "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit",
     "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
 )  # fmt: skip
-WEAK_PASSWORDS = ("changeme", "changeit", "changethis", "supersecret", "mysecret", "mypass", "qwerty", "abc123")
-"""Stand-ins that people extend to a password: `changeit-Acme-91`."""
+WEAK_PASSWORDS = ("changeme", "changeit", "changethis", "supersecret", "mysecret", "mypass", "qwerty")  # often extended
 PLACEHOLDER_WORDS = frozenset("your here todo fixme fake dummy hidden lorem some tbd".split())
 EXAMPLE_UUIDS = (
     "123e4567-e89b-", "550e8400-e29b-", "00000000-", "a1b2c3d4-e5f6-", "f47ac10b-58cc-", "6ba7b810-9dad-",

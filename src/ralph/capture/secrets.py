@@ -75,8 +75,6 @@ def _compile_pattern(pattern: str) -> "re.Pattern[str]":
 
 _ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
 """A copied colour (`[32m`) or an escaped character: a secret may follow directly."""
-
-
 _OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
 _NEW_WORDS = r"\[-(?:[^-\n]|-(?!\])){0,400}+-\]|\{\+|\+\}"
 _STRING_JOINT = (
@@ -96,7 +94,7 @@ def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
         spans += [(*view.locate(start, end), kind) for start, end, kind in hidden]
     if blank != text:
         spans += _apply_rules(blank)
-    views = [view_text(text, _STRING_JOINT)]
+    views = [view_text(text, _STRING_JOINT)] if '"' in text or "'" in text else []
     if "-]{+" in text:  # a word diff: each side alone
         views += [view_text(text, _OLD_WORDS), view_text(text, _NEW_WORDS)]
     for joined in filter(None, views):
@@ -175,8 +173,6 @@ _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _BASE64 = r"[A-Za-z0-9+/]{24}"
 _CHECKSUM = r"(?i)(?:sha\d{1,3}|md5|integrity)[=:-]\Z"
 _DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
-
-
 _PAIRED = ("aws access key", "alibaba key", "tencent key", "scaleway key", "volcengine key", "google storage key")
 _PARTNER = rf"(?<![A-Za-z0-9+/=_-])(?:(?=[A-Za-z+/]*\d)[A-Za-z0-9+/]{{30,64}}={{0,2}}|{_UUID})(?![A-Za-z0-9+/_-])"
 """Access keys with an id; the secret that follows within a few words has no prefix."""
@@ -245,7 +241,7 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
         match = re.compile(_CONTINUED).match(text, end)
         if match is None or len(match["line"]) > width + column or values.is_wordy(match["line"]):
             break
-        if not (has_both_cases(match["line"]) and any(map(str.isdigit, match["line"]))):
+        if not has_both_cases(match["line"]) or match["line"].isalpha():
             break
         width, end, column = len(match["line"]), match.end("line"), 0
     return end
@@ -337,7 +333,7 @@ def _is_key(body: str) -> bool:
 
 _LOGIN = r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])"
 _RAW_LOGIN = (
-    r"://(?P<user>[^\s:/?#@\"'`<>]{1,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
+    r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 )
 _FAR = 500
 
@@ -442,7 +438,7 @@ def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) ->
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
-    is_password = name[0] == "password" and values.is_password(value, values.SURE if drawn else values.COPULA)
+    is_password = name[0] == "password" and values.is_password(value, values.SURE if drawn else values.LITERAL)
     least = name[1] if drawn else values.STRONG
     if is_password or (name[0] != "password" and values.grade(value) >= least):
         start = at + cell.index(value)
