@@ -173,8 +173,14 @@ class Loaded:
 
     @cached_property
     def config(self) -> Config:
-        """The values that count."""
-        config: Config = _build(Config(), self.values)
+        """The values that count: without patterns that a hook has switched off on this machine, as too slow."""
+        patterns, off = self.values["privacy.patterns"], ""
+        if self.root is not None and isinstance(patterns, tuple) and patterns:
+            with contextlib.suppress(ConfigProblem):
+                off = _read(paths.slow_patterns_file(self.root), ConfigSource(Layer.DEFAULT)) or ""
+            lines = {each: each.replace("\\", "\\\\").replace("\n", "\\n") for each in patterns}  # `hook_files.escape`
+            patterns = tuple(each for each in patterns if lines[each] not in off.split("\n"))
+        config: Config = _build(Config(), {**self.values, "privacy.patterns": patterns})
         return config
 
     @property

@@ -140,6 +140,7 @@ mcp_status_file = _in_main(".ralph/cache/mcp-status.json")  # other tools look f
 log_folder = _in_state("log")  # what happened: sessions, runs and injections
 cache_folder = _in_state("cache")  # what can be made again, at the cost of time
 tree_caches = _in_state("cache/worktrees")  # one folder a linked worktree, by git's name
+slow_patterns_file = _in_state("cache/slow-patterns")  # of privacy.patterns, what took a hook too long
 runs_folder = _in_state("log/runs")
 held_memories = _in_state("log/held.jsonl")  # memories that wait for a person
 accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each

@@ -3,8 +3,12 @@
 import fcntl
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+from tests.cli.runner import Project
 from tests.hooks.world import SESSION, hook, payload, world
 
 from ralph import paths
@@ -86,3 +90,35 @@ def test_a_catastrophic_pattern_is_switched_off_and_the_event_is_redacted_by_the
     assert not any(word in here.log.read_text(encoding="utf-8") for word in ("ACME-123", "kw9Zr4tQ"))
     assert hook_files.slow_patterns(str(paths.state_folder(here.root))) == {"(a+)+$"}
     assert here.failures() == 1
+
+
+def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_line_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = world(tmp_path)
+    monkeypatch.setenv("HOME", str(here.home))
+    patterns = ["(a+)+$", "(x|x)*y", "ACME-\\d+"]
+    (here.root / "ralph.yml").write_text(f"privacy:\n  patterns: {json.dumps(patterns)}\n", encoding="utf-8")
+    slow = "a" * 40 + "! " + "x" * 40 + "z"
+    for _ in range(2):
+        hook("PostToolUse", payload(tool_response={"stdout": slow}), here.env)
+    assert hook_files.slow_patterns(str(paths.state_folder(here.root))) == {"(a+)+$", "(x|x)*y"}
+    sent = payload("Stop", last_assistant_message=f"{slow} ACME-7731")
+    assert hook("Stop", sent, here.env).returncode == 0
+    commands = (["memory", "add", f"{slow} is slow"], ["search", "slow"], ["index", "rebuild"], ["doctor", "--secrets"])
+    for words in commands:
+        done = subprocess.run(
+            ["timeout", "60", sys.executable, "-m", "ralph", *words],
+            cwd=here.root, env={**os.environ, **here.env}, capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, 1), done.stderr
+    ralph = Project(here.root)
+    assert "ACME-7731" not in ralph.everything().decode("utf-8", "replace")
+    assert "secret" in ralph("memory", "add", "the code is ACME-7731").err
+    found = [each for each in ralph("doctor", "--format", "json").json["findings"] if each["code"] == "slow-pattern"]
+    assert [name in each["what"] for name, each in zip(patterns, found, strict=False)] == [True, True]
+    assert all("slow-patterns" in each["hint"] for each in found)
+    assert ralph("config", "show", "--format", "json").json["privacy.patterns"] == patterns
+    paths.slow_patterns_file(here.root).unlink()
+    assert "slow-pattern" not in str(ralph("doctor", "--format", "json").json)
+    assert "secret" in ralph("memory", "add", "xxxy").err

@@ -160,6 +160,29 @@ def test_a_person_who_adds_the_text_again_gets_it_back(here: World, ralph: Proje
     assert ralph("search", "zebrafish", "--format", "json").json["hits"][0]["id"] == ID
 
 
+def texts(ralph: Project) -> list[str]:
+    return [hit["text"] for hit in ralph("search", "zebrafish wombat", "--format", "json").json["hits"]]
+
+
+def test_another_project_keeps_its_index_and_hides_the_same_text(here: World, ralph: Project, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    other = World(world(tmp_path / "more").root, here.home, here.more)
+    other.cached()
+    theirs = Project(other.root)
+    theirs.memories(Block(SENTENCE, id=ID), OTHER)
+    for prompt in (SENTENCE, "compare the wombat tables"):
+        hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=prompt), other.env)
+    assert texts(theirs).count(SENTENCE) == 2
+    before = paths.index_file(other.root).stat().st_ino
+    assert ralph("forget", ID, "--yes").code == 0
+    assert SENTENCE not in texts(theirs)
+    assert "compare the wombat tables" in texts(theirs)
+    assert theirs("index", "verify").code == 0
+    assert paths.index_file(other.root).stat().st_ino == before
+    assert theirs("memory", "add", SENTENCE).code == 0
+    assert SENTENCE in texts(theirs)
+
+
 def test_an_agent_and_a_loop_do_not_store_a_forgotten_text_again(here: World, ralph: Project) -> None:
     assert ralph("forget", ID, "--yes").code == 0
     for in_, more in (("memories", {}), ("knowledge", {"title": "Vault", "tags": ("vault",)})):

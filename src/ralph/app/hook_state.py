@@ -41,6 +41,7 @@ def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return time and size of the config files; to be called before they are loaded, so that no change is lost."""
     sources = [path for _, path in config.sources(root, env)]
     sources += [*paths.config_files(root), *paths.config_files(paths.main_checkout(root))]
+    sources.append(paths.slow_patterns_file(root))
     return tuple(hook_files.file_state(str(path)) for path in dict.fromkeys(sources))
 
 
@@ -233,6 +234,11 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
     if problem:
         hint = "make its folder a folder that you can write to, or free some space"
         yield paths.log_folder(root), Problem(1, problem, hint, "error", "no-recording")
+    slow = paths.slow_patterns_file(root)
+    for pattern in sorted(hook_files.slow_patterns(str(paths.state_folder(root)))):
+        what = f"the privacy pattern {pattern!r} took too long and is switched off on this machine"
+        hint = f"write it without nested repetitions; deleting its line in {slow} switches it on again"
+        yield slow, Problem(1, what, hint, "warning", "slow-pattern")
     since = paused_since(root)
     if since is not None:
         what = f"nothing is recorded or injected{f' since {since}' if since else ''}: it is paused"

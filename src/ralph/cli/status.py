@@ -40,12 +40,11 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
         stats = usage_verbs.usage_stats(call.root)
         print_json(stats) if form == "json" else click.echo(_describe_usage(stats, call))
         return
-    _print_status(call, form)
-    if not watch:
-        return
     watcher = Watcher(call.root)
-    watcher.look()
-    while True:
+    if watch:
+        watcher.look()  # before anything is printed, so that no change is missed
+    _print_status(call, form)
+    while watch:
         time.sleep(_PAUSE)
         if any(watcher.look()):
             click.clear()  # on a terminal; in a pipe one follows the other

@@ -167,7 +167,7 @@ class Index:
                 if not self.path.exists():
                     files.delete(_seal_of(self.path))  # before there is a new one: `built` asks in the other order
                 elif not sealed and not trusting:
-                    _remove(self.path)
+                    self._drop_forgotten()
                 if not self.path.exists() and self._copy_main is not None and self._copy_main():
                     self._copy_from_main()
                 try:
@@ -230,6 +230,23 @@ class Index:
                 path = present.get(row["path"])
                 if path is None or (not row["path"].startswith(SHARED) and _file_digest(path) != row["digest"]):
                     writer.clear(row["key"])
+
+    def _drop_forgotten(self) -> None:
+        """Clear sources with what another project has forgotten, and curated files; any other change removes it all."""
+        if self._read_seal().split()[:3] != db.seal(self.path).split():
+            _remove(self.path)
+            return
+        hidden = forgotten.load()
+        with db.explained(self.path), closing(db.connect(self.path)) as connection, db.atomic(connection):
+            sql = "SELECT key FROM sources WHERE format <> ?"
+            stale = {row[0] for row in connection.execute(sql, (Format.LOG,))}
+            for columns in ("text, id FROM records", "content, id FROM observations", "notes, record_id FROM journal"):
+                for source, text, name in connection.execute(f"SELECT source, {columns}"):
+                    if hidden.has(text) or hidden.has(forgotten.event_key(name)):
+                        stale.add(source)
+            writer = IndexWriter(connection, self._terms)
+            for key in stale:
+                writer.clear(key)
 
     def _link(self) -> None:
         """Make the link for people with sqlite3, where git ignores it."""

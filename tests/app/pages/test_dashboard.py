@@ -206,6 +206,7 @@ def test_hook_problems_are_not_reported_twice(tmp_path: Path) -> None:
     failed = paths.log_folder(tmp_path) / "hook-failures"
     failed.parent.mkdir(parents=True)
     failed.write_text("3 2026-11-16T08:00:00Z OSError: no space\n", encoding="utf-8", newline="")
+    failed.chmod(0o600)
     assert dashboard.dashboard(tmp_path, {})["doctor"]
     assert not any("hook" in each["message"] for each in dashboard.doctor_notices(tmp_path, {}))
 
