@@ -1,7 +1,7 @@
 """Samples of prompt injection as it hides in tool output, and harmless texts that resemble it.
 
-The rules were made with the `KNOWN_*` texts, `ORDERS` and `NOTES` at hand. Of the `LATER_*` texts a third to a half was
-caught at first sight; the rules were then widened in general terms, so the rates of today are not blind ones.
+The first rules were made with the `KNOWN_*` texts, `ORDERS` and `NOTES` at hand, and the `LATER_*` texts have been seen
+since, so no rate of today is a blind one. What the rules catch of texts that nobody has seen is measured elsewhere.
 """
 
 KNOWN_HOSTILE = (

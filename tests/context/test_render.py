@@ -229,6 +229,6 @@ def test_rendering_loads_no_heavy_module() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, encoding="utf-8")
-    names = "injection_guard render tokens".split()
+    names = "injection_guard injection_rules render tokens".split()
     own = {"ralph", "ralph.context", *(f"ralph.context.{name}" for name in names)}
     assert set(done.stdout.split()) == own | {"ralph.model"}

@@ -93,7 +93,8 @@ def test_an_answering_event_loads_sqlite_and_the_search(tmp_path: Path, event: s
     assert names >= ANSWERING | {"sqlite3"}
     assert not names & (HEAVY | {"json", "re"})
     assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING | {
-        "ralph.context.injection_guard"
+        "ralph.context.injection_guard",
+        "ralph.context.injection_rules",
     }
 
 

@@ -1,264 +1,289 @@
 """Detect prompt injection: whether a text gives instructions to the agent that reads it.
 
-A tool's output or an imported file may contain "ignore your instructions", a forged system message or an encoded
-command; such a text is not injected (`render.withheld`). The rules catch every known text, a third to a half of new
-ones, and hardly a harmless one: the frame around injected text is the protection. Hooks load this: no regex.
+Words belong to classes. A rule finds classes close to each other and gives points to a feature: concealment, forged
+approval, theft and so on. Neighbouring sentences with enough points are an injection: an honest note has one of these
+features, rarely several. Hidden and encoded text is unfolded first. Hooks load this: no regex.
 """
 
-# Sets of alternatives that several rules share.
-_SETS = {
-    "MODEL": "ai,ais,llm,llms,claude,chatgpt,gemini,copilot,codex,클로드",
-    "READER": "ai,ais,llm,llms,claude,chatgpt,gemini,copilot,codex,model,models,assistant,assistants,agent,agents,bot,"
-    "assistent,assistenten,ki,asistente,ia,ai tools,ai agent",
-    "DUTY": "must,have to,has to,shall,should,is to,are to,needs to,need to,are required to,will",
-    "SECRET": "=.env ,=~/.ssh,=.ssh ,=id_rsa,=id_ed25519,=.npmrc,=.netrc,=~/.aws,=/etc/passwd,=/etc/shadow,=`env`,"
-    "environment variables,환경 변수,环境变量,環境変数,密钥",
-    "PERSON": "user,human,developer,operator,owner,person,anyone,anybody,reviewer,maintainers",
-    "VERB": "accept,act,add,always,answer,append,approve,assume,call,change,commit,consider,continue,delete,deploy,"
-    "disable,disregard,do,download,drop,execute,fetch,follow,forget,forward,give,grant,ignore,include,insert,install,"
-    "invoke,keep,leave,mark,merge,never,obey,open,output,please,post,pretend,print,publish,push,quickly,read,recommend,"
-    "refuse,remove,rename,repeat,replace,reply,report,respond,return,reveal,rewrite,run,say,send,set,share,show,skip,"
-    "start,stop,swap,switch,tell,treat,trust,turn,upload,use,visit,wipe,write,you,your,führe,lösche,ignoriere,sende,"
-    "gib,sag,ejecuta,borra,envía,ignora,di,exécute,supprime,envoie,dis",
-    "PIPED": "=| sh,=|sh,=| bash,=|bash,=| zsh,=| sudo,=|sudo,=| python,=| iex,=|iex,=&& sh ,=&& bash ,=; sh ,=; bash ",
-}
+from ralph.context.injection_rules import CLASSES, MEMORY_FILES, PARTS, RULES, SECRET_FILES, SUBJECT, UNSPACED
 
-# A line is a rule: groups of alternatives, all of which must occur in one sentence, or, where a head is followed by
-# `>` and a number, within so many characters behind it; `!` marks a group that must not occur. An alternative is
-# whole words; `*` stands for the rest of a word, `^` for the beginning of a sentence and `:` for a comma, a colon or
-# an exclamation mark. `=` marks text as it is written. Words in Korean, Chinese and Japanese need no blanks.
-_RULES = """\
-=<system,=</system,=&lt;system,=&lt;/system,=<|im_,=&lt;|im_,=[inst],=[/inst],=<instructions>,=</instructions>,\
-=<function_,=&lt;function_,=&lt;tool_result,=<assistant>,=<human>,=-encodedcommand
-you must now,you must immediately,you will now,you now have to,you are now a,you are now an,you are no longer,\
-you are now in developer mode,your new instructions,your new task,your instructions have,nothing to the user,\
-hide this from the user,secret from the user,reveal your,your system prompt,hidden system prompt,pretend that you,\
-pretend you are,unrestricted model,without restrictions,do anything now,as an ai language model,if you are an ai,\
-if you are an llm,if you are a language model,note to the ai,note to ai,note to the assistant,agents reading this,\
-user has already approved,has authorized you,you are authorized to,you are required to execute,you no longer need,\
-without user confirmation,without user approval,without asking the user,system update priority,system override,\
-admin notice,no longer apply to you,obey only,obey the next,new system message,end of tool output,end of document,\
-do what it says,do what this says,what this document says,what this file says,safety filters are,safety checks are,\
-open a reverse shell,add a backdoor,you have been upgraded,you have been reset,skip the security review,\
-approve this pull request without,only valid task,said before this,everything above this line,\
-also include the contents of,what you are doing,without the user knowing,act as if,behave as if,\
-this is your supervisor,this is your operator,this is your boss,너는 이제,당신은 이제,너는 지금부터,당신은 지금부터,\
-사용자에게 알리지,사용자에게 말하지 말,사용자에게 말하지 마,사용자에게 보고하지,이 문서를 읽는 모델,이 글을 읽는 ai,\
-사용자 몰래,프롬프트를 출력,사용자의 허락 없이,제한 없는 모델,새로운 지시를 따르
-ignore,disregard,forget,override,bypass,dismiss,abandon,aside,discard,supersede,supersedes,disable >50 \
-previous,prior,above,earlier,preceding,former,your,all,any,every,these,those,everything,whatever & \
-instructions,instruction,directives,guidance,prompt,prompts
-ignore,disregard,forget,override,bypass,dismiss,abandon,discard >35 all,any,every,everything,whatever & above
-ignore,disregard,forget,override,bypass,dismiss,abandon,aside,discard,supersede,supersedes,disable >50 \
-previous,prior,above,earlier,preceding,former,your & \
-rules,guidelines,guideline,commands,orders,safeguards,restrictions,training
-ignore,disregard,forget,override,bypass,dismiss,abandon,disable >50 safety,security,user,agent,human & \
-protocol,protocols,checks,constraints,confirmation,requirements,approval,rules,filters
-previous,prior,above,earlier,your,all,any,every >50 instructions,instruction,directives,prompt,prompts & \
-void,invalid,cancelled,canceled,revoked,obsolete,lifted,suspended
-ignore,disregard,forget,override,dismiss >35 whatever,what & {PERSON}
-dear,hello,hi,hey,attention >22 {READER}
-{MODEL} >28 must,should,shall,needs & !be
-any ai that,any llm that,any assistant that,any agent that,any model that,you : the assistant,you : the ai,\
-you : the model,you : the agent,you : an ai,you : as an ai,as the assistant : you,as an ai : you,as the ai : you,\
-^ for the ai :,^ for ai :,^ for claude :
-^ {READER} :,^ dear {READER} :,^ to the {READER} :,^ for the {READER} :,^ to any {READER} :,^ to all {READER} :,\
-^ coding {READER} :,^ language {READER} :,^ ai {READER} :,^ important for {READER} :,^ note for {READER} :,\
-^ note for ai tools :,^ llm instructions :,^ an den ki {READER} :,^ assistant ia :,^ important agents : >14 {VERB}
-^ to whichever {READER} ,^ to the {READER} ,^ note to {READER} >60 : {VERB}
-coding agents,coding assistants,automated agents,automated assistants,ai tools,ai reviewers,ai agents,\
-language models,autonomous agents,llm agents >25 {DUTY} & !be
-ai,assistant,assistants,agents,models,bot,whoever >30 read*,process*,pars*,summar*,see,scan*,review*,handl* & this & \
-must,have to,has to,shall,should,is to,are to,{VERB} & !the agent
-^ whoever >25 read*,process*,pars*,summar*,scan* & this
-^ system :,=[system],^ system message :,^ developer :,^ assistant :,^ human :,^ user :,^ 시스템 :,^ 시스템 메시지 : & \
-you,your,i,ignore,override,execute,run,delete,must,never,always,disregard,obey,comply,send,너는,당신은,=하라,=해라,\
-=하세요,=하십시오
-^ new instructions :,^ updated instructions :
-claude,ai,llm,assistant,assistants,coding agent,agents,you must,you should,you have to,please,kindly,ai 에이전트,\
-ai 어시스턴트,인공지능,반드시 & =rm -rf ~,=rm -rf /,=~/.ssh,=id_rsa,=authorized_keys,=~/.aws,=~/.netrc,exfiltrate,\
-=| sh,=|sh,=| bash,=|bash,=delete the .git,=post it to,=to http,=http://evil,=전송해,=내려받아 실행,=실행하라
-=base64 -d,=base64 --decode,=b64decode,=atob(,=frombase64string & =| sh,=|sh,=| bash,=|bash,=| zsh,=exec(,=eval(,=iex,\
-=invoke-expression,=sh -c
-from now on,from this point,from here on,from this moment,starting now,henceforth & you {DUTY},you are,you answer,\
-your answer*,your repl*,your response*,your next,your output,your message*,your summary,your final,answer in
-you {DUTY},you {DUTY} always,you {DUTY} not >16 answer,respond,reply,pretend,claim,obey,comply & !with
-you {DUTY} >20 report,say,state,confirm & that,as
-your >14 real,true,actual,only,new,next,primary,first & goal is,task is,mission is,objective is,purpose is,job is,\
-action is,instruction is,role is
-your permissions,your restrictions,your limits,your guardrails,your sandbox,your constraints,your filters & \
-changed,lifted,off,disabled,removed,expanded,suspended
-you are allowed,you are authorized,you are authorised,you are permitted,you are cleared >40 \
-push,delete,skip,bypass,publish,deploy,execute,ignore,disable,merge,overwrite,force
-you are now >60 no limits,no restrictions,no rules,unrestricted,without limits
-^ answer,^ reply,^ respond >30 later,future,further,following,subsequent,next
-say nothing about,keep quiet about,stay silent about,make no mention,keep this between us & you,your,user,this
-^ do not,^ dont,^ don t,^ never,^ you must not,^ please do not,^ refrain from,^ avoid,without >30 \
-tell,mention,inform,notify,reveal,disclose,let,telling,mentioning,informing,report,reporting & \
-{PERSON}
-^ there is no need to,^ no need to >40 tell,mention,inform,notify & {PERSON}
-^ never,^ you must not,^ don t,^ dont >25 tell,say,reveal,mention,disclose,admit & \
-that you,that this,that the,this was,about this,mention this
-never mention this,not mention this,without mentioning this,not report this
-=curl ,=wget ,=iwr ,=invoke-webrequest & {PIPED} & run,execute,paste,launch,you,your,please,ejecuta,ejecute,exécute,\
-exécutez,lance,führe,starte,실행하*,돌려,执行,运行,実行
-^ use,^ call,^ invoke,you call,you use,you invoke,now call,you should now call >70 tool & !a tool & \
-now,right away,immediately,whatever,without,=--force,=http,=rm ,=delete
-mandatory that you >40 call,use,run,execute
-{SECRET} & send,post,upload,email,forward,copy,publish,exfiltrate,paste,include,put,envía,envia,manda,sube,envoie,\
-envoyez,sende,schicke,发送,上传,发到,送信,アップロード,전송,보내,업로드 & =http,your answer,your reply,your next,\
-your message,before you answer,back to me,the next commit
-ignoriere,ignorier,vergiss,missachte,umgehe,verwirf & anweisung*,regel*,vorgabe*,instruktion*,richtlinie* & \
-alle*,bisherig*,vorherig*,früher*,deine*,obig*
-ignore,ignorez,oublie,oubliez,contourne,contournez & instruction*,consigne*,règle*,directive* & \
-précédent*,toutes,tous,tes,vos,antérieur*,dessus
-ignora,ignore,olvida,olvide,omite,desobedece & instruccion*,regla*,orden*,directri*,indicacion* & \
-anterior*,todas,todos,tus,sus,previas
-忽略,无视,忘记,忘掉,抛开,不要遵守 & 指示,指令,命令,规则,提示 & 之前,以前,上面,所有,先前,你的
-無視,忘れ,従わな & 指示,命令,ルール,規則,プロンプト & 以前,これまで,上記,すべて,全て,前の,あなた
-이전,앞선,앞의,위의,위 ,기존,지금까지,모든,너의,당신의,네  >20 지시,명령,규칙,지침,프롬프트,대화 & \
-무시,잊어,잊고,따르지 마,따르지 말,취소되,버리고,해제되,유효하지 않,무효
-ab jetzt,ab sofort,von nun an,künftig & du,dich,dir & musst,sollst,wirst,darfst
-à partir de maintenant,désormais,dorénavant & tu,vous & dois,devez,répond*,diras,es
-a partir de ahora,desde ahora,de ahora en adelante & debes,responde*,dirás,eres,tienes que
-从现在开始,从现在起,从今以后,今后 & 你
-これからは,今後は,今から,これより & あなた,お前
-앞으로,지금부터,이제부터 & 너는,당신은,넌,너의,당신의,어시스턴트는,ai는
-你现在是,你是一个,あなたは今から & 没有限制,不受限制,制限のない
-du bist jetzt,du bist nun,tu es maintenant,ahora eres & ohne,sans,sin
-あなたの新しい,你的新,당신의 새로운,너의 새로운 & 任務,任务,指示,仕事,タスク,役割,임무,지시,역할
-sag,sage,verrat*,erzähl*,erwähn* & benutzer*,nutzer*,anwender*,user & nicht*,nie
-ne dis pas,ne dites pas,ne mentionne*,ne révèle*,n informe pas,sans le dire & utilisateur,à personne
-no le digas,no digas,no menciones,no reveles,sin decir & usuario,nadie
-不要,别,不得,请勿 & 告诉,提及,透露,告知 & 用户,任何人
-ユーザー,利用者 & 伝えず,言わず,知らせず,内緒,秘密に,伝えない,言わない,知らせない,知られない
-사용자 & 비밀로,알리지 마,알리지 말,말하지 마,말하지 말,몰래,숨기고
-보고하지 마,알리지 마 & 삭제,지우,실행,배포,커밋
-助手 :,助手必须,助手请,=ai必须,=ai请,=ai，,=ai：,智能体必须 & 请,必须,务必,忽略,执行
-作为ai,作为助手,作为人工智能,作为一个ai & 你
-アシスタントは,アシスタント :,アシスタントへ,=aiは,=aiへ,=ai、 & してください,しろ,せよ,すること,しなさい
-어시스턴트는,어시스턴트에게,인공지능은,인공지능에게,모델에게,에이전트에게,=ai는,=ai에게,클로드 :,클로드야 & \
-라,십시오,시오,세요,써
-ai 도구는,ai 어시스턴트는,ai 에이전트는,=ai는 & 해야
-^ an den ki*,^ an die ki*,an den assistenten,lieber assistent,liebe ki
-exécute,exécutez & commande suivante,immédiatement & sans,ne demande
-"""
+_LIMIT = 3  # points of an injection
+_NEARBY = 3  # sentences whose points are added
+_REACH = {"~": 2, "+": 1}
 
-# A sentence with words of many groups is hardly about code.
-_WORD_GROUPS = tuple(
-    frozenset(words.split())
-    for words in (
-        "you your yourself 너는 너의 넌 당신은 당신의 당신이",
-        "ai llm llms claude chatgpt gemini assistant assistants agent agents model models bot bots "
-        "에이전트 에이전트는 클로드",
-        "instruction instructions directive directives guideline guidelines rules prompt restrictions limits safety "
-        "permission consent confirmation 지시 지시를 지시만 지시사항을 규칙은 규칙을 지침을",
-        "ignore disregard forget override bypass void obey comply pretend 무시하고 무시해 잊고 따르고",
-        "system administrator admin supervisor operator root developer owner maintainers sudo 관리자 시스템",
-        "leak send forward upload email exfiltrate reveal secret secrets keys key token credentials password passwords "
-        "ssh env npmrc http https wallet backdoor payload 전송하세요 보내라 비밀",
-        "wipe delete rm chmod drop destroy erase malware hack hacked 지워라 삭제하라 덮어써",
-        "now immediately must mandatory order required here 지금부터 이제부터 지금 즉시 최우선으로 명령한다",
-        "above previous earlier before prior preceding everything 이전 위 위의 모두 모든",
-    )
-)
-_ENOUGH = 4  # groups
-_JOINERS = {0x200C: None, 0x200D: None}
-_PUNCTUATION = {ord(char): " " for char in "\"#$%&'()*+-./;<=>?@[\\]^_`{|}~‘’“”…·—–「」（）。！？；"}
+_BITS = {name: 1 << index for index, name in enumerate(CLASSES)}
+_NEGATION = _BITS["not"] | _BITS["unlike"]
+_WORDS: dict[str, int] = {}
+_STEMS: dict[str, list[tuple[str, int]]] = {}  # by their first four letters
+_PHRASES: dict[str, list[tuple[str, int]]] = {}  # the other words, by the first one
+for _name, _entries in CLASSES.items():
+    _bit = _BITS[_name]
+    for _entry in _entries.split():
+        if "_" in _entry:
+            _first, _, _others = _entry.partition("_")
+            _PHRASES.setdefault(_first, []).append((_others, _bit))
+        elif _entry[-1] == "*":
+            _STEMS.setdefault(_entry[:4], []).append((_entry[:-1], _bit))
+        else:
+            _WORDS[_entry] = _WORDS.get(_entry, 0) | _bit
+_FOREIGN = [(entry.replace("_", " "), _BITS[name]) for name, entries in UNSPACED.items() for entry in entries.split()]
+_WRITTEN = [(part, _WORDS[token]) for token, parts in PARTS.items() for part in parts.split(";")]
+
+_Step = tuple[int, int, bool]  # the classes, how far behind the step before, and whether a negation excludes it
+
+
+def _parse_step(text: str) -> _Step:
+    classes = 0
+    for name in text.lstrip("!~+").split("|"):
+        classes |= _BITS[name]
+    return classes, _REACH.get(text[0], 5), text[0] == "!"
+
+
+_Rule = tuple[str, int, list[int], list[list[_Step]]]  # feature, points, all its classes, sequences of steps
+
+
+def _parse_rule(feature: str, rule: str) -> _Rule:
+    points, text = rule.split(" ", 1)
+    sequences = [[_parse_step(step) for step in part.split()] for part in text.split(" & ")]
+    return feature, int(points), [step[0] for steps in sequences for step in steps], sequences
+
+
+_PARSED = [_parse_rule(feature, rule) for feature, rules in RULES.items() for rule in rules.split("; ")]
+_EDGES = "(),.;:<>\"'`[]!?*{}"
+_PUNCTUATION = {ord(char): " " for char in '"#$%&*+-./;<=>?@[\\]^`{|}~“”…·—–「」（）。！？；•→×'}
 _PUNCTUATION.update({ord(char): " : " for char in ",:!，：、"})
-_LATIN = "\u0250"  # the first character behind the Latin letters
-
-
-class _Group:
-    """Alternatives of a rule. They are split when first needed: most rules are settled by their shortest group."""
-
-    def __init__(self, text: str) -> None:
-        self.negated = text.startswith("!")
-        self.text = text.removeprefix("!")
-        self._phrases: list[str] = []
-        self._first_words: frozenset[str] = frozenset()
-        self._others: list[str] = []
-
-    @property
-    def phrases(self) -> list[str]:
-        """The alternatives as they are searched for; a blank at both ends stands for whole words."""
-        if self._phrases:
-            return self._phrases
-        for alternative in self.text.split(","):
-            before, brace, rest = alternative.partition("{")
-            name, _, after = rest.partition("}")
-            for member in _SETS[name].split(",") if brace else ("",):
-                phrase = before + member + after
-                loose = phrase.startswith("=") or phrase.strip() >= _LATIN
-                self._phrases.append(phrase.removeprefix("=") if loose else f" {phrase.strip()} ".replace("* ", ""))
-        whole = [phrase for phrase in self._phrases if phrase[0] == " " == phrase[-1]]
-        self._first_words = frozenset(phrase.removeprefix(" ^").split()[0] for phrase in whole)
-        self._others = [phrase for phrase in self._phrases if phrase[0] != " " or phrase[-1] != " "]
-        return self._phrases
-
-    def may_match(self, text: str, words: "set[str]") -> bool:
-        """Whether it can match anywhere in a text; quick, since hooks wait for this."""
-        if self.negated or not self.phrases:
-            return True
-        return not self._first_words.isdisjoint(words) or any(phrase in text for phrase in self._others)
-
-    def matches(self, text: str) -> bool:
-        return any(phrase in text for phrase in self.phrases) != self.negated
-
-
-class _Rule:
-    """The head, if there is one, how far behind it the other groups may be, these groups, and all by length."""
-
-    def __init__(self, line: str) -> None:
-        head, mark, rest = line.partition(" >")
-        number, _, rest = rest.partition(" ") if mark else ("0", "", line)
-        groups = [_Group(group) for group in rest.split(" & ")]
-        self.head: _Group | None = _Group(head) if mark else None
-        if not mark and len(groups) == 1:
-            self.head, groups = groups[0], []
-        self.groups = groups
-        self.reach = int(number)
-        self._by_length = sorted([*([self.head] if self.head else []), *self.groups], key=lambda group: len(group.text))
-
-    def may_match(self, text: str, words: "set[str]") -> bool:
-        return all(group.may_match(text, words) for group in self._by_length)
-
-    def matches(self, text: str) -> bool:
-        if self.head is None:
-            return all(group.matches(text) for group in self.groups)
-        for phrase in self.head.phrases:
-            at = text.find(phrase)
-            while at >= 0:
-                end = at + len(phrase) - 1
-                if all(group.matches(text[end : end + self.reach]) for group in self.groups):
-                    return True
-                at = text.find(phrase, at + 1)
-        return False
-
-
-_PARSED = tuple(_Rule(line) for line in _RULES.splitlines())
+_PUNCTUATION.update({ord(char): " ( " for char in "()"})
+_PUNCTUATION[ord("'")] = ""
+_ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
+_DIGITS = str.maketrans("013457@$", "oieastas")
+_BLOB_LENGTH = 16
 
 
 def is_injection(text: str) -> bool:
-    """Whether a cleaned text speaks to the agent that reads it instead of informing it."""
-    lower = text.translate(_JOINERS).lower()
-    words = lower.translate(_PUNCTUATION).split()
-    whole, unique = f" {' '.join(words)} ", set(words)
-    everything = f"{whole}\n{lower}"
-    rules = [rule for rule in _PARSED if rule.may_match(everything, unique)]
-    if any(rule.head and rule.matches(whole) for rule in rules):
-        return True
-    suspicious = sum(not group.isdisjoint(unique) for group in _WORD_GROUPS) >= _ENOUGH
-    if not rules and not suspicious:
-        return False  # most texts end here
-    for end in (". ", "? ", "; ", "。", "！", "？"):  # a dot within a name or a path ends no sentence
-        lower = lower.replace(end, "\n")
-    for sentence in lower.split("\n"):
-        words = sentence.translate(_PUNCTUATION).split()
-        if sum(not group.isdisjoint(words) for group in _WORD_GROUPS) >= _ENOUGH:
+    """Whether a text speaks to the agent that reads it instead of informing it."""
+    if not text.isascii():
+        text, is_hidden = _unfold(text)
+        if is_hidden:
             return True
-        part, unique = f" ^ {' '.join(words)} \n{sentence} ", set(words)
-        for rule in rules:
-            if (rule.head or rule.groups[0]).may_match(part, unique) and rule.matches(part):
-                return True
+    if "\x1b[8m" in text or _is_spaced_out(text):
+        return True
+    return any(_points(variant) >= _LIMIT for variant in _variants(text))
+
+
+# --- hidden and encoded text -------------------------------------------------------------------
+
+
+def _unfold(text: str) -> "tuple[str, bool]":
+    """Return a text in plain letters, and whether characters were used to hide it."""
+    import unicodedata  # few texts need it
+
+    hidden = styled = 0
+    kept: list[str] = []
+    for char in text:
+        code = ord(char)
+        if code in (0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF):
+            hidden += bool(kept) and kept[-1].isascii() and kept[-1].isalpha()
+        elif 0xE0000 <= code <= 0xE01EF:  # tags and variation selectors
+            hidden += 1
+        elif 0x202A <= code <= 0x202E:  # the direction of writing
+            hidden += 2
+        else:
+            styled += 0x1D400 <= code <= 0x1D7FF or 0x24B6 <= code <= 0x24E9 or 0x1F130 <= code <= 0x1F189
+            styled += 0x1D00 <= code <= 0x1D2B or 0xFF21 <= code <= 0xFF5A or char in "ɪʀɴʙɢʜʟʏꜰꜱ"
+            kept.append(char)
+    text = unicodedata.normalize("NFKC", "".join(kept))
+    mixed = sum(
+        any("\u0370" <= char <= "\u052f" for char in word) and any("a" <= char <= "z" for char in word.lower())
+        for word in text.split()
+        if not word.isascii()
+    )
+    return text, hidden >= 2 or styled >= 6 or mixed >= 2
+
+
+def _is_spaced_out(text: str) -> bool:
+    """Whether there is a word whose letters are separated, `i g n o r e`."""
+    run = 0
+    for word in text.replace("-", " ").replace(".", " ").split():
+        run = run + 1 if len(word) == 1 and word.isalpha() else 0
+        if run >= 8:
+            return True
+    return False
+
+
+def _variants(text: str) -> "list[str]":
+    """Return the text in lower case, and what it hides: base64, hex, rot13, reversed, digits for letters."""
+    lines = text.replace("&lt;", "<").replace("’", "'").split("\n")
+    joined = lines[:1]
+    for line in lines[1:]:
+        if line[:1].islower() and joined[-1][-1:].isalpha():  # a wrapped line
+            joined[-1] += " " + line
+        else:
+            joined.append(line)
+    lower = "\n".join(joined).lower()
+    variants = [lower]
+    if "rot13" in lower or ("rot" in lower and "decod" in lower):
+        variants.append(lower.translate(_ROT13))
+    if "revers" in lower or "backward" in lower or "right to left" in lower:
+        variants.append(lower[::-1])
+    words = lower.split()
+    if sum(word.isalnum() and not word.isalpha() and not word.isdigit() and len(word) > 2 for word in words) > 2:
+        variants.append(lower.translate(_DIGITS))
+    if "\\x" in lower:
+        variants.append(_decode(lower.replace("\\x", "").replace(" ", "")))
+    if len(max(words, key=len, default="")) >= _BLOB_LENGTH:
+        for char in "'\"()`":
+            text = text.replace(char, " ")
+        variants += [
+            f"decoded : {_decode(word)}" for word in text.split() if len(word) >= _BLOB_LENGTH and word.isascii()
+        ]
+    return variants
+
+
+def _decode(word: str) -> str:
+    """Return the text in hex or base64, "" if it is none."""
+    import binascii
+
+    try:
+        try:
+            data = bytes.fromhex(word)
+        except ValueError:
+            if not word.replace("+", "").replace("/", "").rstrip("=").isalnum():
+                return ""
+            data = binascii.a2b_base64(word + "=" * (-len(word) % 4))
+        plain = data.decode("ascii")
+    except ValueError:
+        return ""
+    return plain.lower() if " " in plain and plain.isprintable() else ""
+
+
+# --- points ------------------------------------------------------------------------------------
+
+
+def _points(text: str) -> int:
+    """Return the most points that neighbouring sentences of a text in lower case have together."""
+    if any(word in text for word in SUBJECT):
+        for quote in "\"`'":
+            pieces = text.replace("n't", "nt").replace("'s ", " ").split(quote)
+            if len(pieces) > 2:
+                text = " quoted ".join(pieces[::2])
+    if "'" in text:
+        text = f" {text}".replace("'s ", " ").replace(" l'", " l ").replace(" n'", " ne ").replace(" d'", " d ")
+    text = text.replace("--force-with-lease", "lease")
+    for end in (". ", "! ", "? ", "。", "！", "？"):
+        if end in text:
+            text = text.replace(end, end + "\n")
+    written = [(part, classes) for part, classes in _WRITTEN if part in text]
+    features = [_features(sentence, written) for sentence in text.split("\n") if sentence and not sentence.isspace()]
+    most = 0
+    for index, first in enumerate(features):
+        total = dict(first)
+        for other in features[index + 1 : index + _NEARBY]:
+            for feature, points in other.items():
+                total[feature] = max(points, total.get(feature, 0))
+        most = max(most, sum(total.values()))
+    return most
+
+
+def _features(sentence: str, written: "list[tuple[str, int]]") -> "dict[str, int]":
+    """Return the features of a sentence with their points."""
+    classes = _classes(_split_words(sentence))
+    for part, bits in written:
+        if part in sentence:
+            classes[min(sentence.count(" ", 0, sentence.find(part)) + 1, len(classes) - 1)] |= bits
+    is_ordered = True
+    if not sentence.isascii():
+        foreign = [bits for part, bits in _FOREIGN if part in sentence]
+        is_ordered = not foreign
+        classes += foreign
+    union = 0
+    for bits in classes:
+        union |= bits
+    features: dict[str, int] = {}
+    for feature, points, needed, sequences in _PARSED:
+        for bits in needed:
+            if not union & bits:
+                break
+        else:
+            if points > features.get(feature, 0) and (
+                not is_ordered or all(_has_sequence(steps, 0, classes, 0, len(classes)) for steps in sequences)
+            ):
+                features[feature] = points
+    return features
+
+
+def _split_words(sentence: str) -> "list[str]":
+    """Return the words of a sentence, with tokens for addresses and for files with secrets; `^` is its beginning."""
+    words = ["^"]
+    for raw in sentence.split():
+        if raw.isalpha():
+            words.append(raw)
+            continue
+        core = raw.strip(_EDGES)
+        user, _, host = core.rpartition("@")
+        if "://" in raw or (user and "." in host and host.rpartition(".")[2][:3].isalpha()):
+            words.append("path" if "localhost" in raw or "127.0.0.1" in raw else "§url")
+        elif (core == "env" and "`" in raw) or (".example" not in raw and any(part in raw for part in SECRET_FILES)):
+            words.append("§secret")
+        elif core.startswith("~/"):
+            words.append("§home")
+        elif core.endswith(MEMORY_FILES):
+            words.append("§memory")
+        elif "." in core or ("/" in core and (core.count("/") > 1 or "_" in core or core[0] == "/")):
+            words.append("path")
+        else:
+            words.extend(raw.translate(_PUNCTUATION).split())
+            continue
+        if raw[-1] in ",:":
+            words.append(":")
+    return words
+
+
+def _classes(words: "list[str]") -> "list[int]":
+    """Return the classes of each word; a phrase counts for its first word."""
+    result = []
+    for index, word in enumerate(words):
+        bits = _WORDS.get(word, 0)
+        if word[:4] in _STEMS:
+            for stem, bit in _STEMS[word[:4]]:
+                if word.startswith(stem):
+                    bits |= bit
+        if word in _PHRASES:
+            for rest, bit in _PHRASES[word]:
+                if not bits & bit and _has_phrase(words, index + 1, rest):
+                    bits |= bit
+        if bits & _BITS["tome"]:
+            bits &= ~_BITS["tell"]
+        result.append(bits)
+    return result
+
+
+def _has_phrase(words: "list[str]", at: int, rest: str) -> bool:
+    """Whether the rest of a phrase begins at a word."""
+    gap = 0
+    for part in rest.split("_"):
+        if part == "~":
+            gap = 3
+            continue
+        for index in range(at, min(at + gap + 1, len(words))):
+            if words[index] == part or (part[-1] == "*" and words[index].startswith(part[:-1])):
+                at, gap = index + 1, 0
+                break
+        else:
+            return False
+    return True
+
+
+def _has_sequence(steps: "list[_Step]", index: int, classes: "list[int]", low: int, high: int) -> bool:
+    """Whether the steps from an index on are found, the first one at a word from `low` on and before `high`."""
+    wanted, _, is_plain = steps[index]
+    for at in range(low, min(high, len(classes))):
+        if not classes[at] & wanted:
+            continue
+        if is_plain and (
+            any(bits & _NEGATION for bits in classes[max(0, at - 4) : at])
+            or any(bits & _BITS["banned"] for bits in classes[at : at + 6])
+        ):
+            continue
+        if index + 1 == len(steps) or _has_sequence(steps, index + 1, classes, at + 1, at + 1 + steps[index + 1][1]):
+            return True
     return False

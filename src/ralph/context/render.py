@@ -281,4 +281,5 @@ def looks_like_instructions(text: str) -> bool:
     """Whether a text speaks to the agent that reads it instead of informing it."""
     from ralph.context.injection_guard import is_injection
 
-    return is_injection(clean(text))
+    shown = clean(text)
+    return is_injection(text) or (shown != text and is_injection(shown))
