@@ -151,12 +151,13 @@ def test_a_pull_that_brings_the_entry_back_neither_shows_nor_injects_it(here: Wo
 def test_a_person_who_adds_the_text_again_gets_it_back(here: World, ralph: Project) -> None:
     before = ralph.read()
     assert ralph("forget", ID, "--yes").code == 0
-    assert ralph("memory", "add", f"  {SENTENCE.upper()} ").code == 0
+    assert ralph("memory", "add", SENTENCE).code == 1  # without a terminal it is no person
+    memory.add(ralph.root, f"  {SENTENCE.upper()} ", by="human")
     assert len(ralph("search", "zebrafish", "--format", "json").json["hits"]) == 1
     assert ralph("forget", "--matching", "zebrafish", "--yes").code == 0
     ralph.put(".agent/memories.md", before)
     assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
-    assert ralph("memory", "add", SENTENCE).code == 0  # it is in the file already
+    memory.add(ralph.root, SENTENCE, by="human")  # it is in the file already
     assert ralph("search", "zebrafish", "--format", "json").json["hits"][0]["id"] == ID
 
 
@@ -179,7 +180,7 @@ def test_another_project_keeps_its_index_and_hides_the_same_text(here: World, ra
     assert "compare the wombat tables" in texts(theirs)
     assert theirs("index", "verify").code == 0
     assert paths.index_file(other.root).stat().st_ino == before
-    assert theirs("memory", "add", SENTENCE).code == 0
+    memory.add(theirs.root, SENTENCE, by="human")
     assert SENTENCE in texts(theirs)
 
 

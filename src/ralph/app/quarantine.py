@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app.repository import Repository
 from ralph.context import render
 from ralph.errors import NotFound, Refused
 from ralph.model import ids
@@ -112,6 +111,8 @@ def _is_committed(library: Library, record: Record) -> bool:
         path = library.find(record.id)[1].path
     except NotFound:
         return False
+    from ralph.app.repository import Repository  # only for entries that are suspicious
+
     committed = Repository(path.parent, _GIT_SECONDS).text(f"HEAD:./{path.name}")
     lines = {line.strip("> \t#-*") for line in (committed or "").splitlines()}
     words = [*record.text.splitlines(), record.title, *record.tags]
