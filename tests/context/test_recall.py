@@ -62,7 +62,7 @@ def fill(root: Path, *blocks: Block, observations: Sequence[Record] = (), knowle
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8", newline="") as file:
             file.write(encode_record(record))
-    Index(root, terms.index_terms).sync()
+    Index(root, terms.index_terms, is_order=render.is_order).sync()
 
 
 def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recalled:
@@ -282,7 +282,7 @@ def test_at_a_place_the_limit_holds_for_any_text(texts: list[str], budget: int) 
 
 
 def _row(name: str, text: str) -> RecordRow:
-    return RecordRow(0, name, "fix", "", "", text, "", TODAY, "", "", "", None)
+    return RecordRow(0, name, "fix", "", "", text, "", TODAY, "", "", 0, "", None)
 
 
 def test_a_lesson_is_told_once(lessons: Path) -> None:

@@ -92,10 +92,7 @@ def test_an_answering_event_loads_sqlite_and_the_search(tmp_path: Path, event: s
     assert text
     assert names >= ANSWERING | {"sqlite3"}
     assert not names & (HEAVY | {"json", "re"})
-    assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING | {
-        "ralph.context.injection_guard",
-        "ralph.context.injection_rules",
-    }
+    assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING
 
 
 def test_an_event_outside_of_projects_loads_no_more_than_recording(tmp_path: Path) -> None:

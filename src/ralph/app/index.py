@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ralph import paths
 from ralph.capture.pipeline import interpret
+from ralph.context import render
 from ralph.errors import RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
 from ralph.model.record import Record
@@ -67,7 +68,8 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         return False
 
     rules = interpreter(root, privacy)
-    return Index(root, terms.index_terms, rules, copy_main=None if main == root else has_main_rules)
+    copy_main = None if main == root else has_main_rules
+    return Index(root, terms.index_terms, rules, copy_main, is_order=render.is_order)
 
 
 def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
@@ -131,7 +133,7 @@ def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     keys = {state.path: key for key, state in queries.source_states(connection).items()}
     indexed_terms = queries.fingerprints(connection)
     for source in sources(index.root):
-        with closing(in_memory([index.read(source)], terms.index_terms)) as fresh:
+        with closing(in_memory([index.read(source)], terms.index_terms, is_order=index.is_order)) as fresh:
             expected_terms = queries.fingerprints(fresh)
             expected = [(expected_terms.get(row[0], 0), *row[1:]) for row in queries.rows_of(fresh, 1)]
         rows = queries.rows_of(connection, keys.pop(source.name, 0))

@@ -247,10 +247,8 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
 
 def is_withheld(row: "RecordRow", options: RecallOptions) -> bool:
     """Whether a record looks like prompt injection, and no person has said or accepted it."""
-    if row.key % len(lookup.TABLES):
-        return render.withheld(row.by, f"{row.title}\n{row.text}\n{row.tags}")
-    if not render.looks_like_instructions(render.guarded_text(row.title, row.text, row.tags)):
-        return False
+    if not row.is_order or row.key % len(lookup.TABLES):
+        return bool(row.is_order)
     accepted = (hook_files.read_file(options.accepted_file) if options.accepted_file else None) or b""
     return render.text_key(row.title, row.text, row.tags).encode() not in accepted.split()
 

@@ -265,6 +265,20 @@ def withheld(by: str, text: str) -> bool:
     return by != "human" and looks_like_instructions(text)
 
 
+def is_order(record: "Record") -> bool:
+    """Whether a record reads like an instruction to an agent; what a person typed into a prompt does not count."""
+    own = record.extra.get("own")
+    if record.family.value == "memory":
+        text = guarded_text(record.title, record.text, record.tags)
+    elif record.origin.by == "human":
+        return False
+    elif isinstance(own, int):  # the rest is not injected
+        text = f"{record.title}\n{record.text[:own]}\n{record.extra.get('error') or ''}"
+    else:
+        text = f"{record.title}\n{record.text}"
+    return looks_like_instructions(text)
+
+
 def guarded_text(title: str, text: str, tags: "str | Iterable[str]") -> str:
     """Join the parts of a record in which somebody could hide an instruction."""
     return f"{title}\n{text}\n{_join_list(tags)}"

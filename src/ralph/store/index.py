@@ -21,7 +21,7 @@ from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.model.record import NOWHERE, Family, Record
 from ralph.store import db, files, forgotten, queries
-from ralph.store.lookup import SCHEMA_VERSION, placeholders
+from ralph.store.lookup import ORDER, SCHEMA_VERSION, placeholders
 from ralph.store.queries import FAMILIES, TABLES, USUAL, Terms, digest_of, safe, search_columns
 from ralph.store.sources import SHARED, Contents, Format, Interpret, Placed, Source, contents, read_source, sources
 
@@ -72,11 +72,13 @@ class Index:
         terms: Terms,
         interpret: Interpret | None = None,
         copy_main: Callable[[], bool] | None = None,
+        is_order: Callable[[Record], bool] | None = None,
     ) -> None:
         self.root = root
         self.path = paths.index_file(root)
         self._terms = terms
         self._interpret = interpret
+        self.is_order = is_order
         self._copy_main = copy_main
 
     def outside(self) -> Path | None:
@@ -125,7 +127,8 @@ class Index:
 
     def _from_files(self) -> sqlite3.Connection:
         present = list(sources(self.root))
-        return in_memory((self.read(source) for source in present), self._terms, [source.name for source in present])
+        names = [source.name for source in present]
+        return in_memory((self.read(source) for source in present), self._terms, names, self.is_order)
 
     def read(self, source: Source) -> Contents:
         """Return the contents of a source; nothing when it may not be read."""
@@ -265,7 +268,7 @@ class Index:
     def _update(self, connection: sqlite3.Connection, within: float | None, progress: Progress | None) -> Synced:
         """Bring a database up to date, a few sources in a transaction; with a deadline in slices, the newest first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
-        writer = IndexWriter(connection, self._terms, self._interpret)
+        writer = IndexWriter(connection, self._terms, self._interpret, self.is_order)
         rows = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
         present = list(sources(self.root))
         gone = rows.keys() - {source.name for source in present}
@@ -317,11 +320,16 @@ def discard(path: Path, patience: float = 0.0) -> None:
         _remove(path)
 
 
-def in_memory(contents: Iterable[Contents], terms: Terms, names: Sequence[str] = ()) -> sqlite3.Connection:
+def in_memory(
+    contents: Iterable[Contents],
+    terms: Terms,
+    names: Sequence[str] = (),
+    is_order: Callable[[Record], bool] | None = None,
+) -> sqlite3.Connection:
     """Make an index that is never written to disk."""
     connection = db.connect_memory()
     db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
-    writer = IndexWriter(connection, terms)
+    writer = IndexWriter(connection, terms, is_order=is_order)
     with db.atomic(connection):
         for number, content in enumerate(contents):
             name = names[number] if names else str(number)
@@ -363,11 +371,19 @@ class IndexWriter:
     """Adds and removes the rows of sources on one connection, and the full-text index with them.
 
     Lines about a session or a run have only what changed; they are folded into one row, with the same result in any
-    portions. Keys only grow, as the full-text index wants them.
+    portions. Keys only grow, as the full-text index wants them. `is_order` tells which records read like an instruction
+    to an agent: it is stored, so that hooks need not find out.
     """
 
-    def __init__(self, connection: sqlite3.Connection, terms: Terms, interpret: Interpret | None = None) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        terms: Terms,
+        interpret: Interpret | None = None,
+        is_order: Callable[[Record], bool] | None = None,
+    ) -> None:
         self.connection = connection
+        self._is_order = is_order or (lambda _: False)
         self._terms = terms
         self._interpret = interpret
         self._forgotten = forgotten.load()
@@ -442,7 +458,8 @@ class IndexWriter:
         rows: list[Row] = []
         terms: list[Row] = []
         for item, key, name, position in zip(placed, keys, names, positions, strict=True):
-            rows.append((key, name, source, item.line + lines_before, *_row_values(item.record, name, position)))
+            values = _row_values(item.record, name, position, is_order=self._is_order(item.record))
+            rows.append((key, name, source, item.line + lines_before, *values))
             terms.append((key, *search_columns(item.record, self._terms)))
         self.connection.executemany(f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})", rows)
         sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
@@ -510,9 +527,9 @@ class IndexWriter:
             yield last[session]
 
 
-def _row_values(record: Record, name: str, position: int) -> Row:
+def _row_values(record: Record, name: str, position: int, *, is_order: bool) -> Row:
     origin, extra, original = record.origin, record.extra, safe(record.id)
-    metadata = safe(_metadata(record, "" if original == name else original))
+    metadata = safe(_metadata(record, "" if original == name else original, is_order=is_order))
     is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]
     scope = "" if is_usual else record.scope.value
     tags, files = safe(_list_text(record.tags)), safe(_list_text(origin.files))
@@ -533,7 +550,7 @@ def _list_text(items: Sequence[str]) -> str:
     return _ENCODER.encode(items) if items else ""
 
 
-def _metadata(record: Record, original_id: str) -> str:
+def _metadata(record: Record, original_id: str, *, is_order: bool) -> str:
     """Return what no column has as a JSON object, or ""; `original_id` is the id when its column has another."""
     family, origin = record.family, record.origin
     status, _, author = USUAL[family]
@@ -553,6 +570,8 @@ def _metadata(record: Record, original_id: str) -> str:
             rest[name] = value
     if record.links:
         rest["links"] = [[link.relation, link.target] for link in record.links]
+    if is_order:
+        rest[ORDER] = 1
     if record.extra:
         rest["extra"] = dict(record.extra)
     try:

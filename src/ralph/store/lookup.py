@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 8
-"""Raised with every change of schema.sql or of the tokeniser: an older database is then made again."""
+SCHEMA_VERSION = 9
+"""Raised with every change of schema.sql, of the tokeniser or of the injection rules: an older database is then made
+again."""
 
 _MADE = (
     "sources records sessions observations loop_runs journal tasks search search_terms search_data search_idx "
@@ -203,14 +204,16 @@ _HIDDEN_SHARE = (
     f"(SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM journal))"
 )
 _BY = "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
+ORDER = "order"  # a member of the metadata of records that read like an instruction to an agent
+_IS_ORDER = f"instr(metadata, '\"{ORDER}\":1') > 0"
 _EXTRA = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.extra.{name}') END"
 _COLUMNS = (
-    "key, id, kind, title, tags, text, files, created_at, '', " + _BY.format(usual="") + ", '', NULL",
+    f"key, id, kind, title, tags, text, files, created_at, '', {_BY.format(usual='')}, {_IS_ORDER}, '', NULL",
     "key, id, type, title, tags, content, files, created_at, session_id, "
-    f"{_BY.format(usual='tool')}, coalesce({_EXTRA.format(name='error')}, ''), {_EXTRA.format(name='own')}",
+    f"{_BY.format(usual='tool')}, {_IS_ORDER}, coalesce({_EXTRA.format(name='error')}, ''), "
+    f"{_EXTRA.format(name='own')}",
     "id, record_id, outcome, title, tags, notes, files_modified, created_at, run_id, "
-    + _BY.format(usual="")
-    + ", '', NULL",
+    f"{_BY.format(usual='')}, {_IS_ORDER}, '', NULL",
 )
 
 
@@ -218,15 +221,15 @@ class RecordRow:
     """The columns of a record that are ranked and printed.
 
     `own` is the part of the text that a person or the agent caused; the rest is what a tool printed, of which `error`
-    is the line that names an error.
+    is the line that names an error. `is_order`: it reads like an instruction to an agent.
     """
 
-    __slots__ = ("by", "created_at", "error", "files", "id", "key", "kind", "own", "session", "tags", "text", "title")
+    __slots__ = tuple("by created_at error files id is_order key kind own session tags text title".split())
 
     def __init__(self, key: int, *columns: "Any") -> None:
         self.key = key
         self.id, self.kind, self.title, self.tags, self.text = columns[:5]
-        self.files, self.created_at, self.session, self.by, self.error, size = columns[5:]
+        self.files, self.created_at, self.session, self.by, self.is_order, self.error, size = columns[5:]
         self.own = self.text if size is None else self.text[:size]
 
 
