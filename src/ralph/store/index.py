@@ -19,13 +19,13 @@ from typing import BinaryIO, TypeVar
 
 from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
-from ralph.model.record import NOWHERE, Family, Record
+from ralph.model.record import Family, Record
 from ralph.store import db, files, forgotten, queries
-from ralph.store.lookup import ORDER, SCHEMA_VERSION, placeholders
-from ralph.store.queries import FAMILIES, TABLES, USUAL, Terms, digest_of, safe, search_columns
+from ralph.store.lookup import SCHEMA_VERSION, placeholders
+from ralph.store.queries import FAMILIES, TABLES, Row, Terms, column_value, row_values, safe, search_columns
 from ralph.store.sources import SHARED, Contents, Format, Interpret, Placed, Source, contents, read_source, sources
 
-__all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "digest_of", "in_memory", "search_columns")
+__all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "in_memory", "search_columns")
 
 PATIENCE = 5.0  # seconds to wait for another process that makes the index for the first time
 _BATCH = 1_000_000  # bytes of files in one transaction; the full-text index writes a segment for each
@@ -38,18 +38,7 @@ _SESSION = (
 _RUN = "session_id goal iterations status reason context_snapshots started_at ended_at"
 _TASK = "id title description status priority blocked_by parent feature attempts worktree branch created_at updated_at"
 _FOLDS: Mapping[str, Callable[[str, str], str]] = {"started_at": min, "created_at": min, "updated_at": max}
-_METADATA = {
-    Family.MEMORY: queries.ORIGIN,
-    Family.OBSERVATION: ("run", "iteration", "task", "agent", "commit"),
-    Family.JOURNAL: ("session", "agent", "commit"),
-}
-"""The members of a record's origin that have no column."""
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
-"""SQLite reads this JSON, too: it knows no infinite numbers."""
-_LARGEST = 2**63
-
 Progress = Callable[[int, int], None]
-Row = tuple[object, ...]
 T = TypeVar("T")
 
 
@@ -435,7 +424,7 @@ class IndexWriter:
             if placed := [item for item in records if item.record.family is family]:
                 self._add_records(source, family, placed, lines_before)
         for task in new.tasks:
-            values = [_column_value(getattr(task, name)) for name in _TASK.split()]
+            values = [column_value(getattr(task, name)) for name in _TASK.split()]
             sql = f"INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, {placeholders(values[1:])})"
             self.connection.execute(sql, (values[0], source, *values[1:]))
         self._fold_lines("sessions", _SESSION.split(), source, [line for kind, line in new.lines if kind == "session"])
@@ -458,7 +447,7 @@ class IndexWriter:
         rows: list[Row] = []
         terms: list[Row] = []
         for item, key, name, position in zip(placed, keys, names, positions, strict=True):
-            values = _row_values(item.record, name, position, is_order=self._is_order(item.record))
+            values = row_values(item.record, name, position, is_order=self._is_order(item.record))
             rows.append((key, name, source, item.line + lines_before, *values))
             terms.append((key, *search_columns(item.record, self._terms)))
         self.connection.executemany(f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})", rows)
@@ -480,7 +469,7 @@ class IndexWriter:
                 rows[name] = dict(self.connection.execute(sql, (name,)).fetchone())
             for column in columns:
                 member = None if column == "summary" and self._forgotten.has(line.get(column)) else line.get(column)
-                value, current = _column_value(member, _ALLOWED.get(column)), rows[name][column]
+                value, current = column_value(member, _ALLOWED.get(column)), rows[name][column]
                 if column in _FOLDS and isinstance(current, str) and current:
                     value = _FOLDS[column](current, value) if isinstance(value, str) and value else current
                 if value is not None:
@@ -525,71 +514,6 @@ class IndexWriter:
                 last[session] = self.connection.execute(sql, (session,)).fetchone()[0]
             last[session] += 1
             yield last[session]
-
-
-def _row_values(record: Record, name: str, position: int, *, is_order: bool) -> Row:
-    origin, extra, original = record.origin, record.extra, safe(record.id)
-    metadata = safe(_metadata(record, "" if original == name else original, is_order=is_order))
-    is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]
-    scope = "" if is_usual else record.scope.value
-    tags, files = safe(_list_text(record.tags)), safe(_list_text(origin.files))
-    kind, title, text, created = record.kind.value, safe(record.title), safe(record.text), safe(record.created_at)
-    digest = bytes.fromhex(digest_of(record))
-    if record.family is Family.MEMORY:
-        return (kind, title, text, tags, files, record.status.value, scope, created, metadata, digest)
-    if record.family is Family.OBSERVATION:
-        return (safe(origin.session), position, kind, title, text, tags, files, scope, metadata, created, digest)
-    feature, model, seconds = (_column_value(extra.get(key)) for key in ("feature", "model", "duration_secs"))
-    cost = _column_value(extra.get("cost_usd")) or 0.0
-    run, iteration, task = safe(origin.run), _column_value(origin.iteration), safe(origin.task) or None
-    work = (run, iteration, task, feature, kind, model, seconds, cost, files)
-    return (*work, title, text, tags, scope, created, metadata, digest)
-
-
-def _list_text(items: Sequence[str]) -> str:
-    return _ENCODER.encode(items) if items else ""
-
-
-def _metadata(record: Record, original_id: str, *, is_order: bool) -> str:
-    """Return what no column has as a JSON object, or ""; `original_id` is the id when its column has another."""
-    family, origin = record.family, record.origin
-    status, _, author = USUAL[family]
-    rest: dict[str, object] = {"id": original_id} if original_id else {}
-    if family is not Family.MEMORY and record.status is not status:
-        rest["status"] = record.status.value
-    if origin.by != author:
-        rest["by"] = origin.by
-    if origin is not NOWHERE:
-        for name in _METADATA[family]:
-            if (value := getattr(origin, name)) or value == 0:
-                rest[name] = value
-        if origin.iteration is not None and abs(origin.iteration) >= _LARGEST:
-            rest["iteration"] = origin.iteration  # too large for its column
-    for name in ("label", "updated_at", "valid_until"):
-        if value := getattr(record, name):
-            rest[name] = value
-    if record.links:
-        rest["links"] = [[link.relation, link.target] for link in record.links]
-    if is_order:
-        rest[ORDER] = 1
-    if record.extra:
-        rest["extra"] = dict(record.extra)
-    try:
-        return _ENCODER.encode(rest) if rest else ""
-    except (ValueError, RecursionError):  # nested too deeply, or no finite number; the file still has it
-        rest.pop("extra", None)
-        return _ENCODER.encode(rest) if rest else ""
-
-
-def _column_value(value: object, allowed: Sequence[str] | None = None) -> str | int | float | None:
-    """Return what a column can store of a JSON value: lists and objects as text, too large a number not at all."""
-    if allowed is not None and value not in allowed:
-        return None
-    if isinstance(value, str):
-        return safe(value)
-    if isinstance(value, int):
-        return int(value) if abs(value) < _LARGEST else None
-    return value if value is None or isinstance(value, float) else safe(json.dumps(value, ensure_ascii=False))
 
 
 def _digest_to(file: BinaryIO, end: int) -> str:

@@ -30,6 +30,7 @@ from ralph.model.record import (
 from ralph.store import lookup
 
 Terms = Callable[[str], str]
+Row = tuple[object, ...]
 
 FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)  # by `key % 3`
 BEARER = "~"  # between an id and the number of the second, third ... record that has it
@@ -55,6 +56,15 @@ _KINDS: Mapping[Family, Mapping[str, MemoryKind | ObservationKind | Outcome]] = 
     Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
 }
+_METADATA = {
+    Family.MEMORY: ORIGIN,
+    Family.OBSERVATION: ("run", "iteration", "task", "agent", "commit"),
+    Family.JOURNAL: ("session", "agent", "commit"),
+}
+"""The members of a record's origin that have no column."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
+"""SQLite reads this JSON, too: it knows no infinite numbers."""
+_LARGEST = 2**63
 _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
 _ID = '{"id":'  # with which the metadata of a second bearer begins
 
@@ -108,6 +118,72 @@ def digest_of(record: Record) -> str:
     """Return the digest of a record's content, by which vectors are cached."""
     content = safe(f"{record.title}\n{record.text}").encode("utf-8")
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
+def row_values(record: Record, name: str, position: int, *, is_order: bool) -> Row:
+    """Return the columns of a record's row behind key, id, source and line."""
+    origin, extra, original = record.origin, record.extra, safe(record.id)
+    metadata = safe(_metadata(record, "" if original == name else original, is_order=is_order))
+    is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]
+    scope = "" if is_usual else record.scope.value
+    tags, files = safe(_list_text(record.tags)), safe(_list_text(origin.files))
+    kind, title, text, created = record.kind.value, safe(record.title), safe(record.text), safe(record.created_at)
+    digest = bytes.fromhex(digest_of(record))
+    if record.family is Family.MEMORY:
+        return (kind, title, text, tags, files, record.status.value, scope, created, metadata, digest)
+    if record.family is Family.OBSERVATION:
+        return (safe(origin.session), position, kind, title, text, tags, files, scope, metadata, created, digest)
+    feature, model, seconds = (column_value(extra.get(key)) for key in ("feature", "model", "duration_secs"))
+    cost = column_value(extra.get("cost_usd")) or 0.0
+    run, iteration, task = safe(origin.run), column_value(origin.iteration), safe(origin.task) or None
+    work = (run, iteration, task, feature, kind, model, seconds, cost, files)
+    return (*work, title, text, tags, scope, created, metadata, digest)
+
+
+def _list_text(items: Sequence[str]) -> str:
+    return _ENCODER.encode(items) if items else ""
+
+
+def _metadata(record: Record, original_id: str, *, is_order: bool) -> str:
+    """Return what no column has as a JSON object, or ""; `original_id` is the id when its column has another."""
+    family, origin = record.family, record.origin
+    status, _, author = USUAL[family]
+    rest: dict[str, object] = {"id": original_id} if original_id else {}
+    if family is not Family.MEMORY and record.status is not status:
+        rest["status"] = record.status.value
+    if origin.by != author:
+        rest["by"] = origin.by
+    if origin is not NOWHERE:
+        for name in _METADATA[family]:
+            if (value := getattr(origin, name)) or value == 0:
+                rest[name] = value
+        if origin.iteration is not None and abs(origin.iteration) >= _LARGEST:
+            rest["iteration"] = origin.iteration  # too large for its column
+    for name in ("label", "updated_at", "valid_until"):
+        if value := getattr(record, name):
+            rest[name] = value
+    if record.links:
+        rest["links"] = [[link.relation, link.target] for link in record.links]
+    if is_order:
+        rest[lookup.ORDER] = 1
+    if record.extra:
+        rest["extra"] = dict(record.extra)
+    try:
+        return _ENCODER.encode(rest) if rest else ""
+    except (ValueError, RecursionError):  # nested too deeply, or no finite number; the file still has it
+        rest.pop("extra", None)
+        return _ENCODER.encode(rest) if rest else ""
+
+
+def column_value(value: object, allowed: Sequence[str] | None = None) -> str | int | float | None:
+    """Return what a column can store of a JSON value: lists and objects as text, too large a number not at all."""
+    if allowed is not None and value not in allowed:
+        return None
+    if isinstance(value, str):
+        return safe(value)
+    if isinstance(value, int):
+        return int(value) if abs(value) < _LARGEST else None
+    return value if value is None or isinstance(value, float) else safe(json.dumps(value, ensure_ascii=False))
 
 
 def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
