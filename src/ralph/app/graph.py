@@ -32,7 +32,8 @@ from ralph.search.embeddings import row_bytes
 from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, project_files, source_facts
 from ralph.store import db, files, lookup, queries, sessions
 from ralph.store import graph as stored
-from ralph.store.index import FAMILIES, Progress, digest_of
+from ralph.store.index import FAMILIES, Progress
+from ralph.store.queries import digest_of
 from ralph.store.sources import Format, Source, parse_editable, sources
 from ralph.store.vectors import VectorCache
 
