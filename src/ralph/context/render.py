@@ -266,17 +266,19 @@ def withheld(by: str, text: str) -> bool:
 
 
 def is_order(record: "Record") -> bool:
-    """Whether a record reads like an instruction to an agent; what a person typed into a prompt does not count."""
-    own = record.extra.get("own")
+    """Whether a record reads like an instruction to an agent.
+
+    A person's prompt does not, and of a tool's record only the line of an error is tested: the rest that is injected
+    is what the agent did itself.
+    """
     if record.family.value == "memory":
         text = guarded_text(record.title, record.text, record.tags)
-    elif record.origin.by == "human":
-        return False
-    elif isinstance(own, int):  # the rest is not injected
-        text = f"{record.title}\n{record.text[:own]}\n{record.extra.get('error') or ''}"
+    elif record.origin.by == "tool":
+        text = str(record.extra.get("error") or "")
     else:
         text = f"{record.title}\n{record.text}"
-    return looks_like_instructions(text)
+    is_prompt = record.origin.by == "human" and record.family.value != "memory"
+    return bool(text) and not is_prompt and looks_like_instructions(text)
 
 
 def guarded_text(title: str, text: str, tags: "str | Iterable[str]") -> str:
