@@ -273,7 +273,7 @@ def is_order(record: "Record") -> bool:
     """
     if record.family.value == "memory":
         text = guarded_text(record.title, record.text, record.tags)
-    elif record.origin.by == "tool":
+    elif record.origin.by == "tool" and "own" in record.extra:
         text = str(record.extra.get("error") or "")
     else:
         text = f"{record.title}\n{record.text}"
