@@ -66,7 +66,7 @@ def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude
         assert word in results(request)[-1], (tool, str(given)[:80], results(request)[-1][:500])
     file = (claude.project / ".agent" / "memories.md").read_text(encoding="utf-8")
     assert KOREAN in file
-    assert "via: mcp" in file
+    assert "via=mcp" in file
 
 
 def test_codex_calls_every_tool_and_reads_an_answer_of_each(codex: Codex, responses: ResponsesServer) -> None:
