@@ -58,7 +58,8 @@ def _has_placeholder_word(head: str) -> bool:
     stand_in = next((word for word in rules.PLACEHOLDERS if word in both), "")
     mixed = has_both_cases(head) and any(map(str.isdigit, head))  # `changeit-Acme-91`
     if stand_in or len(set(lowered)) < 4:
-        return not (stand_in in rules.WEAK_PASSWORDS and mixed)
+        extended = mixed or re.compile(r"(?=.*[a-z]{2}).*\d{2}").search(lowered.replace(stand_in, ""))
+        return not (stand_in in rules.WEAK_PASSWORDS and extended)
     words = {word.lower() for word in re.compile(_CHUNK).findall(head)}
     if mixed and _NAMING.isdisjoint(words) and "key" not in words:
         words -= {"your", "here", "some", "hidden"}  # `Wint3r_is_here`
@@ -192,9 +193,8 @@ def _is_password(head: str, place: int) -> bool:
         return False  # `Password*`, `errors.mismatch`
     joints, digits = sum(map(head.count, "-_.")), sum(map(str.isdigit, head))
     spoken = place == COPULA and cased and _TECHNICAL.isdisjoint(words)
-    composed = digit and (cased or digits > 3) and joints > 1 and (place > COPULA or spoken)  # `old-Service-Pw1`
-    known = _KNOWN.issuperset(words) and not composed
-    if plain and words and (known or head.lower().translate(_LEET) in _NAMING):
+    composed = digit and (cased or digits > 3) and joints > (place < SURE) and (place > COPULA or spoken)  # `old_Pw1`
+    if plain and words and ((_KNOWN.issuperset(words) and not composed) or head.lower().translate(_LEET) in _NAMING):
         return False
     if not _NAMING.isdisjoint(words) and is_wordy(head) and not composed:
         return False
@@ -217,14 +217,14 @@ def _is_password(head: str, place: int) -> bool:
 def is_login_password(user: str, password: str) -> bool:
     """Check the password of `user:password` in a URL or a Basic header: no default, no placeholder."""
     lowered = password.lower()
-    if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULTS:
+    is_sentence = any(map(str.isspace, password)) and not is_password(password)
+    if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULTS or is_sentence:
         return False
-    if any(map(str.isspace, password)):
-        return is_password(password)
     if is_placeholder(password) or is_reference(password) or "[redacted: " in password:
         return False
-    words = (word.lower() for word in re.compile(_CHUNK).findall(password))
-    return not (is_wordy(password) and not (_NAMING | {"test", "demo", "user", "key"}).isdisjoint(words))
+    words = {word.lower() for word in re.compile(_CHUNK).findall(password) if word.isalpha()}
+    chosen = any(map(str.isdigit, password)) and (not words <= _KNOWN or (lowered != password and len(words) > 1))
+    return chosen or not (is_wordy(password) and not (_NAMING | {"test", "demo", "user", "key"}).isdisjoint(words))
 
 
 def _is_basic_login(encoded: str) -> bool:

@@ -199,7 +199,8 @@ _PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wacht
 def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
     """Yield where the head of a CSV or TSV table that names a secret begins, and its separator."""
     end = -1
-    for keyword in ("pass", "secret", "token", "pwd", "api_key", "apikey") if "\n" in text else ():
+    keywords = "pass secret token pwd api_key apikey wachtwoord kennwort senha".split() if "\n" in text else ()
+    for keyword in keywords:
         at = lowered.find(keyword)
         while at >= 0:
             start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)

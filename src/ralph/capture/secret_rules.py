@@ -298,7 +298,7 @@ password | before | basic auth |  | `(?:[\w.@-]{1,40}:(?!//)|(?=[A-Za-z0-9+/]{20
 secret key | strong | api key (,private key (,access key (,token (,secret (,master.key |  | [^\n`(]{5,50}\(?[`\"'](?P<s>[A-Za-z0-9_+/=.~-]{20,256})[`\"']
 secret key | strong | the key is ,the key: ,my key is ,my key: ,your key: ,pat: ,pat is ,bot.run(,client.login( |  | (?:(?:(?:the|my|your) key|(?<![a-z])(?-i:PAT))(?: is|:) |[a-z.]+\(\s{0,9})[`\"']?(?P<s>[A-Za-z0-9_+/=.~-]{20,256})
 api key | strong | ?key=,&key= |  | [?&]key=(?P<s>(?-i:(?=\S{0,256}\d)(?=\S{0,256}[a-z])(?=\S{0,256}[A-Z]))[A-Za-z0-9_-]{20,256})
-private key | any | key `0x,key 0x,key: 0x,key is 0x,key=0x,key (0x |  | (?<!storage )(?<!public )key\W{1,3}(?:is )?(?P<s>0x[0-9a-f]{64})\b
+private key | any | key `0x,key 0x,key: 0x,key is 0x,key=0x,key (0x,wallet(,aes.new(bytes.fromhex( |  | (?<!storage )(?<!public )(?:key\W{1,3}(?:is )?(?=0x)|[a-z.]{5,20}\((?:bytes.fromhex\()?[\"'])(?P<s>(?:0x)?[0-9a-f]{64})\b
 password | strong | password,token,secret, key,clave,ключ,schlüssel | :\n | [^\s:]+[^\n]{0,60}:[ \t*]*\n\s{0,20}`{0,3}\s{0,4}(?P<s>[^\s`]{8,400})`{0,3}[ \t]*(?:\n|\Z)
 password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
