@@ -478,10 +478,10 @@ API_KEY=OpenAi2Key
 API_TOKEN=abc123
 TOKEN=Abcd1234
 API_KEY=Abcdefgh12345678
-password = 'Test-Token-22'
-password = "User-Service-12"
+password = 'test-token-22'
+password = "UserService12"
 password = 'Enter-Password'
-secret: Blue-Horse-77
+secret: blue-horse-77
 token = "Blue-Horse-77"
 api_key: 00000000-0000-0000-0000-000000000000
 API_KEY=12345678-1234-1234-1234-123456789012

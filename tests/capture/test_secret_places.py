@@ -102,6 +102,22 @@ I changed the root pw to "{}" again
 le mot de passe du NAS c'est {} voilà
 пароль от базы — {}
 密码（生产）：{}
+senha: {}
+le mdp est {}
+the root password is still {}
+password - {}
+creds: admin:{}
+the default login (`admin` / `{}`) works
+anna@x.io has an account: anna@x.io → {}
+the router logs in as root with {}
+I changed the password from {} to another
+the office wpa2 key {}, please
+restic --password-command 'echo {}' snapshots
+ssh-keygen -t ed25519 -N '{}' -f k
+onView(withId(R.id.password)).perform(typeText("{}"))
+try? keychain.set("{}", key: "admin_password")
+define( 'DB_PASSWORD', '{}' );
+type {} at the password prompt
 """
 LOOK_ALIKES = r"""
 password: user.password
@@ -134,6 +150,10 @@ docker run --user 1000:1000 x
 enable password authentication in sshd_config
 password=Contraseña
 dedup_key: "alert-1234-web-prod-eu1"
+my user id is auth0|65f1c0a2b7d9e3f4a5b6c7d8
+pass `--force-config` to it
+dsn: https://80d3e44a68e1b10da49b14d26b949890@o44.ingest.sentry.io/45
+the disk is encrypted with XChaCha20-Poly1305
 motd.txt: V2VsY29tZSB0byB0aGUgc3RhZ2luZyBjbHVzdGVyLgpCZSBraW5kIHRvIGl0Lgo=
 """
 

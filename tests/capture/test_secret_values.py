@@ -7,6 +7,7 @@ from tests.cases import for_each
 from ralph.capture.assignments import (
     COPULA,
     FAIR,
+    LITERAL,
     NONE,
     PROSE,
     STRONG,
@@ -38,7 +39,8 @@ def test_a_password_with_signs_and_digits_is_strong(value: str) -> None:
     [("hunter2", SURE), ("Summer2024", COPULA), ("letmein99", COPULA), ("correct-horse-battery-staple", SURE),
      ("Abcd1234", PROSE), ("Blue-Horse-77", PROSE), ("blue_kettle_morning", SURE), ("Pine.Tar.Ladder", SURE),
      ("otter Lagoon 73 vinyl", SURE), ("Str4nd!K\u00e4fer", PROSE), ("swordfish", SURE), ("48213377", SURE),
-     ("Monkey-Bridge-12", SURE), ("Somerset-44", SURE)],
+     ("Monkey-Bridge-12", SURE), ("Somerset-44", SURE), ("Wint3r_is_here", COPULA), ("old-Service-Pw1", COPULA),
+     ("mangrove-Root", LITERAL), ("Replace.Tyres.4", SURE), ("&x9Kp2-Lm", SURE), ("kettle_drum_9", PROSE)],
 )  # fmt: skip
 def test_a_password_is_known_where_it_may_stand(value: str, place: int) -> None:
     assert is_password(value, place)

@@ -27,28 +27,9 @@ _HEAD = 128  # how much of a value is examined: enough to recognise it, and a bo
 _JOINTS = str.maketrans("", "", "-_. ")
 _LEET = str.maketrans("0@134$5", "oaieass")
 _NAMING = frozenset("password passwd passwort pwd secret secrets token pass passphrase kennwort credential".split())
-_REFERENCE_STARTS = (
-    *"< [ ( @ & { enc[ $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm: urn: op:".split(),
-    *"secretsmanager: keyring: awskms: gcpkms: data: secret: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2 npm:".split(),
-    *"projects/ secret/ secrets/ secrets. vault_ vault/ kv/ var. local. module. data. params. pk_live_".split(),
-    *"pk_test_ pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
-)
-_TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
 _REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
 """Variables, templates, tags, URLs, names of vaults, publishable keys, and hashes."""
-_PATH_STARTS = ("./", "../", "/", "~", "\\\\")
-_PATH_ENDS = (
-    "/",
-    *".pem .key .crt .cer .p12 .pfx .json .yml .yaml .txt .py .js .jsx .ts .tsx .env .toml .ini .md .htm .html".split(),
-    *".go .rs .java .rb .sh .conf .cfg .pub .jks .lock .log .svg .png .css .com .org .net .io .dev .local .xml".split(),
-    *".php .enc .gpg .db .sql .pdf .zip .gz .csv .jpg .jpeg".split(),
-)
 _BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
-_OTHER_FORMAT = (
-    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d?(?:[:.]|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
-    r"|[a-z]+/[a-z0-9.+-]+$|[0-9A-F]{16}(?:[0-9A-F]{24})?$|0x[0-9a-fA-F]{40}$|.*(?:\\[dwsbDWSB]|\[[A-Za-z]-[A-Za-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
-)
-"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types, fingerprints and regexes."""
 _DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
 _CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
 _UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
@@ -60,15 +41,9 @@ _NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WOR
 _TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
 _KNOWN = _NAME_WORDS | _TECHNICAL
 _MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
-_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+(?:-|\+)?[a-z]+|[a-z]{1,5}-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)!?]\(.*"
+_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+\+?[a-z]{1,6}|\d+-[a-z]+|[a-z]{1,5}-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)!?]\(.*"
 """What a sentence has beside the word password: a ticket, `12-character`, `step2`, a call."""
-_DUMMY_BODY = (
-    r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
-    r"|1234567890|deadbeefdead|(?:your|my|some)[-_]?(?:token|key|api|secret|access|personal|actual|real|bot)"
-    r"|(?:^|[-_.])(?:your|fake|dummy|todo|fixme|here|goes|secret|token)(?:[-_.]|$)|(?-i:x{6}|X{6}|^[xX]{3})|\*{3}|\.{3}|…"
-    r"|([^0-9a])\1{5}|([0-9])\2{7}"
-)
-"""What manuals write after the prefix of a vendor; too long for a random body to contain it."""
+_CHOSEN_WORDS = r".*[a-z][-_][A-Z][a-z]|.*[a-z]_|[a-z]{20,40}\Z"
 
 
 def is_placeholder(value: str) -> bool:
@@ -81,10 +56,14 @@ def _has_placeholder_word(head: str) -> bool:
     joined = lowered.translate(_JOINTS)
     both = f"{lowered}\n{joined}"
     stand_in = next((word for word in rules.PLACEHOLDERS if word in both), "")
+    mixed = has_both_cases(head) and any(map(str.isdigit, head))  # `changeit-Acme-91`
     if stand_in or len(set(lowered)) < 4:
-        mixed = has_both_cases(head[len(stand_in) :]) and any(map(str.isdigit, head))  # `changeit-Acme-91`
-        return not (stand_in in rules.WEAK_PASSWORDS and mixed)
-    return not rules.PLACEHOLDER_WORDS.isdisjoint(word.lower() for word in re.compile(_CHUNK).findall(head))
+        extended = mixed or re.compile(r"(?=.*[a-z]{2}).*\d{2}").search(lowered.replace(stand_in, ""))
+        return not (stand_in in rules.WEAK_PASSWORDS and extended)
+    words = {word.lower() for word in re.compile(_CHUNK).findall(head)}
+    if mixed and _NAMING.isdisjoint(words) and "key" not in words:
+        words -= {"your", "here", "some", "hidden"}  # `Wint3r_is_here`
+    return not rules.PLACEHOLDER_WORDS.isdisjoint(words)
 
 
 def _is_sequence(head: str, share: float = 0.5) -> bool:
@@ -98,11 +77,15 @@ def is_reference(value: str) -> bool:
     if head.isalnum():
         return False
     lowered = head.lower()
-    if lowered.startswith(_REFERENCE_STARTS) or any(mark in lowered for mark in _TEMPLATES):
+    digit = any(map(str.isdigit, head))
+    if digit and has_both_cases(head) and head[0] in "(@&!~" and {*head[1:]}.isdisjoint("()/. "):
+        return False  # `&x9Kp2-Lm`
+    if lowered.startswith(rules.REFERENCE_STARTS) or any(mark in lowered for mark in rules.TEMPLATES):
         return True
     if re.compile(_REFERENCE).search(lowered) or ("$" in head and re.compile(r"\$[A-Z][A-Z_]{3,}").search(head)):
         return True
-    is_path = lowered.startswith(_PATH_STARTS) or lowered.endswith(_PATH_ENDS)
+    is_host = digit and "/" not in head and lowered.endswith(rules.HOST_ENDS)
+    is_path = lowered.startswith(rules.PATH_STARTS) or (lowered.endswith(rules.PATH_ENDS) and not is_host)
     return is_path and (re.compile(_BASE64_RUN).fullmatch(head) is None or is_wordy(head))
 
 
@@ -126,7 +109,7 @@ def is_wordy(value: str) -> bool:
 def is_token_body(body: str) -> bool:
     """Check what follows the prefix of a vendor: anything but a stand-in."""
     head = body[:_HEAD]
-    return not (re.compile(_DUMMY_BODY).search(head) or _is_sequence(head[:48], 0.8) or len(set(head)) < 4)
+    return not (re.compile(rules.DUMMY_BODY).search(head) or _is_sequence(head[:48], 0.8) or len(set(head)) < 4)
 
 
 def is_random(body: str) -> bool:
@@ -181,7 +164,7 @@ def _grade(head: str) -> int:
 
 
 def _is_other_format(head: str) -> bool:
-    return bool((not head.isalnum() or head[0].isdigit()) and re.compile(_OTHER_FORMAT).match(head))
+    return bool((not head.isalnum() or head[0].isdigit()) and re.compile(rules.OTHER_FORMAT).match(head))
 
 
 def is_password(value: str, place: int = SURE) -> bool:
@@ -208,8 +191,10 @@ def _is_password(head: str, place: int) -> bool:
     plain = not symbol and head[-1] not in "!@#$%^&*?"
     if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
         return False  # `Password*`, `errors.mismatch`
-    composed = digit and cased and place > COPULA and sum(map(head.count, "-_.")) > 1 and not _KNOWN.issuperset(words)
-    if plain and words and (_KNOWN.issuperset(words) or head.lower().translate(_LEET) in _NAMING):
+    joints, digits = sum(map(head.count, "-_.")), sum(map(str.isdigit, head))
+    spoken = place == COPULA and cased and _TECHNICAL.isdisjoint(words)
+    composed = digit and (cased or digits > 3) and joints > (place < SURE) and (place > COPULA or spoken)  # `old_Pw1`
+    if plain and words and ((_KNOWN.issuperset(words) and not composed) or head.lower().translate(_LEET) in _NAMING):
         return False
     if not _NAMING.isdisjoint(words) and is_wordy(head) and not composed:
         return False
@@ -218,21 +203,28 @@ def _is_password(head: str, place: int) -> bool:
     if len(head) < 6 or not _TECHNICAL.isdisjoint(words) or re.compile(_NO_PROSE).fullmatch(head):
         return False
     if place > PROSE:
-        joined = len(words) > 1 and ("-" in head or "_" in head) and _KNOWN.isdisjoint(words) and place == LITERAL
-        return digit or (symbol and cased) or ("-" in head and len(set(words) - _KNOWN) > 2) or joined
-    numbered = sum(map(str.isdigit, head)) > 1 and len(head) > 9 and _KNOWN.isdisjoint(words) and "." not in head
+        strange = {*words} - _KNOWN
+        unknown = "." not in head and len(strange) == len({*words})
+        chosen = bool(unknown and re.compile(_CHOSEN_WORDS).match(head))
+        if place == LITERAL and strange and not chosen:
+            chosen = symbol or head[-1] in "!#$%&*" or (joints > 0 and (cased or len(words) > 2 or unknown))
+        return digit or (symbol and cased) or ("-" in head and len(strange) > 2) or chosen
+    digits += joints > 1 and len(words) > 1 and min(map(len, words)) > 3
+    numbered = digit and digits > 1 and len(head) > 9 and _KNOWN.isdisjoint(words) and "." not in head
     return (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or numbered or _grade(head) == STRONG
 
 
 def is_login_password(user: str, password: str) -> bool:
     """Check the password of `user:password` in a URL or a Basic header: no default, no placeholder."""
     lowered = password.lower()
-    if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULTS or any(map(str.isspace, password)):
+    is_sentence = any(map(str.isspace, password)) and not is_password(password)
+    if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULTS or is_sentence:
         return False
     if is_placeholder(password) or is_reference(password) or "[redacted: " in password:
         return False
-    words = (word.lower() for word in re.compile(_CHUNK).findall(password))
-    return not (is_wordy(password) and not (_NAMING | {"test", "demo", "user", "key"}).isdisjoint(words))
+    words = {word.lower() for word in re.compile(_CHUNK).findall(password) if word.isalpha()}
+    chosen = any(map(str.isdigit, password)) and (not words <= _KNOWN or (lowered != password and len(words) > 1))
+    return chosen or not (is_wordy(password) and not (_NAMING | {"test", "demo", "user", "key"}).isdisjoint(words))
 
 
 def _is_basic_login(encoded: str) -> bool:
@@ -296,7 +288,7 @@ def secret_name(key: str) -> SecretName | None:
     for endings, name in _ENDINGS:
         if joined.endswith(endings):
             return name
-    if words[-1] in ("pass", "pw", "psk"):
+    if words[-1] in ("pass", "pw", "psk", "mdp"):
         return _PASSWORD
     is_constant = len(words) > 1 and key.rpartition(".")[2].strip("-").isupper()
     is_key = words[-1] in ("pat", "key", "keys", "salt", "pepper") if is_constant else words[-1] == "key"
@@ -312,7 +304,7 @@ _AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)(?P<cl
       |(?P<encoded>(?:%22|%27)?%3[ad](?:%20|\+)?(?:%22|%27)?)
       |(?P<sep>\((?=["'`]))
       |[ \t]{0,24}+(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
-          |(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|—|–)[ ](?=\S)
+          |(?:(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|er|—|–|-)[ ]|\?[ ])(?=\S)
           |(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
 _CHOSEN = r"(?i)(?:jwt|session|cookie|webhook|signing|hs256)[_-]?(?:secret|key)$"
 _IN_TAG = r"<(?:[\w:-]{1,40}\s(?:[^<>\n]{0,80}\s)?(?:name|key|id)=\\?[\"'])?\Z"
@@ -323,7 +315,7 @@ _TYPED = (
 )
 _QUOTED = (
     r"[brfuBRFULN@$]{0,2}(?P<quote>[\"'`])"
-    r"(?P<value>(?=[^\n\r])(?!(?P=quote))[^\"'`\\\n\r]{0,300}+(?:(?:\\.|(?!(?P=quote))[\"'`])[^\"'`\\\n\r]{0,300}+){0,9})"
+    r"(?P<value>(?=[^\n\r])(?!(?P=quote))[^\"'`\\\n\r]{0,300}+(?:(?:\\.|''(?=\w)|(?!(?P=quote))[\"'`])[^\"'`\\\n\r]{0,300}+){0,9})"
     r"(?P<shut>(?P=quote))?"
 )
 _ESCAPED = r"\\{1,3}[\"'](?P<value>[^\"'\\\n\r]{1,300})(?P<shut>\\)?"
@@ -339,11 +331,11 @@ _URL_ENCODED = (
 _LIST = r"\[\s{0,8}\\?[\"'](?P<value>[^\"'\\\n]{8,300}(?:\\?[\"']\s{0,40},\s{0,40}\\?[\"'][^\"'\\\n]{8,300}){0,40}+)"
 _MORE = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
 _LABEL = r"""(?x)(?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña
-        |mot\ de\ passe|senha|hasło|lösenord|şifre|heslo|jelszó|mật[ ]khẩu|รหัสผ่าน|सिसमा|पासवर्ड|סיסמה
-        |كلمة[ ]المرور)(?:si|et)?
+        |mot\ de\ passe|senha|hasło|lösenord|şifre|heslo|jelszó|mật[ ]khẩu|κωδικός|parolă|лозинка|รหัสผ่าน|सिसमा
+        |पासवर्ड|סיסמה|كلمة[ ]المرور)(?:si|et)?
       |(?P<token>토큰|令牌|トークン|токен|jeton)
       |(?P<key>api[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|시크릿|密钥|密鑰|金鑰|秘密鍵|シークレット(?:キー)?
-        |ключ|clé[ ]api|schlüssel|chiave|chave|sleutel))
+        |ключ|clé[ ]api|schlüssel|chiave|chave(?:[ ]de[ ]api)?|sleutel))
     (?:[ ]?[（(][^()（）\n]{0,24}[)）])?[*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+
     (?P<sep>[=＝：|은는이は是为為]|:(?!//)|(?:est|es|é|е|is|ist|è|är|je|jest|lautet|—)[ ]|(?<=[ ]))
     [:* \t\u3000「『]{0,8}+"""
@@ -361,6 +353,11 @@ _LINE_START = r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]*)?(?:(?:export|ENV|ARG|set(?:
 """Nothing before a name but blanks, a list mark, and `export` or the like."""
 _SCHEME = rf"(?i)(?:{'|'.join(sorted(rules.SCHEMES, key=len, reverse=True))})[ :]+(?=[^\s:])"
 _EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
+_AFTER_USER = (
+    r"\b(?i:user|username|login|account|benutzer|usuario|utilisateur|utente|ssid)\b[ :=]+[^\s,;({]{2,64}[,;/]?[ ]"
+    r"(?:(?i:and|und|y|et|e|with|mit|avec|con)[ ])?\Z"
+)
+_PROSE_LINE = rf"\A[-*#>\s]{{0,8}}(?:[^\W\d_][\w'’./()-]{{0,40}},?[ ]){{1,12}}\Z|{_AFTER_USER}"
 _SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"  # noqa: E501 - one regex
 """A line of a config file beside which a plain word is a password."""
 
@@ -379,7 +376,7 @@ def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
             if span is not None:
                 covered = span[1]
                 yield span
-    if prefilter.has_label(text, lowered):
+    if prefilter.has_label(lowered):
         yield from _labelled(text, lowered)
 
 
@@ -420,8 +417,9 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     typed = re.compile(_TYPED).match(text, match.end()) if separator in (*_ASSIGNS, "") else None
     begin = typed.end() if typed else match.end()
     at = _after_scheme(text, begin)
-    if (at > begin and text[begin : begin + 5].lower() == "basic") or (separator == "|" and "{{" in line):
-        return None  # a rule for the header decodes it; a filter of a template
+    is_filter = separator == "|" and ("{{" in line or match.end() - match.start("sign") < 2)  # `auth0|65f1c0`
+    if is_filter or (at > begin and text[begin : begin + 5].lower() == "basic"):
+        return None  # a filter of a template; a rule for the header decodes it
     listed = re.compile(_LIST).match(text, at) if text[at : at + 1] == "[" and not typed else None
     if listed:
         return (*listed.span("value"), name[0]) if grade(re.split(r"[\"'\\]", listed["value"])[0]) == STRONG else None
@@ -466,7 +464,7 @@ def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *
     if separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line) or line.endswith("(:")):
         return SURE
     if separator == ",":
-        return SURE if line.endswith(("define('", 'define("')) else LITERAL if match["close"] else NOWHERE
+        return SURE if line.rstrip("'\" ").endswith("define(") else LITERAL if match["close"] else NOWHERE
     if separator == ">":
         return SURE if re.compile(_IN_TAG).search(line) else NOWHERE
     return NOWHERE if separator == "" and match["close"] else LITERAL
@@ -491,7 +489,8 @@ def _unquoted_place(
     if separator == "":
         is_option = key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line)
         plain = value.isalpha() and value.islower() and not (alone or after[0] in "-&|;>)")
-        return (PROSE if plain else SURE) if is_option else NOWHERE if match["close"] else PROSE
+        place = LITERAL if re.compile(_AFTER_USER).search(line) else PROSE
+        return (PROSE if plain else SURE) if is_option else NOWHERE if match["close"] else place
     if separator not in ("=", ":"):
         return SURE if separator in _ASSIGNS and not identifier else LITERAL if separator == "|" else COPULA
     tight = separator == "=" and match.end("sign") == match.end() and match.start("sign") == match.end("rest")
@@ -500,6 +499,8 @@ def _unquoted_place(
     in_call = in_call and not any(line.count(quote, opening + 1) % 2 for quote in "\"'")
     trailing = text[end - 1 : end] in (",", ";") and whole
     if not whole:
+        if separator == ":" and re.compile(_PROSE_LINE if alone else _AFTER_USER).search(line):
+            return LITERAL  # `staging password: blue-Kettle`
         is_listed = tight and not in_call and not match["close"] and not _is_attribute(value)
         is_value = not identifier and not re.compile(_EXPRESSION).fullmatch(value)
         if is_listed or (is_value and (tight or separator == ":")):
@@ -554,15 +555,14 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
         return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
     if name == ("api key", STRONG) and not key.isupper() and not (has_both_cases(value) or value.isalnum()):
         return False
-    if (
-        (place == COPULA or (place == PROSE and "_" in key))
-        and grade(value) == FAIR
-        and re.compile(_UUID).fullmatch(value)
-    ):
+    if place != SURE and grade(value) == FAIR and re.compile(_UUID).fullmatch(value):
         return name[1] == FAIR
-    mixed = (quoted or key.isupper()) and has_both_cases(value) and sum(map(str.isdigit, value)) > 1 and len(value) > 9
+    strange = key.isupper() and _KNOWN.isdisjoint(
+        re.compile(_CHUNK).findall(value.lower())
+    )  # `APP_SECRET=kettle_drum_9`
+    mixed = any(map(str.isdigit, value)) and (strange or (has_both_cases(value) and len(value) > 8))
     chosen = (mixed and name[0].startswith("secret")) or re.compile(_CHOSEN).search(key)
-    if chosen and place == SURE and is_password(value, LITERAL):
+    if chosen and place >= COPULA and is_password(value, min(place, LITERAL)):
         return True  # `secret: "keyboard-Cat-2025"`
     return grade(value) >= (name[1] if place == SURE else STRONG)
 

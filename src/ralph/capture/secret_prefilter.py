@@ -19,9 +19,7 @@ _NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
 _ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
 _LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
 _BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
-_NAME_TAILS = frozenset(
-    ("", "s", "word", "wd", "wrd", "phrase", "code", "wort", "orization", "accesskey", "key", "salt", "pass", "id")
-)
+_NAME_TAILS = ("", *"s word wd wrd phrase code wort ord orization accesskey key salt pass id".split())
 _NAME_JOINTS = ("", *"_-.0123456789")
 _NEUTRAL = tuple(rules.NEUTRAL_WORDS.split())
 _SYMBOLS = "!@#$%^&*+=~?-"
@@ -50,7 +48,7 @@ def needs_rules(text: str) -> bool:
         or _has_login(text)
         or _has_phrase(text, lowered)
         or any(True for _ in assignment_keywords(text, lowered))
-        or has_label(text, lowered)
+        or has_label(lowered)
         or any(True for _ in encoded_texts(text))
         or any(True for _ in separated_tables(text, lowered))
         or any(True for _ in member_values(text, lowered))
@@ -134,7 +132,7 @@ def _has_long_word(run: bytes) -> bool:
 def _has_login(text: str) -> bool:
     """Check for `scheme://user:password@host`."""
     chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
-    return "@" in text and any("@" in chunk.partition(":")[2] for chunk in chunks)
+    return "@" in text and any("@" in chunk.partition(":")[2] or "@" in chunk[20:256] for chunk in chunks)
 
 
 def _first_chunk(text: str, ends: str) -> str:
@@ -143,9 +141,9 @@ def _first_chunk(text: str, ends: str) -> str:
     return text
 
 
-_STEMS = ("(", "--", "pass", "secret", "token", "login", "auth", "key", "snmp", "create", "code", "seed", '":')
+_STEMS = tuple('( -- pass secret token login auth key snmp create code seed ": denti pin id='.split())
 """Parts of keywords: where one is absent, so are the keywords that contain it."""
-_keywords: list[tuple[str, str, str, str]] = []
+_keywords: dict[str, list[tuple[str, str, str]]] = {}
 
 
 def _around(lowered: str, stem: str) -> str:
@@ -159,11 +157,13 @@ def _has_phrase(text: str, lowered: str) -> bool:
     for _, condition, keywords, other, _ in () if _keywords else rules.phrase_rules():
         for keyword in keywords if other != "<<<" else ():  # they are piped to as well
             stem = next((part for part in _STEMS if part in keyword), "")
-            _keywords.append((keyword, "-" if other.strip()[:1] == "-" else stem, condition, other))
+            _keywords.setdefault("-" if other.strip()[:1] == "-" else stem, []).append((keyword, condition, other))
     searched = {stem: _around(lowered, stem) for stem in _STEMS}
     searched["-"] = "\n".join([line for line in lowered.split("\n") if " -" in line or "\t-" in line])
-    for keyword, stem, condition, other in _keywords:
-        for at in positions(lowered, keyword) if keyword in searched.get(stem, lowered) else ():
+    searched[""] = lowered
+    rows = (row for stem, near in searched.items() if near for row in _keywords.get(stem, ()) if row[0] in near)
+    for keyword, condition, other in rows:
+        for at in positions(lowered, keyword):
             rest = text[at + len(keyword) : at + len(keyword) + 700]
             chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
             is_word = keyword in ("basic ", "bearer") and (chunk.isalpha() and chunk.islower() and len(chunk) < 16)
@@ -181,10 +181,13 @@ def follows(rest: str, other: str) -> bool:
     if other != "~":
         return other in rest.lower()
     line = rest[:130].partition("\n")[0]
-    words = line.partition("assw")[0].replace(":", ": ").replace("=", "= ").replace("’", "'").replace("« ", "").split()
+    words = (
+        line.partition("assword")[0].replace(":", ": ").replace("=", "= ").replace("’", "'").replace("« ", "").split()
+    )
     for before, word in zip(["", *words], words, strict=False):
         is_value = len(word) > 4 and (before.lower() in rules.COPULAS or before[-1:] in (":", "="))
-        if is_value and any(character in "0123456789!@#$%^&*" for character in word.strip("`*\"'(")):
+        word = word.strip("`*\"'(")
+        if is_value and (len(word) > 19 or any(character in "0123456789!@#$%^&*_+-" for character in word)):
             return True
     return False
 
@@ -196,7 +199,8 @@ _PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wacht
 def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
     """Yield where the head of a CSV or TSV table that names a secret begins, and its separator."""
     end = -1
-    for keyword in ("pass", "secret", "token", "pwd", "api_key", "apikey") if "\n" in text else ():
+    keywords = "pass secret token pwd api_key apikey wachtwoord kennwort senha".split() if "\n" in text else ()
+    for keyword in keywords:
         at = lowered.find(keyword)
         while at >= 0:
             start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
@@ -247,9 +251,9 @@ _NOT_BASE64 = bytes(byte if byte in _BASE64 else 32 for byte in range(256))
 _LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for bit in (32, 8, 2)]
 
 
-def has_label(text: str, lowered: str) -> bool:
+def has_label(lowered: str) -> bool:
     """Check for a label of a password or a key in another language."""
-    return (not text.isascii() or "mot de passe" in lowered) and any(map(lowered.__contains__, rules.LABELS))
+    return any(map(lowered.__contains__, rules.LABELS))
 
 
 def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
@@ -287,7 +291,8 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     value = after.lstrip(" \t")
     if value[:1] == "(":  # a note before the sign: `secret_key_base (production) = ...`
         behind = value[:32].partition(")")[2].lstrip()[:1]
-        value = value.partition(")")[2].lstrip() if behind in (":", "=") else value if password else ""
+        is_call = password or value[1:2] in ("'", '"')
+        value = value.partition(")")[2].lstrip() if behind in (":", "=") else value if is_call else ""
     if value[:1] == "[" and value[1:2] != "-":
         value = value.partition("]")[2]
     if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":
@@ -322,7 +327,7 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
         value = value[len(chunk) :].lstrip()
         chunk = _first_chunk(value, " \t\r\n\"'`")
     is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
-    if chunk[:1] in ("", *"<{([&") or is_variable:
+    if chunk[:1] in ("", *"<{([") or is_variable or (chunk[0] == "&" and not any(map(str.isdigit, chunk))):
         return False
     phrase = _first_chunk(value[:128], "\"'`\n<") if password and value[len(chunk) :][:1] == " " else ""
     if any(map(str.isdigit, phrase)) or "!" in phrase or (phrase.count(" ") > 2 and phrase.replace(" ", "").isalpha()):

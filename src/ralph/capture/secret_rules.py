@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 2
+VERSION = 3
 """Raise it whenever a rule finds more than before: lines of the log that older rules redacted are redacted again."""
 
 
@@ -136,6 +136,8 @@ sonar token | sqp_ squ_ sqa_ | [0-9a-f]{40}(?![A-Za-z0-9_-])
 sourcegraph token | sgp_ slk_ | [A-Za-z0-9_]{40,}
 circleci token | CCIPAT_ CCIPRJ_ | <word>{40,}
 webhook | hooks.zapier.com/hooks/catch/ | \d{4,}/[a-z0-9]{6,}
+webhook | api.render.com/deploy/srv- | [a-z0-9]{16,24}\?key=<word>{8,}
+webhook | api.netlify.com/build_hooks/ make.com/ api.vercel.com/v1/integrations/deploy/ hc-ping.com/ | <word>{20,}(?:/<word>{8,})?
 buildkite token | bkua_ bkct_ bkaj_ | [A-Za-z0-9]{36,}
 launchdarkly key | sdk- api- | <uuid>
 harness token | pat. sat. | <word>{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}
@@ -191,7 +193,7 @@ PASSWORD_WORDS = (
     "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło,lösenord"  # noqa: S105 - words
     ",heslo,jelszó,şifre,пароль,passord,adgangskode,salasana,mật khẩu,kata sandi,clave,wifi key,كلمة المرور, pw ,pwd "
 )
-COPULAS = frozenset("is be it's was to as lautet ist est es c'est = -> → — – são set är jest je è é là هي".split())
+COPULAS = {*"is be it's was to as lautet ist est es c'est = - -> → — – são set är jest je è é là هي still now".split()}
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
     ",passphrase-fd 0,devops login,cryptsetup,secret create,secrets create,versions add,secret put,secret set"
@@ -215,19 +217,20 @@ _PARTS = (
     ("<words>", PASSWORD_WORDS.replace(",", "|").replace(" pw |pwd ", " ?pwd?(?= )")),
     ("<for>", r"(?:[^\n.;!?:=]|\.(?=\w)){0,60}?(?:[\s,(]<is>|\s?[:=])\s{1,3}(?:«\s|[\"'`«„“*]{0,3})"),
     ("<uuid>", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
-    ("<is>", r"(?:is|be|it['’]s|was|to|as|lautet|ist|est|es|c['’]est|set|->|→|—|–|är|jest|je|è|é|là|هي)"),
+    ("<is>", r"(?:ist?|be|it['’]s|was|to|as|lautet|est?|c['’]est|set|->|→|[—–]|är|jest|je|[èé]|là|هي|still|now)"),
 )
 _PHRASES = r"""
 bearer token | fair | bearer |  | bearer<quote>[\s:]{1,3}<quote>(?P<s>[A-Za-z0-9._~+/=-]{16,})
 basic login | basic login | basic  |  | basic <quote>(?P<s>[A-Za-z0-9+/]{8,}={0,2})
 password | login | login  | password | login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})
-password | login | requirepass ,masterauth ,rootpw ,bindpw , on > |  | [a-z ]+\s*(?:--\w+\s+|>)?<value>
+password | login | requirepass ,masterauth ,rootpw ,bindpw , on > |  | (?: on |[a-z]+\s+)(?:--\w+\s+|>)?<value>
 password | login | sshpass  | -p | sshpass\s+-p\s*<value>
 password | login | mysql | -p | mysql(?:dump|admin|sh|import)?\b<line>(?-i:-p)<value>
 password | login | redis-cli | - | redis-cli\b<line>(?:-a|--pass)[ =]<value>
-password | password |  login ,mongo,mariadb,cypher-shell,evil-winrm,psexec,useradd,usermod,unlock-keychain,certutil,rdesktop,7z a ,7z x ,7za ,rar ,security import,ipmitool | -p | [ a-z0-9-]+<line>-p[ =]?<value>
+password | password |  login ,mongo,mariadb,cypher-shell,evil-winrm,psexec,useradd,usermod,unlock-keychain,certutil,rdesktop,7z a ,7z x ,7za ,rar ,security import,ipmitool,cqlsh,rabbitmqadmin | -p | [ a-z0-9-]+<line>-p[ =]?<value>
 password | password | sqlcmd,zip ,mosquitto_,bcp ,isql,tsql,osql | -p | [a-z_]+\b<line>(?-i:-P)[ =]?<value>
 password | password | plink ,pscp ,psftp ,putty  | -pw | [a-z]+<line>-pw[ =]<value>
+password | password | ssh-keygen ,wpa_passphrase ,smbclient  |  | (?:ssh-keygen\b<line>(?-i:-[NP])\s?|wpa_passphrase [\"']?[^\s\"']{1,40}[\"']? |smbclient //\S{3,80} (?!-))<value>
 password | login | lftp  | , | lftp\b<line>-u[ =]?[\"']?[^\s,\"']{1,64},(?P<s>[^\s\"']{4,128})
 password | login | sqlplus ,impdp ,expdp ,sqlldr ,rman ,:thin: | / | [a-z:]+(?:<line>|(?<=:))(?:userid=|target )?[\w.$]{1,40}/\"?(?P<s>[^\s@/\"']{4,128})\"?@
 password | password | openssl  |  -k | openssl\b<line>-k\s<value>
@@ -238,7 +241,7 @@ password | password | http-basic.,mc alias set,config host add |  | (?:http-basi
 password | password | net use  | /user: | net use<line>/user:\S{1,64}\s+(?P<s>[^\s/\"']\S{3,64})
 password | password | net use  | /user: | net use\s+(?:[a-z*]:?\s+)?\S{4,80}\s+[\"']?(?P<s>[^\s/\"']\S{3,64}?)[\"']?\s+/user:
 api key | fair | snyk auth ,authtoken ,cargo login ,setapikey ,vault login ,auth init -t ,--oauth2-bearer ,--authkey ,wandb login ,auth login --key  |  | [a-z0-9-]+(?: [a-z-]+){0,3}? [\"']?(?P<s>[A-Za-z0-9_.~+/=-]{16,400})
-api key | fair | nuget push,cypress run,codecov,doctl ,surge ,dotnet nuget |  - | [a-z ]+\b<line>(?:-k|-t|--key|-apikey)[ =][\"']?(?P<s>[A-Za-z0-9_-]{16,400})
+api key | fair | nuget push,cypress run,codecov,doctl ,surge ,dotnet nuget,influx ,vercel ,netlify ,gitlab-runner  |  - | [a-z-]+\b<line>(?:-k|-t|-r|--key|-apikey)[ =][\"']?(?P<s>[A-Za-z0-9_-]{16,400}={0,2})
 password | password | snmp-server community ,enable secret ,enable password ,key-string ,-server key ,psksecret ,isakmp key  |  | [a-z-]+ ?[a-z]*\s+(?:[067]\s+)?<value>(?=[ \t]*(?:\r?\n|\Z)|[ ]r[ow]\b|[ ]address)
 password | password |  secret 0 , secret 7 , password 0 , password 7 , key 0 , key 7  |  |  [a-z]+ \d (?P<s>\S{4,128})
 password | password | create user,create role,alter user,alter role,create login,alter login | password | [a-z]+ [a-z]+\s[^;]{0,160}?\bpassword\s*=?\s*n?'(?P<s>[^'\n]{4,128})'
@@ -248,7 +251,7 @@ api key | strong | ("ac,('ac |  | \([\"']ac[0-9a-f]{32}[\"']\s{0,4},\s{0,9}[\"']
 password | password | ldap,add-generic-password | -w | [a-z-]+\b<line>(?-i:-w)[ =]?<value>
 password | login | smbclient,rpcclient | % | [a-z]+<line>-u[ =]?[\"']?[^\s\"'%]{1,80}%(?P<s>[^\s\"']{4,128})
 password | password | net user  | / | net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)
-password | login | htpasswd  | - | htpasswd\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))
+password | login | htpasswd ,mosquitto_passwd  | - | \w{8,16}\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))
 password | literal | add_user ,change_password  |  | [a-z_]+\s+\S{1,64}\s+<value>
 password | password | secret set  | -b | secret set \S{1,64}<line>(?:--body|-b)[ =]<value>
 password | password | createuser  |  | createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
@@ -268,33 +271,51 @@ password | password | put-parameter,--secret-string |  | (?:put-parameter<line>-
 password | piped | @tcp( |  | (?<![\w.-])[\w.-]{1,64}:(?P<s>[^\s:@\"'/]{4,128})@tcp\(
 password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
 password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
-password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?\.(?:fill|type|send_?keys|setvalue|input)\([\"'](?P<s>[^\"'\n]{4,128})
-password | literal | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?[.(](?:fill|type(?:text)?|replacetext|entertext|send_?keys|set(?:value|text)|input(?:text)?)\([\"'](?P<s>[^\"'\n]{4,128})
+password | literal | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,username_pw_set(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
 password | password | jwt.sign(,jwt.verify(,jwt.encode(,jwt.decode(,createhmac(,hmac.new(,hmac( | , | [a-z_.]+\(\s{0,40}<argument><literal>
 password | spoken | real_connect(,bind(,createcipheriv( | , | [a-z_]+\(\s{0,40}(?:<argument>){1,3}?(?<=[,\s])[\"'](?P<s>(?=[^\"'\n]*\d)[^\"'\n]{6,128})[\"']\s{0,9}[,)]
 password | spoken | cookieparser(,signedcookie(,fernet(,jwtsecret(,.secret(,hmac.new(b |  | [a-z.]+\(\s{0,9}b?[\"'](?P<s>[^\"'\n]{6,128})[\"']
-password | literal | connect(,pdo(,mysqli(,connection( | , | [a-z]+\(\s{0,40}(?:<argument>){2}<literal>
+password | literal | connect(,pdo(,mysqli(,connection(,sequelize(,create_user(,create_superuser( | , | [a-z_]+\(\s{0,40}(?:<argument>){2,3}?<literal>
+password | spoken | password"].,/password/i),(passwordinput,(passwordfield | ) | [^\n]{0,80}?[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,2}[)}]
 password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
-password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}[\d!@#$%^&*])(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
-token | fair | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für  | ~ | [a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
-password | prose | login,credential,creds,account |  /  | [^\n]{0,80}?[\s(](?:[\w.+-]{1,64}@[\w.-]{1,64} ?/|[\w.+-]{2,40} /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
+password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}(?:[\d!@#$%^&*_+]|(?-i:[a-z]-[A-Z]))|[a-z]{20})(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
+token | fair | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für ,token created,key created,secret created,this token,this secret,this key,secret we ,token we ,token in ,secret in ,secret value | ~ | (?<!public )[a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
+password | spoken | login,credential,creds,account,log in,logs in,zugang,identifiant,wifi,db user |  /  | [^\n]{0,80}?[\s(`\"'](?:[\w.+-]{1,64}@[\w.-]{1,64}[`\"']? ?/|[\w.+-]{2,40}[`\"']? /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
+password | spoken | creds: ,creds are ,credentials: ,credentials are ,login: ,login is ,logins: ,basic_auth=,http_auth=,credentials=,zugangsdaten: ,identifiants: ,login with  |  | [a-z_]+(?: (?:is|are|with))?[ :=]{1,3}[`\"']{0,2}[\w.@+-]{2,40}(?:[:/]| and )[`\"']?(?P<s>[^\s`\"',)/]{6,128}(?<![.;:]))(?!/)
+password | prose | in as ,anmelden als ,ssh ,encrypted,protected,locked,unlock,opens |  with  | \w{2,12}(?:[^\n.;:,]|\.(?=\w)|,(?= with)){0,60}?\swith (?:the )?[`\"']?(?P<s>[^\s`\"',)\[]{6,128}(?<![.;:]))
+password | before | asks for a pass,asks for the pass,asked for a pass,asked for the pass,password prompt,prompted for |  | \b(?:use|type|enter|try|give|put|is) [`\"']?(?P<s>[^\s`\"']{6,64})[`\"']? (?:when|at|if|once|where)\b
+password | prose | password (,passwort (,passphrase (,pw (,clave  |  | [a-z]{2,10} \(?(?P<s>[^\s`\"',()]{6,128}(?<![.;:]))
+password | prose | login,credential,creds,account | @ | [^\n]{0,160}?[\s(`\"'][\w.+-]{1,64}@[\w.-]{1,64}[`\"']? ?(?:→|->|=>|:|\||,|with|mit|/)[ ][`\"']?(?P<s>[^\s`\"',)\[]{6,128})
+password | spoken | passw,passphrase, pw , pwd  |  from  | \w{2,20}(?:[^\n.;!?:=]|\.(?=\w)){0,40}?\sfrom [`\"']?(?P<s>[^\s`\"',)]{6,128})[`\"']? to\b
+password | spoken | wpa key ,wpa2 key ,wpa3 key ,wifi key ,wi-fi key ,network key ,shared secret ,radius secret ,vpn secret ,mdp  |  | [a-z0-9-]+(?: [a-z]+)?:? [`\"']?(?P<s>[^\s`\"',)]{6,128}(?<![.;:]))
+password | password | password-command,password_command,passcommand,passcmd,askpass |  | [a-z_-]{6,40}[ =:][\"'\\]{0,3}(?:echo|printf)\s+[\"'\\]{0,3}(?P<s>[^\s\"'\\]{4,128})
+password | any | chpasswd: | list: | chpasswd:[^|]{0,120}?list:\s{0,4}\|\s{0,4}\n(?P<s>(?:[ \t]+[\w.-]{1,40}:(?!RANDOM|R\s)\S{4,128}\n?){1,20})
+password | before | password") |  | \([\"'](?P<s>[^\"'\n]{6,64})[\"'],\s(?:for)?key:\s[\"'][\w.-]{0,24}password\"\)
+password | any | app password,smtp.gmail,smtp_gmail |  | (?:app password|smtp.gmail)(?:[\s\S]{0,200}?pass(?:word|wd)?)?[\"']?(?:\s|\s?[:=]\s?|\sis\s)[\"'`]?(?P<s>(?=[a-z ]{0,16}\b[bcdfghjklmnpqrstvwxz]{4}\b)(?:[a-z]{4} ){3}[a-z]{4})\b
+password | spoken | basic auth | : | basic auth[^\n]{0,60}?[\s`\"'(][\w.@-]{1,40}:(?!//)(?P<s>[^\s`\"')]{6,64})
+password | before | basic auth |  | `(?:[\w.@-]{1,40}:(?!//)|(?=[A-Za-z0-9+/]{20,256}={0,2}`))(?P<s>[^\s`\"']{6,256})`
+secret key | strong | api key (,private key (,access key (,token (,secret (,master.key |  | [^\n`(]{5,50}\(?[`\"'](?P<s>[A-Za-z0-9_+/=.~-]{20,256})[`\"']
+secret key | strong | the key is ,the key: ,my key is ,my key: ,your key: ,pat: ,pat is ,bot.run(,client.login( |  | (?:(?:(?:the|my|your) key|(?<![a-z])(?-i:PAT))(?: is|:) |[a-z.]+\(\s{0,9})[`\"']?(?P<s>[A-Za-z0-9_+/=.~-]{20,256})
+api key | strong | ?key=,&key= |  | [?&]key=(?P<s>(?-i:(?=\S{0,256}\d)(?=\S{0,256}[a-z])(?=\S{0,256}[A-Z]))[A-Za-z0-9_-]{20,256})
+private key | any | key `0x,key 0x,key: 0x,key is 0x,key=0x,key (0x,wallet(,aes.new(bytes.fromhex( |  | (?<!storage )(?<!public )(?:key\W{1,3}(?:is )?(?=0x)|[a-z.]{5,20}\((?:bytes.fromhex\()?[\"'])(?P<s>(?:0x)?[0-9a-f]{64})\b
 password | strong | password,token,secret, key,clave,ключ,schlüssel | :\n | [^\s:]+[^\n]{0,60}:[ \t*]*\n\s{0,20}`{0,3}\s{0,4}(?P<s>[^\s`]{8,400})`{0,3}[ \t]*(?:\n|\Z)
 password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
-secret | strong | master.key,print-access-token,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,4000})[ \t]*(?:\n|\Z)
+secret | strong | master.key,print-access-token,genkey,genpsk,/dev/urandom,token_urlsafe,token_hex,rails secret,makepasswd,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,4000})[ \t]*(?:\n|\Z)
 secret | strong | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?P<s>[^\s:=]{12,4000}={0,2})[ \t]*(?:\n|\Z)
 secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
 secret key | any | auth_key',logged_in_key',nonce_key',auth_salt',logged_in_salt',nonce_salt' |  | [a-z_]+'\s{0,20},\s{0,20}'(?P<s>[^'\n]{60,70})'
 password | password | password> |  | password>\s{0,40}<valu[e]>(?P<s>[^<\n]{4,128})
-password | any | pin for ,pin is ,pin:  | ~ | (?<![a-z])pin(?:[^\n.;:=]{0,40}?\sis|[^\n.;:=]{0,40}:)\s{1,3}(?P<s>\d{4,10})\b
+password | any | pin for ,pin is ,pin: ,pin=, pin ,-pin ,pin code,passcode,puk: ,door code,unlock code |  | [\s-]?(?<![a-z])(?:pin(?: code)?|passcode|puk|code)s?(?:(?:[^\n.;:=]{0,40}?\s<is>|[^\n.;:=]{0,40}[:=])\s{1,3}|[ =])[`\"'*]{0,2}(?P<s>\d{4,10})\b(?!\.\d)
 secret key | any | operator unseal |  | operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})
 api key | any | wandb login |  | wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b
 api key | strong | appid=,sonar.login= |  | [a-z.]+=(?P<s>[0-9a-f]{32,40})\b
 private key | any | openvpn static key |  | openvpn static key[^\n]{0,9}-----\s*(?P<s>[0-9a-fnr\s\\]{64,1200})
 token | any | authorization: splunk ,authorization: geniekey ,authorization: apikey  |  | \S+ \w+ (?P<s><uuid>)
-secret key | fair | totp,otp seed,otp secret,2fa s,mfa s | ~ | [\w-]+[\w ()-]{0,24}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}))\b
+secret key | fair | totp,otp seed,otp secret,2fa s,mfa s | ~ | [\w-]{3,16}[\w ()'-]{0,48}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}))\b
 password | before | as the password,as password,as its password,as my password,as passphrase,als passwort,comme mot de passe,como contraseña |  | (?:\A|[\s\"'`])[\"'`]?(?P<s>[^\s\"'`]{6,64})[\"'`]?,? (?:as|als|comme|como)\s
-secret key | strong | key":,key':,key" :,key = ",key = ',key1,key2 |  | (?<!public_)(?<!public)key[12]?[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
+secret key | strong | key":,key':,key" :,key = ",key = ',key: ",key: ',key1,key2 |  | (?<!public_)(?<!public)key[12]?[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
 recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?[^\n]{0,60}\n(?P<s>(?:<code>){2,24})
 seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase |  | (?:mnemonic|seed.?phrase)<seed>
 private key | strong | "d":,"d" ,"p":,"q":,"dp":,"dq":,"qi":,"k":,"p" ,"q" ,"k"  |  | \"[dpqk][pqi]?\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
@@ -306,13 +327,14 @@ session cookie | strong | \ttrue\t,\tfalse\t |  | \t\w+\t\d{1,12}\t[\w.-]{1,60}\
 what must follow, regex with `<parts>`; `\\n` and `\\t` are written out."""
 NAMES = """
 password fair password passwd passwrd passphrase passcode pwd userpass dbpass storepass keypass rootpass adminpass
-password fair smtppass mailpass passwort pswd psswd kennwort wachtwoord secvaluedata sshpass requirepass contrasena
+password fair sharedsecret presharedkey senha heslo haslo salasana adgangskode passord smtppass mailpass passwort pswd
+password fair psswd kennwort wachtwoord secvaluedata sshpass requirepass contrasena
 aws_secret_key fair secretaccesskey awssecretkey awssecret
 api_key fair apikey appkey applicationkey subscriptionkey integrationkey ingestkey servicerolekey functionskey
 api_key fair functionkey servicekey apisecret
 secret_key fair accesskey secretkey privatekey signingkey encryptionkey masterkey accountkey sharedkey authkey
 secret_key fair webhookkey deploykey hmackey jwtkey sessionkey cookiekey cryptkey adminkey clientkey licensekey
-secret_key fair presharedkey noncekey loggedinkey authsalt noncesalt loggedinsalt cipherkey aeskey decryptionkey
+secret_key fair noncekey loggedinkey authsalt noncesalt loggedinsalt cipherkey aeskey decryptionkey
 secret_key fair securekey unsealkey unsealkeys recoverykey recoverykeys keysb64 keysbase64 rootkey secretid
 secret fair secret secrets
 token fair token jwt bearer
@@ -322,9 +344,9 @@ credential strong credential credentials auth authorization connectionkey creds
 
 NAME_KEYWORDS = tuple(
     "pass passwd psswd pswd secret token credential creds auth bearer salt kennwort secvaluedata wachtwoord contrasena"
-    " unseal_keys recovery_keys keys_base64".split()
+    " unseal_keys recovery_keys keys_base64 senha heslo haslo salasana adgangskode".split()
 )
-SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk", "_keys")
+SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk", "_keys", "mdp")
 """Words in names of secrets; after a short one the name must end, or go on with a joint or a digit."""
 AFTER_SHORT_NAME = "=:\"'`\\*])>|, \t_-.?!0123456789(%"
 
@@ -359,7 +381,7 @@ CONSTANT_WORDS = (
 LABELS = tuple(
     "번호,비번,패스워드,암호,密,口令,パスワード,暗証,пароль,contraseña,토큰,令牌,トークン,키,キー,金鑰,시크릿,シークレット"
     ",mot de passe,senha,hasło,lösenord,şifre,heslo,jelszó,khẩu,รหัสผ่าน,पासवर्ड,סיסמה,المرور,токен,ключ,clé"
-    ",schlüssel,chiave,chave,sleutel".split(",")
+    ",schlüssel,chiave,chave,sleutel,jeton,κωδικός,parolă,лозинка".split(",")
 )
 """Parts of labels for passwords, tokens and keys in other languages; each label contains one."""
 
@@ -378,12 +400,40 @@ PLACEHOLDERS = (
     "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit",
     "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
 )  # fmt: skip
-WEAK_PASSWORDS = ("changeme", "changeit", "changethis", "supersecret", "mysecret", "mypass", "qwerty")  # often extended
+WEAK_PASSWORDS = tuple("changeme changeit changethis supersecret mysecret mypass qwerty replace insert sample".split())
 PLACEHOLDER_WORDS = frozenset("your here todo fixme fake dummy hidden lorem some tbd".split())
 EXAMPLE_UUIDS = (
     "123e4567-e89b-", "550e8400-e29b-", "00000000-", "a1b2c3d4-e5f6-", "f47ac10b-58cc-", "6ba7b810-9dad-",
     "3fa85f64-5717-", "12345678-1234-", "01234567-89ab-", "xxxxxxxx-",
 )  # fmt: skip
+REFERENCE_STARTS = (
+    *"-- < [ ( @ & { enc[ $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm: urn:".split(),
+    *"op: secretsmanager: keyring: awskms: gcpkms: data: secret: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2".split(),
+    *"npm: projects/ secret/ secrets/ secrets. vault_ vault/ kv/ var. local. module. data. params. pk_live_".split(),
+    *"pk_test_ pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
+)
+TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
+PATH_STARTS = ("./", "../", "/", "~", "\\\\")
+PATH_ENDS = (
+    "/",
+    *".pem .key .crt .cer .p12 .pfx .json .yml .yaml .txt .py .js .jsx .ts .tsx .env .toml .ini .md .htm .html".split(),
+    *".go .rs .java .rb .sh .conf .cfg .pub .jks .lock .log .svg .png .css .com .org .net .io .dev .local .xml".split(),
+    *".php .enc .gpg .db .sql .pdf .zip .gz .csv .jpg .jpeg".split(),
+)
+HOST_ENDS = (".key", ".com", ".org", ".net", ".io", ".dev", ".local")
+"""What the locations of secrets begin with, contain and end with."""
+OTHER_FORMAT = (
+    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d?(?:[:.]|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
+    r"|[a-z]+/[a-z0-9.+-]+$|[0-9A-F]{16}(?:[0-9A-F]{24})?$|0x[0-9a-fA-F]{40}$|.*(?:\\[dwsbDWSB]|\[[A-Za-z]-[A-Za-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
+)
+"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types, fingerprints and regexes."""
+DUMMY_BODY = (
+    r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
+    r"|1234567890|deadbeefdead|(?:your|my|some)[-_]?(?:token|key|api|secret|access|personal|actual|real|bot)"
+    r"|(?:^|[-_.])(?:your|fake|dummy|todo|fixme|here|goes|secret|token)(?:[-_.]|$)|(?-i:x{6}|X{6}|^[xX]{3})|\*{3}|\.{3}|…"
+    r"|([^0-9a])\1{5}|([0-9])\2{7}"
+)
+"""What manuals write after the prefix of a vendor; too long for a random body to contain it."""
 DEFAULT_PASSWORDS = (
     "admin root guest postgres postgresql mysql redis mongo mongodb rabbitmq user username usr password passwd pass pwd"
     " pw secret token test testing example changeme default foo bar baz qux hello world none null true false key creds"
@@ -416,7 +466,8 @@ LABEL_WORDS = (
 """Words of labels, types and variables."""
 TECHNICAL_WORDS = (
     "sha md bcrypt argon scrypt pbkdf base aes gcm cbc utf oauth oidc http https rfc saml sso mfa otp totp jwt tls"
-    " ssl rsa hmac crc bit bits byte characters character chars char hashed encoded encrypted only based protected"
+    " ssl rsa hmac crc cha poly ed curve kms sse gpg pgp luks ecdsa pkcs salsa xts bit bits byte characters character"
+    " chars char hashed encoded encrypted only based protected"
 )
 """Words beside which a sentence does not give a password away: `password is SHA-256 hashed`."""
 NOTICE_WORDS = (

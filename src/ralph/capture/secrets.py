@@ -335,6 +335,7 @@ _LOGIN = r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,
 _RAW_LOGIN = (
     r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 )
+_USER_LOGIN = r"://(?P<user>[A-Za-z0-9_-]{20,255})@(?![\w.-]{0,60}sentry)(?=[\w.-]+[:/])"
 _FAR = 500
 
 
@@ -348,6 +349,9 @@ def _url_passwords(text: str) -> "Iterator[Span]":
             yield *match.span("user"), "url password"
         elif match and values.is_login_password(match["user"], match["password"]):
             yield *match.span("password"), "connection string" if database else "url password"
+        login = None if match else re.compile(_USER_LOGIN).match(text, at)
+        if login and values.meets("strong", login["user"]):
+            yield *login.span("user"), "url password"
         at = text.find("://", match.end() if match else at + 3)
 
 
