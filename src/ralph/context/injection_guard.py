@@ -2,31 +2,52 @@
 
 Words belong to classes. A rule finds classes close to each other and gives points to a feature: concealment, forged
 approval, theft and so on. Neighbouring sentences with enough points are an injection: an honest note has one of these
-features, rarely several. Hidden and encoded text is unfolded first. Hooks load this: no regex.
+features, rarely several. A harm counts in full only where the sentence asks for it. Hidden and encoded text is
+unfolded first. Hooks load this: no regex.
 """
 
-from ralph.context.injection_rules import CLASSES, MEMORY_FILES, PARTS, RULES, SECRET_FILES, SUBJECT, UNSPACED
+from ralph.context.injection_rules import (
+    CLASSES,
+    ENGLISH,
+    FOREIGN,
+    HARMS,
+    MEMORY_FILES,
+    PARTS,
+    RULES,
+    SECRET_FILES,
+    SUBJECT,
+)
 
 _LIMIT = 3  # points of an injection
 _NEARBY = 3  # sentences whose points are added
+_REPORTED = 2  # points at most of a harm that a sentence only describes
+_EXAMPLES = 5  # lines about prompt injection and after them, in which quotes are examples
 _REACH = {"~": 2, "+": 1}
 
 _BITS = {name: 1 << index for index, name in enumerate(CLASSES)}
+_VERBS = sum(_BITS[name] for name in "act send void destroy weaken bend replicate fetch give".split())
 _NEGATION = _BITS["not"] | _BITS["unlike"]
 _WORDS: dict[str, int] = {}
 _STEMS: dict[str, list[tuple[str, int]]] = {}  # by their first four letters
-_PHRASES: dict[str, list[tuple[str, int]]] = {}  # the other words, by the first one
+_PHRASES: dict[str, dict[str, list[tuple[list[str], int]]]] = {}  # the words, by the first and by the second one
 for _name, _entries in CLASSES.items():
     _bit = _BITS[_name]
     for _entry in _entries.split():
         if "_" in _entry:
-            _first, _, _others = _entry.partition("_")
-            _PHRASES.setdefault(_first, []).append((_others, _bit))
+            _first, _second, *_others = _entry.split("_")
+            if _second == "~" or _second[-1] == "*":
+                _second, _others = "", [_second, *_others]
+            _PHRASES.setdefault(_first, {}).setdefault(_second, []).append((_others, _bit))
         elif _entry[-1] == "*":
             _STEMS.setdefault(_entry[:4], []).append((_entry[:-1], _bit))
         else:
             _WORDS[_entry] = _WORDS.get(_entry, 0) | _bit
-_FOREIGN = [(entry.replace("_", " "), _BITS[name]) for name, entries in UNSPACED.items() for entry in entries.split()]
+_FOREIGN = [
+    (entry.replace("_", " "), sum(_BITS[name] for name in names.split()))
+    for names, entries in FOREIGN.items()
+    for entry in entries.split()
+]
+_LATIN = [entry for entry in _FOREIGN if max(entry[0]) < "\u0250"]
 _WRITTEN = [(part, _WORDS[token]) for token, parts in PARTS.items() for part in parts.split(";")]
 
 _Step = tuple[int, int, bool]  # the classes, how far behind the step before, and whether a negation excludes it
@@ -36,7 +57,7 @@ def _parse_step(text: str) -> _Step:
     classes = 0
     for name in text.lstrip("!~+").split("|"):
         classes |= _BITS[name]
-    return classes, _REACH.get(text[0], 5), text[0] == "!"
+    return classes, _REACH.get(text[0], 6), text[0] == "!"
 
 
 _Rule = tuple[str, int, list[int], list[list[_Step]]]  # feature, points, all its classes, sequences of steps
@@ -49,14 +70,16 @@ def _parse_rule(feature: str, rule: str) -> _Rule:
 
 
 _PARSED = [_parse_rule(feature, rule) for feature, rules in RULES.items() for rule in rules.split("; ")]
+_STARTS = frozenset("^ : ( and then please always just also to quietly simply automatically".split())
 _EDGES = "(),.;:<>\"'`[]!?*{}"
-_PUNCTUATION = {ord(char): " " for char in '"#$%&*+-./;<=>?@[\\]^`{|}~“”…·—–「」（）。！？；•→×'}
-_PUNCTUATION.update({ord(char): " : " for char in ",:!，：、"})
+_PUNCTUATION = {ord(char): " " for char in '"#$%&*+-./<=>?@[\\]^`{|}~“”…·—–「」（）。！？；•×'}
+_PUNCTUATION.update({ord(char): " : " for char in ",:;!，：、→"})
 _PUNCTUATION.update({ord(char): " ( " for char in "()"})
 _PUNCTUATION[ord("'")] = ""
 _ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 _DIGITS = str.maketrans("013457@$", "oieastas")
 _BLOB_LENGTH = 16
+_TOP_DOMAINS = frozenset("com net org io example xyz info".split())
 
 
 def is_injection(text: str) -> bool:
@@ -81,9 +104,11 @@ def _unfold(text: str) -> "tuple[str, bool]":
     kept: list[str] = []
     for char in text:
         code = ord(char)
-        if code in (0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF):
+        if code < 0x80:
+            kept.append(char)
+        elif code in (0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF):
             hidden += bool(kept) and kept[-1].isascii() and kept[-1].isalpha()
-        elif 0xE0000 <= code <= 0xE01EF:  # tags and variation selectors
+        elif 0x334 <= code <= 0x338 or 0xE0000 <= code <= 0xE01EF:  # struck out, tags and variation selectors
             hidden += 1
         elif 0x202A <= code <= 0x202E:  # the direction of writing
             hidden += 2
@@ -112,6 +137,8 @@ def _is_spaced_out(text: str) -> bool:
 
 def _variants(text: str) -> "list[str]":
     """Return the text in lower case, and what it hides: base64, hex, rot13, reversed, digits for letters."""
+    if text.count("&#") > 3:
+        text = _decode_entities(text)
     lines = text.replace("&lt;", "<").replace("’", "'").split("\n")
     joined = lines[:1]
     for line in lines[1:]:
@@ -139,6 +166,19 @@ def _variants(text: str) -> "list[str]":
     return variants
 
 
+def _decode_entities(text: str) -> str:
+    """Replace numeric HTML entities, `&#105;` or `&#x69;`, by the ASCII characters that they name."""
+    first, *pieces = text.split("&#")
+    for piece in pieces:
+        number, _, rest = piece.partition(";")
+        try:
+            code = int(number[1:], 16) if number[:1] in "xX" else int(number)
+        except ValueError:
+            code = 0
+        first += chr(code) + rest if 31 < code < 127 else "&#" + piece
+    return first
+
+
 def _decode(word: str) -> str:
     """Return the text in hex or base64, "" if it is none."""
     import binascii
@@ -162,42 +202,67 @@ def _decode(word: str) -> str:
 def _points(text: str) -> int:
     """Return the most points that neighbouring sentences of a text in lower case have together."""
     if any(word in text for word in SUBJECT):
-        for quote in "\"`'":
-            pieces = text.replace("n't", "nt").replace("'s ", " ").split(quote)
-            if len(pieces) > 2:
-                text = " quoted ".join(pieces[::2])
+        text = _without_examples(text.split("\n"))
     if "'" in text:
-        text = f" {text}".replace("'s ", " ").replace(" l'", " l ").replace(" n'", " ne ").replace(" d'", " d ")
+        text = f" {text}".replace("'s ", " ").replace(" l'", " l ").replace(" d'", " d ").replace(" n'", " ne ")
     text = text.replace("--force-with-lease", "lease")
     for end in (". ", "! ", "? ", "。", "！", "？"):
         if end in text:
             text = text.replace(end, end + "\n")
     written = [(part, classes) for part, classes in _WRITTEN if part in text]
-    features = [_features(sentence, written) for sentence in text.split("\n") if sentence and not sentence.isspace()]
+    secrets = [part for part in SECRET_FILES if part in text]
+    sentences = [sentence for sentence in text.split("\n") if sentence and not sentence.isspace()]
+    features = [_features(sentence, written, secrets) for sentence in sentences]
     most = 0
     for index, first in enumerate(features):
         total = dict(first)
         for other in features[index + 1 : index + _NEARBY]:
             for feature, points in other.items():
                 total[feature] = max(points, total.get(feature, 0))
-        most = max(most, sum(total.values()))
+        most = max(most, _sum_points(total))
     return most
 
 
-def _features(sentence: str, written: "list[tuple[str, int]]") -> "dict[str, int]":
+def _without_examples(lines: "list[str]") -> str:
+    """Return a text without what is quoted in lines about prompt injection and soon after them."""
+    remaining = 0
+    for index, line in enumerate(lines):
+        if any(word in line for word in SUBJECT):
+            remaining = _EXAMPLES
+        if remaining:
+            remaining -= 1
+            for quote in "\"`'":
+                pieces = line.replace("n't", "nt").replace("'s ", " ").split(quote)
+                if len(pieces) > 2:
+                    line = " quoted ".join(pieces[::2])
+            lines[index] = line
+    return "\n".join(lines)
+
+
+def _sum_points(features: "dict[str, int]") -> int:
+    """Return the points of features together; several harmful ones add one point to the worst of them."""
+    harms = [points for feature, points in features.items() if feature in HARMS]
+    return sum(features.values()) - sum(harms) + max(harms, default=0) + (len(harms) > 1)
+
+
+def _features(sentence: str, written: "list[tuple[str, int]]", secrets: "list[str]") -> "dict[str, int]":
     """Return the features of a sentence with their points."""
-    classes = _classes(_split_words(sentence))
+    words = _split_words(sentence, secrets)
+    classes = _classes(words)
     for part, bits in written:
         if part in sentence:
             classes[min(sentence.count(" ", 0, sentence.find(part)) + 1, len(classes) - 1)] |= bits
     is_ordered = True
-    if not sentence.isascii():
-        foreign = [bits for part, bits in _FOREIGN if part in sentence]
-        is_ordered = not foreign
-        classes += foreign
+    if ENGLISH.isdisjoint(words) and (len(words) > 5 or not sentence.isascii()):
+        spaced = f" {' '.join(words[1:])} "
+        foreign = [bits for part, bits in (_LATIN if max(sentence) < "\u0250" else _FOREIGN) if part in spaced]
+        if len(foreign) > sentence.isascii():
+            is_ordered = False
+            classes += foreign
     union = 0
     for bits in classes:
         union |= bits
+    is_negated = not is_ordered and bool(union & (_NEGATION | _BITS["never"]))
     features: dict[str, int] = {}
     for feature, points, needed, sequences in _PARSED:
         for bits in needed:
@@ -205,13 +270,18 @@ def _features(sentence: str, written: "list[tuple[str, int]]") -> "dict[str, int
                 break
         else:
             if points > features.get(feature, 0) and (
-                not is_ordered or all(_has_sequence(steps, 0, classes, 0, len(classes)) for steps in sequences)
+                all(_has_sequence(steps, 0, classes, 0, len(classes)) for steps in sequences)
+                if is_ordered
+                else not (is_negated and feature in HARMS)
             ):
                 features[feature] = points
-    return features
+    if not features.pop("order", 0) and is_ordered:
+        for feature in HARMS & features.keys():
+            features[feature] = min(features[feature], _REPORTED)
+    return {} if features.keys() == {"context"} else features
 
 
-def _split_words(sentence: str) -> "list[str]":
+def _split_words(sentence: str, secrets: "list[str]") -> "list[str]":
     """Return the words of a sentence, with tokens for addresses and for files with secrets; `^` is its beginning."""
     words = ["^"]
     for raw in sentence.split():
@@ -219,10 +289,13 @@ def _split_words(sentence: str) -> "list[str]":
             words.append(raw)
             continue
         core = raw.strip(_EDGES)
+        if core[-2:] == "'s":
+            raw = raw.replace("'s", "")
+            core = core[:-2]
         user, _, host = core.rpartition("@")
-        if "://" in raw or (user and "." in host and host.rpartition(".")[2][:3].isalpha()):
+        if "://" in raw or _is_host(core) or (user and "." in host and host.rpartition(".")[2][:3].isalpha()):
             words.append("path" if "localhost" in raw or "127.0.0.1" in raw else "§url")
-        elif (core == "env" and "`" in raw) or (".example" not in raw and any(part in raw for part in SECRET_FILES)):
+        elif (core == "env" and "`" in raw) or (any(part in raw for part in secrets) and ".example" not in core):
             words.append("§secret")
         elif core.startswith("~/"):
             words.append("§home")
@@ -238,29 +311,41 @@ def _split_words(sentence: str) -> "list[str]":
     return words
 
 
+def _is_host(word: str) -> bool:
+    """Whether a word without a scheme is an address, `files.company.com/upload`."""
+    host, _, path = word.partition("/")
+    name, _, top = host.rpartition(".")
+    return top in _TOP_DOMAINS and bool(path or "." in name) and name.replace(".", "").replace("-", "").isalnum()
+
+
 def _classes(words: "list[str]") -> "list[int]":
     """Return the classes of each word; a phrase counts for its first word."""
     result = []
     for index, word in enumerate(words):
         bits = _WORDS.get(word, 0)
-        if word[:4] in _STEMS:
-            for stem, bit in _STEMS[word[:4]]:
-                if word.startswith(stem):
-                    bits |= bit
-        if word in _PHRASES:
-            for rest, bit in _PHRASES[word]:
+        for stem, bit in _STEMS.get(word[:4], ()):
+            if word.startswith(stem):
+                bits |= bit
+        phrases = _PHRASES.get(word)
+        if phrases:
+            for rest, bit in phrases.get("", ()):
                 if not bits & bit and _has_phrase(words, index + 1, rest):
                     bits |= bit
+            for rest, bit in phrases.get(words[index + 1] if index + 1 < len(words) else "", ()):
+                if not bits & bit and (not rest or _has_phrase(words, index + 2, rest)):
+                    bits |= bit
+        if bits & _VERBS and index and words[index - 1] in _STARTS:
+            bits |= _BITS["do"]
         if bits & _BITS["tome"]:
             bits &= ~_BITS["tell"]
         result.append(bits)
     return result
 
 
-def _has_phrase(words: "list[str]", at: int, rest: str) -> bool:
+def _has_phrase(words: "list[str]", at: int, rest: "list[str]") -> bool:
     """Whether the rest of a phrase begins at a word."""
     gap = 0
-    for part in rest.split("_"):
+    for part in rest:
         if part == "~":
             gap = 3
             continue
@@ -280,7 +365,8 @@ def _has_sequence(steps: "list[_Step]", index: int, classes: "list[int]", low: i
         if not classes[at] & wanted:
             continue
         if is_plain and (
-            any(bits & _NEGATION for bits in classes[max(0, at - 4) : at])
+            any(bits & _BITS["protect"] for bits in classes[:at])
+            or any(bits & _NEGATION for bits in classes[max(0, at - 4) : at])
             or any(bits & _BITS["banned"] for bits in classes[at : at + 6])
         ):
             continue
