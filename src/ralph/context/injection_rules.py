@@ -35,7 +35,7 @@ CLASSES = {
     "unobtrusive* invisibly unannounced",
     "out": "out away off",
     "keep": "keep keeps leave leaving left take strip remove erase drop",
-    "usual": "stays_quiet stay_silent keep_quiet_about say_nothing",
+    "usual": "stays_quiet stay_silent keep_quiet_about say_nothing_to say_nothing_about_this say_nothing_about_it",
     "self": "delete_this",
     "agent": "agent agents assistant assistants ai ais llm llms claude copilot codex gemini chatgpt gpt bot bots model "
     "models chatbot subagent subagents whoever whichever successor successors machine",
