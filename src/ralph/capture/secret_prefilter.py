@@ -141,7 +141,7 @@ def _first_chunk(text: str, ends: str) -> str:
     return text
 
 
-_STEMS = tuple('( -- pass secret token login auth key snmp create code seed ": denti pin id='.split())
+_STEMS = tuple('( -- pass secret token login auth key snmp create code seed ": cred pin'.split())
 """Parts of keywords: where one is absent, so are the keywords that contain it."""
 _keywords: dict[str, list[tuple[str, str, str]]] = {}
 
@@ -158,9 +158,8 @@ def _has_phrase(text: str, lowered: str) -> bool:
         for keyword in keywords if other != "<<<" else ():  # they are piped to as well
             stem = next((part for part in _STEMS if part in keyword), "")
             _keywords.setdefault("-" if other.strip()[:1] == "-" else stem, []).append((keyword, condition, other))
-    searched = {stem: _around(lowered, stem) for stem in _STEMS}
+    searched = {stem: _around(lowered, stem) if stem in lowered else "" for stem in _STEMS} | {"": lowered}
     searched["-"] = "\n".join([line for line in lowered.split("\n") if " -" in line or "\t-" in line])
-    searched[""] = lowered
     rows = (row for stem, near in searched.items() if near for row in _keywords.get(stem, ()) if row[0] in near)
     for keyword, condition, other in rows:
         for at in positions(lowered, keyword):
@@ -192,6 +191,7 @@ def follows(rest: str, other: str) -> bool:
     return False
 
 
+_ASCII_LABELS = tuple(filter(str.isascii, rules.LABELS))
 _HEAD_WORDS = (*rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
 _PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split())
 
@@ -253,7 +253,7 @@ _LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for
 
 def has_label(lowered: str) -> bool:
     """Check for a label of a password or a key in another language."""
-    return any(map(lowered.__contains__, rules.LABELS))
+    return any(map(lowered.__contains__, _ASCII_LABELS if lowered.isascii() else rules.LABELS))
 
 
 def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
