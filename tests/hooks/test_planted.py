@@ -174,8 +174,7 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize("sealed", [False, True], ids=["old seal", "forged seal"])
-@pytest.mark.parametrize("name", FORGERIES)
+@pytest.mark.parametrize(("name", "sealed"), [*((name, True) for name in FORGERIES), ("view", False)])
 def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(here: World, name: str, sealed: bool) -> None:
     database = paths.index_file(here.root)
     seal, copy = database.with_name("ralph.db-seal"), database.with_name("copy.db")
@@ -190,7 +189,8 @@ def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(here: 
         seal.write_text(db.seal(database), encoding="utf-8")
     asked = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens, wombat mirror"), here.env)
     assert (asked.returncode, asked.stdout) == (0, b"")
-    for words in (["status"], ["search", "wombat"], ["index", "verify"], ["doctor"]):
+    every = (["status"], ["search", "wombat"], ["index", "verify"], ["doctor"])
+    for words in every if name in ("view", "trigger") else every[1:2]:
         done = subprocess.run(
             ["timeout", str(LIMIT), sys.executable, "-m", "ralph", *words],
             cwd=here.root, env={**os.environ, **here.env}, capture_output=True, check=False,

@@ -193,7 +193,7 @@ def test_hostile_clients_leave_no_thread_and_no_descriptor_behind(server: Served
 def test_a_thousand_connections_at_once_do_not_take_the_server_down(
     tmp_path: Path, rounds: Callable[[int, int], int]
 ) -> None:
-    number = rounds(1_000, 150)
+    number = rounds(1_000, 50)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2 * number)), hard))
     process = start(tmp_path, "--no-open")
