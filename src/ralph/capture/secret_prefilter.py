@@ -40,7 +40,7 @@ def needs_rules(text: str) -> bool:
         return False  # the shortest token has 16 characters
     if not text.isascii():
         text = text.translate(rules.BOX)
-    lowered = text.lower()
+    lowered = text.lower().replace("passed", "p_ssed")  # tests print it, and it names no secret
     return (
         has_invisible(text)
         or _may_have_private_parts(text, lowered)
