@@ -156,7 +156,7 @@ def write_value(value: object) -> str:
         raise Refused(
             f"front matter cannot hold {value!r:.60}", hint="use texts, numbers, lists or mappings"
         ) from error
-    if "\\u0000" in text or any("\ud800" <= char <= "\udfff" for char in text):
+    if "\\u0000" in text.replace("\\\\", "") or any("\ud800" <= char <= "\udfff" for char in text):
         what = "the front matter would hold a character that YAML cannot: NUL or half of a surrogate pair"
         raise Refused(what, hint="remove it from the title, the tags or the other values")
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
