@@ -84,7 +84,7 @@ def test_a_person_rejects_what_is_held(root: Path) -> None:
     review.reject(root, name)
     assert (quarantine.held(root), memory.list_(root)) == ([], [])
     with pytest.raises(NotFound):
-        quarantine.release(root, name)
+        review.reject(root, name)
 
 
 def test_a_persons_own_order_is_noted_and_injected(root: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
+from ralph.app import memory
 from ralph.web import server as site
 from ralph.web.connections import LimitedProtocol, connection_options
 
@@ -82,3 +83,23 @@ def served(root: Path, protocol: type[LimitedProtocol] = LimitedProtocol, keep_a
         thread.join(30)
         listening.close()
     assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def changing(root: Path) -> Iterator[None]:
+    """Add memories meanwhile; more than one, since the first look of a server may come after the first change."""
+    stop = threading.Event()
+
+    def write() -> None:
+        for number in range(10_000):
+            if stop.wait(0.05):
+                return
+            memory.add(root, f"Something to know, number {number}")
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writing.join()

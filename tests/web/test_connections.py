@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_web import address, start, status
-from tests.web.serving import TOKEN, Served, served
+from tests.web.serving import TOKEN, Served, changing, served
 
-from ralph.app import memory, project
+from ralph.app import project
 from ralph.web.connections import LimitedProtocol
 
 
@@ -115,22 +115,9 @@ def test_an_event_stream_stays_while_late_requests_are_closed(server: Served, tm
         for _ in range(3):
             with connected(server.port) as line:
                 rest(line)
-        stop = threading.Event()
-
-        def write() -> None:  # more than once: the first look may come after the first change
-            for number in range(10_000):
-                if stop.wait(0.05):
-                    return
-                memory.add(tmp_path, f"Something to know, number {number}")
-
-        writing = threading.Thread(target=write)
-        writing.start()
-        try:
+        with changing(tmp_path):
             lines = iter(answer.readline, b"")
             assert any(line.startswith(b"event: changed") for line in lines)
-        finally:
-            stop.set()
-            writing.join()
 
 
 def test_event_streams_that_are_cut_off_leave_nothing_behind(server: Served) -> None:
@@ -226,5 +213,5 @@ def resources(process: "subprocess.Popen[bytes]") -> tuple[int, int]:
     """How many descriptors and threads a process has."""
     folder = Path(f"/proc/{process.pid}")
     if not folder.is_dir():
-        pytest.skip("this system does not show them")
+        pytest.skip("there is no /proc to count descriptors in")
     return len(list((folder / "fd").iterdir())), len(list((folder / "task").iterdir()))

@@ -1,15 +1,14 @@
 """An open page hears of what changes, from a real server, and leaves nothing behind when it goes."""
 
 import json
-import threading
 from collections.abc import Iterator
 from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
-from tests.web.serving import Served, served
+from tests.web.serving import Served, changing, served
 
-from ralph.app import memory, project
+from ralph.app import project
 from ralph.app.tasks import task
 
 
@@ -46,21 +45,8 @@ def test_a_page_hears_of_what_changes(server: Served, tmp_path: Path) -> None:
         assert answer.getheader("content-encoding") is None
         assert answer.readline().startswith(b"retry")
         events = heard(answer)
-        stop = threading.Event()
-
-        def write() -> None:  # more than once: the first look may come after the first change
-            for number in range(10_000):
-                if stop.wait(0.05):
-                    return
-                memory.add(tmp_path, f"Something to know, number {number}")
-
-        writing = threading.Thread(target=write)
-        writing.start()
-        try:
+        with changing(tmp_path):
             assert "records" in parts(events)
-        finally:
-            stop.set()
-            writing.join()
         task.add(tmp_path, "Something to do")
         while "tasks" not in parts(events):
             pass

@@ -167,22 +167,21 @@ def held(root: Path) -> list[HeldMemory]:
     return [memory for _, memory in _read_lines(files.read(paths.held_memories(root)) or "") if memory is not None]
 
 
-def release(root: Path, name: str) -> HeldMemory:
-    """Take a memory out of the quarantine, and return it; NotFound if it is not there."""
+def find(root: Path, name: str) -> HeldMemory | None:
+    """Return what is held under a full or short id."""
+    by_id = {memory.id: memory for memory in held(root)}
+    matches = ids.match_ids(name, list(by_id))
+    return by_id.get(ids.resolve(name, matches) if matches else name)
 
-    def take(text: str) -> tuple[str, HeldMemory]:
+
+def release(root: Path, record_id: str) -> None:
+    """Take a memory out of the quarantine."""
+
+    def without(text: str) -> str:
         lines = _read_lines(text)
-        matches = ids.match_ids(name, [memory.id for _, memory in lines if memory is not None])
-        record_id = ids.resolve(name, matches) if matches else name
-        found = next((memory for _, memory in lines if memory is not None and memory.id == record_id), None)
-        if found is None:
-            raise NotFound(f"nothing that is held has the id {name}", hint="`ralph review` lists what waits")
-        return "".join(f"{line}\n" for line, memory in lines if memory is None or memory.id != record_id), found
+        return "".join(f"{line}\n" for line, memory in lines if memory is None or memory.id != record_id)
 
-    path = paths.held_memories(root)
-    if files.read(path) is None:
-        raise NotFound(f"nothing that is held has the id {name}", hint="`ralph review` lists what waits")
-    return files.update(path, take, root=paths.state_boundary(root))
+    files.update(paths.held_memories(root), without, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def _read_lines(text: str) -> list[tuple[str, HeldMemory | None]]:
@@ -190,12 +189,10 @@ def _read_lines(text: str) -> list[tuple[str, HeldMemory | None]]:
     found: list[tuple[str, HeldMemory | None]] = []
     for line in filter(None, text.split("\n")):
         try:
-            members: dict[str, Any] = {
-                name: str(value) for name, value in json.loads(line).items() if name in HeldMemory.__slots__
-            }
-            tags = tuple(map(str, json.loads(line).get("tags", ())))
-            memory = HeldMemory(**{**members, "tags": tags})
-            found.append((line, memory))
+            value = json.loads(line)
+            members: dict[str, Any] = {name: str(value[name]) for name in HeldMemory.__slots__ if name in value}
+            members["tags"] = tuple(map(str, value.get("tags", ())))
+            found.append((line, HeldMemory(**members)))
         except (ValueError, TypeError, AttributeError):
             found.append((line, None))
     return found

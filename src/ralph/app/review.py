@@ -181,9 +181,7 @@ def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str
 
 def _find_held(root: Path, name: str, by: str) -> Stored | HeldMemory | None:
     """Return what is held under an id; Refused for an agent, since only a person decides about it."""
-    held = {each.id: each for each in quarantine.held(root)}
-    matches = ids.match_ids(name, list(held))
-    found: Stored | HeldMemory | None = held[ids.resolve(name, matches)] if matches else held.get(name)
+    found: Stored | HeldMemory | None = quarantine.find(root, name)
     if found is None:
         found = next((each for each in quarantine.unattributed(root) if each.record.id == name), None)
     if found is not None and by != "human":
