@@ -10,6 +10,11 @@ def main() -> None:
     """Run the command line and exit with its code."""
     gc.set_threshold(100_000)  # a start makes many objects that stay, so looking for garbage finds none
     try:
+        if sys.argv[1:] == ["statusline"]:  # it starts at every turn of a client
+            from ralph.hooks.statusline import main as print_line
+
+            print_line()
+            return
         from ralph.cli.main import run
 
         code = run(sys.argv[1:])

@@ -51,6 +51,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "mcp": ("servers:mcp", "Serve the memory over MCP; check MCP servers"),
         "skill": ("search:skill", "Print the text that teaches an agent its memory"),
         "scratchpad": ("project:scratchpad", "Keep notes for the next iteration"),
+        "statusline": ("status:statusline", "Print one line for a client's status line"),
     },
 }
 """Every command by group: the module in this package, its attribute there, and one line of help."""
