@@ -46,6 +46,14 @@ class Provider(StrEnum):
     COMPATIBLE = "compatible"
 
 
+class Presence(StrEnum):
+    """Where a session says what Ralph injected."""
+
+    FULL = "full"
+    START = "start"
+    OFF = "off"
+
+
 class StateHome(StrEnum):
     """Where logs, index and caches are kept."""
 
@@ -235,5 +243,8 @@ class Config:
     capture: Capture = section(Capture(), "capture")
     state: State = section(State(), "state")
     summarize: Summarize = section(Summarize(), "summarize")
+    presence: Presence = setting(
+        Presence.START, "Say what was injected: at a session's start, at each prompt too (full), or never (off)."
+    )
     retention_days: int = setting(0, "Session logs older than so many days may be removed; 0 keeps them.")
     retention_mb: int = setting(0, "The oldest session logs over so many megabytes may be removed; 0 keeps them.")

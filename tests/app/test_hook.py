@@ -2,7 +2,9 @@
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from ralph import paths
 from ralph.app import hook, hook_state, index, usage
 from ralph.capture.events import Happening
 from ralph.context import render
+from ralph.context.tokens import estimate as tokens_of
 from ralph.errors import Unreadable
 from ralph.formats.log import parse_log
 from ralph.model import INJECTED, NOTE
@@ -246,6 +249,58 @@ def test_the_fork_that_compacts_is_nobody_s_work(here: World) -> None:
     assert not here.log.exists()
     assert handled(here, "SubagentStop", agent_type="Explore", agent_id="a-1", last_assistant_message="found it") == ""
     assert notes(here) == ["found it"]
+
+
+def test_a_start_says_in_one_line_what_was_injected(here: World) -> None:
+    said = json.loads(handled(here, "SessionStart", source="startup"))
+    tokens = tokens_of(said["hookSpecificOutput"]["additionalContext"])
+    assert said["systemMessage"] == f"Ralph: 3 memories, {tokens} tokens"
+    ask(here, "add JWT login")
+    stopped(here, "JWT login is done.")
+    said = json.loads(handled(here, "SessionStart", "s-2", source="startup"))
+    assert said["systemMessage"].startswith("Ralph: 3 memories, 1 session, ")
+    put(here.root / "ralph.yml", "presence: off\n")
+    assert "systemMessage" not in json.loads(handled(here, "SessionStart", "s-3", source="startup"))
+
+
+def test_an_empty_project_says_nothing(tmp_path: Path) -> None:
+    empty = world(tmp_path)
+    assert "systemMessage" not in json.loads(handled(empty, "SessionStart", source="startup"))
+
+
+def test_the_skill_names_a_program_that_the_agent_can_start(here: World, tmp_path: Path) -> None:
+    program = Path(sys.executable).parent / "ralph"
+    assert f"`ralph` is `{program}` here" in started(here)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "ralph").symlink_to(program)
+    found = replace(here, more={"PATH": f"{tmp_path / 'bin'}:/usr/bin"})
+    assert "`ralph` is " not in started(found, session="s-2")
+    assert "ralph memory add" not in started(found, "resume", session="s-2")
+
+
+def test_the_skill_is_shorter_where_the_agent_has_the_tools(here: World) -> None:
+    server = {"type": "stdio", "command": sys.executable, "args": ["-I", "-m", "ralph", "mcp", "serve"]}
+    put(here.home / ".claude.json", json.dumps({"mcpServers": {"ralph": server}}))
+    text = started(here)
+    assert "`memory_search`" in text
+    assert "ralph memory add" not in text
+
+
+def test_after_a_compaction_the_session_knows_what_was_asked_and_done(here: World) -> None:
+    ask(here, "add JWT login")
+    stopped(here, "Tokens rotate at each login; we chose HS256.")
+    ask(here, "now let them expire after an hour")
+    handled(here, "PostToolUse", tool_name="Edit", tool_input={"file_path": "src/auth.py"})
+    handled(here, "PreCompact", trigger="auto")
+    text = started(here, "compact")
+    so_far = text.partition("This session before its compaction:\n")[2].partition("\nGuardrails:")[0]
+    assert so_far.splitlines() == [
+        "Asked: add JWT login",
+        "Answered: Tokens rotate at each login; we chose HS256.",
+        "Asked: now let them expire after an hour",
+        "Changed: src/auth.py",
+    ]
+    assert "before its compaction" not in started(here, "startup", "s-2")
 
 
 @pytest.mark.parametrize("name", [event.value for event in Happening if event is not Happening.SESSION_START])

@@ -9,6 +9,7 @@ from ralph import paths
 from ralph.app import usage
 from ralph.app.usage import Injection, Ledger
 from ralph.formats.log import encode_line, encode_record
+from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record
 
 NOON = "2026-11-15T12:00:00Z"
@@ -318,3 +319,26 @@ def test_without_a_run_or_a_success_there_is_no_rate_and_no_mean(tmp_path: Path)
 def _loop_numbers(root: Path) -> tuple[int, float | None, float | None]:
     found = usage.loop_usage(root)
     return found["runs"], found["success_rate"], found["mean_iterations"]
+
+
+def test_the_skill_text_is_a_cost_and_no_memory(tmp_path: Path) -> None:
+    usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], STATS_NOON, skill=240)
+    found = usage.usage_stats(tmp_path)
+    assert (found["tokens"], found["skill_tokens"], found["injected"]) == (250, 240, 1)
+    assert found["events"][0]["tokens"] == 250
+
+
+def test_the_week_has_what_was_injected_lately(tmp_path: Path) -> None:
+    usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], "2026-01-01T12:00:00Z")
+    now = ids.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    usage.record_injections(tmp_path, "s-2", "SessionStart", [Injection("mem-1-a", 10), Injection("mem-2-b", 5)], now)
+    usage.record_injections(tmp_path, "s-3", "SessionStart", [Injection("mem-1-a", 10)], now)
+    usage.record_uses(tmp_path, "s-2", ["mem-1-a"], now)
+    week = usage.usage_stats(tmp_path)["week"]
+    assert [week[name] for name in ("injected", "sessions", "sessions_used", "referenced", "tokens")] == [
+        3,
+        2,
+        1,
+        1,
+        25,
+    ]

@@ -26,7 +26,7 @@ def files(home: Path) -> list[Path]:
 def test_install_says_what_it_changed_and_a_second_run_that_there_is_nothing_to_do(ralph: Project, home: Path) -> None:
     first = ralph("install", "claude")
     assert (first.code, first.out.splitlines()[0]) == (0, "Installed for claude (user):")
-    assert f"  {home}/.claude/settings.json: 9 hooks added" in first.out.splitlines()
+    assert f"  {home}/.claude/settings.json: 10 hooks added" in first.out.splitlines()
     assert f"  {home}/.claude/commands/mem-search.md: /mem-search added" in first.out.splitlines()
     assert "note: Sessions that are running" in first.err
     second = ralph("install", "claude")
@@ -67,7 +67,7 @@ def test_json_is_for_programs_also_when_nothing_changes(ralph: Project, home: Pa
 def test_the_projects_settings_come_with_a_warning_about_paths_of_this_machine(ralph: Project) -> None:
     said = ralph("install", "claude", "--scope", "project")
     assert "paths of this machine" in said.err
-    assert len(json.loads(ralph.read(".claude/settings.json"))["hooks"]) == 9
+    assert len(json.loads(ralph.read(".claude/settings.json"))["hooks"]) == 10
     assert ralph.read(".claude/commands/mem-status.md").startswith("---\n# Written by `ralph install claude`")
 
 

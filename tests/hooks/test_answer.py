@@ -55,7 +55,7 @@ def text_of(printed: bytes, event: str) -> str:
     if not printed:
         return ""
     answer = json.loads(printed)
-    assert list(answer) == ["hookSpecificOutput"]
+    assert answer.keys() - {"systemMessage"} == {"hookSpecificOutput"}
     assert answer["hookSpecificOutput"]["hookEventName"] == event
     assert sorted(answer["hookSpecificOutput"]) == ["additionalContext", "hookEventName"]
     text = answer["hookSpecificOutput"]["additionalContext"]
@@ -92,6 +92,29 @@ def test_a_prompt_to_which_nothing_relates_is_only_recorded(here: World) -> None
     assert prompt(here, "paint the button blue") == ""
     assert len(here.lines()) == 1
     assert ledger_lines(here) == []
+
+
+def test_a_prompt_that_got_something_says_so_where_the_user_wants_it(here: World) -> None:
+    configure(here, "presence: full\n")
+    answer = json.loads(handled(here.env, "UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens")))
+    tokens = ledger_lines(here)[0]["tokens"]
+    assert answer["systemMessage"] == f"Ralph: 1 injected, {tokens} tokens"
+
+
+def test_a_subagent_gets_what_relates_to_its_task_however_often_the_session_saw_it(here: World) -> None:
+    assert JWT in prompt(here, "jwt refresh tokens")
+    task = {"description": "tokens", "prompt": "find where jwt refresh tokens rotate", "subagent_type": "Explore"}
+    other = {**task, "description": "buttons", "prompt": "paint the button blue"}
+    assert before(here, "Agent", **task) == before(here, "Task", **other) == ""
+    assert JWT in said(here, "SubagentStart", agent_type="Explore", agent_id="a-1")
+    assert said(here, "SubagentStart", agent_type="Explore", agent_id="a-2") == ""
+    assert said(here, "SubagentStart", agent_type="Explore", agent_id="a-3") == ""
+    assert ledger_lines(here)[-1]["event"] == "SubagentStart"
+    secret = "ghp_" + "a1B2" * 9
+    before(here, "Agent", **{**task, "prompt": f"use {secret} for it"})
+    stored = (paths.cache_folder(here.root) / "subagents" / SESSION).read_text(encoding="utf-8")
+    assert secret not in stored
+    assert "rotate" in stored
 
 
 def test_the_same_is_not_said_twice_in_a_session_but_in_another_one(here: World) -> None:

@@ -50,7 +50,7 @@ _SECTIONS = (
     "Project Knowledge|Memories|Scratchpad|Global Patterns|Memory"
 )
 _HEADING = re.compile(rf"^## ({_SECTIONS})$", re.MULTILINE)
-_AREAS = dict(zip(brief.SECTIONS, ("guardrails", "memories", "sessions"), strict=False))
+_AREAS = dict(zip(brief.SECTIONS[1:], ("guardrails", "memories", "sessions"), strict=False))
 _REASONS = {
     "guardrails": ("a guardrail: first in every brief",),
     "memories": ("a memory, by kind, use and age",),
@@ -83,15 +83,39 @@ class PreviewEvent(StrEnum):
     LOOP = "loop"
 
 
+class SessionState(StrEnum):
+    """What a session that starts knows: nothing, all that it was given before, or what its compaction kept."""
+
+    NEW = "new"
+    RESUMED = "resumed"
+    COMPACTED = "compacted"
+
+
+def state_of(session: str) -> SessionState:
+    """Return what a preview assumes of a session: a named one goes on."""
+    return SessionState.RESUMED if session else SessionState.NEW
+
+
 # --- a session's start ---------------------------------------------------------------------------
 
 
-def brief_session(root: Path, config: Config, session: str, *, resumed: bool = False, task: str = "") -> Brief:
-    """Build the brief of a session that starts (in a task); a resumed one gets only what it has not seen."""
+def brief_session(
+    root: Path,
+    config: Config,
+    session: str,
+    *,
+    state: SessionState = SessionState.NEW,
+    task: str = "",
+    program: str = "ralph",
+) -> Brief:
+    """Build the brief of a session that starts (in a task); a resumed one gets only what it has not seen.
+
+    A compacted one gets what was asked and done in it. `program` is how the agent starts Ralph, "" if by MCP tools.
+    """
     if paths.index_file(root).parent.exists() or any(True for _ in sources(root)):
         with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
             index.of(root, config.privacy).sync(within=index.MOMENT)
-    seen = usage.seen_records(root, session) if resumed else set()
+    seen = usage.seen_records(root, session) if state is SessionState.RESUMED else set()
     memories, choice, is_auto = config.memories, config.memories.filter, config.memories.inject is Inject.AUTO
     rules: list[Record] = []
     learned: list[Record] = []
@@ -118,11 +142,12 @@ def brief_session(root: Path, config: Config, session: str, *, resumed: bool = F
         caps=BriefCaps(share, _budget(config), min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=usage.count_uses(usage.read_ledger(root)),
         stale=stale,
-        skill=brief.skill_text() if with_skill and _SKILL not in seen else "",
+        skill=brief.skill_text(program, has_tools=not program) if with_skill and _SKILL not in seen else "",
         strategy=config.context.strategy,
+        so_far=_so_far(root, session) if is_auto and state is SessionState.COMPACTED else "",
         may_inject=quarantine.injectable(root, [*rules, *learned]),
     )
-    return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([_SKILL] if result.has_skill else [])))
+    return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([_SKILL] if result.skill_tokens else [])))
 
 
 def _cap(config: Config) -> int:
@@ -174,6 +199,15 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
         if len(recaps) == _SUMMARIES:
             break
     return recaps
+
+
+def _so_far(root: Path, session: str) -> str:
+    """Return what was asked, answered and done in a session that was compacted."""
+    project_index = index.of(root)
+    with suppress(RalphError, sqlite3.Error), closing(project_index.connect()) as connection:
+        records = queries.session_records(connection, session, most=_MOST_OBSERVATIONS)
+        return render.clean(summaries.recap(records, SUMMARY_TOKENS, estimate, render.looks_like_instructions))
+    return ""
 
 
 # --- a prompt ------------------------------------------------------------------------------------
@@ -330,7 +364,7 @@ def _exclusions(
 
 
 def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[str, Any]:
-    made = brief_session(root, config, session, resumed=bool(session), task=task)
+    made = brief_session(root, config, session, state=state_of(session), task=task)
     rules, learned = _curated(root)
     uses = usage.count_uses(usage.read_ledger(root))
     pieces = sorted(made.records, key=lambda piece: brief.SECTIONS.index(piece.section))
@@ -340,7 +374,7 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[
     left_out, more = _omitted_records(root, config, [*rules, *learned], items, excluded, uses)
     summary_tokens = min(SUMMARY_TOKENS, _cap(config) or SUMMARY_TOKENS)
     notes = [f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"]
-    if made.has_skill:
+    if made.skill_tokens:
         notes.append("the skill, which explains how to use memory, is injected once")
     result = {"budget": _budget(config) + summary_tokens, "cap": _cap(config), "items": items, "left_out": left_out}
     return {**result, "text": made.text, "notes": notes + more}

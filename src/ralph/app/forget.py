@@ -160,6 +160,8 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
     for path in (paths.cache_folder(root) / "injected").glob("*") if request.session else ():
         if path.name == request.session and path.is_file():  # compared by name, because a host chose the id
             changes.append(_FileChange(path, lambda _: ("", None), ""))
+    for path in filter(Path.is_file, (paths.cache_folder(root) / "subagents").glob("*")):  # a task may quote anything
+        changes.append(_FileChange(path, lambda _: ("", None), ""))
     if names or request.matching:
         left += _leftovers(root, request.matching, vanishing, {change.path: change.after for change in changes})
     return ForgetPlan(tuple(vanishing), tuple(left), tuple(changes))

@@ -7,6 +7,7 @@ and does not hold an answer back.
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -20,12 +21,13 @@ from ralph.capture.events import Event, Happening, event_of
 from ralph.capture.pipeline import observe, of_loop, session_of
 from ralph.capture.privacy import redact_payload
 from ralph.context import render
+from ralph.context.brief import RECENT_SESSIONS, Brief
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.formats.log import encode_line, encode_record
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Record
-from ralph.settings import Config
+from ralph.settings import Config, Presence
 from ralph.store import db, files, hook_files, queries, sessions
 from ralph.store.sources import Format, Source, contents
 
@@ -57,7 +59,7 @@ def handle_event(
         record_event(root, happened, loaded, loop)
     if happened.happening is Happening.SESSION_START:
         if not env.get("RALPH_RUN"):
-            return _start_session(root, happened, loaded, event, task=task)
+            return _start_session(root, happened, loaded, event, task=task, env=env)
         # The prompt of Ralph's own loop has what memory knows: a failing command must not bring it once more.
         if _RUN.fullmatch(env["RALPH_RUN"]) and iteration is not None:
             with _count_failures(root, event):
@@ -65,6 +67,8 @@ def handle_event(
                 usage.mark_seen(root, happened.session, _RECORD_LINE.findall(prompt))
     elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _summarize_session(root, happened, loaded)
+        if happened.happening is Happening.STOP:
+            files.delete(paths.cache_folder(root) / "subagents" / usage.seen_file(root, happened.session).name)
     return ""
 
 
@@ -125,26 +129,40 @@ def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, ob
             hook_files.spill(str(paths.state_folder(root)), path.name, "".join(lines).encode("utf-8", "replace"))
 
 
-def _start_session(root: Path, event: Event, config: Config, name: str, *, task: str) -> str:
+def _start_session(root: Path, event: Event, config: Config, name: str, *, task: str, env: Mapping[str, str]) -> str:
     """Return the brief of a session that starts; a resumed or forked one gets only what is new."""
     goes_on = event.source in ("resume", "fork")
     if not goes_on:
         with _count_failures(root, name):
             usage.forget_session(root, event.session)
-    from ralph.app.context import brief_session
+    from ralph.app import hosts
+    from ralph.app.context import SessionState, brief_session
 
-    brief = brief_session(root, config, event.session, resumed=goes_on, task=task)
+    states = {"resume": SessionState.RESUMED, "fork": SessionState.RESUMED, "compact": SessionState.COMPACTED}
+    state = states.get(event.source, SessionState.NEW)
+    tools = hosts.has_server(event.host, root, env)
+    program = "" if tools else hosts.agent_program(sys.executable, env)
+    brief = brief_session(root, config, event.session, state=state, task=task, program=program)
     if not brief.text:
         return ""
     with _count_failures(root, name):
         items = [Injection(record.id, record.tokens) for record in brief.records]
-        usage.record_injections(root, event.session, name, items, event.at)
+        usage.record_injections(root, event.session, name, items, event.at, skill=brief.skill_tokens)
         usage.mark_seen(root, event.session, brief.noted)
-    return _context_json(name, brief.text)
+    return _context_json(name, brief.text, _presence(brief) if config.presence is not Presence.OFF else "")
 
 
-def _context_json(name: str, text: str) -> str:
-    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
+def _presence(brief: Brief) -> str:
+    """Return the line about a brief that the user sees; "" where it has no record."""
+    sessions = sum(piece.section == RECENT_SESSIONS for piece in brief.records)
+    counts = ((len(brief.records) - sessions, "memor", "y", "ies"), (sessions, "session", "", "s"))
+    words = [f"{count} {word}{one if count == 1 else many}" for count, word, one, many in counts if count]
+    return f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens" if words else ""
+
+
+def _context_json(name: str, text: str, message: str = "") -> str:
+    shown = {"systemMessage": message} if message else {}
+    return json.dumps({**shown, "hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
 def _summarize_session(root: Path, event: Event, config: Config) -> None:

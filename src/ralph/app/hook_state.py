@@ -70,6 +70,7 @@ def write_settings(
         ("enabled", int(memories.enabled)),
         ("window", settings.context.window),
         ("share", settings.context.shares.memory),
+        ("presence", settings.presence.value),
         *(("pattern", pattern) for pattern in settings.privacy.patterns),
         *(("path", path) for path in settings.privacy.paths),
     ]

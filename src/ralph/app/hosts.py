@@ -7,14 +7,15 @@ bytes. A hook exits 0 when Ralph is gone: Python's 2 for a missing script makes 
 import hashlib
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from ralph import discovery
-from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError, WriteFailed
+from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
 from ralph.formats.host_files import (
     SERVER_NAME,
     has_current_hooks,
@@ -43,6 +44,7 @@ _TIMEOUTS = {  # Claude's events with their timeouts in seconds
     "PostToolUseFailure": 5,
     "PreCompact": 20,
     "Stop": 20,
+    "SubagentStart": 5,
     "SubagentStop": 10,
     "SessionEnd": 2,
 }
@@ -150,7 +152,8 @@ def hook_events(host: Host) -> tuple[str, ...]:
     """Return the events of a host that Ralph hooks into, by the host's names."""
     if host is Host.GEMINI:
         return tuple(_GEMINI_EVENTS)
-    return tuple(event for event in _TIMEOUTS if host is Host.CLAUDE or event != "PostToolUseFailure")
+    of_claude = ("PostToolUseFailure", "SubagentStart")
+    return tuple(event for event in _TIMEOUTS if host is Host.CLAUDE or event not in of_claude)
 
 
 def hook_settings(host: Host, program: HookProgram) -> dict[str, object]:
@@ -493,3 +496,30 @@ def apply_plan(plan: InstallPlan) -> None:
     for folder in plan.folders:
         if folder.is_dir() and not any(folder.iterdir()):
             files.remove_folder(folder)
+
+
+# --- what an agent can use -----------------------------------------------------------------------
+
+
+def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
+    """Check whether a host's sessions in this project have our MCP tools; what cannot be read has none."""
+    for scope in InstallScope if host in (*Host,) else ():
+        with suppress(RalphError, OSError):
+            path, keys = servers_file(Host(host), scope, root, env)
+            text = files.read(path) or ""
+            if f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text:  # the file has all of a user's projects
+                server = toml_server(text) if not keys else json_server(text, keys)
+                if is_ralph_server(server):
+                    return True
+    return False
+
+
+def agent_program(executable: str, env: Mapping[str, str]) -> str:
+    """Return how an agent starts this Ralph: by its name where its path finds it, else by its file."""
+    ours, found = Path(executable).parent / "ralph", shutil.which("ralph", path=env.get("PATH", ""))
+    with suppress(OSError):
+        if not ours.exists() or (found and ours.samefile(found)):
+            return "ralph"
+    home = f"{env.get('HOME') or '/-'}/"
+    path = f"~/{str(ours)[len(home) :]}" if str(ours).startswith(home) else str(ours)
+    return path if " " not in path else f"'{ours}'"

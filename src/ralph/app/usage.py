@@ -42,6 +42,7 @@ _CODE = """branch client command commit config configuration create default dele
 """Words that any text about code may have; compared by their stems."""
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
 _ALL_BYTES = 1 << 28
+_WEEK = 7  # days
 
 
 class Injection(NamedTuple):
@@ -56,10 +57,11 @@ class Injection(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """The injections, in order, and the pairs of session and record that were used."""
+    """The injections, in order, the pairs of session and record that were used, and what the skill text cost."""
 
     injections: tuple[Injection, ...] = ()
     uses: frozenset[tuple[str, str]] = frozenset()
+    skill: tuple[Injection, ...] = ()
 
 
 def ledger_file(root: Path) -> Path:
@@ -73,11 +75,14 @@ def seen_file(root: Path, session: str) -> Path:
     return paths.cache_folder(root) / "injected" / name
 
 
-def record_injections(root: Path, session: str, event: str, items: Sequence[Injection], at: str) -> None:
-    """Append what was injected, and that this session has seen it."""
+def record_injections(
+    root: Path, session: str, event: str, items: Sequence[Injection], at: str, *, skill: int = 0
+) -> None:
+    """Append what was injected, with the tokens of the skill text, and that this session has seen it."""
     shared = {"at": at, "session": session, "event": event}
     lines = [{**shared, "record": item.record, "tokens": item.tokens, "layer": item.layer} for item in items]
     _append(root, "injection", lines)
+    _append(root, "skill", [{**shared, "record": "", "tokens": skill}] if skill else [])
     mark_seen(root, session, [item.record for item in items])
 
 
@@ -115,19 +120,21 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
     if len(values) != len(lines):  # of a torn line, what can still be read
         values = [entry.value for line in lines for entry in parse_log(line).lines]
     injections: list[Injection] = []
+    skill: list[Injection] = []
     uses: set[tuple[str, str]] = set()
     for value in values:
         record_id, session = (value.get("record"), value.get("session")) if isinstance(value, Mapping) else ("", None)
         if not (isinstance(record_id, str) and isinstance(session, str)):
             continue
-        if value.get("type") == "injection":
+        if value.get("type") in ("injection", "skill"):
             tokens, layer, at, event = map(value.get, ("tokens", "layer", "at", "event"))
             tokens, layer = (number if type(number) is int and number >= 0 else 0 for number in (tokens, layer))
             at, event = (text if isinstance(text, str) else "" for text in (at, event))
-            injections.append(Injection(record_id, tokens, layer, at, session, event))
+            into = injections if value["type"] == "injection" else skill
+            into.append(Injection(record_id, tokens, layer, at, session, event))
         elif value.get("type") == "used":
             uses.add((session, record_id))
-    return Ledger(tuple(injections), frozenset(uses))
+    return Ledger(tuple(injections), frozenset(uses), tuple(skill))
 
 
 def _tail(path: Path, most: int) -> list[str]:
@@ -268,34 +275,42 @@ def usage_stats(root: Path) -> dict[str, Any]:
     """Count what was injected, used, recorded and run, as `ralph status --usage --format json` prints it.
 
     `injected` and `referenced` count pairs of session and record; a rate is None before there is anything to count.
-    Events are sorted by cost.
+    `tokens` include those of the skill text. Events are sorted by cost.
     """
     ledger = read_ledger(root, _ALL_BYTES)
-    by_event: dict[str, list[Injection]] = {}
-    for injection in ledger.injections:
-        by_event.setdefault(injection.event or "unknown", []).append(injection)
-
-    def count(injections: Sequence[Injection]) -> dict[str, Any]:
-        pairs = {(each.session, each.record) for each in injections}
-        return {
-            "injections": len(injections),
-            "sessions": len({session for session, _ in pairs}),
-            "tokens": sum(each.tokens for each in injections),
-            "referenced": len(pairs & ledger.uses),
-            "injected": len(pairs),
-        }
-
-    total = count(ledger.injections)
-    events = [{"event": event, **count(injections)} for event, injections in by_event.items()]
+    names = dict.fromkeys(each.event for each in (*ledger.injections, *ledger.skill))
+    events = [{"event": name or "unknown", **_count(ledger, event=name)} for name in names]
+    since = ids.first_day(_WEEK)
+    total = _count(ledger)
     injected = count_uses(ledger).keys()
     return {
         "reference_rate": _rate(total["referenced"], total["injected"]),
         **total,
+        "week": {"since": since, **_count(ledger, since=since)},
         "events": sorted(events, key=lambda each: (-each["tokens"], each["event"])),
         "hooks": hook_usage(root),
         "loop": loop_usage(root),
         "never_used": unused_memories(root, ledger),
         "never_injected": sum(record.id not in injected for record in _curated(root)),
+    }
+
+
+def _count(ledger: Ledger, *, event: str | None = None, since: str = "") -> dict[str, int]:
+    """Count the injections (of an event, since a day), in how many sessions some were used, and what it cost."""
+    injections, skill = (
+        [each for each in part if each.at >= since and event in (None, each.event)]
+        for part in (ledger.injections, ledger.skill)
+    )
+    pairs = {(each.session, each.record) for each in injections}
+    skill_tokens = sum(each.tokens for each in skill)
+    return {
+        "injections": len(injections),
+        "sessions": len({session for session, _ in pairs}),
+        "sessions_used": len({session for session, _ in pairs & ledger.uses}),
+        "tokens": sum(each.tokens for each in injections) + skill_tokens,
+        "skill_tokens": skill_tokens,
+        "referenced": len(pairs & ledger.uses),
+        "injected": len(pairs),
     }
 
 

@@ -7,7 +7,7 @@ same command later did not fail; commands are compared without what does not cha
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from ralph.model.record import ObservationKind, Record
@@ -36,6 +36,7 @@ _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
 PRINTED = "Error: "  # how a line begins that quotes what a tool printed
 TOKENS = 400  # the most tokens of one session's summary, stored or injected
 _LONG, _SHORT, _MOST, _TAGS = 300, 160, 8, 8
+_TURN, _NEWEST = 600, 3  # of a compacted session: characters of a turn, and turns that are worth more than the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,26 @@ def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, 
 
 def text(session: Summary, budget: int, cost: Callable[[str], int]) -> str:
     """Format a summary as lines, as many as fit into a budget of tokens (0: no limit), the most important first."""
-    lines = list(_lines(session))
+    return _fit(list(_lines(session)), budget, cost)
+
+
+def recap(
+    records: Sequence[Record], budget: int, cost: Callable[[str], int], is_withheld: Callable[[str], bool]
+) -> str:
+    """Say what was asked and answered in a session so far, the newest turns first to stay, and what it did."""
+    said = [record for record in records if is_prompt(record) or is_message(record)]
+    first = next((number for number, record in enumerate(said) if is_prompt(record)), 0)
+    lines = []
+    for number, record in enumerate(said):
+        who = "Asked" if is_prompt(record) else "Answered"
+        lines.append((0 if number == first else len(said) - number, f"{who}: {_cut(record.text, _TURN)}"))
+    lines += [(rank + _NEWEST, line) for rank, line in _lines(replace(summary(records), goal="", state=""))]
+    own = [(rank, line) for rank, line in lines if not line.startswith(PRINTED)]
+    return _fit([each for each in own if each[1].startswith("Asked: ") or not is_withheld(each[1])], budget, cost)
+
+
+def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], int]) -> str:
+    """Join the lines that fit, in their order, those of the lowest rank first."""
     chosen: list[int] = []
     for number in sorted(range(len(lines)), key=lambda number: (lines[number][0], number)):
         more = sorted([*chosen, number])

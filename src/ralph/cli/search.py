@@ -1,5 +1,6 @@
 """`ralph search`, `ralph context` and `ralph skill`: find what Ralph knows, and show what an agent is given."""
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,6 +9,7 @@ from typing import Any
 
 import click
 
+from ralph.app import hosts
 from ralph.app import search as verbs
 from ralph.app.filters import full_id, kinds, short_ids, when
 from ralph.app.json_shapes import hit_json, record_json
@@ -189,7 +191,15 @@ def context(
         shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
     else:
         words, nothing = "", "There is nothing to give."
-        brief = injected_context.brief_session(call.root, call.config, session, resumed=bool(session), task=within)
+        state = injected_context.state_of(session)
+        brief = injected_context.brief_session(
+            call.root,
+            call.config,
+            session,
+            state=state,
+            task=within,
+            program=hosts.agent_program(sys.executable, os.environ),
+        )
         text = brief.text
         reasons = [(record.id, f"({record.tokens} tokens)") for record in brief.records]
         note = f"left out for lack of room: {brief.left_out}; withheld as prompt injection: {brief.withheld}"

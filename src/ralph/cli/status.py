@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ralph.app import doctor as verbs
-from ralph.app import outdated, runs
+from ralph.app import outdated, review, runs
 from ralph.app import usage as usage_verbs
 from ralph.app.filters import full_id, short_ids
 from ralph.app.lists import Watcher
@@ -20,6 +20,7 @@ from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, table, visible
 from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
+from ralph.hooks.statusline import main as print_line
 from ralph.search.citations import STALE, CitationState
 
 _PAUSE = 1.0
@@ -30,14 +31,16 @@ _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", Ci
 
 
 @click.command(name="status", cls=Command, examples=["ralph status", "ralph status --usage --format json"])
-@click.option("--usage", is_flag=True, help="Show instead how much of what agents were given they used.")
+@click.option(
+    "--usage", is_flag=True, help="Show what was injected this week, how much of it was used, and what it cost."
+)
 @click.option("--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C.")
 @opt.formats("table", "json")
 def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """Show what is remembered here, how large it is, what runs now, and whether index and hooks work."""
     exclude({"--usage": usage, "--watch": watch})
     if usage:
-        stats = usage_verbs.usage_stats(call.root)
+        stats = {**usage_verbs.usage_stats(call.root), "to_review": len(review.items(call.root))}
         print_json(stats) if form == "json" else click.echo(_describe_usage(stats, call))
         return
     watcher = Watcher(call.root)
@@ -103,28 +106,23 @@ def _megabytes(size: int) -> str:
 
 
 def _usage_summary(stats: dict[str, Any]) -> dict[str, str]:
-    hooks, loop = stats["hooks"], stats["loop"]
+    hooks, loop, week = stats["hooks"], stats["loop"], stats["week"]
     failed = f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}" if hooks["failures"] else ""
-    referenced = f"{stats['referenced']} of {stats['injected']} records given"
-    events = f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}"
-    rate = _percent(stats["reference_rate"])
+    used = f"{week['sessions_used']} of {week['sessions']} session(s) used something of it"
     lines = {
-        "reference rate": f"{rate}: {referenced} to {stats['sessions']} session(s) were referred to",
-        "tokens spent": f"{stats['tokens']} in {stats['injections']} injection(s)",
-        "hooks": f"{_percent(hooks['success_rate'])}: {events}",
+        "this week": f"{week['injected']} memories injected into {week['sessions']} session(s)",
+        "used": f"{used}, {week['referenced']} of {week['injected']} memories",
+        "cost": f"{week['tokens']} tokens, {week['skill_tokens']} of them to explain how memory is used",
+        "to review": f"{stats['to_review']}; see `ralph review`" if stats["to_review"] else "nothing",
+        "since ever": f"{stats['referenced']} of {stats['injected']} used, {stats['tokens']} tokens",
+        "hooks": f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}",
     }
     if loop["runs"]:
         ended, mean = loop["runs"] - loop["running"], loop["mean_iterations"]
-        text = f"{_percent(loop['success_rate'])}: {loop['succeeded']} of {ended} run(s) succeeded"
+        text = f"{loop['succeeded']} of {ended} run(s) succeeded"
         text += f", in {mean:.1f} iteration(s) on average" if mean is not None else ""
         lines["loop"] = f"{text}; {loop['running']} under way" if loop["running"] else text
-    lines["never used"] = f"{len(stats['never_used'])} memories were given and never referred to"
-    return {**lines, "never given": f"{stats['never_injected']} memories"}
-
-
-def _percent(rate: float | None) -> str:
-    """Return a rate; rounded down, so that 99.9% never reads 100%."""
-    return "nothing yet" if rate is None else f"{int(rate * 1000) / 10:g}%"
+    return {**lines, "never injected": f"{stats['never_injected']} memories"}
 
 
 def _describe_usage(stats: dict[str, Any], call: Invocation) -> str:
@@ -147,6 +145,15 @@ def _describe_usage(stats: dict[str, Any], call: Invocation) -> str:
     parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary.items())]
     parts += [table(headings, [list(map(str, row)) for row in rows]) for headings, rows in tables if rows]
     return "\n\n".join([*parts, more] if more else parts)
+
+
+@click.command(name="statusline", cls=Command, examples=["ralph statusline"])
+def statusline(call: Invocation) -> None:
+    """Print one line for the status line of Claude Code, which passes its JSON on stdin.
+
+    `ralph install claude --statusline` adds it. Outside of a project nothing is printed.
+    """
+    print_line()
 
 
 # --- doctor ----------------------------------------------------------------------------------------

@@ -33,8 +33,9 @@ _MANY = 400  # entries that are considered: more fit into no brief
 _SUMMARY_PART = 4  # a summary longer than a quarter of the characters is cut
 _MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
 
-_RULES, _LEARNED, _SESSIONS, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Last sessions:", "Active now:", "notice"
-SECTIONS = (_RULES, _LEARNED, _SESSIONS, _ACTIVE)
+_RULES, _LEARNED, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Active now:", "notice"
+RECENT_SESSIONS, _SO_FAR = "Last sessions:", "This session before its compaction:"
+SECTIONS = (_SO_FAR, _RULES, _LEARNED, RECENT_SESSIONS, _ACTIVE)
 _OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
 _FRAME = estimate(f"{render.INTRO}\n```\n{' '.join(SECTIONS)}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
 JOURNAL_BUDGET = 3_000
@@ -73,7 +74,7 @@ class Brief:
     records: tuple[BriefPiece, ...] = ()
     left_out: int = 0
     withheld: int = 0
-    has_skill: bool = False
+    skill_tokens: int = 0  # of the skill text, where it is in it
     noted: tuple[str, ...] = ()  # marks of the lines in it that show no record
 
 
@@ -110,11 +111,13 @@ def session_brief(
     stale: Collection[str] = (),
     skill: str = "",
     strategy: str = "",
+    so_far: str = "",
     may_inject: Callable[[Record], bool] = lambda _: True,
 ) -> Brief:
     """Return the brief within its caps, empty when there is nothing to say; summaries come newest first.
 
-    `may_inject` tells of an entry whether it may be shown; it is asked about those that may fit.
+    `may_inject` tells of an entry whether it may be shown; it is asked about those that may fit. `so_far` is what
+    happened in this session before it was compacted.
     """
     rules, withheld_rules = _candidates(guardrails, uses, stale, may_inject, caps)
     learned, withheld_memories = _candidates(memories, uses, stale, may_inject, caps)
@@ -126,7 +129,8 @@ def session_brief(
     rest = room and max(1, room - sum(piece.tokens for piece in guards))
     by_strategy = strategy in budget.STRATEGIES
     chosen = _trim(learned, rest, strategy, uses, stale) if by_strategy else _pieces(_LEARNED, learned, rest)
-    pieces = [*_lines(_ACTIVE, active), *guards, *recaps[:1], *chosen, *recaps[1:]]
+    before = [BriefPiece(_SO_FAR, so_far, estimate(so_far) + 1)] if so_far else []
+    pieces = [*before, *_lines(_ACTIVE, active), *guards, *recaps[:1], *chosen, *recaps[1:]]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     size, cost = render.length(added), estimate(added)
     reserved = caps
@@ -135,7 +139,8 @@ def session_brief(
     text, shown = _fill_page(pieces, _lines(_NOTICE, notices), reserved, total)
     has_skill = bool(added) and _is_within(text + added, shown, caps)
     records = tuple(piece for piece in shown if piece.id)
-    return Brief(text + added if has_skill else text, records, total - len(records), withheld, has_skill)
+    used = cost if has_skill else 0
+    return Brief(text + added if has_skill else text, records, total - len(records), withheld, used)
 
 
 def _fill_page(
@@ -243,7 +248,7 @@ def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPi
             text = render.entry(2, session.id, "session", "", session.summary, session.at)
         cost = estimate(text) + 1
         if not caps.summaries or cost <= room:
-            pieces.append(BriefPiece(_SESSIONS, text, cost, session.id))
+            pieces.append(BriefPiece(RECENT_SESSIONS, text, cost, session.id))
             room -= cost
     return pieces
 
@@ -312,10 +317,12 @@ def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
 # --- skill and decision tree ---------------------------------------------------------------------
 
 
-def skill_text() -> str:
-    """Read the text that teaches an agent to use Ralph."""
+def skill_text(program: str = "ralph", *, has_tools: bool = False) -> str:
+    """Return the text that teaches an agent to use Ralph: by the commands of a program, or by its MCP tools."""
     with Path(__file__).with_name("skill.md").open(encoding="utf-8", newline="") as file:
-        return file.read()
+        lines = [line.removeprefix("mcp: " if has_tools else "cli: ") for line in file]
+    text = "".join(line for line in lines if not line.startswith(("mcp: ", "cli: ")))
+    return text if has_tools or program == "ralph" else f"{text}- `ralph` is `{program}` here\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Answer an event: memory that relates to a prompt, or to what a tool is about to do or failed at.
+"""Answer an event: memory that relates to a prompt, a subagent's task, or what a tool is about to do or failed at.
 
 The answer is one JSON object with `additionalContext`, or nothing. What was injected goes to the ledger and to the
 session's list, so that it is injected once. The index is opened read-only and nothing is waited for.
@@ -23,15 +23,20 @@ _FILE_TOOLS = tuple("Edit Write MultiEdit NotebookEdit Read apply_patch replace 
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MOST_FILES = 8
 _DAY = 86_400
+SUBAGENT_TOKENS = 600  # that a subagent is given at most
 MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
 
 
 def answer_event(host: str, event: str, payload: Payload, project: "Project", env: "Mapping[str, str]") -> bytes:
     """Return what to print about an event; b"" when memory has nothing that relates."""
     name = _GEMINI_EVENTS.get(event, event)
-    human_question = _question(host, payload) if name == "UserPromptSubmit" else ""
+    question, is_subagent = "", name == "SubagentStart"
+    if is_subagent:
+        question = _subagent_task(payload, project)
+    elif name == "UserPromptSubmit":
+        question = _question(host, payload)
     files, command = _files(payload), payload.object("tool_input").text("command")
-    if not (human_question if name == "UserPromptSubmit" else files or command):
+    if not (question or files or command) or (not question and name in ("UserPromptSubmit", "SubagentStart")):
         return b""
     connection = hook_files.open_index(project.index)
     if connection is None:
@@ -40,9 +45,11 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
         from ralph.context import recall  # only when there is an index to ask
 
         session = payload.text("session_id")
-        options = _request(project, session, env)
-        if name == "UserPromptSubmit":
-            memory = recall.recall_for_prompt(connection, human_question, options)
+        options = _request(project, "" if is_subagent else session, env)
+        if is_subagent:  # it knows nothing of what its session was given
+            options.budget = min(options.budget or SUBAGENT_TOKENS, SUBAGENT_TOKENS)
+        if question:
+            memory = recall.recall_for_prompt(connection, question, options)
         elif name == "PreToolUse":
             memory = recall.before_action(connection, files, command, options)
         else:
@@ -52,11 +59,15 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
     if not memory.text or len(memory.text) > MOST_CHARACTERS:
         return b""
     try:
-        _note_injection(project, session, event, memory)
+        _note_injection(project, session, event, memory, seen=not is_subagent)
     except (OSError, hook_files.Unsure) as error:  # a full or read-only disk must not hold an answer back
         hook_files.count_failure(project.state, event, f"cannot note what was injected: {error}")
     inner = f'{{"hookEventName": {_quote(event)}, "additionalContext": {_quote(memory.text)}}}'
-    return f'{{"hookSpecificOutput": {inner}}}'.encode()
+    said = ""
+    if project.settings.presence == "full":
+        tokens = sum(cost for _, cost in memory.records)
+        said = f'"systemMessage": "Ralph: {len(memory.records)} injected, {tokens} tokens", '
+    return f'{{{said}"hookSpecificOutput": {inner}}}'.encode()
 
 
 def _question(host: str, payload: Payload) -> str:
@@ -70,6 +81,18 @@ def _question(host: str, payload: Payload) -> str:
         prompt = without_context(prompt)
     first, *rest = prompt.split(_REDACTED)
     return human_question(first + " ".join(part.partition("]")[2] for part in rest))
+
+
+def _subagent_task(payload: Payload, project: "Project") -> str:
+    """Return the task of a subagent that starts: the oldest one for its type that no other has taken."""
+    session, kind = session_name(payload.text("session_id")), payload.text("agent_type")
+    lines = (hook_files.read_file(f"{project.state}/cache/subagents/{session}", 1 << 20) or b"").split(b"\n")
+    tasks = [task for line in lines if (task := Payload(line)).text("subagent_type") == kind]
+    taken = sum(1 for line in lines if Payload(line).text("taken") == kind)
+    if not kind or taken >= len(tasks):
+        return ""
+    project.append("cache/subagents", session, f'{{"taken": {_quote(kind)}}}\n'.encode())
+    return f"{tasks[taken].text('description')}\n{tasks[taken].text('prompt')}"
 
 
 def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "RecallOptions":
@@ -108,8 +131,8 @@ def _files(payload: Payload) -> list[str]:
 # --- the ledger ---------------------------------------------------------------------------------
 
 
-def _note_injection(project: "Project", session: str, event: str, memory: "Recalled") -> None:
-    """Write what was injected to the ledger and to the session's list."""
+def _note_injection(project: "Project", session: str, event: str, memory: "Recalled", *, seen: bool) -> None:
+    """Write what was injected to the ledger and, where it was `seen`, to the session's list."""
     at = hook_files.timestamp()
     lines = "".join(
         f'{{"v": 1, "type": "injection", "at": {_quote(at)}, "event": {_quote(event)}, "layer": {memory.layer}, '
@@ -118,7 +141,7 @@ def _note_injection(project: "Project", session: str, event: str, memory: "Recal
     )
     names = "".join(f"{record}\n" for record, _ in memory.records if "\n" not in record)
     project.append("log", "injections.jsonl", lines.encode("utf-8", "replace"))
-    if session:
+    if session and seen:
         project.append("cache/injected", session_name(session), names.encode("utf-8", "replace"))
 
 

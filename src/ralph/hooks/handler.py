@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RECORDED = tuple(
     "PostToolUse PostToolUseFailure UserPromptSubmit SubagentStop SessionEnd AfterTool BeforeAgent".split()
 )
-ANSWERED = ("UserPromptSubmit", "PreToolUse", "PostToolUseFailure", "BeforeAgent", "BeforeTool")
+ANSWERED = tuple("UserPromptSubmit PreToolUse PostToolUseFailure SubagentStart BeforeAgent BeforeTool".split())
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 """Events that are recorded as they are, that are answered from the index, and that the app handles."""
 _RECORDING, _ANSWERING, _HANDLING = 2.0, 3.0, 5.0
@@ -36,7 +36,11 @@ _TRIES = (1.0, 0.4, 0.2)
 def main(arguments: list[str]) -> None:
     """Handle one event and end the process."""
     answer = b""
-    if len(arguments) == 2 or arguments[2:] == ["--plugin"]:
+    if arguments == ["statusline"]:
+        from ralph.hooks import statusline
+
+        statusline.main()
+    elif len(arguments) == 2 or arguments[2:] == ["--plugin"]:
         host, event = arguments[:2]
         if not arguments[2:] or not _is_installed_twice(event):
             pieces, size = [], 0
@@ -125,6 +129,12 @@ def _handle(
             if stored is not None:
                 append_event(host, event, stored, project, env)
             payload = stored or Payload(b"{}")
+    if event == "PreToolUse" and payload.text("tool_name") in ("Agent", "Task") and project.settings.capture:
+        stored = _redact_in_time(payload, project, event, set_deadline)
+        if stored is not None:  # the event of the subagent's start does not say what it shall do
+            name = session_name(payload.text("session_id"))
+            project.append("cache/subagents", name, stored.value("tool_input") + b"\n")
+        return b""
     in_loop = event in ("UserPromptSubmit", "BeforeAgent") and env.get("RALPH_RUN")
     if event not in ANSWERED or in_loop or project.settings.inject != "auto":
         return b""  # Ralph's own loop has put into its prompt what memory has

@@ -183,8 +183,8 @@ def count_failure(state: str, event: str, problem: str) -> bool:
 
 # --- the settings cache -------------------------------------------------------------------------
 
-CACHE_VERSION = "ralph-hook 4"
-VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_")
+CACHE_VERSION = "ralph-hook 5"
+VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_", "RALPH_PRESENCE")
 """Prefixes of the variables that set what hooks use."""
 SLOW_PATTERNS = "slow-patterns"  # the file that lists patterns of the user's that took too long
 _LARGEST = 65_536
@@ -200,7 +200,7 @@ class HookSettings:
         self.patterns = tuple(lines.get("pattern", ()))
         self.paths = tuple(lines.get("path", ()))
         self.enabled = values["enabled"] == "1"
-        self.inject = values["inject"]
+        self.inject, self.presence = values["inject"], values.get("presence", "")
         self.budget, self.recent, self.window = (int(values[key]) for key in ("budget", "recent", "window"))
         self.share = float(values["share"])
         self.types = tuple(filter(None, values["types"].split(",")))
@@ -266,11 +266,13 @@ def slow_patterns(state: str) -> set[str]:
     return {_unescape(line) for line in lines if line}
 
 
-def read_file(path: str, largest: int = _LARGEST) -> bytes | None:
-    """Return a small file's bytes without waiting for anybody, or None; of a larger one the beginning."""
+def read_file(path: str, largest: int = _LARGEST, *, end: bool = False) -> bytes | None:
+    """Return a small file's bytes without waiting for anybody, or None; of a larger one the beginning or the `end`."""
     try:
         handle = os.open(path, os.O_RDONLY | _CLOEXEC | _NONBLOCK)
         try:
+            if end:
+                os.lseek(handle, max(0, os.fstat(handle).st_size - largest), os.SEEK_SET)
             return os.read(handle, largest)
         finally:
             os.close(handle)
