@@ -114,7 +114,7 @@ def _usage_summary(stats: dict[str, Any]) -> dict[str, str]:
         "used": f"{used}, {week['referenced']} of {week['injected']} memories",
         "cost": f"{week['tokens']} tokens, {week['skill_tokens']} of them to explain how memory is used",
         "to review": f"{stats['to_review']}; see `ralph review`" if stats["to_review"] else "nothing",
-        "since ever": f"{stats['referenced']} of {stats['injected']} used, {stats['tokens']} tokens",
+        "in all": f"{stats['referenced']} of {stats['injected']} used, {stats['tokens']} tokens",
         "hooks": f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}",
     }
     if loop["runs"]:
