@@ -86,6 +86,11 @@ def names(root: Path, *given: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*wanted, *both)))
 
 
+def title_of(root: Path, name: str) -> str:
+    """Return the title of the feature with this id; a name that is no feature's id stays as it is."""
+    return next((each.feature.title for each in _read(root)[0] if name and each.feature.id == name), name)
+
+
 def resolve_name(root: Path, name: str) -> str:
     """Return the id or title of a feature, as it is spelled; a label of its own where a project keeps no features."""
     features = [each.feature for each in _read(root)[0]] if name.strip() else []

@@ -124,6 +124,7 @@ def learn(
 ) -> list[LearnedEntry]:
     """Store what an agent has learned, secrets redacted; one that is refused does not cost the others."""
     learned = []
+    feature = features.title_of(root, feature)
     for sigil in sigils:
         title = ""
         try:

@@ -24,9 +24,6 @@ links = st.lists(st.sampled_from(NAMES), max_size=2, unique=True).map(tuple)
 ended = st.sampled_from(["pending", "pending", "pending", "in_progress", "done", "failed", "blocked", "wat"])
 
 
-alone = st.sampled_from([{}, {}, {"alone": True}])
-
-
 def of(*tasks: Task) -> Board:
     return Board({task.id: TaskLocation(task, Path(task.id)) for task in tasks})
 
@@ -35,7 +32,7 @@ def boards(states: st.SearchStrategy[str], names: str = NAMES) -> st.SearchStrat
     """Boards with any links at all between their tasks, and to some that are not there."""
     made = [
         st.builds(Task, st.just(name), st.just(name), status=states, blocked_by=links,
-                  parent=st.one_of(st.none(), st.sampled_from(NAMES)), extra=alone)
+                  parent=st.one_of(st.none(), st.sampled_from(NAMES)))
         for name in names
     ]  # fmt: skip
     return st.tuples(*made).map(lambda tasks: of(*tasks))
@@ -55,7 +52,7 @@ def may_begin(everything: Board, task: Task) -> bool:
     parts = [each for each in everything.tasks if each.parent == task.id]
     if task.status != "pending" or not all(is_done(everything, name) for name in (*task.blocked_by,)):
         return False
-    if parts and not (all(part.status == "done" for part in parts) and "alone" in task.extra):
+    if parts:
         return False
     seen: set[str] = set()
     above = task.parent

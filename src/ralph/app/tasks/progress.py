@@ -6,7 +6,7 @@ knowledge, is put among the patterns at the top; blocks and lines of people stay
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from ralph.errors import RalphError, Refused
 from ralph.formats import progress as pages
 from ralph.formats.log import journal_id
 from ralph.formats.text import scan_lines
-from ralph.formats.work import PrdDocument, parse_prd
+from ralph.formats.work import PrdDocument, parse_prd, pass_stories
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, Outcome, Record
 from ralph.model.work import JournalEntry, Story, Task, ignore_text
@@ -147,8 +147,11 @@ def stories_section(root: Path, task_id: str) -> str:
 # --- progress.txt ------------------------------------------------------------------------------
 
 
-def prompt_section(root: Path, task_id: str, budget: int = BUDGET) -> str:
-    """Return progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first."""
+def prompt_section(root: Path, task_id: str, budget: int = BUDGET, *, told: Collection[str] = ()) -> str:
+    """Return progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first.
+
+    Blocks of iterations that the prompt tells elsewhere are left out.
+    """
     path = folder(root, task_id) / "progress.txt"
     records = [entry.record for entry in pages.parse_progress(files.read(path) or "").entries]
     patterns: list[str] = []
@@ -159,11 +162,10 @@ def prompt_section(root: Path, task_id: str, budget: int = BUDGET) -> str:
             room -= cost
             patterns.append(line)
     blocks = [record for record in records if record.family is Family.JOURNAL]
+    blocks = [record for record in blocks if record.extra.get(pages.JOURNAL_KEY) not in told]
     newest: list[str] = []
     for record in reversed(blocks):
-        thread = record.extra.get("thread")
-        lines = [f"### {record.title}", f"Thread: {thread}" if thread else "", f"({record.kind.value})", record.text]
-        block = "\n".join(filter(None, lines))
+        block = "\n".join([f"### {record.title}", f"({record.kind.value})", record.text])
         if (cost := estimate(block) + 2) > room:
             break
         room -= cost
@@ -233,7 +235,8 @@ def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Reco
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:_MAX_LINE]
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1].rstrip()}…"
 
 
 def _sentence(text: str) -> str:
@@ -288,9 +291,15 @@ def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
 
 
 def promote_insights(root: Path, task: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
-    """Promote what a task taught to the main checkout, and write its part of the graph; return why that failed."""
+    """Promote what a finished task taught to the main checkout, and write its part of the graph; its stories pass.
+
+    The second value says why that failed.
+    """
     at = worktree.folder_of(root, task)
     try:
+        prd = folder(root, task.id) / "prd.json"
+        if prd.exists():
+            files.update(prd, pass_stories, root=paths.main_checkout(root))
         insights.extract(at if at is not None and at.is_dir() else root, task.id, patterns=patterns)
         promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
         graph.export(root, task=task.id)
