@@ -169,15 +169,18 @@ class TestFit:
 
 class TestShare:
     @pytest.mark.parametrize(
-        ("budget", "cost", "expected"),
-        [(2000, 300, 300), (2000, 1000, 1000), (2000, 5000, 1000), (0, 300, 0)],
-    )
-    def test_guardrails_come_first_with_at_most_half(self, budget: int, cost: int, expected: int) -> None:
-        assert guardrails_budget(budget, cost) == expected
+        ("budget", "cost", "others", "expected"),
+        [(2000, 300, 9000, 300), (2000, 5000, 9000, 1000), (2000, 5000, 500, 1500), (2000, 5000, 0, 2000),
+         (0, 300, 5, 0)],
+    )  # fmt: skip
+    def test_guardrails_have_half_and_what_others_leave(
+        self, budget: int, cost: int, others: int, expected: int
+    ) -> None:
+        assert guardrails_budget(budget, cost, others) == expected
 
-    @given(st.integers(1, 5000), st.integers(0, 5000))
-    def test_a_share_of_a_limit_is_never_unlimited(self, budget: int, cost: int) -> None:
-        assert 1 <= guardrails_budget(budget, cost) <= max(1, budget // 2)
+    @given(st.integers(1, 5000), st.integers(0, 5000), st.integers(0, 5000))
+    def test_a_share_of_a_limit_is_never_unlimited(self, budget: int, cost: int, others: int) -> None:
+        assert 1 <= guardrails_budget(budget, cost, others) <= budget
 
 
 PAD = """# Scratchpad

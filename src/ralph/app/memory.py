@@ -182,7 +182,7 @@ def prime(
     recent: int = 0,
     form: str = "markdown",
 ) -> PrimedMemories:
-    """Choose whole entries within a budget (0: no limit), as `markdown` or `json`; guardrails first, up to half."""
+    """Choose whole entries within a budget (0: no limit), as `markdown` or `json`; guardrails come first."""
     from ralph.app import quarantine
     from ralph.context import budget as budgets
     from ralph.context import tokens
@@ -190,15 +190,16 @@ def prime(
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
     library, may_inject = Library(root), quarantine.injectable(root)
     names = names_of(in_)
-    primed = PrimedMemories("", (), 0)
-    for name in [name for name in _PRIME_ORDER if name in names]:
-        collection = library.collection(name)
+    primed = empty = PrimedMemories("", (), 0)
+    chosen: dict[Collection, list[Record]] = {}
+    for collection in map(library.collection, [name for name in _PRIME_ORDER if name in names]):
         records = current([stored.record for stored in library.read(collection)])
-        records = [record for record in records if query.accepts(record) and may_inject(record)]
+        chosen[collection] = [record for record in records if query.accepts(record) and may_inject(record)]
+    for collection, records in chosen.items():
         room = budget
-        if name == "guardrails" and len(names) > 1:
-            cost = tokens.estimate(_fit(collection, records, 0, form, primed).text)
-            room = budgets.guardrails_budget(budget, cost)
+        if collection.name == "guardrails" and budget:
+            costs = [tokens.estimate(_fit(each, chosen[each], 0, form, empty).text) for each in chosen]
+            room = budgets.guardrails_budget(budget, costs[0], sum(costs[1:]))
         primed = _fit(collection, records, room, form, primed)
     return primed
 

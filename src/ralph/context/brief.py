@@ -1,7 +1,7 @@
 """The brief of a session, the journal section of a loop's prompt, the skill text, and where knowledge belongs.
 
-Guardrails come first and take at most half of the tokens, then the newest session summary, memories by usefulness,
-and older summaries, as far as characters and tokens go. Entries are complete; a line says how many are left out.
+Guardrails come first and take half of the tokens, or what memories leave, then the newest session summary, memories by
+usefulness, and older summaries, within characters and tokens. Entries are complete; a line counts what is left out.
 Notices and the skill are outside of the fence. 0 tokens are unlimited, characters never are.
 """
 
@@ -124,7 +124,8 @@ def session_brief(
     withheld = withheld_rules + withheld_memories
     total = len(guardrails) + len(memories) - withheld + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
-    guards = _pieces(_RULES, rules, room and max(1, room // 2))
+    costs = [sum(piece.tokens for piece in _pieces("", records, 0)) for records in (rules, learned)]
+    guards = _pieces(_RULES, rules, budget.guardrails_budget(room, *costs))
     recaps = _recaps(summaries, caps)
     rest = room and max(1, room - sum(piece.tokens for piece in guards))
     by_strategy = strategy in budget.STRATEGIES

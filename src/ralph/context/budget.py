@@ -88,9 +88,12 @@ def fit(records: Sequence[Record], budget: int | None, render: Render) -> tuple[
     return best, shown
 
 
-def guardrails_budget(budget: int, cost: int) -> int:
-    """Return what guardrails of this cost may use of a budget: at most half; never 0, which would lift the limit."""
-    return max(1, min(cost, budget // 2)) if budget else 0
+def guardrails_budget(budget: int, cost: int, others: int) -> int:
+    """Return what guardrails of this cost may use of a budget: half, and what `others` leave of their half.
+
+    It is never 0, which would lift the limit.
+    """
+    return max(1, min(cost, max(budget // 2, budget - others))) if budget else 0
 
 
 def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
