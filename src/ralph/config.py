@@ -80,6 +80,7 @@ TRUSTED: Mapping[str, Callable[[object], bool]] = {  # for each key that needs t
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
+CRITERIA = "ralph.success_criteria"
 TRUST = "`ralph trust` shows what it is and records that you trust it"
 
 
@@ -223,6 +224,8 @@ class Loaded:
                 self._report(
                     place, f"{name} is ignored here: what a project names is not used until you trust it", TRUST
                 )
+                if name == CRITERIA and isinstance(value, tuple):  # those that name no command need no trust
+                    self.values[name] = tuple(item for item in value if not item.command)
                 return
         elif in_project and key.personal:
             self._report(place, f"{name} is ignored here: a project must not decide this for its users", PERSONAL)

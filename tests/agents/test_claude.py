@@ -126,6 +126,12 @@ class TestHowItIsCalled:
         words = Claude(permission="bypass").command_line(Ask("p", tmp_path, model="opus", session="s-9"))
         assert words[-6:] == ["--permission-mode", "bypassPermissions", "--model", "opus", "--resume", "s-9"]
 
+    def test_it_may_run_the_commands_that_it_is_allowed(self, tmp_path: Path) -> None:
+        words = Claude().command_line(Ask("p", tmp_path, allowed=("npm test", "ralph", "echo $(id)")))
+        assert words[-3:] == ["--allowedTools", "Bash(npm test:*)", "Bash(ralph:*)"]
+        asked = Ask("p", tmp_path, allowed=("npm test",), read_only=True)
+        assert "--allowedTools" not in Claude().command_line(asked)
+
     def test_a_read_only_question_has_only_reading_tools_whatever_the_permission(self, tmp_path: Path) -> None:
         words = Claude(permission="bypass").command_line(Ask("p", tmp_path, read_only=True))
         assert words[-5:] == ["--permission-mode", "dontAsk", "--tools", "Read,Glob,Grep", "--strict-mcp-config"]

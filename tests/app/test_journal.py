@@ -16,12 +16,18 @@ from tests.conftest import Program
 from ralph import paths
 from ralph.app import index, journal
 from ralph.app.journal import JournalFilter
+from ralph.context.brief import render_journal
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.log import encode_line, encode_record, journal_record, parse_log
 from ralph.model.record import Family, Origin, Outcome, Record
 from ralph.model.work import JournalEntry
 from ralph.store import files
 from ralph.store.index import sole_writer
+
+
+def _section(root: Path, run: str, words: str, *, task: str = "") -> str:
+    return render_journal(*journal.for_prompt(root, run, words, task=task))
+
 
 PROJECT = Path(__file__).parents[2]
 TOKEN = "ghp_" + "x7Kq9ZtR2mWv5LpY8sDf3GhJ6nBc1QaE4uTo"
@@ -176,7 +182,7 @@ def test_up_to_five_matches_come_from_other_runs_never_from_this_one(tmp_path: P
     found = journal.matches(tmp_path, "run-a", "Fix the parser: headers")
     assert len(found) == 5
     assert {each.run for each in found} == {"run-b", "run-c"}
-    section = journal.section(tmp_path, "run-a", "Fix the parser: headers")
+    section = _section(tmp_path, "run-a", "Fix the parser: headers")
     assert "### Iteration 4 [done]\n" in section
     assert section.count(" of run-a [") == 0
     assert section.count(" of run-b [") + section.count(" of run-c [") == 5
@@ -240,37 +246,37 @@ def test_an_everyday_word_alone_is_no_match(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", ["", "   ", '"*():^', "x" * 100_000, "zzzz qqqq"])
 def test_words_that_find_nothing_are_no_error(tmp_path: Path, words: str) -> None:
     written(tmp_path, entry("run-a", 1, "mine"), entry("run-b", 1, "The parser is fixed."))
-    assert headings(journal.section(tmp_path, "run-a", words)) == ["### Iteration 1 [done]"]
+    assert headings(_section(tmp_path, "run-a", words)) == ["### Iteration 1 [done]"]
 
 
 @pytest.mark.parametrize("words", ["the and of", "AND OR NOT NEAR", "a" * 9_000 + " parser", "🔥 don't 'parser"])
 def test_any_search_text_is_no_error(tmp_path: Path, words: str) -> None:
     written(tmp_path, entry("run-a", 1, "mine"), entry("run-b", 1, "The parser is fixed."))
-    assert headings(journal.section(tmp_path, "run-a", words))[0] == "### Iteration 1 [done]"
+    assert headings(_section(tmp_path, "run-a", words))[0] == "### Iteration 1 [done]"
 
 
 def test_an_empty_journal_has_no_section_and_leaves_no_trace(tmp_path: Path) -> None:
-    assert journal.section(tmp_path, "run-a", "fix the parser") == ""
+    assert _section(tmp_path, "run-a", "fix the parser") == ""
     assert journal.list_(tmp_path) == ((), 0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_new_entry_is_read_while_another_process_has_the_index(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "first"))
-    journal.section(tmp_path, "run-a", "anything")
+    _section(tmp_path, "run-a", "anything")
     with sole_writer(paths.index_file(tmp_path)):
         written(tmp_path, entry("run-a", 2, "second"))
-        assert "- **Notes**: second" in journal.section(tmp_path, "run-a", "anything")
+        assert "- **Notes**: second" in _section(tmp_path, "run-a", "anything")
 
 
 def test_the_same_files_give_the_same_section_whatever_the_index_went_through(tmp_path: Path) -> None:
     for run in ("run-a", "run-b", "run-c", "run-d"):
         for number in range(1, 7):
             written(tmp_path, entry(run, number, f"Parser note {number} of {run}", created_at=f"2026-0{number}-01"))
-            journal.section(tmp_path, "run-a", "parser note")
-    before = journal.section(tmp_path, "run-a", "parser note")
+            _section(tmp_path, "run-a", "parser note")
+    before = _section(tmp_path, "run-a", "parser note")
     index.rebuild(tmp_path)
-    assert journal.section(tmp_path, "run-a", "parser note") == before
+    assert _section(tmp_path, "run-a", "parser note") == before
     assert " of run-" in before
 
 

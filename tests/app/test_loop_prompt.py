@@ -188,15 +188,22 @@ def test_budget_holds_for_all_that_may_be_left_out(sections: list[tuple[str, int
 
 
 def test_the_retry_never_counts_beyond_what_there_is() -> None:
-    assert "retry 3 of 3" in loop_prompt.render_retry(3, 3, "it failed", "")
-    assert "retry 3 of 3" in loop_prompt.render_retry(4, 3, "it failed", "")
-    assert "retry" not in loop_prompt.render_retry(0, 3, "it failed", "").replace("## Retry", "").lower()
-    assert loop_prompt.render_retry(1, 3, "", "") == ""
-    assert "use tabs" in loop_prompt.render_retry(0, 3, "", "use tabs")
+    failed = Run("run-1", "x", failure="it failed")
+    assert "retry 3 of 3" in loop_prompt.render_retry(3, 3, failed)
+    assert "retry 3 of 3" in loop_prompt.render_retry(4, 3, failed)
+    assert "retry" not in loop_prompt.render_retry(0, 3, failed).replace("## Retry", "").lower()
+    assert loop_prompt.render_retry(1, 3, Run("run-1", "x")) == ""
+    assert "use tabs" in loop_prompt.render_retry(0, 3, Run("run-1", "x", feedback="use tabs"))
+
+
+def test_the_retry_says_why_the_attempt_failed_also_after_a_blocked_iteration() -> None:
+    run = Run("run-1", "x", failure="the agent did not say that the task is done", attempt_failure="cannot parse")
+    told = loop_prompt.render_retry(1, 3, run)
+    assert told.count("retry 1 of 3") == told.count("cannot parse") == told.count("did not say") == 1
 
 
 def test_words_of_others_stand_in_a_fence_longer_than_their_own() -> None:
-    told = loop_prompt.render_retry(1, 3, "````\nobey\n````", "")
+    told = loop_prompt.render_retry(1, 3, Run("run-1", "x", failure="````\nobey\n````"))
     assert "`````\n````\nobey" in told
 
 

@@ -32,12 +32,18 @@ from ralph import paths
 from ralph.app import chat_log, context, graph, index, insights, journal, search, sessions
 from ralph.app.search import SearchAnswer
 from ralph.app.tasks import task
+from ralph.context.brief import render_journal
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
 from ralph.formats.work import render_insights
 from ralph.model.record import Detail, Family, Origin, Query
 from ralph.settings import Config, Memories
 from ralph.store import lookup
+
+
+def _section(root: Path, run: str, words: str, *, task: str = "") -> str:
+    return render_journal(*journal.for_prompt(root, run, words, task=task))
+
 
 PLAIN = Config(memories=Memories(skill_injection=False))
 SEEN_ID, MEMORY_ID = "obs-1762000001-0001", "mem-1705751401-a001"
@@ -194,10 +200,10 @@ def test_the_journal_of_another_task_matches_when_that_is_finished(here: Both) -
 
     assert noted(here.two) == []
     assert noted(here.one) == [words(ONE_ENTRY)] == noted("")
-    assert ONE_ENTRY not in journal.section(here.root, "run-0002", ASKED, task=here.two)
+    assert ONE_ENTRY not in _section(here.root, "run-0002", ASKED, task=here.two)
     task.done(here.root, here.one)
     assert noted(here.two) == [words(ONE_ENTRY)]
-    assert ONE_ENTRY in journal.section(here.root, "run-0002", ASKED, task=here.two)
+    assert ONE_ENTRY in _section(here.root, "run-0002", ASKED, task=here.two)
 
 
 def test_what_the_same_run_did_on_an_unfinished_task_is_not_told_for_another(here: Both) -> None:

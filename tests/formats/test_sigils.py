@@ -113,8 +113,19 @@ def _tags(written: str, change: Callable[[str], str]) -> str:
 def test_what_is_not_there_or_empty_or_unclosed_says_nothing(case: Case) -> None:
     assert read_sigils("") == read_sigils("Nothing of the sort.") == Sigils()
     assert read_sigils(case.empty) == Sigils()
-    assert read_sigils(case.unclosed) == Sigils()
-    assert read_sigils(f"{case.unclosed}\n</other>\n<journals>x</journals>") == Sigils()
+    if "<journal>" not in case.unclosed:
+        assert read_sigils(case.unclosed) == Sigils()
+        assert read_sigils(f"{case.unclosed}\n</other>\n<journals>x</journals>") == Sigils()
+
+
+def test_the_journal_of_an_agent_that_was_cut_off_is_kept() -> None:
+    assert (
+        read_sigils("Half done.\n<journal>\nthe parser is split; next: the").journal == "the parser is split; next: the"
+    )
+    text = "<journal>notes\n<task-done>t-aaaaaa</task-done>"
+    assert (read_sigils(text).journal, read_sigils(text).done) == ("notes", ("t-aaaaaa",))
+    assert read_sigils("<journal>\nold\n</journal>\n<journal>\nnew").journal == "new"
+    assert read_sigils("I will write a <journal> at the end.").journal == ""
 
 
 @each_sigil

@@ -78,7 +78,7 @@ class World:
             self.saved.append(run)
             return run
 
-        def journal(entry: JournalEntry) -> None:
+        def journal(entry: JournalEntry, _: str) -> None:
             self.order.append("journal")
             self.journal.append(entry)
 
@@ -92,6 +92,7 @@ class World:
             verify=lambda run, task, worked: DONE_TOO if self.verifies is None else next(verdicts),
             journal=journal,
             settle=settle,
+            explain=lambda _: "no task is ready",
             save=save,
             stop=lambda: self.asked_to_stop.pop(0) if self.asked_to_stop else None,
             feedback=said,

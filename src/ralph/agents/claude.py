@@ -16,6 +16,7 @@ PERMISSION = "acceptEdits"
 BYPASS = "bypassPermissions"
 WRITERS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
 READERS = ("Read", "Glob", "Grep")
+_LONGEST_LINE = 200
 _STOPS = {
     "max_tokens": StopReason.MAX_TOKENS,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
@@ -62,7 +63,8 @@ class Claude:
         argv += ["--settings", self.settings] if self.settings and not ask.read_only else []
         argv += ["--model", ask.model] if ask.model else []
         argv += ["--resume", ask.session] if ask.session else []
-        return argv
+        rules = [f"Bash({command}:*)" for command in ask.allowed if not ask.read_only and ")" not in command]
+        return [*argv, "--allowedTools", *rules] if rules else argv
 
 
 class ClaudeEventReader(client.EventReader):
@@ -88,6 +90,10 @@ class ClaudeEventReader(client.EventReader):
             case "result":
                 self._result = event
                 self.cost = get_number(event, "total_cost_usd")
+                for denied in get_objects(event, "permission_denials"):
+                    what = get_object(denied, "tool_input")
+                    names = [get_text(what, key) for key in ("command", "file_path", "url")]
+                    self.refused.append(" ".join(filter(None, [get_text(denied, "tool_name"), *names]))[:_LONGEST_LINE])
 
     def _read_message(self, event: Mapping[str, object]) -> None:
         message = get_object(event, "message")

@@ -191,6 +191,7 @@ class EventReader(ABC):
         self.texts: list[str] = []
         self.calls: dict[str, ToolCall] = {}
         self.outputs: list[str] = []
+        self.refused: list[str] = []
         self._final, self._new_message = 0, False  # the number of the text that begins the last message
 
     def read_line(self, line: str) -> None:
@@ -223,14 +224,16 @@ class EventReader(ABC):
         stop, error = forced_end(result) or self.find_stop_reason(result)
         text, final = "\n\n".join(self.texts), sum(len(text) + 2 for text in self.texts[: self._final])
         calls, outputs = tuple(self.calls.values()), tuple(self.outputs)
-        return Reply(text, stop, calls, self.model, self.cost, self.session, error, final, outputs)
+        refused = tuple(dict.fromkeys(self.refused))
+        return Reply(text, stop, calls, self.model, self.cost, self.session, error, final, outputs, refused)
 
 
 class CommandAgent:
     """Any program as an agent: it gets the prompt, and what it prints is the reply.
 
     The prompt is its standard input, or replaces `{prompt}` in its arguments; with a shell it is only standard input,
-    since inserting it into a command line would let it run commands. Which tools the program used is unknown.
+    since inserting it into a command line would let it run commands. It finds the model that was asked for in the
+    variable RALPH_MODEL. Which tools and which model the program used is unknown.
     """
 
     name = "command"
@@ -255,7 +258,7 @@ class CommandAgent:
         stop, error = forced_end(result) or (StopReason.END_TURN, "")
         if not error and result.code != 0:
             stop, error = StopReason.CRASHED, describe_crash(self._argv[0], result)
-        return Reply(result.out, stop, model=ask.model, error=error)
+        return Reply(result.out, stop, error=error)
 
 
 def split_command(command: str | Sequence[str], shell: bool = False) -> list[str]:

@@ -16,7 +16,6 @@ from ralph.app import filters, index
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.pipeline import trim
 from ralph.capture.privacy import map_texts, redact, redact_members
-from ralph.context import brief as rendering
 from ralph.errors import Conflict, NotFound, NothingYet, Refused
 from ralph.formats.log import JOURNAL_PREFIX, encode_record, is_journal_entry, journal_entry, journal_record, parse_log
 from ralph.model import ids
@@ -121,9 +120,17 @@ def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
     return list(entries.values())
 
 
-def section(root: Path, run: str, words: str, budget: int = rendering.JOURNAL_BUDGET, *, task: str = "") -> str:
-    """Return `## Run Journal` for a prompt: this run's last entries and similar ones of other runs; "" for none."""
-    return rendering.render_journal(recent(root, run, task=task), matches(root, run, words, task=task), budget)
+def for_prompt(
+    root: Path, run: str, words: str, *, task: str = "", told: Sequence[str] = ()
+) -> tuple[list[JournalEntry], tuple[JournalEntry, ...]]:
+    """Return this run's last entries and similar ones of other runs; what the prompt says elsewhere is cut off."""
+    own = []
+    for entry in recent(root, run, task=task):
+        for text in filter(None, told):
+            if entry.notes.endswith(text):
+                entry = replace(entry, notes=entry.notes.removesuffix(text).rstrip() or "see Retry Information")
+        own.append(entry)
+    return own, matches(root, run, words, task=task)
 
 
 def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple[JournalEntry, ...]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from ralph import paths
@@ -20,7 +21,7 @@ from ralph.capture.privacy import map_texts, redact
 from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line
 from ralph.loop import criteria, detect, engine
-from ralph.loop.criteria import Criterion
+from ralph.loop.criteria import CriteriaVerdict, Criterion
 from ralph.loop.state import EndReason, IterationResult, Run, describe_fault, end_run
 from ralph.model import ids
 from ralph.model.record import CriterionKind, Outcome
@@ -144,6 +145,12 @@ def start(
     )
     bench = Workbench(root, config, plan, printer, runs.mine(run), rest)
     bench.go_to(request.task)
+    _print_introduction(bench)
+    verdict = _check_programs(bench)
+    if plan.from_options and plan.criteria and verdict.passed and not request.force:
+        message = "every criterion holds already; nothing was started (--force starts anyway)"
+        printer.print_line(message)
+        return end_run(run, EndReason.ALREADY_PASSING, message, ids.timestamp())
     return _run_to_end(bench, request, [], fresh=True)
 
 
@@ -169,6 +176,9 @@ def resume(
     plan = prepare(root, config, request, resumed=True, agent=agent, tell=printer.print_line)
     for name in set(run.only) - set(run.done):
         _check_free(root, name, run.id)
+    untouched = Workbench(root, config, plan, printer, run, rest)
+    untouched.go_to(run.task or "".join(run.only[:1]))
+    _check_programs(untouched)
     results = []
     for entry in runs.iterations(root, run.id):
         if entry.outcome is not Outcome.INTERRUPTED:
@@ -187,6 +197,7 @@ def resume(
     bench = Workbench(root, config, plan, printer, taken, rest)
     bench.saved = taken
     bench.go_to(run.task or "".join(run.only[:1]))
+    _print_introduction(bench)
     return _run_to_end(bench, request, results, fresh=False)
 
 
@@ -195,24 +206,38 @@ def describe_dead_run(run: Run) -> str:
     return f"{run.id} was killed in iteration {run.iterations}; `ralph loop resume {run.id}` goes on with it"
 
 
+def _check_programs(bench: Workbench) -> CriteriaVerdict:
+    """Check the criteria before anything is stored; refuse one whose program is missing."""
+    verdict = bench.before()
+    for check in verdict.checks:
+        if check.missing:
+            near = get_close_matches(check.criterion.command, CriterionKind, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            message = f"{check.criterion.label}: {check.message}"
+            raise UsageError(message, hint=f"nothing was started; correct the criterion{meant}")
+    return verdict
+
+
 def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationResult], *, fresh: bool) -> Run:
     """Run the engine; whatever happens, claims are released and the end is recorded."""
     root, run = bench.root, bench.run
     try:
-        run = bench.save(run)
-        _print_introduction(bench)
-        run = _begin(bench, run, request, fresh=fresh)
-        if run.status is RunStatus.RUNNING:
-            best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
-            run = engine.run(run, bench.parts(), bench.limits, results)
+        run = bench.save(_claim_goal(bench, run, request))
+        if fresh:
+            _archive_scratchpad(bench, run)
+        best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
+        run = engine.run(run, bench.parts(), bench.limits, results)
     except KeyboardInterrupt:
+        if bench.saved is None:
+            raise
         run = _end_in_the_middle(bench, EndReason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
     except BaseException as error:  # recorded in the run, then raised again
         message = error.message if isinstance(error, RalphError) else describe_fault(error)
         try:
-            best_effort(lambda: _end_in_the_middle(bench, EndReason.ERROR, message))
+            if bench.saved is not None:  # a start that was refused leaves no run
+                best_effort(lambda: _end_in_the_middle(bench, EndReason.ERROR, message))
         finally:  # also when recording fails
-            if bench.run.status is RunStatus.RUNNING:
+            if bench.saved is not None and bench.run.status is RunStatus.RUNNING:
                 best_effort(lambda: bench.save(end_run(bench.run, EndReason.ERROR, message, ids.timestamp())))
         raise
     finally:
@@ -236,33 +261,32 @@ def best_effort(action: Callable[[], object]) -> None:
         action()
 
 
-def _begin(bench: Workbench, run: Run, request: LoopRequest, *, fresh: bool) -> Run:
-    """Return the run with its task claimed, ended if all criteria given hold already; archive an old scratchpad."""
-    root, plan = bench.root, bench.plan
-    verdict = bench.before() if fresh else None
-    for check in verdict.checks if verdict is not None else ():
-        if check.missing:
-            message = f"{check.criterion.label}: {check.message}"
-            raise UsageError(message, hint="nothing was started; correct the criterion")
-    if verdict is not None and plan.from_options and plan.criteria and verdict.passed and not request.force:
-        message = "every criterion holds already; nothing was started (--force starts anyway)"
-        return bench.save(end_run(run, EndReason.ALREADY_PASSING, message, ids.timestamp()))
-    if (plan.goal or request.task) and not run.only:
-        name = request.task or _open_task(root, run.goal)
-        if not name:
-            name = task.add(root, *_title_and_description(run.goal), allow_secret=True).task.id
-        if not request.task:
-            bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")
-        if task.claim(root, name, task.claim_of(run.id), named=True) is None:
-            _check_free(root, name)
-            raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
-        run = bench.save(replace(run, only=(name,)))
-    text = project.show_scratchpad(root)[0] if fresh else ""
+def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
+    """Return the run with the task of its goal claimed; a goal without a task gets one."""
+    root = bench.root
+    if not (bench.plan.goal or request.task) or run.only:
+        return run
+    name = request.task or _open_task(root, run.goal)
+    if not name:
+        name = task.add(root, *_title_and_description(run.goal), allow_secret=True).task.id
+    if not request.task:
+        bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")
+    if task.claim(root, name, task.claim_of(run.id), named=True) is None:
+        _check_free(root, name)
+        raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
+    return replace(run, only=(name,))
+
+
+def _archive_scratchpad(bench: Workbench, run: Run) -> None:
+    """Move the scratchpad of an earlier run to this run's log, unless another run is at work."""
+    root = bench.root
+    text = project.show_scratchpad(root)[0]
     if text.strip() and not any(other.id != run.id and runs.lives(root, other) for other in runs.running(root)):
+        path = paths.run_log(root, run.id)
         line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
-        files.append(paths.run_log(root, run.id), line, root=paths.state_boundary(root), durable=True)
+        files.append(path, line, root=paths.state_boundary(root), durable=True)
         project.clear_scratchpad(root)
-    return run
+        bench.printer.print_line(f"  the scratchpad was archived in {path}")
 
 
 def _title_and_description(goal: str) -> tuple[str, str]:

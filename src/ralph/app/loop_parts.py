@@ -4,6 +4,9 @@ One Workbench serves one run. Everything that matters is on disk at once. A task
 agent, criteria, changes and `root` are the worktree's while the task is current. What an agent said is redacted.
 """
 
+import os
+import shlex
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph.agents import process
-from ralph.app import insights, journal, knowledge, loop_prompt, runs, worktree
+from ralph.app import hosts, insights, journal, knowledge, loop_prompt, runs, worktree
 from ralph.app.tasks import board, progress, task
 from ralph.app.tasks.task import LEASE
 from ralph.capture.privacy import redact
@@ -30,7 +33,10 @@ BEAT = 10.0  # seconds between two heartbeats
 _PAUSE_STEP = 0.2
 CHECKS = "checks"  # the member of a journal entry with the results of checks: name, passed, output
 _OUTPUT_LENGTH = 2_000
-_TEXTS = ("failure", "feedback", "words", "next_model")  # of a run, which agents and people wrote
+_REASON_LINES = 4  # that are printed of why an iteration failed; the journal has all
+_MOST_REFUSED = 5
+_MOST_WAITING = 3  # tasks that are named when none is ready
+_TEXTS = ("failure", "attempt_failure", "feedback", "words", "next_model")  # of a run, which agents and people wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,7 @@ class Workbench:
         self._checks: list[dict[str, object]] = []
         self._patterns = config.privacy.patterns
         self.cooldown = config.loop.cooldown_ms / 1000
+        self._programs = dict.fromkeys(("ralph", hosts.agent_program(sys.executable, os.environ)))
 
     def parts(self) -> Parts:
         """Return the functions for the engine, which are methods of the same names."""
@@ -110,6 +117,23 @@ class Workbench:
                     return claimed
         return None
 
+    def explain(self, run: Run) -> str:
+        """Name the tasks that are left and what they wait for."""
+        everything = board.read(self.root)
+        lines = []
+        for work in everything.tasks:
+            status, waits = board.status_of(work), everything.waits_for(work)
+            if status is TaskStatus.DONE or run.feature not in ("", work.feature or ""):
+                continue
+            states = (everything.get(name) for name in waits)
+            names = [f"{other.id} ({other.status})" for other in states if other is not None]
+            why = f"waits for {', '.join(names)}" if names else f"is {work.status}"
+            if status in (TaskStatus.FAILED, TaskStatus.BLOCKED):
+                why += f"; `ralph task reset {work.id}` opens it again"
+            lines.append(f"{work.id} {why}")
+        more = [f"{len(lines) - _MOST_WAITING} more"] if len(lines) > _MOST_WAITING else []
+        return "; ".join(["no task is ready", *lines[:_MOST_WAITING], *more])
+
     def _claim(self, run: Run, name: str) -> Task | None:
         return task.claim(self.root, name, task.claim_of(run.id), named=name in run.only)
 
@@ -124,7 +148,9 @@ class Workbench:
         verdict, self._first = self._first or self._check_criteria(""), None
         if verdict.stopped:
             return replace(run, task="", step="")
-        self.printer.print_line(f"task {work.id}: {work.title}")
+        earlier = None if work.id in run.only else runs.of_goal(self.root, work.id)
+        origin = f" (the goal of {earlier.id}, which ended with {earlier.reason})" if earlier else ""
+        self.printer.print_line(f"task {work.id}: {work.title}{origin}")
         progress.begin(self.root, work.id)
         return replace(run, failing=not verdict.passed)
 
@@ -155,6 +181,8 @@ class Workbench:
         """Return the prompt of the next iteration and store its snapshot."""
         iteration = run.iterations + 1
         checks = [criterion.label for criterion in self.plan.criteria]
+        if self.config.execution.verify and self.agent.reads_only:
+            checks.append("then a second, read-only session verifies the work")
         text = loop_prompt.build(self.root, self.config, run, work, checks, self.limits.max_iterations)
         self._prompt, self._story = text, progress.current_story(self.root, work.id)
         self._learned = []
@@ -166,7 +194,10 @@ class Workbench:
             rest = max(self.limits.seconds - run.seconds, 1.0)
             limit = min(limit or rest, rest)
         environment = {"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id}
-        return self._make_ask(text, model, timeout=limit, environment=environment)
+        environment |= {"RALPH_MODEL": model} if model else {}
+        commands = [criterion.command or shlex.join(criterion.argv) for criterion in self.plan.criteria]
+        allowed = tuple(dict.fromkeys(filter(None, [*commands, *self._programs])))
+        return self._make_ask(text, model, timeout=limit, environment=environment, allowed=allowed)
 
     def _make_ask(self, text: str, model: str, **options: Any) -> Ask:
         return Ask(text, self.root, model, show=self.printer.show, stopped=self.must_stop_now, **options)
@@ -181,6 +212,10 @@ class Workbench:
             process.end_processes(process.find_by_variable("RALPH_RUN", self.run.id))
         seconds = time.monotonic() - started
         after = self.disk.snapshot()
+        for what in reply.refused[:_MOST_REFUSED]:
+            self.printer.print_line(f"  refused: {redact(what, self._patterns).text}")
+        if reply.refused:
+            self.printer.print_line("  allow such calls in the agent's own settings, or with --permission")
         changed = dict.fromkeys((*changes.changed_files(before, after), *reply.files))
         sigils = read_sigils(reply.text, echo=ask.prompt, outputs=reply.outputs, final=reply.final)
         return AgentWork(reply, sigils, seconds, tuple(sorted(changed)), after.fingerprint)
@@ -238,8 +273,8 @@ class Workbench:
             Judgement(Outcome.RETRIED, f"The verification did not agree: {doubt}") if doubt else Judgement(Outcome.DONE)
         )
 
-    def journal(self, entry: JournalEntry) -> None:
-        """Append the entry of an iteration, with its checks, and update the task's memory."""
+    def journal(self, entry: JournalEntry, reason: str) -> None:
+        """Append the entry of an iteration, with its checks, update the task's memory, and print why it ended so."""
         learned = insights.knowledge_members([(each.slug, each.change) for each in self._learned])
         members, self._checks = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: learned}, []
         entry = replace(entry, extra={**entry.extra, **{name: value for name, value in members.items() if value}})
@@ -254,6 +289,8 @@ class Workbench:
         cost = f", ${entry.cost:.4f}" if entry.cost else ""
         files = f", {count_noun(len(entry.files), 'file')}" if entry.files else ""
         self.printer.print_line(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
+        for line in redact(reason, self._patterns).text.splitlines()[:_REASON_LINES]:
+            self.printer.print_line(f"  {line}")
 
     def save(self, run: Run) -> Run:
         """Save the redacted state after a step, and at the end the run record."""
@@ -295,6 +332,8 @@ class Workbench:
 
     def beat(self) -> None:
         """Renew heartbeat and claim now and then; a failure does not end the agent."""
+        if self.saved is None:  # a start that may still be refused
+            return
         now = time.monotonic()
         if now - self._beaten >= BEAT or not self._beaten:
             self._beaten = now

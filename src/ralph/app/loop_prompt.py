@@ -13,9 +13,11 @@ from ralph import paths
 from ralph.app import feature, index, journal, knowledge, memory, outdated, project, quarantine
 from ralph.app.tasks import progress, task
 from ralph.context import brief, render
-from ralph.context.budget import useful_order
+from ralph.context.brief import render_journal
+from ralph.context.budget import guardrails_budget, useful_order
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
+from ralph.formats.log import journal_id
 from ralph.formats.pages import parse_patterns
 from ralph.loop.criteria import MARKER
 from ralph.loop.state import Run
@@ -26,8 +28,9 @@ from ralph.search import rank
 from ralph.settings import Config, Inject
 from ralph.store import files
 
-GUARDRAILS, JOURNAL, KNOWLEDGE, SCRATCHPAD, PATTERNS = 2_000, 3_000, 2_000, 1_000, 1_500
-"""Tokens of these sections; memories have `memories.budget`."""
+JOURNAL, KNOWLEDGE, SCRATCHPAD, PATTERNS = 3_000, 2_000, 1_000, 1_500
+"""Tokens of these sections; guardrails and memories share `memories.budget`."""
+_ALL_RULES = "`ralph memory list --in guardrails`"
 CUT = "[... cut to fit the context budget]"
 _CUT_TOKENS = estimate(f"\n```\n{CUT}\n") + 2
 ALWAYS = 0  # the rank of sections that are never left out
@@ -112,6 +115,9 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
     last_files = recent[-1].files if recent else ()
     settings, about = config.memories, work.feature or ""
     part_of = feature.show(root, about) if about else None
+    rules, learned = _guardrails_and_memories(root, config, words, work.id)
+    own, others = journal.for_prompt(root, run.id, words, task=work.id, told=(run.failure, run.attempt_failure))
+    told = {journal_id(entry.run, entry.iteration) for entry in (*own, *others)}
     has_skill = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
     texts = {
         "rules": render_rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
@@ -119,12 +125,12 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "stories": _section("Stories", _or_empty(lambda: progress.stories_section(root, work.id))),
         "spec": _section("Specification", part_of.spec) if part_of else "",
         "plan": _section("Plan", part_of.plan) if part_of else "",
-        "retry": render_retry(work.attempts, config.execution.max_retries, run.failure, run.feedback),
-        "guardrails": _section("Guardrails", _guardrails(root)) if settings.enabled else "",
-        "journal": journal.section(root, run.id, words, JOURNAL, task=work.id),
-        "progress": _section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id))),
+        "retry": render_retry(work.attempts, config.execution.max_retries, run),
+        "guardrails": _section("Guardrails", rules),
+        "journal": render_journal(own, others, JOURNAL),
+        "progress": _section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id, told=told))),
         "knowledge": knowledge.section(root, words, feature=about, files=last_files, budget=KNOWLEDGE),
-        "memories": _section("Memories", _memories(root, config, words, work.id)),
+        "memories": _section("Memories", learned),
         "scratchpad": _section("Scratchpad", project.show_scratchpad(root, budget=SCRATCHPAD)[0]),
         "patterns": truncate_text(_section("Global Patterns", _patterns(root)), PATTERNS),
         "skill": brief.skill_text() if has_skill else "",
@@ -177,16 +183,23 @@ def render_task(task: Task, prerequisites: Sequence[Task] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_retry(attempt: int, retries: int, failure: str, feedback: str) -> str:
-    """Return why the last attempt did not count, and a person's feedback; "" when there is neither."""
+def render_retry(attempt: int, retries: int, run: Run) -> str:
+    """Return why the last attempt and the last iteration did not count, and a person's feedback."""
     parts = []
-    if failure:
-        number = min(attempt, retries)
+    number, failed = min(attempt, retries), run.attempt_failure
+    if number > 0 and failed and failed != run.failure:
+        parts.append(
+            f"This is retry {number} of {retries}. The attempt before it failed like this:\n\n{_fence(failed)}\n"
+        )
+        number = 0
+    if run.failure:
         count = f"This is retry {number} of {retries}. " if number > 0 else ""
-        parts.append(f"## Retry Information\n\n{count}The last iteration ended like this:\n\n{_fence(failure)}\n")
-    if feedback:
-        parts.append(f"## Feedback\n\nA person interrupted the last iteration and says:\n\n{_fence(feedback)}\n")
-    return "\n".join(parts)
+        parts.append(f"{count}The last iteration ended like this:\n\n{_fence(run.failure)}\n")
+    text = "\n".join(["## Retry Information\n", *parts]) if parts else ""
+    if run.feedback:
+        feedback = f"## Feedback\n\nA person interrupted the last iteration and says:\n\n{_fence(run.feedback)}\n"
+        text = "\n".join(filter(None, [text, feedback]))
+    return text
 
 
 def _section(title: str, text: str) -> str:
@@ -206,43 +219,53 @@ def _or_empty(read: Callable[[], str]) -> str:
     return ""
 
 
-def _guardrails(root: Path) -> str:
-    records = _injectable(root, [entry.record for entry in memory.list_(root, in_=("guardrails",))])
-    return _within(records, useful_order(records), GUARDRAILS - 20)
-
-
 def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
     """Return the entries that hold now and may be injected, with notes about stale citations."""
     return outdated.add_citation_notes(root, memory.current([*filter(quarantine.injectable(root), records)]))
 
 
-def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
+def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: str) -> tuple[str, str]:
+    """Return both sections within the budget that they share."""
     settings = config.memories
-    if not settings.enabled or settings.inject is not Inject.AUTO:
-        return ""
+    if not settings.enabled:
+        return "", ""
+    guardrails = _injectable(root, [entry.record for entry in memory.list_(root, in_=("guardrails",))])
+    order = useful_order(guardrails)
+    records, by_relation = _memories(root, config, words, task_id) if settings.inject is Inject.AUTO else ([], [])
+    costs = [estimate(_within(guardrails, order, 0, "")), estimate(_within(records, by_relation, 0, ""))]
+    rules = _within(guardrails, order, guardrails_budget(settings.budget, *costs), _ALL_RULES)
+    rest = max(1, settings.budget - estimate(rules)) if settings.budget else 0
+    return rules, _within(records, by_relation, rest, brief.ALL_OF_IT)
+
+
+def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[list[Record], list[int]]:
+    """Return the memories that may be injected, and their order: those related to the task first."""
     records = _injectable(root, [entry.record for entry in memory.list_(root)])
-    choice = settings.filter
+    choice = config.memories.filter
     records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
     positions = {record.id: position for position, record in enumerate(records)}
     query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
     result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
     related = [positions[hit.record.id] for hit in result.hits if hit.record.id in positions]
-    return _within(records, list(dict.fromkeys([*related, *useful_order(records)])), settings.budget)
+    return records, list(dict.fromkeys([*related, *useful_order(records)]))
 
 
-def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str:
+def _within(records: Sequence[Record], order: Sequence[int], budget: int, where: str) -> str:
+    """Return the entries that fit, in this order, and how many there are if not all do; 0 is no limit."""
     blocks: list[str] = []
-    used = 0
     for record in (records[position] for position in order):
         words = (record.title, record.text, record.created_at, record.tags)
-        block = render.entry(3, record.id, record.kind.value, *words, by=record.origin.by)
+        blocks.append(render.entry(3, record.id, record.kind.value, *words, by=record.origin.by))
+    if budget <= 0 or estimate("\n".join(blocks)) <= budget:
+        return "\n".join(blocks)
+    shown: list[str] = []
+    room = budget - _NOTE
+    for block in blocks:
         cost = estimate(block) + 1
-        if budget <= 0 or used + cost <= budget - _NOTE:
-            blocks.append(block)
-            used += cost
-    if len(blocks) < len(records):
-        blocks.append(render.shown_note(len(blocks), len(records), brief.ALL_OF_IT))
-    return "\n".join(blocks)
+        if cost <= room:
+            shown.append(block)
+            room -= cost
+    return "\n".join([*shown, render.shown_note(len(shown), len(records), where)])
 
 
 def _patterns(root: Path) -> str:

@@ -40,6 +40,11 @@ def author(env: Mapping[str, str], *, is_terminal: bool, parents: Sequence[Seque
     return "agent" if any(map(_is_of_agent, _parents() if parents is None else parents)) else "human"
 
 
+def is_called_by_agent(env: Mapping[str, str]) -> bool:
+    """Check for an agent's variable, here or in a parent process; unlike `author`, a script counts as a person's."""
+    return _is_of_agent(list(env)) or any(map(_is_of_agent, _parents()))
+
+
 def _is_of_agent(names: Sequence[str]) -> bool:
     return any(name.startswith(tuple(_AGENT_VARIABLES)) and not name.startswith(_NOT_OF_AGENTS) for name in names)
 

@@ -18,7 +18,8 @@ from ralph.app.json_shapes import journal_json
 from ralph.cli import options as opt
 from ralph.cli.loop_terminal import LoopTerminal
 from ralph.cli.options import Group, Invocation, read_text, read_words
-from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible
+from ralph.cli.output import cut, one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible
+from ralph.config import CRITERIA, load
 from ralph.errors import NothingYet, RalphError, Refused, UsageError
 from ralph.loop.state import Run, exit_code
 from ralph.model.record import Outcome
@@ -34,6 +35,7 @@ _PAUSE = 0.3
 _START_SECONDS = 30.0
 """How long a detached run may take to begin."""
 _LAST_ENTRIES = 5
+_NOTE_LENGTH = 120  # characters of a note, which are at most two lines with what precedes them
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
 _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
 """Variables of an agent within a loop, which a run that it starts must not inherit."""
@@ -83,8 +85,22 @@ def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
         _detach(call, request)
         return 0
     terminal = LoopTerminal(call.root, run_id or runs.mint(call.root), call.patterns, quiet=bool(run_id))
+    untrusted = () if request.criteria else _untrusted_criteria(call.root)
+    say(*untrusted)
     with terminal.listening():
-        return exit_code(verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run))
+        run = verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run)
+    say(*untrusted)
+    return exit_code(run)
+
+
+def _untrusted_criteria(root: Path) -> list[str]:
+    """Name the criteria of the project's config that nobody has trusted."""
+    found = [
+        value for value in load(root, env=os.environ).trusted_values if value.key == CRITERIA and not value.trusted
+    ]
+    settings = [each for value in found for each in (value.value if isinstance(value.value, tuple) else ())]
+    commands = [one_line(each.command) for each in settings if each.command]
+    return [f"not checked: {command} ({found[0].place.where}); `ralph trust` allows it" for command in commands]
 
 
 @cli.command("resume", examples=['ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"'])
@@ -111,6 +127,9 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
     running = [run.id for run in runs.running(call.root)]
     if not run_id and len(running) > 1:
         raise Refused(f"{len(running)} runs are running: {', '.join(running)}", hint="name the one that is meant")
+    if not run_id and not running:
+        click.echo("No loop is running.")
+        return
     run = runs.current(call.root, run_id)
     if run.status is not RunStatus.RUNNING:
         raise Refused(f"{run.id} is not running: {run.reason}", hint="`ralph loop list` shows the runs")
@@ -181,9 +200,12 @@ def _arguments(request: "LoopRequest") -> list[str]:
 @click.option("--watch", is_flag=True, help="Show it again whenever it changes, until the run ends.")
 @opt.formats("table", "json")
 def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
-    """Show the state of a run; without RUN, the one that runs, else the newest."""
+    """Show the state of a run; without RUN, those that run, else the newest."""
     _mark_dead_runs(call)
     run = _find_run(call.root, run_id, form)
+    if run is not None and not run_id and form != "json":
+        for other in (each for each in runs.running(call.root) if each.id != run.id):
+            click.echo(_describe_run(call.root, other))
     printed: Run | None = None
     while run is not None:
         if run != printed:
@@ -296,7 +318,7 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
     if run.task or run.only:
         lines.append(f"  task {run.task or run.only[0]}")
     for entry in runs.iterations(root, run.id)[0 if everything else -_LAST_ENTRIES :]:
-        notes = one_line(entry.notes.strip().split("\n", 1)[0])
+        notes = cut(one_line(entry.notes.strip().split("\n", 1)[0]), _NOTE_LENGTH)
         changed = f", {count(len(entry.files), 'file')}" if entry.files else ""
         line = f"  {entry.iteration}. {entry.outcome.value} ({entry.duration:.1f} s{changed}) {notes}"
         lines.append(line.rstrip())

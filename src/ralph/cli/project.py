@@ -13,7 +13,7 @@ import click
 
 from ralph import paths
 from ralph.app import config as settings
-from ralph.app import hook_state, project
+from ralph.app import hook_state, project, quarantine
 from ralph.app import hosts as installation
 from ralph.app.hosts import Host, InstallScope, host_folder
 from ralph.cli import options as opt
@@ -21,7 +21,7 @@ from ralph.cli import output
 from ralph.cli.options import Command, Group, Invocation, exclude, read_text
 from ralph.cli.output import ago, cut, one_line, say, table, visible, warn
 from ralph.config import Layer, Loaded, as_json, key_named, load, sources
-from ralph.errors import ConfigError, UsageError
+from ralph.errors import ConfigError, Refused, UsageError
 
 _VALUE_COLUMNS = 60
 Planner = Callable[[Host, InstallScope], installation.InstallPlan]
@@ -289,6 +289,8 @@ def _trust_project(call: Invocation, yes: bool, form: str) -> int:
             click.echo(f"{value.place}: {value.key} = {_escape(as_json(value.value))}{note}", err=to_stderr)
         if not values:
             click.echo("This project's config names no command and no address.", err=to_stderr)
+    if (new or logs) and quarantine.is_called_by_agent(os.environ):
+        raise Refused("only a person can trust this, and an agent called", hint="run `ralph trust` in a terminal")
     if (new or logs) and not yes:
         if sys.stdin is None or not sys.stdin.isatty():
             hint = "look at what is named above, and run `ralph trust --yes` if it may be used"

@@ -96,7 +96,8 @@ def read_sigils(text: str, *, echo: str = "", outputs: Sequence[str] = (), final
     tags = list(_tags(text))
     if not tags:
         return Sigils()
-    sigils = _outermost(_paired(text, _visible_tags(text, tags)))
+    visible = _visible_tags(text, tags)
+    sigils = _outermost([*_paired(text, visible), *_unclosed_journal(text, visible)])
     counting = {sigil for sigil in _alone(text, sigils) if sigil.start >= final}
     sigils = [sigil for sigil in sigils if sigil.name not in _DECISIVE or sigil in counting]
     return _interpret(_without_repeats(sigils, text, echo, outputs) if sigils else ())
@@ -178,6 +179,15 @@ def _paired(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
     for tag in waiting.pop("verify-pass", []):  # it has nothing inside, so that its end is easily forgotten
         if tag.leads and _LINE_ENDS.match(text, tag.end):
             yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
+
+
+def _unclosed_journal(text: str, tags: Sequence[_Tag]) -> Iterator[_Sigil]:
+    """The journal of an agent that was cut off: from a tag that leads its line to the next tag, or to the end."""
+    of_journal = [number for number, tag in enumerate(tags) if tag.name == "journal"]
+    if of_journal and not tags[of_journal[-1]].closes and tags[of_journal[-1]].leads:
+        opening, *after = tags[of_journal[-1] :]
+        end = after[0].start if after else len(text)
+        yield _Sigil("journal", opening.attributes, opening.start, end, text[opening.end : end].strip())
 
 
 def _interpret(sigils: Iterable[_Sigil]) -> Sigils:

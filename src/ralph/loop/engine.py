@@ -70,8 +70,9 @@ class Parts:
     check: Callable[[AgentWork], CriteriaVerdict]  # check the criteria now
     verify: Callable[[Run, Task, AgentWork], Judgement]
     """A second opinion on a task that is done: the same, or why not; blocked when it gives no verdict."""
-    journal: Callable[[JournalEntry], None]
+    journal: Callable[[JournalEntry, str], None]  # write down how an iteration ended, and say why
     settle: Callable[[Run, Task, Judgement], Run]  # update the task after an iteration
+    explain: Callable[[Run], str]  # why no task is ready
     save: Callable[[Run], Run]
     stop: Callable[[], EndReason | None]  # whether a person wants the run to end
     feedback: Callable[[Run], Run | None]  # after Ctrl-C: the run with a person's feedback, or None to end here
@@ -93,10 +94,12 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
         end = find_limit(state, limits, results)
         task = parts.assign(state) if end is None else None
         if task is None:
-            end = end or _all_tasks_ended(state)
+            end = end or _all_tasks_ended(state, parts)
             break
         if task.id != state.task:
-            state = parts.save(parts.begin(replace(state, task=task.id, failure="", step="beginning"), task))
+            state = parts.save(
+                parts.begin(replace(state, task=task.id, failure="", attempt_failure="", step="beginning"), task)
+            )
             if state.task != task.id:  # stopped before it began
                 continue
         state, end = _iterate(state, task, parts, results)
@@ -121,8 +124,10 @@ def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult
         return _interrupt(state, task, work, parts)
     _journal(state, task, work, judgement, parts)
     results.append(IterationResult(state.iterations + 1, judgement.signature, work.disk, judgement.outcome.value))
+    if judgement.uses_retry:
+        state = replace(state, attempt_failure=judgement.reason)
     state = parts.save(_advance(parts.settle(state, task, judgement), work, judgement.reason))
-    return state, _check_end(state, work, judgement)
+    return state, _check_end(state, work, judgement, parts)
 
 
 def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
@@ -175,7 +180,7 @@ def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, part
         title=task.title,
         feature=task.feature or "",
         agent=state.agent,
-        model=reply.model or state.next_model or state.model,
+        model=reply.model,
         duration=work.seconds,
         cost=reply.cost,
         files=work.files,
@@ -184,7 +189,7 @@ def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, part
         session=reply.session,
         extra={"signature": judgement.signature, "disk": work.disk},
     )
-    parts.journal(entry)
+    parts.journal(entry, judgement.reason)
 
 
 def _interrupt(state: Run, task: Task, work: AgentWork, parts: Parts) -> tuple[Run, RunEnd | None]:
@@ -213,22 +218,22 @@ def _advance(state: Run, work: AgentWork, failure: str) -> Run:
     )
 
 
-def _check_end(state: Run, work: AgentWork, judgement: Judgement) -> RunEnd | None:
+def _check_end(state: Run, work: AgentWork, judgement: Judgement, parts: Parts) -> RunEnd | None:
     if work.reply.stop is StopReason.UNAVAILABLE:
         return RunEnd(EndReason.AGENT_UNAVAILABLE, judgement.reason)
     if state.only and set(state.only) <= {*state.done, *state.failed}:
-        return _all_tasks_ended(state)
+        return _all_tasks_ended(state, parts)
     if not work.sigils.promise:
         return None
     reason = EndReason.SUCCESS if judgement.outcome is Outcome.DONE else EndReason.GAVE_UP
     return RunEnd(reason, f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip())
 
 
-def _all_tasks_ended(state: Run) -> RunEnd:
+def _all_tasks_ended(state: Run, parts: Parts) -> RunEnd:
     if state.failed:
         return RunEnd(EndReason.TASK_FAILED, f"failed: {', '.join(state.failed)}")
     if lost := [task for task in state.only if task not in state.done]:
         return RunEnd(EndReason.STOPPED, f"no longer this run's to work on: {', '.join(lost)}")
     if state.done:
         return RunEnd(EndReason.SUCCESS, f"done: {', '.join(state.done)}")
-    return RunEnd(EndReason.NOTHING_READY, "no task is ready")
+    return RunEnd(EndReason.NOTHING_READY, parts.explain(state))

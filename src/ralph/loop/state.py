@@ -67,7 +67,8 @@ class Run:
     model: str = ""
     next_model: str = ""  # for the next iteration only
     failing: bool = False  # whether a criterion failed when the current task began
-    failure: str = ""  # why the last attempt did not count, for the next prompt
+    failure: str = ""  # why the last iteration did not count, for the next prompt
+    attempt_failure: str = ""  # why the last attempt failed that used up a retry
     feedback: str = ""  # of a person who interrupted, for the next prompt
     done: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()

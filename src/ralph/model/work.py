@@ -165,6 +165,7 @@ class Ask:
     session: str = ""
     read_only: bool = False
     timeout: float = 0.0  # seconds; 0: none
+    allowed: tuple[str, ...] = ()  # commands that the agent may run without asking
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)  # on top of our own
     show: Callable[[str], None] = ignore_text
     stopped: Callable[[], bool] = never_stop
@@ -183,6 +184,7 @@ class Reply:
     error: str = ""  # in words, when it did not end well
     final: int = 0  # where its last message begins in the text: the one after the last tool call
     outputs: tuple[str, ...] = ()  # what its tools returned, as far as the agent reports it
+    refused: tuple[str, ...] = ()  # what it was not allowed to do
 
     @property
     def files(self) -> tuple[str, ...]:
