@@ -105,7 +105,7 @@ CASES = (
     Case("rules must run, 16 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:15_000] + SECRET}}, 3.5),
     Case("PostToolUse of a Read", "PostToolUse", {**_BASH, **_READ}, 1.5),
     Case("SubagentStop", "SubagentStop", {"agent_id": "a1", "agent_type": "general-purpose"}, 1.5),
-    Case("SessionEnd", "SessionEnd", {"reason": "other"}, 1.5),
+    Case("SessionEnd", "SessionEnd", {"reason": "other"}, 0),
     Case("PostToolUse, rules must run", "PostToolUse", {**_BASH, "tool_response": {"stdout": SECRET}}, 3),
     Case("PostToolUse, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3.5),
     Case("PostToolUse in a worktree", "PostToolUse", _BASH, 1.5, Where.WORKTREE),

@@ -241,7 +241,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 def freezable(tmp_path: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
     """A folder on a disk of its own, and the function that makes this disk read-only."""
     folder = tmp_path / "disk"
-    _mount(folder, "size=1m")
+    _mount(folder, "size=4m")
     try:
         yield (
             folder,

@@ -54,7 +54,6 @@ NOTHING_TO_FIND = (
     "obs-12ab",
     "hunter2",
     "loop logs",
-    "loop stop",
     "--remove",
     "--before 90d",
 )

@@ -73,3 +73,15 @@ def test_prune_by_size(project: Project) -> None:
     said = project("index", "prune", "--max-mb", "0.0001")
     assert f"/{LOG}" in said.out
     assert project.file(LOG).exists()
+
+
+def test_the_database_is_current_after_a_command_that_writes(ralph: Project) -> None:
+    def select(sql: str) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(paths.index_file(ralph.root))) as connection:
+            return connection.execute(sql).fetchall()
+
+    ralph("index", "sync")
+    ralph("memory", "add", "Use pnpm.")
+    assert select("SELECT text FROM records") == [("Use pnpm.",)]
+    ralph("task", "add", "write the parser")
+    assert select("SELECT title FROM tasks") == [("write the parser",)]

@@ -58,7 +58,7 @@ def test_a_file_in_place_of_the_log_folder_is_reported(here: World, part: str) -
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     folder = tmp_path / "disk"
-    _mount(folder, "size=1m")
+    _mount(folder, "size=4m")
     try:
         here = world(folder)
         (here.root / ".agent").mkdir()

@@ -77,6 +77,12 @@ def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
     _load_config(Path(folder), event, env, cache=True)
 
 
+def update_index(folder: str, event: str) -> None:
+    """Bring the index up to date, for a moment."""
+    with _count_failures(Path(folder), event):
+        index.of(Path(folder)).sync(within=index.MOMENT)
+
+
 def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool) -> tuple[Config | None, str]:
     """Return the config, else what to print: a session that starts gets the reason; write the settings cache."""
     state = hook_state.config_state(root, env)

@@ -15,7 +15,7 @@ import click
 
 from ralph import paths
 from ralph.cli.output import one_line, say, warn
-from ralph.errors import Unreadable, UsageError
+from ralph.errors import RalphError, Unreadable, UsageError
 from ralph.model.record import MemoryKind
 
 if TYPE_CHECKING:
@@ -101,9 +101,27 @@ def pass_call(function: Callable[..., T]) -> Callable[..., T]:
 
                 task = filters.current_task(call.root, os.environ)
             options["within"] = task
-        return function(call, *args, **options)
+        result = function(call, *args, **options)
+        if not ctx.command_path.startswith("ralph index"):  # these say themselves what they do
+            _update_index(call)
+        return result
 
     return update_wrapper(command, function)
+
+
+def _update_index(call: Invocation) -> None:
+    """Bring an index up to date after a command that has written something, unless another process does."""
+    files = sys.modules.get("ralph.store.files")
+    if files is None or not files.count_writes():
+        return
+    with contextlib.suppress(RalphError, OSError):
+        lock = paths.index_file(call.root).with_suffix(".db-lock")
+        handle = files.lock_file(lock) if lock.exists() else None
+        if handle is not None:  # loading the index takes longer than most commands
+            os.close(handle)
+            from ralph.app import index
+
+            index.of(call.root).sync(within=index.MOMENT)
 
 
 def exclude(options: dict[str, object]) -> None:

@@ -129,6 +129,12 @@ def _handle(
             if stored is not None:
                 append_event(host, event, stored, project, env)
             payload = stored or Payload(b"{}")
+    if event == "SessionEnd":
+        _prepare_app(lambda: set_deadline(seconds))
+        from ralph.app.hook import update_index
+
+        update_index(project.root, event)
+        return b""
     if event == "PreToolUse" and payload.text("tool_name") in ("Agent", "Task") and project.settings.capture:
         stored = _redact_in_time(payload, project, event, set_deadline)
         if stored is not None:  # the event of the subagent's start does not say what it shall do

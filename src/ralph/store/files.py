@@ -25,6 +25,7 @@ LOCK_NAME = ".ralph-lock"
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
 
+_writes = 0  # files that this process has locked in order to write them; see `count_writes`
 _patience = 30.0  # seconds that a process waits for a lock; see `set_patience`
 _UPDATE_TRIES = 20
 _PAUSE = 0.01
@@ -389,6 +390,11 @@ def lock_folder(folder: Path) -> int:
     return handle
 
 
+def count_writes() -> int:
+    """Return how many files this process has written, or tried to."""
+    return _writes
+
+
 def set_patience(seconds: float) -> None:
     """Set how long this process waits for a lock: a hook cannot wait as long as a command."""
     global _patience  # noqa: PLW0603 - one value for the whole process, set once when it starts
@@ -431,6 +437,8 @@ def _lock_folder_of(real: Path, observer: WriteObserver | None = None, mode: int
     if observer is not None and not observer.real:
         yield
         return
+    global _writes  # noqa: PLW0603 - of the process
+    _writes += 1
     make_folder(real.parent, mode)
     with lock(real):
         yield

@@ -32,11 +32,31 @@ _BATCH = 1_000_000  # bytes of files in one transaction; the full-text index wri
 _SLICE = 64 * 1024  # bytes of a log between two looks at the clock
 _WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this much of either end is compared
 _ALLOWED = {"mode": ("plan", "agent"), "status": ("running", "success", "failed", "stopped")}
-_SESSION = (
-    "project_path task_id session_id mode started_at ended_at reason host summary tags messages created_at updated_at"
-)
-_RUN = "session_id goal iterations status reason context_snapshots started_at ended_at"
+_SESSION = "project_path task_id session_id mode started_at ended_at reason host summary tags created_at updated_at"
+_RUN = "goal iterations status reason started_at ended_at"
 _TASK = "id title description status priority blocked_by parent feature attempts worktree branch created_at updated_at"
+_COMPLETE_SESSIONS = """
+UPDATE sessions SET created_at = min(coalesce(nullif(created_at, ''), started_at), coalesce(started_at, created_at)),
+    task_id = coalesce(nullif(task_id, ''), (
+        SELECT json_extract(metadata, '$.task') FROM observations
+        WHERE session_id = sessions.id AND instr(metadata, '"task":') > 0 ORDER BY seq LIMIT 1)),
+    messages = (
+        SELECT json_group_array(json_object('role', iif(title = 'prompt', 'user', 'assistant'), 'text', content,
+            'at', created_at))
+        FROM (SELECT * FROM observations WHERE session_id = sessions.id AND type = 'note'
+            AND title IN ('prompt', 'answer') ORDER BY seq))
+WHERE id IN (SELECT value FROM json_each(?))
+"""
+_COMPLETE_RUNS = """
+UPDATE loop_runs SET
+    session_id = (SELECT json_extract(metadata, '$.session') FROM journal
+        WHERE run_id = loop_runs.id AND metadata <> '' ORDER BY iteration DESC LIMIT 1),
+    context_snapshots = (SELECT json_group_array(printf('log/runs/%s/%04d.md', run_id, iteration)) FROM
+        (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL ORDER BY iteration))
+WHERE id IN (SELECT value FROM json_each(?))
+"""
+_FTS = {Family.OBSERVATION: ("observations_fts", "content"), Family.JOURNAL: ("journal_fts", "notes")}
+"""Full-text tables for people with sqlite3, and their column."""
 _FOLDS: Mapping[str, Callable[[str, str], str]] = {"started_at": min, "created_at": min, "updated_at": max}
 Progress = Callable[[int, int], None]
 T = TypeVar("T")
@@ -427,8 +447,16 @@ class IndexWriter:
             values = [column_value(getattr(task, name)) for name in _TASK.split()]
             sql = f"INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, {placeholders(values[1:])})"
             self.connection.execute(sql, (values[0], source, *values[1:]))
+        names = {
+            kind: {safe(str(line["id"])) for each, line in new.lines if each == kind} for kind in ("session", "run")
+        }
         self._fold_lines("sessions", _SESSION.split(), source, [line for kind, line in new.lines if kind == "session"])
         self._fold_lines("loop_runs", _RUN.split(), source, [line for kind, line in new.lines if kind == "run"])
+        sessions = names["session"] | {safe(item.record.origin.session) for item in records}
+        runs = names["run"] | {safe(item.record.origin.run) for item in records}
+        for sql, found in ((_COMPLETE_SESSIONS, sessions - {""}), (_COMPLETE_RUNS, runs - {""})):
+            if found:
+                self.connection.execute(sql, (json.dumps(sorted(found)),))
 
     def clear(self, source: int) -> None:
         """Remove every row of a source."""
@@ -436,6 +464,10 @@ class IndexWriter:
         for family in FAMILIES:
             rows = queries.select_records(self.connection, family, "source = ?", (source,))
             self.connection.executemany(sql, ((key, *search_columns(record, self._terms)) for key, record in rows))
+            if family in _FTS:
+                (fts, column), (table, rowid) = _FTS[family], TABLES[family]
+                values = f"SELECT 'delete', {rowid}, {column} FROM {table} WHERE source = ?"
+                self.connection.execute(f"INSERT INTO {fts}({fts}, rowid, {column}) {values}", (source,))
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
@@ -453,6 +485,10 @@ class IndexWriter:
         self.connection.executemany(f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})", rows)
         sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
         self.connection.executemany(sql, terms)
+        if family in _FTS:
+            (fts, column), (table, rowid) = _FTS[family], TABLES[family]
+            new = f"SELECT {rowid}, {column} FROM {table} WHERE {rowid} >= ?"
+            self.connection.execute(f"INSERT INTO {fts}(rowid, {column}) {new}", (keys[0],))
 
     def _fold_lines(
         self, table: str, columns: Sequence[str], source: int, lines: Sequence[Mapping[str, object]]

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Raised with every change of schema.sql, of the tokeniser or of the injection rules: an older database is then made
 again."""
 
+_FTS = ("observations_fts", "journal_fts")
 _MADE = (
     "sources records sessions observations loop_runs journal tasks search search_terms search_data search_idx "
     "search_docsize search_config nodes edges vectors"
+    + "".join(f" {name}{part}" for name in _FTS for part in ("", "_data", "_idx", "_docsize", "_config"))
 )
 UNEXPECTED = (
     "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') OR (type = 'table' AND "
-    f"(instr(' {_MADE} ', ' ' || name || ' ') = 0 OR (sql LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'search%')))"
+    f"(instr(' {_MADE} ', ' ' || name || ' ') = 0 OR (sql LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'search%'"
+    f" AND name NOT IN {_FTS})))"
 )
 """Counts views, triggers and tables that no database of Ralph's has: such a file was made by somebody else."""
 

@@ -48,7 +48,7 @@ CREATE TABLE sessions (
     host TEXT,
     summary TEXT,
     tags TEXT,
-    messages TEXT,
+    messages TEXT,                  -- a JSON array of objects with role, text and at
     created_at TEXT,
     updated_at TEXT
 );
@@ -80,7 +80,7 @@ CREATE TABLE loop_runs (
     iterations INTEGER NOT NULL DEFAULT 0,
     status TEXT NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'success', 'failed', 'stopped')),
     reason TEXT,
-    context_snapshots TEXT,
+    context_snapshots TEXT,         -- a JSON array of the prompts' files, below the state folder
     started_at TEXT,
     ended_at TEXT
 );
@@ -140,3 +140,7 @@ CREATE VIRTUAL TABLE search USING fts5(
     content = '', tokenize = 'ascii'   -- terms come folded and separated by spaces
 );
 CREATE VIRTUAL TABLE search_terms USING fts5vocab(search, 'row');
+
+-- For people with sqlite3: Ralph itself reads only `search`.
+CREATE VIRTUAL TABLE observations_fts USING fts5(content, content = 'observations', content_rowid = 'key', columnsize = 0);
+CREATE VIRTUAL TABLE journal_fts USING fts5(notes, content = 'journal', content_rowid = 'id', columnsize = 0);
