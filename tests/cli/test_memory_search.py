@@ -5,6 +5,9 @@ import string
 import pytest
 from tests.cases import for_each
 from tests.cli.runner import Block, Project, numbered
+from tests.store.test_index import LOG, seen
+
+from ralph.app.pages.explore import Explorer, ListRequest
 
 WORDS = (
     "Authentication uses JWT tokens with a refresh window",
@@ -115,6 +118,26 @@ def test_search_by_type_and_tags_alone_or_with_words(project: Project) -> None:
 
 def test_without_words_the_newest_come_first(project: Project) -> None:
     assert found(project) == list(reversed(WORDS))
+
+
+def test_the_newest_of_a_day_is_the_one_added_last(ralph: Project) -> None:
+    # 2025-03-01 at 00:30, 12:00 and 23:00, between observations of 00:01 and 13:20
+    early, noon, late = (f"mem-{1740787200 + seconds}-aaaa" for seconds in (1800, 43200, 82800))
+    day = "2025-03-01"
+    ralph.memories(*(Block("tie one", name, created=day) for name in (late, early, noon)))
+    first, middle = "obs-1700000001-0001", "obs-1700000800-0320"
+    ralph.put(LOG, seen("tie one", 1) + seen("tie one", 800, "s2"))
+    newest = [late, middle, noon, early, first]
+    assert ralph("memory", "search", "--format", "json").ids == [late, noon, early]
+    assert ralph("memory", "search", "tie", "--format", "json").ids == [late, noon, early]
+    assert ralph("memory", "list", "--last", "2", "--format", "json").ids == [noon, late]
+    listed = ralph("search", "--since", day, "--format", "json").json["hits"]
+    assert [hit["id"] for hit in listed] == newest[::-1]
+    some = ralph("search", "--since", f"{day}T11:00", "--only", "memories", "--format", "json").json["hits"]
+    assert [hit["id"] for hit in some] == [late, noon]
+    page = Explorer(ralph.root).page(ListRequest(sort="newest"))
+    assert [item["id"] for item in page["items"]] == newest
+    assert {item["created_at"] for item in page["items"] if item["id"] in (early, noon, late)} == {day}
 
 
 def test_hits_with_every_word_come_before_hits_with_some(ralph: Project) -> None:

@@ -19,7 +19,7 @@ _SHORTENED = re.compile(r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d
 """Ids that are random or a hash; a name such as `know-release-steps` is never shortened."""
 _SHORTEST_TAIL = 4
 _CANDIDATES = 5
-_MILLISECONDS = 13
+_MILLISECONDS, _DATE = 13, 10
 _FIRST_TIME = 100_000_000
 _SLUG_BREAK = re.compile(r"[\W_]+")
 
@@ -71,14 +71,25 @@ def mint_like(record_id: str) -> str:
 
 def date_of(record_id: str) -> str:
     """The date of an id's timestamp in seconds or milliseconds, or "" when it has none or is too small."""
+    return _moment_of(record_id)[:_DATE]
+
+
+def instant(record_id: str, created_at: str) -> str:
+    """When a record was added: a date alone is completed by the time in the id, where that is of the same day."""
+    moment = _moment_of(record_id) if len(created_at) == _DATE else ""
+    return moment if moment[:_DATE] == created_at else created_at
+
+
+def _moment_of(record_id: str) -> str:
     match = ID.fullmatch(record_id)
     if match is None:
         return ""
     try:
-        seconds = int(match["unix"][:-3] if len(match["unix"]) == _MILLISECONDS else match["unix"])
-        return datetime.fromtimestamp(seconds, UTC).date().isoformat() if seconds >= _FIRST_TIME else ""
+        seconds = int(match["unix"]) / (1000 if len(match["unix"]) == _MILLISECONDS else 1)
+        moment = datetime.fromtimestamp(seconds, UTC) if seconds >= _FIRST_TIME else None
     except (ValueError, OverflowError, OSError):
         return ""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment is not None else ""
 
 
 def slug(text: str, limit: int = 80) -> str:
