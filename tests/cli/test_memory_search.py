@@ -180,6 +180,43 @@ def test_a_replaced_word_is_told(project: Project) -> None:
     assert "nothing has 'authentcation'; looked for authentication instead" in said.out
 
 
+REFUSED, HOT = "ECONNREFUSED: run docker compose up first", "Use 🔥 for hot paths in GoLang => no `defer` there"
+
+
+@for_each(
+    ("query", "text"),
+    [
+        ("connection refused", REFUSED),
+        ("postgres connection refused", REFUSED),
+        ("postgres docker", REFUSED),
+        ("mp", REFUSED),
+        *((word, REFUSED) for word in REFUSED.split()),
+        ("la", HOT),
+        *((word, HOT) for word in HOT.split()),
+    ],
+)
+def test_an_explicit_search_finds_compounds_any_word_of_two_and_letters(ralph: Project, query: str, text: str) -> None:
+    ralph.memories(Block(REFUSED, numbered(1)), Block(HOT, numbered(2)))
+    assert text in found(ralph, query)
+    assert text in [hit["text"] for hit in ralph("search", "--full", "--format", "json", query).json["hits"]]
+    shown = Explorer(ralph.root).page(ListRequest(text=query))["items"]
+    assert text in [item["text"] for item in shown]
+
+
+@for_each(("query", "words"), [("refused", "'refused'"), ("connection refused", "'connection' or 'refused'")])
+def test_a_replacement_is_named_in_whole_words_also_when_nothing_is_found(
+    ralph: Project, query: str, words: str
+) -> None:
+    ralph.memories(Block(REFUSED, numbered(1)))
+    note = f"nothing has {words}; looked for ECONNREFUSED instead\n"
+    assert ralph("memory", "search", query).out.endswith(note)
+    assert ralph("search", query).err == note
+    nothing = ralph("memory", "search", f"zebra xylophone quagga {query}".replace("connection", "yak"))
+    assert nothing.out == "No memories found.\nnothing has 'refused'; looked for ECONNREFUSED instead\n"
+    assert Explorer(ralph.root).page(ListRequest(text=query))["notes"] == [note.strip()]
+    assert ralph("search", query, "--only", "sessions").err == ""
+
+
 def test_json_results_say_why_they_were_found_and_where_they_stand(project: Project) -> None:
     hit = project("memory", "search", "security jwt", "--format", "json").json[0]
     assert hit["why"] == ["tag: security", "text: jwt"]

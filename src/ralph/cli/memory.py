@@ -19,6 +19,7 @@ from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.model import ids
 from ralph.model.record import MemoryKind, Query, Record, Status
+from ralph.search.rank import describe_replacements
 from ralph.store.library import NAMES, Library, Stored
 
 LIMIT = 5
@@ -128,7 +129,7 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
         output.print_json([{**_json(stored, call), "score": hit.score, "why": list(hit.why)} for stored, hit in scored])
     else:
         _print_list(entries, in_, form, "No memories found.", call)
-    notes = [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in result.instead]
+    notes = describe_replacements(result.instead)
     if result.total > len(result.hits):
         notes.append(f"{result.total - len(result.hits)} more; --all shows every one")
     for note in notes:

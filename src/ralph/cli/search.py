@@ -19,6 +19,7 @@ from ralph.context import brief as skills
 from ralph.context.brief import ANSWERS
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Detail, Family, Query
+from ralph.search.rank import describe_replacements
 from ralph.settings import Inject
 
 LIMIT, AROUND = 5, 20
@@ -133,8 +134,8 @@ def print_answer(
     if not answer.shown:
         click.echo("Nothing found.", err=form != "table")
     aside = form != "table" or not sys.stdout.isatty()
-    for word, others in answer.found.instead:
-        click.echo(f"nothing has {word!r}; looked for {', '.join(others[:5])} instead", err=aside)
+    for note in describe_replacements(answer.found.instead):
+        click.echo(note, err=aside)
     more = answer.found.total - sum(shown.count for shown in answer.shown)
     if more > 0:
         click.echo(f"{more} more; --all shows every one", err=aside)

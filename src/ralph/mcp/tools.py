@@ -5,7 +5,7 @@ a test holds the list to 2,500 tokens.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +31,7 @@ from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool
 from ralph.model.record import Detail, Family, MemoryKind, Outcome, Query, Record
 from ralph.model.work import TaskStatus
 from ralph.search.graph import ReachedNode
+from ralph.search.rank import describe_replacements
 from ralph.settings import Inject
 
 LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
@@ -48,10 +49,6 @@ def _more(count: int) -> str:
 
 def _private(parts: int) -> str:
     return f"left out {parts} private part(s)" if parts else ""
-
-
-def _replaced(instead: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    return [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in instead]
 
 
 @tool(writes=True)
@@ -76,7 +73,7 @@ def memory_search(
     result, _ = memory.search(call.root, Query(query, memory.kinds_named(type), tuple(tags), limit=limit))
     room = max(render.HIT_TOKENS, searching.LINES // max(len(result.hits), 1))
     lines = [(hit.record, render.record_line(hit.record, hit.score, budget=room)) for hit in result.hits]
-    notes = [*_replaced(result.instead), _more(result.total - len(lines))]
+    notes = [*describe_replacements(result.instead), _more(result.total - len(lines))]
     return _lines_answer(lines, result.total, notes, "No memories found.")
 
 
@@ -164,7 +161,7 @@ def search(
         call.root, replace(words, limit=limit, layer=detail, task=call.task), embedding=call.config.embedding
     )
     more = _more(answer.found.total - sum(each.count for each in answer.shown))
-    return _hits_answer(call.root, answer, detail, [*_replaced(answer.found.instead), more])
+    return _hits_answer(call.root, answer, detail, [*describe_replacements(answer.found.instead), more])
 
 
 @tool()

@@ -217,8 +217,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits that were asked for and how many there are in all; `instead` are words that were replaced."""
+    """The hits that were asked for and how many there are in all.
+
+    `instead` are words that were replaced, `terms` the indexed terms that were looked for, with their weights.
+    """
 
     hits: tuple[Hit, ...]
     total: int
     instead: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+    terms: Mapping[str, float] = field(default_factory=dict, compare=False)
