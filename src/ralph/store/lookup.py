@@ -264,8 +264,8 @@ def containing(connection: "sqlite3.Connection", parts: "Sequence[str]", keep: "
         title, tags, text = _COLUMNS[place].split(", ")[3:6]
         has = " AND ".join(f"instr(lower({title} || ' ' || {tags} || ' ' || {text}), lower(?))" for _ in parts)
         sql = f"SELECT created_at, {key} FROM {table} WHERE {test or '1'} AND {has}"
-        rows += connection.execute(sql, (*values, *parts)).fetchall()
-    return [key for _, key in sorted(map(tuple, rows), reverse=True)]
+        rows += ((row[0], row[1]) for row in connection.execute(sql, (*values, *parts)))
+    return [key for _, key in sorted(rows, reverse=True)]
 
 
 def size(connection: "sqlite3.Connection") -> int:
