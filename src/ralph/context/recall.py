@@ -118,13 +118,18 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
     chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
     if not chosen:
         return NOTHING
-    rows = [ranked_row.row for ranked_row in chosen]
-    for layer in (3, 2, 1):
-        recalled = _render(rows, layer, options, options.characters)
-        if layer == 1 or len(recalled.records) == len(rows):
-            break
+    recalled = render_rows([ranked_row.row for ranked_row in chosen], options)
     recalled.judged, recalled.words = chosen, ranked.words
     return recalled
+
+
+def render_rows(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
+    """Render records at the most detail that fits."""
+    for layer in (3, 2):
+        recalled = _render(rows, layer, options, options.characters)
+        if len(recalled.records) == len(rows):
+            return recalled
+    return _render(rows, 1, options, options.characters)
 
 
 def before_action(

@@ -17,7 +17,7 @@ ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)
 
 _SHORTENED = re.compile(r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)")
 """Ids that are random or a hash; a name such as `know-release-steps` is never shortened."""
-_SHORTEST_TAIL = 4
+SHORTEST_TAIL = 4
 _CANDIDATES = 5
 _MILLISECONDS, _DATE = 13, 10
 _FIRST_TIME = 100_000_000
@@ -113,11 +113,11 @@ def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
     uses: Counter[tuple[str, str]] = Counter()
     for _, match in shortened:
         kind, rest = match["kind"], match["rest"]
-        uses.update((kind, rest[start:]) for start in range(len(rest) - _SHORTEST_TAIL + 1))
+        uses.update((kind, rest[start:]) for start in range(len(rest) - SHORTEST_TAIL + 1))
     short: dict[str, str] = {}
     for record_id, match in shortened:
         kind, rest = match["kind"], match["rest"]
-        starts = range(len(rest) - _SHORTEST_TAIL, -1, -1)
+        starts = range(len(rest) - SHORTEST_TAIL, -1, -1)
         tail = next((rest[start:] for start in starts if uses[kind, rest[start:]] == 1 and rest[start] != "-"), rest)
         short[record_id] = f"{kind}-{tail}"
     return short
@@ -129,7 +129,7 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
     if name in known_ids:
         return [name]
     kind, _, tail = name.partition("-")
-    if len(tail) < _SHORTEST_TAIL:
+    if len(tail) < SHORTEST_TAIL:
         return []
     matches = filter(None, map(_SHORTENED.fullmatch, known_ids))
     return sorted(match[0] for match in matches if match["kind"] == kind and match["rest"].endswith(tail))

@@ -140,7 +140,8 @@ def search(
     )
     if not ranked.best and (keys := lookup.containing(connection, queries.safe(text).split(), keep)):
         records = queries.records(connection, keys[: query.limit])
-        return SearchResult(tuple(Hit(record, 0.0, ("letters",)) for record in records.values()), len(keys))
+        letters = dict.fromkeys(text.lower().split(), 1.0)
+        return SearchResult(tuple(Hit(each, 0.0, ("letters",)) for each in records.values()), len(keys), (), letters)
     records = queries.records(connection, [each.row.key for each in ranked.best])
     is_strong = any(is_answer(each, recipe) for each in ranked.best[:_FIRST])
     injectable = gate(ranked.best, recipe) if is_strong else []

@@ -7,7 +7,7 @@ family's usual values. A second record with the same id has another one in its c
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -415,10 +415,12 @@ def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, 
     return dict(connection.execute(sql, (json.dumps(list(names)),)).fetchall())
 
 
-def record_ids(connection: sqlite3.Connection) -> list[str]:
-    """Return the id of every record."""
-    sql = "SELECT id FROM records UNION ALL SELECT id FROM observations UNION ALL SELECT record_id FROM journal"
-    return [row[0] for row in connection.execute(sql)]
+def ids_ending(connection: sqlite3.Connection, tails: Collection[str]) -> list[str]:
+    """Return the ids of all records that end in one of some tails of the same length."""
+    name = "SELECT id FROM records UNION ALL SELECT id FROM observations UNION ALL SELECT record_id FROM journal"
+    sql = f"SELECT id FROM ({name}) WHERE substr(id, ?) IN (SELECT value FROM json_each(?))"
+    values = [safe(tail) for tail in tails]
+    return [row[0] for row in connection.execute(sql, (-max(map(len, values), default=1), json.dumps(values)))]
 
 
 def retired_keys(connection: sqlite3.Connection) -> list[int]:
