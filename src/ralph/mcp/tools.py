@@ -69,7 +69,7 @@ def memory_add(call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags:
 def memory_search(
     call: ToolCall, query: s.Text, type: s.KindNames = [], tags: s.Words = [], limit: s.Number = LIMIT
 ) -> ToolAnswer:
-    """Find memories alone, by words or meaning: a line each (score, date, text). memory_show gives one whole."""
+    """Find memories alone, by words or meaning: a line each (id, type, text). memory_show gives one whole."""
     result, _ = memory.search(call.root, Query(query, memory.kinds_named(type), tuple(tags), limit=limit))
     shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
     notes = [*describe_replacements(result.instead), _more(result.total - len(shown))]
