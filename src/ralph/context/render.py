@@ -138,15 +138,21 @@ def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
 def hit_lines(hits: "Sequence[tuple[str, str, int]]", *, fit: bool = False) -> list[str]:
     """Render hits, each a head, a text and the place of its match, on one line each with the words around the match.
 
-    All lines have LINES tokens; to `fit` these, up to three hits are left. More hits that are wanted cost more.
+    To `fit` LINES tokens, hits at the end are left out, but three stay. Otherwise all are rendered.
     """
     windows = [_Window(*hit) for hit in hits]
     costs = [estimate(window.line() + "\n") for window in windows]
     while fit and len(costs) > FEWEST and sum(costs) > LINES:
         costs.pop()
-    share, spare = LINES // max(1, min(len(costs), FEWEST)), LINES - sum(costs)
-    budgets = [cost + spare // len(costs) if spare > 0 else min(cost, share) for cost in costs]
-    return [window.resize(budget) for window, budget in zip(windows, budgets, strict=False)]
+    left = LINES if fit else LINES // FEWEST * max(len(costs), FEWEST)
+    spare, lines = max(LINES - sum(costs), 0) // max(len(costs), 1), [""] * len(costs)
+    for position, number in enumerate(
+        sorted(range(len(costs)), key=costs.__getitem__)
+    ):  # short ones leave more to others
+        share = left // (len(costs) - position)
+        lines[number] = windows[number].resize(min(costs[number] + spare, share))
+        left -= estimate(lines[number] + "\n")
+    return lines
 
 
 def record_line(record: "Record", name: str = "", count: int = 1, budget: int = LINES // FEWEST) -> str:
