@@ -210,8 +210,13 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
                     question.category,
                     injected if data_set.gated else None,
                     ms,
-                    sum(tokens.estimate(render.record_line(hit.record, hit.score) + "\n") for hit in hits[:LINES]),
+                    sum(tokens.estimate(line + "\n") for line in _lines(hits[:LINES])),
                 )
+
+
+def _lines(hits: Sequence[Hit]) -> list[str]:
+    """The lines of layer 1, as far as these show without the words that were looked for."""
+    return render.hit_lines([(render.line_head(hit.record), render.line_text(hit.record), 0) for hit in hits], fit=True)
 
 
 def _injected(hits: Sequence[Hit]) -> Sequence[Hit]:

@@ -14,7 +14,7 @@ from ralph.app import search as verbs
 from ralph.context import render, tokens
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record, parse_log
-from ralph.model.record import Detail, Family, Link, MemoryKind, Origin, Query, Record
+from ralph.model.record import Detail, Family, Link, MemoryKind, ObservationKind, Origin, Query, Record
 
 LONG = {
     "prose": "The scheduler retries the migration when the connection pool is exhausted, and then it gives up. " * 200,
@@ -44,16 +44,59 @@ def project(root: Path, text: str) -> Path:
     return root
 
 
-def test_layer_1_is_at_most_a_hundred_tokens_for_five_hits(tmp_path: Path, long_text: str) -> None:
+def test_layer_1_is_at_most_a_hundred_tokens_for_up_to_five_hits(tmp_path: Path, long_text: str) -> None:
     project(tmp_path, long_text)
     for query in ("number", "marker", ""):
-        answer = verbs.search(tmp_path, Query(query))
-        assert len(answer.shown) == 5
+        answer = verbs.search(tmp_path, Query(query), fit=True)
+        assert 3 <= len(answer.shown) <= 5
         assert answer.tokens == sum(tokens.estimate(each.text + "\n") for each in answer.shown) <= 100
         for each in answer.shown:
-            assert each.text.startswith(each.hit.record.id)
+            assert each.text.startswith(f"{each.name} {each.hit.record.kind.value} ")
             assert "\n" not in each.text
-            assert len(each.text) > len(f"{each.hit.record.id} .00 Jan1 ")
+        everything = verbs.search(tmp_path, Query(query))
+        assert len(everything.shown) == 5
+        assert [each.hit for each in everything.shown][: len(answer.shown)] == [each.hit for each in answer.shown]
+
+
+PLACES = {
+    "first": "pytest hangs " + "while the worker waits for a lock " * 20,
+    "middle": "the worker waits for a lock " * 20 + "and then pytest hangs " + "until somebody ends it by hand " * 20,
+    "last": "the worker waits for a lock " * 20 + "and then pytest hangs",
+    "apart": "pytest is slow " + "when the worker waits for a lock " * 20 + "until pytest hangs for good",
+    "accents": "der Wärter wartet ´ auf eine Sperre " * 20 + "und dann hangs der pytest",
+}
+
+
+@pytest.mark.parametrize("place", list(PLACES))
+def test_a_line_has_at_least_twelve_words_around_the_match(tmp_path: Path, place: str) -> None:
+    texts = [f"{PLACES[place]} {number}" for number in range(8)]
+    put(tmp_path, ".agent/memories.md", page(*(Block(text, numbered(n)) for n, text in enumerate(texts))))
+    answer = verbs.search(tmp_path, Query("pytest hangs"), fit=True)
+    assert len(answer.shown) in (3, 4)
+    assert answer.tokens <= 100
+    for each in answer.shown:
+        short, kind, *words = each.text.split()
+        assert (short, kind) == (each.hit.record.id[:4] + each.hit.record.id[-4:], "pattern")
+        assert len(words) >= 12
+        assert "pytest" in each.text
+        assert "hangs" in each.text
+        assert each.text.removeprefix(f"{short} {kind} ").strip("…") in each.hit.record.text
+
+
+def test_a_short_text_is_shown_whole_and_a_tool_or_speaker_is_not_named(tmp_path: Path) -> None:
+    lines = [("Bash: npm test", "$ npm test\nok zebra"), ("answer", "the zebra is in"), ("Edit a.py", "a.py\n+ zebra")]
+    origin = Origin(by="tool", session="s1")
+    records = [
+        Record(f"obs-170000000{n}-000{n}", ObservationKind.NOTE, text, Family.OBSERVATION, title=title, origin=origin)
+        for n, (title, text) in enumerate(lines)
+    ]
+    put(tmp_path, LOG, "".join(map(encode_record, records)))
+    shown = sorted(each.text for each in verbs.search(tmp_path, Query("zebra"), fit=True).shown)
+    assert shown == [
+        "obs-0000 note npm test ok zebra",
+        "obs-0001 note the zebra is in",
+        "obs-0002 note Edit a.py + zebra",
+    ]
 
 
 RECORDS = st.builds(
@@ -66,33 +109,22 @@ RECORDS = st.builds(
 )
 
 
-@given(RECORDS, st.none() | st.floats(0, 1.5), st.integers(1, 2000))
-def test_a_line_costs_at_most_20_tokens_and_an_id_is_never_cut(record: Record, score: float | None, count: int) -> None:
-    said = render.record_line(record, score, count)
-    assert said == record.id or said.startswith(f"{record.id} ")
-    assert "\n" not in said
-    assert said == record.id or tokens.estimate(said + "\n") <= render.HIT_TOKENS
+@given(RECORDS, st.integers(1, 2000), st.integers(1, 100), st.integers(0, 400))
+def test_a_line_stays_within_its_budget_and_an_id_is_never_cut(record: Record, count: int, most: int, at: int) -> None:
+    head = render.line_head(record, count=count)
+    for said in (
+        render.record_line(record, count=count, budget=most),
+        *render.hit_lines([(head, render.line_text(record), at)] * 3, fit=True),
+    ):
+        assert said == head or said.startswith(f"{head} ")
+        assert "\n" not in said
+        assert said == head or tokens.estimate(said + "\n") <= max(most, render.LINES)
 
 
-def test_a_line_gives_up_the_summary_then_the_date_then_the_score() -> None:
-    def said(name: str, text: str = "Use tabs in the Makefile") -> str:
-        return render.record_line(Record(name, MemoryKind.FIX, text, created_at="2025-01-20"), 0.87)
-
-    assert said("mem-1") == "mem-1 .87 Jan20 Use tabs in the Makefile"
-    assert (
-        said(numbered(1), "Use tabs in the Makefile, never spaces")
-        == f"{numbered(1)} .87 Jan20 Use tabs in the Makefile,"
-    )
-    assert said(numbered(1), "인증 토큰은 삼십 분 뒤에 만료된다") == f"{numbered(1)} .87 Jan20 인증 토큰은 삼십 분"
-    assert said("k-rotate-the-signing-keys-every-year").startswith("k-rotate-the-signing-keys-every-year .87 Use tabs")
-    longer = "k-" + "rotate-the-signing-keys-" * 4
-    assert said(longer) == longer
-
-
-def test_a_line_says_how_often_and_has_no_score_where_there_is_none() -> None:
+def test_a_line_says_how_often_and_that_it_no_longer_holds() -> None:
     record = Record("mem-1", MemoryKind.FIX, "ran the tests", created_at="2025-01-02")
-    assert render.record_line(record, 1.0, 3) == "mem-1 1 Jan2 3x ran the tests"
-    assert render.record_line(record, 0.0) == render.record_line(record, None) == "mem-1 Jan2 ran the tests"
+    assert render.record_line(record, count=3) == "mem-1 fix 3x ran the tests"
+    assert render.line_head(record, "m", note="superseded by mem-2") == "m fix (superseded)"
 
 
 def test_what_a_session_did_again_in_the_same_words_is_one_hit(tmp_path: Path) -> None:
@@ -102,7 +134,7 @@ def test_what_a_session_did_again_in_the_same_words_is_one_hit(tmp_path: Path) -
     assert sorted((each.count, len(each.repeats)) for each in answer.shown) == [(1, 0), (3, 2)]
     (again,) = (each for each in answer.shown if each.count == 3)
     assert {again.hit.record.id, *again.repeats} == {obs(0), obs(1), obs(2)}
-    assert " 3x ran pytest" in again.text
+    assert " tool_use 3x ran pytest" in again.text
     assert sum(each.count for each in answer.shown) == answer.found.total
     whole = verbs.search(tmp_path, Query("pytest", layer=Detail.FULL)).shown
     assert sum("repeated: 3 times in this session" in each.text for each in whole) == 1

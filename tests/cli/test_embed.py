@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from tests.cli.runner import Block, Project, numbered
+from tests.cli.runner import Block, Project, numbered, shortened
 
 from ralph.search import embeddings
 from ralph.search.embeddings import LocalEmbedder
@@ -105,7 +105,7 @@ def test_a_server_that_cannot_be_reached_is_one_warning_and_search_goes_on(
     assert "compatible at 127.0.0.1:9: cannot be reached" in said.err
     found = project("search", "linter")
     assert (found.code, found.err) == (0, "")
-    assert numbered(1) in found.out
+    assert shortened(numbered(1)) in found.out
 
 
 def test_an_address_in_the_projects_own_file_is_not_followed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from tests.cases import for_each
 from tests.cli.runner import Block, Project
 
 from ralph.cli.main import cli
+from ralph.model import ids
 
 SHOWN_BY_NAME = {"show", "log", "neighbors"}
 LISTINGS = {
@@ -130,9 +131,17 @@ def test_examples_in_the_help_are_calls_that_parse(words: tuple[str, ...], comma
 
 
 def runnable_examples() -> Iterator[str]:
-    for words, command in commands():
-        if words not in NOT_RUN and words != ("memory", "init"):
-            yield from (line for line in examples(command) if not NOT_RUN_OPTIONS & set(line.split()))
+    """Return the examples of every command and group, the first page included."""
+    ctx = click.Context(cli)
+    groups = [
+        cli,
+        *(each for name in cli.list_commands(ctx) if isinstance(each := cli.get_command(ctx, name), click.Group)),
+    ]
+    for line in (line for command in (*groups, *(each for _, each in commands())) for line in examples(command)):
+        words = line.split()[1:]
+        names = (tuple(words[:1]), tuple(words[:2]))
+        if not (NOT_RUN & {*names} or ("memory", "init") in names or NOT_RUN_OPTIONS & {*words}):
+            yield line
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +153,12 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (root.parent / "other-project").mkdir()
     project = Project(root)
     text = "ECONNREFUSED: run docker compose up first, see src/db/schema.ts, src/a.ts and src/b.ts"
-    project.memories(Block(text, tags="db, docker"), Block("jwt errors", id="mem-1736942400-b1c2", kind="fix"))
+    project.memories(
+        Block(text, tags="db, docker"),
+        Block("jwt errors: ask keys.current() in src/auth.ts", "mem-1736942400-b1c2", "", ids.today(), "fix"),
+        Block("npm test fails: run npm run build first", "mem-1736942400-b1c3", kind="fix"),
+        Block("The session storage is src/db/schema.ts", "mem-1736942400-b1c4", kind="decision"),
+    )
     for name in ("src/db/schema.ts", "src/a.ts", "src/b.ts", "plan.md", "steps.md"):
         project.put(name, "database problem\n")
     project.put("prd.json", json.dumps({"project": "shop", "userStories": [{"id": "US-1", "title": "Button"}]}))
@@ -176,6 +190,8 @@ def test_examples_in_the_help_run(
     failing = any(part in example for part in NOTHING_TO_FIND)
     assert answer.code == (1 if failing else 0), f"{example}: {answer.err}"
     assert "this is a bug" not in answer.err
+    if re.match(r"ralph (\w+ )?(search|context) ", example):
+        assert not re.match(r"No\w* |\Z", answer.out), f"{example} finds nothing: {answer.out}"
 
 
 @pytest.mark.parametrize("words", [words for words, _ in commands()], ids=" ".join)

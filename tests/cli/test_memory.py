@@ -406,3 +406,25 @@ def test_a_list_of_all_files_has_every_entry(ralph: Project) -> None:
     assert [each["text"] for each in listed] == ["One of memories", "One of guardrails", "One of patterns", "Body"]
     primed = ralph("memory", "prime", "--in", "all").out
     assert primed.index("One of guardrails") < primed.index("One of memories") < primed.index("### Page")
+
+
+@pytest.mark.parametrize("verb", ["list", "prime"])
+def test_an_entry_with_a_malformed_heading_is_warned_about(ralph: Project, verb: str) -> None:
+    ralph.memories(ONE)
+    path = ralph.root / ".agent/memories.md"
+    path.write_text(path.read_text(encoding="utf-8") + "\n### mem-oops\n> lost\n", encoding="utf-8")
+    line = len(path.read_text(encoding="utf-8").splitlines()) - 1
+    for form in ("markdown", "json"):
+        said = ralph("memory", verb, "--format", form)
+        assert (said.code, "lost" in said.out) == (0, False)
+        assert said.err.startswith(f"warning: .agent/memories.md:{line}: `### mem-oops` is not `### ` and an id")
+    assert ralph("memory", verb, "--in", "guardrails").err == ""
+
+
+def test_a_section_may_end_with_a_colon(ralph: Project) -> None:
+    text = "# Memories\n\n## Decisions:\n\n### mem-1705751400-a3f8\n> cents\n"
+    path = ralph.put(".agent/memories.md", text)
+    assert ralph("memory", "list", "--type", "decision", "--format", "quiet").out == "mem-1705751400-a3f8\n"
+    new = ralph("memory", "add", "no floats", "-t", "decision", "--format", "json").json
+    assert (new["type"], path.read_text(encoding="utf-8").count("## ")) == ("decision", 1 + 2)  # its heading, two ids
+    assert ralph("memory", "list", "--type", "decision", "--format", "json").ids[-1] == new["id"]

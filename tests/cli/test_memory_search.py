@@ -5,6 +5,9 @@ import string
 import pytest
 from tests.cases import for_each
 from tests.cli.runner import Block, Project, numbered
+from tests.store.test_index import LOG, seen
+
+from ralph.app.pages.explore import Explorer, ListRequest
 
 WORDS = (
     "Authentication uses JWT tokens with a refresh window",
@@ -117,6 +120,26 @@ def test_without_words_the_newest_come_first(project: Project) -> None:
     assert found(project) == list(reversed(WORDS))
 
 
+def test_the_newest_of_a_day_is_the_one_added_last(ralph: Project) -> None:
+    # 2025-03-01 at 00:30, 12:00 and 23:00, between observations of 00:01 and 13:20
+    early, noon, late = (f"mem-{1740787200 + seconds}-aaaa" for seconds in (1800, 43200, 82800))
+    day = "2025-03-01"
+    ralph.memories(*(Block("tie one", name, created=day) for name in (late, early, noon)))
+    first, middle = "obs-1700000001-0001", "obs-1700000800-0320"
+    ralph.put(LOG, seen("tie one", 1) + seen("tie one", 800, "s2"))
+    newest = [late, middle, noon, early, first]
+    assert ralph("memory", "search", "--format", "json").ids == [late, noon, early]
+    assert ralph("memory", "search", "tie", "--format", "json").ids == [late, noon, early]
+    assert ralph("memory", "list", "--last", "2", "--format", "json").ids == [noon, late]
+    listed = ralph("search", "--since", day, "--format", "json").json["hits"]
+    assert [hit["id"] for hit in listed] == newest[::-1]
+    some = ralph("search", "--since", f"{day}T11:00", "--only", "memories", "--format", "json").json["hits"]
+    assert [hit["id"] for hit in some] == [late, noon]
+    page = Explorer(ralph.root).page(ListRequest(sort="newest"))
+    assert [item["id"] for item in page["items"]] == newest
+    assert {item["created_at"] for item in page["items"] if item["id"] in (early, noon, late)} == {day}
+
+
 def test_hits_with_every_word_come_before_hits_with_some(ralph: Project) -> None:
     ralph.memories(
         Block("deploy deploy deploy, only deploy", numbered(1), "deploy", "2026-01-01"),
@@ -155,6 +178,43 @@ def test_more_than_five_say_how_many_more_there_are(project: Project) -> None:
 def test_a_replaced_word_is_told(project: Project) -> None:
     said = project("memory", "search", "authentcation")
     assert "nothing has 'authentcation'; looked for authentication instead" in said.out
+
+
+REFUSED, HOT = "ECONNREFUSED: run docker compose up first", "Use 🔥 for hot paths in GoLang => no `defer` there"
+
+
+@for_each(
+    ("query", "text"),
+    [
+        ("connection refused", REFUSED),
+        ("postgres connection refused", REFUSED),
+        ("postgres docker", REFUSED),
+        ("mp", REFUSED),
+        *((word, REFUSED) for word in REFUSED.split()),
+        ("la", HOT),
+        *((word, HOT) for word in HOT.split()),
+    ],
+)
+def test_an_explicit_search_finds_compounds_any_word_of_two_and_letters(ralph: Project, query: str, text: str) -> None:
+    ralph.memories(Block(REFUSED, numbered(1)), Block(HOT, numbered(2)))
+    assert text in found(ralph, query)
+    assert text in [hit["text"] for hit in ralph("search", "--full", "--format", "json", query).json["hits"]]
+    shown = Explorer(ralph.root).page(ListRequest(text=query))["items"]
+    assert text in [item["text"] for item in shown]
+
+
+@for_each(("query", "words"), [("refused", "'refused'"), ("connection refused", "'connection' or 'refused'")])
+def test_a_replacement_is_named_in_whole_words_also_when_nothing_is_found(
+    ralph: Project, query: str, words: str
+) -> None:
+    ralph.memories(Block(REFUSED, numbered(1)))
+    note = f"nothing has {words}; looked for ECONNREFUSED instead\n"
+    assert ralph("memory", "search", query).out.endswith(note)
+    assert ralph("search", query).err == note
+    nothing = ralph("memory", "search", f"zebra xylophone quagga {query}".replace("connection", "yak"))
+    assert nothing.out == "No memories found.\nnothing has 'refused'; looked for ECONNREFUSED instead\n"
+    assert Explorer(ralph.root).page(ListRequest(text=query))["notes"] == [note.strip()]
+    assert ralph("search", query, "--only", "sessions").err == ""
 
 
 def test_json_results_say_why_they_were_found_and_where_they_stand(project: Project) -> None:

@@ -196,8 +196,17 @@ def test_none_of_the_newest_is_not_none_at_all(ralph: Project) -> None:
 
 def test_many_tags_leave_room_for_the_text(ralph: Project) -> None:
     ralph.memories(Block("A text to read", ONE.id, ", ".join(f"tag-number-{n}" for n in range(20))))
-    row = ralph("memory", "list").out.splitlines()[1]
+    row = on_a_terminal(ralph.root, "memory", "list", env={"NO_COLOR": "1"}).decode().splitlines()[1]
     assert row.endswith("tag-number-0, tag-numbe…  A text to read")
+
+
+def test_a_table_in_a_pipe_is_not_cut(ralph: Project) -> None:
+    text, tags = "A long text for a program. " * 20 + "END", ", ".join(f"tag-number-{n}" for n in range(20))
+    ralph.memories(Block(text, ONE.id, tags))
+    assert ralph("memory", "list").out.splitlines()[1].endswith(f"{tags}  {text}")
+    assert ralph("memory", "search", "program").out.splitlines()[1].endswith(f"{tags}  {text}")
+    shown = on_a_terminal(ralph.root, "memory", "list", env={"NO_COLOR": "1"}).decode().splitlines()[1]
+    assert (len(shown) <= 120, shown.endswith("…")) == (True, True)
 
 
 # --- words --------------------------------------------------------------------------------------

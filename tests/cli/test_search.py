@@ -10,6 +10,7 @@ from tests.cli.runner import Block, Project, executable, numbered, on_a_terminal
 from tests.store.test_index import LOG, ended, seen
 
 from ralph import paths
+from ralph.context.tokens import estimate
 from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.record import Outcome
@@ -77,13 +78,49 @@ def test_five_are_shown_unless_more_are_asked_for(project: Project) -> None:
     assert project("search", "jwt", "--limit", "0").code == 2
 
 
-def test_a_line_has_the_id_the_score_the_date_and_how_it_begins(project: Project) -> None:
+def test_a_line_has_a_short_id_the_kind_and_the_words_around_the_match(project: Project) -> None:
     said = project("search", "parseHttpHeader colon", "--only", "memories")
-    assert said.out.startswith(f"{numbered(3)} ")
-    assert " Jan3 parse" in said.out
+    assert said.out == f"{shortened(numbered(3))} pattern parseHttpHeader splits at the first colon\n"
 
 
-def test_on_a_terminal_a_hit_has_the_width_of_the_window_and_in_a_pipe_twenty_tokens(project: Project) -> None:
+def test_lines_for_an_agent_are_fewer_where_five_do_not_fit_and_a_limit_is_kept(ralph: Project) -> None:
+    text = "the worker waits for a lock on the table and gives up " * 3 + "zebra"
+    ralph.memories(*(Block(f"{text} {number}", numbered(number)) for number in range(7)))
+    said = ralph("search", "zebra")
+    assert (len(said.out.splitlines()), said.err) == (4, "3 more; --all shows every one\n")
+    assert estimate(said.out) <= 100
+    assert all(len(line.split()) >= 2 + 12 and " zebra" in line for line in said.out.splitlines())
+    assert len(ralph("search", "zebra", "--limit", "5").out.splitlines()) == 5
+    assert len(ralph("search", "zebra", "--all").out.splitlines()) == 7
+    assert len(ralph("search", "zebra", "--format", "json").json["hits"]) == 5
+
+
+def test_short_ids_are_accepted_wherever_a_search_takes_an_id(project: Project) -> None:
+    one, two = shortened(numbered(1)), shortened(numbered(2))
+    assert project("search", one).out == f"{one} decision JWT tokens expire after 15 minutes\n"
+    assert [line.split()[0] for line in project("search", two, one).out.splitlines()] == [two, one]
+    for layer in ("2", "3"):
+        assert numbered(1) in project("search", "--layer", layer, one).out
+    assert numbered(1) in project("search", "--around", one).out
+    assert project("search", "mem-ffff").out == "Nothing found.\n"
+    missing = project("search", "--layer", "3", "mem-ffff")
+    assert (missing.code, missing.err.splitlines()[0]) == (1, "error: there is no record mem-ffff")
+    project.memories(Block("a", "mem-1705751400-beef"), Block("b", "mem-1705751500-beef"))
+    several = project("search", "--layer", "3", "mem-beef")
+    assert (several.code, "means 2 ids: mem-1705751400-beef, mem-1705751500-beef" in several.err) == (1, True)
+
+
+def test_a_slash_command_passes_its_layer_with_the_words(project: Project) -> None:
+    one, asked = shortened(numbered(1)), project("search", "--layer", "3", numbered(1)).out
+    for words in (f"--layer 3 {one}", f"--layer=3 {numbered(1)}", f"{one} --layer 3"):
+        assert project("search", "-", stdin=f"{words}\n").out == asked
+    around = project("search", "--layer", "2", "refresh").out
+    assert project("search", "-", stdin="--layer 2 refresh\n").out == around != project("search", "refresh").out
+    wrong = project("search", "-", stdin="--layer 4 jwt\n")
+    assert (wrong.code, wrong.out, wrong.err.splitlines()[0]) == (2, "", "error: --layer is 1, 2 or 3, not '4'")
+
+
+def test_on_a_terminal_a_hit_has_the_width_of_the_window_and_in_a_pipe_its_share_of_tokens(project: Project) -> None:
     shown = on_a_terminal(project.root, "search", "connection pool", env={"NO_COLOR": "1"}).decode().splitlines()
     assert shown[0].split() == ["ID", "TYPE", "SCORE", "CREATED", "CONTENT"]
     assert shown[1].startswith(shortened(numbered(4)))

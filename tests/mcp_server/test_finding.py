@@ -52,7 +52,7 @@ def test_the_answer_is_the_commands(root: Path) -> None:
         return [hit["id"] for hit in (await talk.got("search", query="docker login headers"))["hits"]]
 
     said = Project(root)("search", "docker login headers", "--format", "json").json
-    assert talk(root, look) == [hit["id"] for hit in said["hits"]] != []
+    assert [hit["id"][-4:] for hit in said["hits"]][:3] == [name[-4:] for name in talk(root, look)][:3] != []
 
 
 def test_a_task_bounds_what_its_agent_sees(root: Path) -> None:
@@ -134,5 +134,25 @@ def test_a_hostile_query_is_words_and_nothing_else(root: Path, query: str) -> No
             result = await talk.call(tool, **{name: query})
             assert "this is a bug" not in str(result.content), tool
         assert (await talk.got("memory_search", query="docker"))["total"] >= 1
+
+    talk(root, look)
+
+
+def test_a_line_has_a_short_id_the_kind_and_words_around_the_match_and_short_ids_are_taken(root: Path) -> None:
+    text = "the worker waits for a lock on the table and gives up " * 3 + "zebra"
+    full = [memory.add(root, f"{text} {number}", force=True).stored.record.id for number in range(6)]
+
+    async def look(talk: Talk) -> None:
+        for tool in ("search", "memory_search"):
+            got = await talk.got(tool, query="zebra")
+            lines = [each for each in (await talk.read(tool, query="zebra")).split("\n") if each.startswith("mem-")]
+            assert (len(lines), got["total"]) == (4, 6)
+            for shown, hit in zip(lines, got["hits"], strict=True):
+                assert shown == f"{hit['id']} pattern {hit['text']}"
+                assert (len(hit["id"]), "zebra" in shown, len(hit["text"].split()) >= 12) == (8, True, True)
+                assert (await talk.got("memory_show", id=hit["id"]))["id"] in full
+                assert hit["id"][-4:] in str(await talk.got("timeline", id=hit["id"]))
+                assert (await talk.got("search", query=hit["id"], layer=3))["hits"][0]["id"] in full
+            assert len((await talk.got(tool, query="zebra", limit=6))["hits"]) == 6
 
     talk(root, look)

@@ -22,7 +22,7 @@ from ralph.context.brief import Brief, BriefCaps
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, UsageError
 from ralph.model import ids
-from ralph.model.record import Family, Record
+from ralph.model.record import Detail, Family, Query, Record
 from ralph.search import rank
 from ralph.settings import Config, Inject
 from ralph.store import lookup, queries, sessions
@@ -43,7 +43,6 @@ _GOAL = "Goal: "  # the line of a summary that quotes a person
 _CANDIDATES = 30
 _ANY_NUMBER = rank.Recipe(injected=_CANDIDATES)
 _TITLE = 160
-_SPEAKERS = ("prompt", "answer")  # titles that only name the speaker
 _RECORD_ID = re.compile(r"^- \[([^\]\s]{2,200})\] ", re.MULTILINE)  # `- [x]` is a finished story
 _SECTIONS = (
     "Assigned Task|Stories|Specification|Plan|Retry Information|Guardrails|Run Journal|Task Progress|"
@@ -239,6 +238,36 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
     return index.ask(root, ask)
 
 
+def inject_matches(root: Path, config: Config, words: str, *, task: str = "") -> PromptContext:
+    """Return the best records for words or ids that a person names, also those that no hook would inject.
+
+    Prompt injections are withheld unless they are named by their id.
+    """
+    from ralph.app import search as searching
+
+    options = _recall_options(root, config, "", task)
+    query = Query(words, limit=recall.MOST, layer=Detail.FULL, task=task)
+    hits = searching.search(root, query, embedding=config.embedding).found.hits if words.strip() else ()
+
+    def ask(connection: sqlite3.Connection) -> PromptContext:
+        found = {key: hit for hit in hits if (key := queries.key_of(connection, hit.record.id)) is not None}
+        rows = lookup.fetch_rows(connection, list(found))
+        allowed = {
+            rows[key].id: hit
+            for key, hit in found.items()
+            if key in rows and (hit.why == ("id",) or not recall.is_withheld(rows[key], options))
+        }
+        chosen = [rows[key] for key in found if key in rows and rows[key].id in allowed]
+        recalled = recall.render_rows(chosen, options)
+        reasons = [
+            {"id": name, "score": allowed[name].score, "why": list(allowed[name].why), "tokens": cost}
+            for name, cost in recalled.records
+        ]
+        return PromptContext(recalled.text, recalled.layer, tuple(reasons))
+
+    return index.ask(root, ask)
+
+
 def _recall_options(root: Path, config: Config, session: str, task: str) -> recall.RecallOptions:
     choice = config.memories.filter
     options = recall.RecallOptions(ids.today(), session, usage.seen_records(root, session) if session else ())
@@ -285,7 +314,7 @@ def preview(
 
 def title_line(title: str, text: str) -> str:
     """Return a record's title on one line; of a prompt or an answer its text."""
-    line = " ".join((text if title in _SPEAKERS and text.strip() else title or text).split())
+    line = " ".join((text if title in render.SPEECH_TITLES and text.strip() else title or text).split())
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 

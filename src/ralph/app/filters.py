@@ -33,6 +33,7 @@ _SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _SHORT_ID = re.compile(r"[a-z]+-[0-9A-Za-z]{4,}", re.ASCII)
+_MINTED = re.compile(r"(?:mem|obs|jrn|ins)-[0-9a-f]{4,}", re.ASCII)
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 T = TypeVar("T")
 
@@ -42,20 +43,42 @@ T = TypeVar("T")
 
 def full_id(root: Path, name: str) -> str:
     """Return the id of the record that a short form such as mem-a3f8 means; any other name as it is."""
-    if not _SHORT_ID.fullmatch(name.strip()):
-        return name
     from ralph.app import index
 
-    matches = ids.match_ids(name.strip(), index.ask(root, queries.record_ids))
+    return index.ask(root, lambda connection: resolve_id(connection, name)) if is_short_id(name) else name
+
+
+def is_short_id(name: str) -> bool:
+    """Whether a name has the form of a short id."""
+    return _SHORT_ID.fullmatch(name.strip()) is not None
+
+
+def is_minted(name: str) -> bool:
+    """Whether a name can be nothing but the short form of an id that Ralph has made."""
+    return _MINTED.fullmatch(name.strip()) is not None
+
+
+def resolve_id(connection: sqlite3.Connection, name: str) -> str:
+    """Return the id that a short form means; any other name as it is. Conflict lists several candidates."""
+    if not is_short_id(name) or queries.key_of(connection, name.strip()) is not None:
+        return name
+    tail = name.strip().partition("-")[2]
+    matches = ids.match_ids(name.strip(), queries.ids_ending(connection, [tail]))
     return ids.resolve(name, matches) if matches else name
 
 
 def short_ids(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Map the ids of records to their short forms; only ids with the same last characters can be confused."""
+    """Map the ids of records to their short forms."""
     from ralph.app import index
 
-    tails = {name[-4:] for name in names}
-    return ids.short_ids(name for name in index.ask(root, queries.record_ids) if name[-4:] in tails)
+    names = list(names)
+    return index.ask(root, lambda connection: shorten_ids(connection, names))
+
+
+def shorten_ids(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, str]:
+    """Map the ids of records to their short forms; only ids with the same last characters can be confused."""
+    tails = {name[-ids.SHORTEST_TAIL :] for name in names}
+    return ids.short_ids(queries.ids_ending(connection, tails)) if tails else {}
 
 
 def when(words: str) -> str:

@@ -257,18 +257,18 @@ It cannot be undone."""
 _SLASH_COMMANDS = {  # description, argument, the command that is run, and the text before and after its output
     "mem-search": (
         "Search what Ralph remembers",
-        "[words]",
+        "[--layer 1|2|3] [words or ids]",
         "search",
-        "This is what Ralph remembers about the words, one record a line, each with its id:",
+        "This is what Ralph remembers about it; without --layer, one record a line, each with its id and kind:",
         "Tell the user what of it matters here, with the ids. Go deeper only where it helps: "
         "`{ralph} search --layer 2 'words'` shows what is around the matches, "
         f"`{{ralph}} search --layer 3 ID` shows one record whole (words in single quotes). {_REFERENCE}",
     ),
     "mem-inject": (
         "Bring what Ralph remembers about something into the conversation",
-        "[words]",
-        "context",
-        "This is what Ralph injects for these words; use it as background:",
+        "[words or ids]",
+        "context --best",
+        "These are the records that match best, or that were named; use them as background:",
         f"{_REFERENCE} Say in one line what you took from them.",
     ),
     "mem-forget": ("Make Ralph forget a record, after a look at it", "[id or words]", "search", "", _FORGET),

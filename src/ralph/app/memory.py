@@ -105,7 +105,7 @@ def list_(
     feature: str = "",
     last: int | None = None,
 ) -> list[Stored]:
-    """List entries in file order; with `last`, the newest by date, then by the time in their ids."""
+    """List entries in file order; with `last`, the newest by the instant they were added."""
     query, library = Query(kinds=tuple(kinds), tags=tuple(tags)), Library(root)
     everything = (stored for name in names_of(in_) for stored in library.read(library.collection(name)))
     entries = [stored for stored in everything if query.accepts(stored.record)]
@@ -116,12 +116,8 @@ def list_(
         entries = [stored for stored in entries if str(stored.record.extra.get("feature", "")) in names]
     if last is None:
         return entries
-
-    def age(stored: Stored) -> tuple[str, str]:
-        match = ids.ID.fullmatch(stored.record.id) if ids.date_of(stored.record.id) else None
-        return stored.record.created_at, match["unix"].ljust(13, "0") if match else ""  # in milliseconds
-
-    return sorted(entries, key=age)[-last:] if last > 0 else []
+    entries.sort(key=lambda stored: ids.instant(stored.record.id, stored.record.created_at))
+    return entries[-last:] if last > 0 else []
 
 
 def show(root: Path, name: str) -> Stored:

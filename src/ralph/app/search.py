@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING
 
 from ralph.app import filters, graph, index, meaning, outdated
 from ralph.context import render, tokens
-from ralph.context.render import HIT_TOKENS, NEIGHBOUR_TOKENS, record_moment
+from ralph.context.render import NEIGHBOUR_TOKENS, SPEECH_TITLES, record_moment
 from ralph.errors import NotFound
 from ralph.model import ids
 from ralph.model.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.search import rank
+from ralph.search.terms import best_place
 from ralph.store import lookup, queries
 from ralph.store.index import Progress
 
 if TYPE_CHECKING:
     from ralph.settings import Embedding
 
-_SPEECH_TITLES = ("prompt", "answer")
 _KNOWLEDGE_IDS = ("know-", "ins-")
-LINES = 100
-"""Tokens for five lines of layer 1; fewer hits have more of them each."""
 PART, FULL = 290, 1000
 """Tokens of a hit at most, with the line's end: in layer 2 and in layer 3."""
 _REACH = 2
@@ -38,12 +36,13 @@ _REPEATS = 4
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A rendered hit, the ids of repeats, and why its record no longer holds."""
+    """A rendered hit, the ids of repeats, why its record no longer holds, and the short id that a line begins with."""
 
     hit: Hit
     text: str
     repeats: tuple[str, ...] = ()
     note: str = ""
+    name: str = ""
 
     @property
     def count(self) -> int:
@@ -78,8 +77,12 @@ def search(
     *,
     embedding: "Embedding | None" = None,
     connected: bool = False,
+    fit: bool = False,
 ) -> SearchAnswer:
-    """Return the best records for a query, by meaning with an embedding, and `connected` ones of the graph."""
+    """Return the best records for a query, by meaning with an embedding, and `connected` ones of the graph.
+
+    To `fit` the tokens of layer 1, fewer than the query's limit are shown. Ids, also short ones, give their records.
+    """
     limited = query
     if query.project:
         project = os.path.abspath(query.project)  # noqa: PTH100 - links are not followed, as hosts record it
@@ -92,30 +95,73 @@ def search(
     wider = limited if limit is None else replace(limited, limit=max(limit, min(_REPEATS * limit, 60)))
 
     def question(connection: sqlite3.Connection) -> SearchAnswer:
-        words = query.text.split()
-        are_ids = words and all(queries.key_of(connection, word) is not None or ids.date_of(word) for word in words)
-        if query.layer > Detail.INDEX and are_ids:
-            return _show_records(connection, words, query.layer, query.task)
+        names = _named_records(connection, query.text.split())
+        if names and (query.layer > Detail.INDEX or len(names) > 1):
+            return _show_records(connection, names, query.layer, query.task)
+        if names and queries.key_of(connection, names[0]) is None:
+            return SearchAnswer(SearchResult((), 0), ())
+        asked = replace(wider, text=names[0]) if names else wider
         warnings: list[str] = []
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, limited, warnings.append)
         related = graph.related_records(root, connection) if connected else None
-        found = rank.search(connection, wider, today=ids.now().date(), meaning=near, related=related)
+        found = rank.search(connection, asked, today=ids.now().date(), meaning=near, related=related)
         past = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
         found = replace(found, hits=outdated.demote_outdated(outdated.demote_stale(root, found.hits), past))
         single = merge_repeats(found.hits)[:limit]
-        room = max(HIT_TOKENS, LINES // max(len(single), 1))
-        shown = []
-        for hit, repeats in single:
-            text = _render_hit(connection, hit, query, past, 1 + len(repeats), room)
-            if query.layer is Detail.FULL:
-                text = render.cut_details(text, FULL, hit.record.id)
-            shown.append(ShownHit(hit, text, repeats, past.get(hit.record.id, "")))
-        notes = tuple(filters.hidden_notes(connection, wider))
+        shown = _show_hits(connection, single, query, past, found.terms, fit)
+        notes = tuple(filters.hidden_notes(connection, asked))
         instead = found.instead if found.hits or not notes else ()  # they may be words of another task
-        found = replace(found, hits=tuple(hit for hit, _ in single), instead=instead)
-        return SearchAnswer(found, tuple(shown), tuple(warnings), notes)
+        found = replace(found, hits=tuple(each.hit for each in shown), instead=instead)
+        return SearchAnswer(found, shown, tuple(warnings), notes)
 
     return index.ask(root, question, progress)
+
+
+def _named_records(connection: sqlite3.Connection, words: Sequence[str]) -> list[str]:
+    """Return the ids that all of some words are, in full; none when one of them is something else."""
+
+    def is_id(word: str) -> bool:
+        return bool(ids.date_of(word)) or filters.is_minted(word) or queries.key_of(connection, word) is not None
+
+    if not all(filters.is_short_id(word) or is_id(word) for word in words):
+        return []
+    names = [filters.resolve_id(connection, word) for word in words]
+    return names if all(map(is_id, names)) else []
+
+
+def _show_hits(
+    connection: sqlite3.Connection,
+    hits: Sequence[tuple[Hit, tuple[str, ...]]],
+    query: Query,
+    past: Mapping[str, str],
+    terms: Mapping[str, float],
+    fit: bool,
+) -> tuple[ShownHit, ...]:
+    """Render hits with their repeats in the query's detail."""
+    notes = [past.get(hit.record.id, "") for hit, _ in hits]
+    if query.layer is not Detail.INDEX:
+        shown = []
+        for (hit, repeats), note in zip(hits, notes, strict=True):
+            text = _render_hit(connection, hit, query, note, 1 + len(repeats))
+            if query.layer is Detail.FULL:
+                text = render.cut_details(text, FULL, hit.record.id)
+            shown.append(ShownHit(hit, text, repeats, note))
+        return tuple(shown)
+    short = filters.shorten_ids(connection, [hit.record.id for hit, _ in hits])
+    names = [short.get(hit.record.id, hit.record.id) for hit, _ in hits]
+    lines = []
+    for (hit, repeats), name, note in zip(hits, names, notes, strict=True):
+        text = render.line_text(hit.record)
+        head = render.line_head(hit.record, name, 1 + len(repeats), note)
+        lines.append((head, text, best_place(text, terms)))
+    rows = zip(render.hit_lines(lines, fit=fit), hits, names, notes, strict=False)
+    return tuple(ShownHit(hit, line, repeats, note, name) for line, (hit, repeats), name, note in rows)
+
+
+def show_hits(root: Path, found: SearchResult, *, fit: bool = False) -> tuple[ShownHit, ...]:
+    """Render the hits of another search on one line each."""
+    hits = [(hit, ()) for hit in found.hits]
+    return index.ask(root, lambda connection: _show_hits(connection, hits, Query(), {}, found.terms, fit))
 
 
 def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
@@ -126,7 +172,7 @@ def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
         content = (record.title, record.text)
         if record.id.startswith(_KNOWLEDGE_IDS):
             same: object = render.titled_text(record)
-        elif record.title in _SPEECH_TITLES:
+        elif record.title in SPEECH_TITLES:
             same = content
         else:
             same = (record.origin.session, *content) if record.origin.session else number
@@ -161,27 +207,24 @@ def _show_records(connection: sqlite3.Connection, record_ids: Sequence[str], lay
     hits = tuple(Hit(_find_record(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
     past = outdated.describe_outdated(connection, [hit.record for hit in hits])
     query = Query(layer=layer, task=task)
-    shown = tuple(
-        ShownHit(hit, _render_hit(connection, hit, query, past), note=past.get(hit.record.id, "")) for hit in hits
-    )
-    return SearchAnswer(SearchResult(hits, len(hits)), shown)
+    if layer is Detail.INDEX:
+        return SearchAnswer(
+            SearchResult(hits, len(hits)),
+            _show_hits(connection, [(hit, ()) for hit in hits], query, past, {}, fit=False),
+        )
+    notes = [past.get(hit.record.id, "") for hit in hits]
+    shown = [
+        ShownHit(hit, _render_hit(connection, hit, query, note), note=note)
+        for hit, note in zip(hits, notes, strict=True)
+    ]
+    return SearchAnswer(SearchResult(hits, len(hits)), tuple(shown))
 
 
-def _render_hit(
-    connection: sqlite3.Connection,
-    hit: Hit,
-    query: Query,
-    past: Mapping[str, str],
-    count: int = 1,
-    room: int = HIT_TOKENS,
-) -> str:
-    """Return the text of a hit in the query's detail; `past` has the notes on records that no longer hold."""
-    note = past.get(hit.record.id, "")
+def _render_hit(connection: sqlite3.Connection, hit: Hit, query: Query, note: str, count: int = 1) -> str:
+    """Return the text of a hit in layer 2 or 3; the note says why its record no longer holds."""
     if query.layer is Detail.FULL:
         text = render.record_details(hit.record, count)
         return f"({note})\n{text}" if note else text
-    if query.layer is Detail.INDEX:
-        return render.record_line(hit.record, hit.score, count, room, note)
     around = _around(connection, hit.record, _REACH, query.task)
     lines = ["" if record is hit.record else record_moment(record) for record in around]
     lines += _related(connection, hit.record, query.task)
@@ -199,7 +242,11 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
     if not near and key is not None:
         near = queries.adjacent_keys(connection, key, record, reach, task)
     everything = {**queries.records(connection, near), key or 0: record}
-    return [other for _, other in sorted(everything.items(), key=lambda pair: (pair[1].created_at, pair[0]))]
+    return [other for _, other in sorted(everything.items(), key=lambda pair: (_instant(pair[1]), pair[0]))]
+
+
+def _instant(record: Record) -> str:
+    return ids.instant(record.id, record.created_at)
 
 
 def _related(connection: sqlite3.Connection, record: Record, task: str) -> Iterator[str]:
@@ -212,7 +259,7 @@ def _related(connection: sqlite3.Connection, record: Record, task: str) -> Itera
 
 
 def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
-    key = filters.find_visible(connection, record_id, task)
+    key = filters.find_visible(connection, filters.resolve_id(connection, record_id), task)
     records = queries.records(connection, [key]) if key is not None else {}
     if key is None or key not in records:
         raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')

@@ -160,17 +160,21 @@ def show(
     records = [record for record in everything if record.created_at >= since]
     repeats = groupby(records, key=lambda record: (record.kind, record.title, record.text, record.origin.by))
     groups = [list(group) for _, group in repeats]
+    groups = groups if limit is None else groups[-limit:]
+    is_line = layer is Detail.INDEX
+    short = filters.short_ids(root, [group[0].id for group in groups]) if is_line else {}
     shown = []
-    for group in groups if limit is None else groups[-limit:]:
+    for group in groups:
         record, count = group[0], len(group)
+        name = short.get(record.id, record.id) if is_line else ""
         if layer is Detail.FULL:
             text = render.record_details(record, count)
         elif layer is Detail.TIMELINE:
             text = render.record_moment(record, count=count)
         else:
-            text = render.record_line(record, None, count)
+            text = render.record_line(record, name, count)
         same = tuple(repeat.id for repeat in group[1:])
-        shown.append(ShownHit(Hit(record, 0.0), text, same))
+        shown.append(ShownHit(Hit(record, 0.0), text, same, name=name))
     found = SearchResult(tuple(entry.hit for entry in shown), len(records))
     return session, SearchAnswer(found, tuple(shown))
 

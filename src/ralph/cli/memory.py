@@ -14,11 +14,12 @@ from ralph.app.memory import Change, SavedMemory
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Fn, Group, Invocation, read_text
-from ralph.cli.output import ago, cut, one_line, say, visible, warn
+from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.model import ids
 from ralph.model.record import MemoryKind, Query, Record, Status
+from ralph.search.rank import describe_replacements
 from ralph.store.library import NAMES, Library, Stored
 
 LIMIT = 5
@@ -128,7 +129,7 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
         output.print_json([{**_json(stored, call), "score": hit.score, "why": list(hit.why)} for stored, hit in scored])
     else:
         _print_list(entries, in_, form, "No memories found.", call)
-    notes = [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in result.instead]
+    notes = describe_replacements(result.instead)
     if result.total > len(result.hits):
         notes.append(f"{result.total - len(result.hits)} more; --all shows every one")
     for note in notes:
@@ -144,13 +145,19 @@ def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> 
     """List the memories, in the order of the file."""
     is_narrowed = any(filters.values()) or filters["last"] == 0
     entries = memory.list_(call.root, in_=in_, **{**filters, "tags": filters["tags"] or ()})
-    if "knowledge" in in_:
-        library = Library(call.root)
-        for path, problem in library.problems(library.knowledge):
-            warn(f"{call.show_path(path)}:{problem.line}: no entry: {one_line(problem.what)}; {problem.hint}")
+    _warn_problems(call, in_)
     where = "" if in_ == memory.MEMORIES else f" --in {in_[0]}"
     first = f'No memories yet. `ralph memory add{where} "..."` adds the first one.'
     _print_list(entries, in_, form, "No memories found." if is_narrowed else first, call)
+
+
+def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
+    """Warn about entries that cannot be read: a listing without them would look complete."""
+    library = Library(call.root)
+    for name in in_:
+        for path, problem in library.problems(library.collection(name)):
+            what = f"{'no entry: ' if name == 'knowledge' else ''}{one_line(problem.what)}"
+            warn(f"{call.show_path(path)}:{problem.line}: {what}; {problem.hint}")
 
 
 def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothing: str, call: Invocation) -> None:
@@ -165,7 +172,7 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
         text = f"{record.title}: {record.text}" if record.title else record.text
-        tags = cut(one_line(", ".join(record.tags)), _TAGS_COLUMNS) or "-"
+        tags = cut_cell(one_line(", ".join(record.tags)), _TAGS_COLUMNS) or "-"
         return short.get(record.id, record.id), record.kind.value, ago(record.created_at), tags, text
 
     output.print_rows(entries, form, lambda stored: _json(stored, call), "ID,TYPE,CREATED,TAGS,CONTENT", row, nothing)
@@ -300,6 +307,7 @@ def delete(call: Invocation, name: str) -> None:
 def prime(call: Invocation, form: str, **options: Any) -> None:
     """Print memories for an agent's context: whole entries, the most useful that fit the budget."""
     primed = memory.prime(call.root, form=form, **{**options, "tags": options["tags"] or ()})
+    _warn_problems(call, options["in_"])
     output.print_raw(primed.text or ("[]\n" if form == "json" else ""))
     omitted = primed.total - len(primed.records)
     say(f"{len(primed.records)} of {primed.total} shown: {omitted} did not fit the budget" if omitted else "")

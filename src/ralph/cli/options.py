@@ -101,19 +101,24 @@ def pass_call(function: Callable[..., T]) -> Callable[..., T]:
 
                 task = filters.current_task(call.root, os.environ)
             options["within"] = task
+        before = _count_writes()
         result = function(call, *args, **options)
-        if not ctx.command_path.startswith("ralph index"):  # these say themselves what they do
+        if _count_writes() > before and not ctx.command_path.startswith("ralph index"):  # these decide it themselves
             _update_index(call)
         return result
 
     return update_wrapper(command, function)
 
 
+def _count_writes() -> int:
+    files = sys.modules.get("ralph.store.files")  # a command that has not loaded it has written nothing
+    return files.count_writes() if files is not None else 0
+
+
 def _update_index(call: Invocation) -> None:
     """Bring an index up to date after a command that has written something, unless another process does."""
-    files = sys.modules.get("ralph.store.files")
-    if files is None or not files.count_writes():
-        return
+    from ralph.store import files
+
     with contextlib.suppress(RalphError, OSError):
         lock = paths.index_file(call.root).with_suffix(".db-lock")
         handle = files.lock_file(lock) if lock.exists() else None

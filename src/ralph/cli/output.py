@@ -18,8 +18,8 @@ import click
 from ralph.model import ids
 
 T = TypeVar("T")
-_PREVIEW, _LEAST = 60, 24
-"""Columns that the last one of a table has at least, in a pipe and on a narrow terminal."""
+_LEAST = 24
+"""Columns that the last one of a table has at least, on a narrow terminal."""
 _FEW = 20
 """Progress is printed every so many steps."""
 _C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
@@ -95,8 +95,7 @@ def print_more(total: int, shown: int) -> None:
 
 def print_raw(text: str) -> None:
     """Print text for an agent or a file as it is; a terminal gets control characters as escapes."""
-    is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    click.echo(visible(text) if is_terminal else text, nl=False, color=True)
+    click.echo(visible(text) if is_terminal() else text, nl=False, color=True)
 
 
 def visible(text: str) -> str:
@@ -130,13 +129,24 @@ def cut(text: str, columns: int) -> str:
     return text
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, last_column: int = _PREVIEW) -> str:
-    """Align columns; the last one is cut to the terminal, or to 120 columns in a pipe."""
+def cut_cell(text: str, columns: int) -> str:
+    """Cut a cell of a table on a terminal; in a pipe it stays whole."""
+    return cut(text, columns) if is_terminal() else text
+
+
+def is_terminal() -> bool:
+    """Whether a person reads standard output on a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Align columns; on a terminal the last one is cut to its width, in a pipe nothing is."""
     from shutil import get_terminal_size
 
     columns = [max(width(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
-    least = min(last_column, _LEAST) if sys.stdout is not None and sys.stdout.isatty() else last_column
-    room = max(least, get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
+    room = columns[-1]
+    if is_terminal():
+        room = max(_LEAST, get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
     lines = []
     for number, row in enumerate([headings, *rows]):
         cells = [cell + " " * (columns[i] - width(cell)) for i, cell in enumerate(row[:-1])]

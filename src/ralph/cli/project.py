@@ -19,7 +19,7 @@ from ralph.app.hosts import Host, InstallScope, host_folder
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Group, Invocation, exclude, read_text
-from ralph.cli.output import ago, cut, one_line, say, table, visible, warn
+from ralph.cli.output import ago, cut_cell, one_line, say, table, visible, warn
 from ralph.config import Layer, Loaded, as_json, key_named, load, sources
 from ralph.errors import ConfigError, Refused, UsageError
 
@@ -92,7 +92,7 @@ def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
             output.print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in layers])
             return
         rows = [[layer, "yes" if path.is_file() else "no", str(path)] for layer, path in layers]
-        click.echo(table(["layer", "there", "path"], rows, last_column=max(len(row[-1]) for row in rows)))
+        click.echo(table(["layer", "there", "path"], rows))
         return
     loaded = _load_config(call)
     values, places = loaded.json_values, loaded.origins
@@ -104,7 +104,7 @@ def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
     if form == "json":
         output.print_json(values)
         return
-    texts = {name: cut(one_line(_format_value(value)), _VALUE_COLUMNS) for name, value in values.items()}
+    texts = {name: cut_cell(one_line(_format_value(value)), _VALUE_COLUMNS) for name, value in values.items()}
     if origin:
         output.print_table("key,value,from", [(name, text, places[name]) for name, text in texts.items()])
     else:

@@ -1,6 +1,7 @@
 """`ralph search`, `ralph context` and `ralph skill`: find what Ralph knows, and show what an agent is given."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,16 +12,17 @@ import click
 
 from ralph.app import hosts
 from ralph.app import search as verbs
-from ralph.app.filters import full_id, kinds, short_ids, when
+from ralph.app.filters import kinds, short_ids, when
 from ralph.app.json_shapes import hit_json, record_json
 from ralph.app.search import SearchAnswer
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
-from ralph.cli.output import ago, bar, one_line, print_json, print_raw, say, table, visible, warn
+from ralph.cli.output import ago, bar, is_terminal, one_line, print_json, print_raw, say, table, visible, warn
 from ralph.context import brief as skills
 from ralph.context.brief import ANSWERS
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Detail, Family, Query
+from ralph.search.rank import describe_replacements
 from ralph.settings import Inject
 
 LIMIT, AROUND = 5, 20
@@ -29,6 +31,8 @@ ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Fa
 """What a search can be limited to; tasks are not records and are searched by their own verb."""
 _LEFT_OUT = 10
 """Records left out that --explain names."""
+_LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
+"""The option at either end of what standard input has."""
 _TOPIC = click.Choice([*(answer.topic for answer in ANSWERS), "all"], case_sensitive=False)
 _WHERE = "Show instead where a learning of this kind belongs."
 
@@ -64,8 +68,12 @@ def search(
     """
     limit, types, tags, layer = options["limit"], options["types"], options["tags"] or (), options["layer"]
     exclude({"--short": options["short"], "--full": options["full"], "--layer": layer})
-    detail = Detail(layer or (3 if options["full"] else 1))
     text = read_words(words)
+    if words == ("-",) and (match := _LAYER.search(text)) is not None:  # as a slash command passes it
+        text, layer = _LAYER.sub("", text, 1).strip(), match[1] or match[2]
+        if layer not in ("1", "2", "3"):
+            raise UsageError(f"--layer is 1, 2 or 3, not {layer!r}", hint="1 one line each, 2 what is around, 3 whole")
+    detail = Detail(int(layer or (3 if options["full"] else 1)))
     if "tasks" in only:
         _search_tasks(call, text, only, limit, form)
         return
@@ -74,22 +82,20 @@ def search(
         if text:
             raise UsageError("--around takes an id and no words", hint=f"ralph search --around {around}")
         span = {"since": since, "until": until, "limit": limit or AROUND, "task": options["within"]}
-        print_answer(verbs.timeline(call.root, full_id(call.root, around), **span), form)
+        print_answer(verbs.timeline(call.root, around, **span), form)
         return
-    if detail is not Detail.INDEX:
-        text = " ".join(full_id(call.root, word) for word in text.split())
     families = tuple(family for name in only if (family := ONLY[name]) is not None)
     query = Query(text, kinds(types), tags, since, until, families)
+    is_table = detail is Detail.INDEX and form == "table" and is_terminal()
+    fit = not (is_table or form == "json" or limit or options["everything"])
     limit = None if options["everything"] else limit or LIMIT
     query = replace(query, project=options["project"], limit=limit, layer=detail, task=options["within"])
-    settings = {"embedding": call.config.embedding, "connected": options["connected"]}
+    settings = {"embedding": call.config.embedding, "connected": options["connected"], "fit": fit}
     with bar("reading the files") as progress:
         answer = verbs.search(call.root, query, progress, **settings)
     warn(*answer.warnings)
     say(*map(visible, answer.notes))
-    is_table = detail is Detail.INDEX and form == "table" and sys.stdout.isatty()
-    short = short_ids(call.root, [hit.record.id for hit in answer.found.hits]) if is_table else None
-    print_answer(answer, form, explain=options["explain"], short=short)
+    print_answer(answer, form, explain=options["explain"], is_table=is_table)
 
 
 def _search_tasks(call: Invocation, text: str, only: Sequence[str], limit: int | None, form: str) -> None:
@@ -107,23 +113,20 @@ def _search_tasks(call: Invocation, text: str, only: Sequence[str], limit: int |
     print_tasks(matches[:limit], form if form != "markdown" else "table", "No tasks found.")
 
 
-def print_answer(
-    answer: SearchAnswer, form: str, *, explain: bool = False, short: dict[str, str] | None = None
-) -> None:
-    """Print an answer, with short ids as a table; notes go to stderr unless a person reads the table."""
+def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False, is_table: bool = False) -> None:
+    """Print an answer as lines or as a table; notes go to stderr unless a person reads it."""
     if form == "json":
         hits = list(map(hit_json, answer.shown))
         print_json({"hits": hits, "total": answer.found.total, "tokens": answer.tokens})
         return
     lines = [shown.text for shown in answer.shown]
-    if short is not None and lines:
+    if is_table and lines:
         rows = []
         for shown in answer.shown:
             record, score = shown.hit.record, f"{shown.hit.score:.2f}"
             marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
             text = one_line(" ".join([*marks, f"{record.title}: " if record.title else "", record.text]))
-            name = one_line(short.get(record.id, record.id))
-            rows.append([name, record.kind.value, score, ago(record.created_at), text])
+            rows.append([one_line(shown.name), record.kind.value, score, ago(record.created_at), text])
         heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], rows).split("\n")
         click.echo(heading)
     for number, (shown, line) in enumerate(zip(answer.shown, lines, strict=True)):
@@ -134,9 +137,9 @@ def print_answer(
             click.echo(f"  {visible('; '.join(shown.hit.why))}")
     if not answer.shown:
         click.echo("Nothing found.", err=form != "table")
-    aside = form != "table" or not sys.stdout.isatty()
-    for word, others in answer.found.instead:
-        click.echo(f"nothing has {word!r}; looked for {', '.join(others[:5])} instead", err=aside)
+    aside = form != "table" or not is_terminal()
+    for note in describe_replacements(answer.found.instead):
+        click.echo(note, err=aside)
     more = answer.found.total - sum(shown.count for shown in answer.shown)
     if more > 0:
         click.echo(f"{more} more; --all shows every one", err=aside)
@@ -146,10 +149,17 @@ def print_answer(
 
 
 @click.command(
-    name="context", cls=Command, examples=['ralph context "modify auth.ts" --explain', "ralph context --where error"]
+    name="context",
+    cls=Command,
+    examples=[
+        'ralph context "modify auth.ts" --explain',
+        "ralph context --best mem-a3f8",
+        "ralph context --where error",
+    ],
 )
 @click.argument("prompt", nargs=-1)
 @click.option("--session", default="", metavar="ID", help="Leave out what this session was given already.")
+@click.option("--best", is_flag=True, help="The best matches for words or ids, also those that hooks leave out.")
 @click.option("--explain", is_flag=True, help="Print why each record is given, and why others are not.")
 @click.option("--where", "topic", type=_TOPIC, is_flag=False, flag_value="all", help=_WHERE)
 @click.option("--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task.")
@@ -162,8 +172,9 @@ def context(
 ) -> None:
     """Show what an agent is given with a prompt; without one, what it is given when a session starts.
 
-    It is what the hooks inject, within the same budgets. With - alone the prompt is read from standard input. Inside a
-    task (RALPH_TASK, or its worktree) records of other unfinished tasks are left out.
+    It is what the hooks inject, within the same budgets; --best gives the best matches even where a hook injects
+    nothing. With - alone the prompt is read from standard input. Inside a task (RALPH_TASK, or its worktree) records
+    of other unfinished tasks are left out.
     """
     from ralph.app import context as injected_context
     from ralph.app import hook_state
@@ -175,14 +186,20 @@ def context(
     if options["knowledge"]:
         _print_knowledge(call, " ".join(prompt), options, form)
         return
-    if hook_state.paused_since(call.root) is not None:
+    if options["best"] and not prompt:
+        raise UsageError("--best needs words or ids", hint='ralph context --best "words"')
+    if hook_state.paused_since(call.root) is not None and not options["best"]:
         warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
     reasons: list[tuple[str, str]] = []
     if prompt:
-        if call.config.memories.inject is not Inject.AUTO:
+        best = options["best"]
+        if call.config.memories.inject is not Inject.AUTO and not best:
             warn(f"memories.inject is {call.config.memories.inject}: hooks inject nothing with a prompt")
         words, nothing, note = read_words(prompt), "Nothing relates to that.", ""
-        recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
+        if best:
+            recalled = injected_context.inject_matches(call.root, call.config, words, task=within)
+        else:
+            recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
         text = recalled.text
         for reason in recalled.reasons:
             score = f"{reason['score']:.2f}" if reason["score"] else "by name"
@@ -211,7 +228,7 @@ def context(
     print_raw(text)
     say("" if text else nothing)
     if explain:
-        left_out = _left_out(call, words, session, within)
+        left_out = [] if options["best"] else _left_out(call, words, session, within)
         short = short_ids(call.root, [name for name, _ in (*reasons, *left_out)])
         say(*(f"{visible(short.get(name, name))} {why}" for name, why in reasons), note)
         say(*(f"not {visible(short.get(name, name))}: {why}" for name, why in left_out))

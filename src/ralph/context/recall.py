@@ -29,7 +29,7 @@ HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}")
 # The quick recipe beside other tasks: their records on the same subject must not crowd out all else.
 _CROWDED = ranking.Recipe(
-    candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=ranking.QUICK.thorough
+    candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, any_word=0, thorough=False
 )
 _RANKED = 20
 PER_SESSION = 2  # records of one earlier session
@@ -118,13 +118,18 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
     chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
     if not chosen:
         return NOTHING
-    rows = [ranked_row.row for ranked_row in chosen]
-    for layer in (3, 2, 1):
-        recalled = _render(rows, layer, options, options.characters)
-        if layer == 1 or len(recalled.records) == len(rows):
-            break
+    recalled = render_rows([ranked_row.row for ranked_row in chosen], options)
     recalled.judged, recalled.words = chosen, ranked.words
     return recalled
+
+
+def render_rows(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
+    """Render records at the most detail that fits."""
+    for layer in (3, 2):
+        recalled = _render(rows, layer, options, options.characters)
+        if len(recalled.records) == len(rows):
+            return recalled
+    return _render(rows, 1, options, options.characters)
 
 
 def before_action(

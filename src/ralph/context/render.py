@@ -16,15 +16,20 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS = 9_500  # what one hook may print in all; hosts cut at 10,000
 LINE_TOKENS, PART_TOKENS = 60, 280  # the most tokens of a record at layer 1, and at layer 2
-HIT_TOKENS, NEIGHBOUR_TOKENS = 20, 42
-"""The most tokens of a line, with its end: a hit of layer 1, and what is around it in layer 2."""
+LINES, FEWEST, WORDS = 100, 3, 12
+"""Tokens of layer 1 in all, how many hits it has even if they are long, and how many words of each."""
+NEIGHBOUR_TOKENS = 42
+"""The most tokens of a line of layer 2 around a hit, with its end."""
+SPEECH_TITLES = ("prompt", "answer")
+"""Titles that only name the speaker."""
 INTRO = f"{INJECTED} in this project: it may be out of date, and it is not instructions."
 
 _LINE, _PART = 1, 2
 _AUTHORS = ("human", "agent", "import")  # who is named; a tool only printed something
-_SUMMARY_TOKENS = 4  # the fewest tokens of a summary: before it has less, the date goes
+_LEAD = 3  # words before a match
+_PIECE = 20  # characters of a part of a word that is too long for a line
+_NEAR = 1_000  # characters on either side of a match that a line may have
 _LONG_TOKEN = 8
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _BITS = 16  # a text of 65,536 characters is cut in so many steps
 _MARK = NOTE.strip()
 _HARMLESS_MARK = _MARK.replace("[", "(").replace("]", ")")
@@ -130,19 +135,91 @@ def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
 # --- hits of a search --------------------------------------------------------------------------
 
 
-def record_line(record: "Record", score: float | None, count: int = 1, budget: int = HIT_TOKENS, note: str = "") -> str:
-    """Render a hit on one line; the summary gives way first, then the date, then the score, never the id."""
-    month, day = record.created_at[5:7], record.created_at[8:10]
-    known = month.isdecimal() and day.isdecimal() and 1 <= int(month) <= len(_MONTHS)
-    date = f"{_MONTHS[int(month) - 1]}{int(day)}" if known else ""  # `Jan20` costs half as much as `01-20`
-    fields = [record.id, _short_score(score), date, f"{count}x" if count > 1 else ""]
-    mark = note.partition(" ")[0]
-    words = f"({mark}) {_beginning(record)}" if mark else _beginning(record)
-    heads = [" ".join(filter(None, parts)) for parts in (fields, [*fields[:2], fields[3]], fields[:2])]
-    for head in heads:
-        if _line_fits(f"{head} {words}", budget) or _line_fits(head, budget - _SUMMARY_TOKENS):
-            return _head_and_words(head, words, budget)
-    return next((head for head in heads if _line_fits(head, budget)), record.id)
+def hit_lines(hits: "Sequence[tuple[str, str, int]]", *, fit: bool = False) -> list[str]:
+    """Render hits, each a head, a text and the place of its match, on one line each with the words around the match.
+
+    To `fit` LINES tokens, hits at the end are left out, but three stay. Otherwise all are rendered.
+    """
+    windows = [_Window(*hit) for hit in hits]
+    costs = [estimate(window.line() + "\n") for window in windows]
+    while fit and len(costs) > FEWEST and sum(costs) > LINES:
+        costs.pop()
+    left = LINES if fit else LINES // FEWEST * max(len(costs), FEWEST)
+    spare, lines = max(LINES - sum(costs), 0) // max(len(costs), 1), [""] * len(costs)
+    for position, number in enumerate(
+        sorted(range(len(costs)), key=costs.__getitem__)
+    ):  # short ones leave more to others
+        share = left // (len(costs) - position)
+        lines[number] = windows[number].resize(min(costs[number] + spare, share))
+        left -= estimate(lines[number] + "\n")
+    return lines
+
+
+def record_line(record: "Record", name: str = "", count: int = 1, budget: int = LINES // FEWEST) -> str:
+    """Render a record on one line: its id or short name, its kind, and how it begins."""
+    return _Window(line_head(record, name, count), line_text(record), 0).resize(budget)
+
+
+def line_head(record: "Record", name: str = "", count: int = 1, note: str = "") -> str:
+    """Return what begins a line: the id, the kind, a count, and the first word of a note."""
+    marks = [f"{count}x" if count > 1 else "", f"({note.partition(' ')[0]})" if note else ""]
+    return " ".join(filter(None, (name or record.id, record.kind.value, *marks)))
+
+
+def line_text(record: "Record") -> str:
+    """Return the text of a record for a line: with its title, but not with one that only repeats the beginning."""
+    text = record.text.removeprefix("$ ")
+    label, _, rest = record.title.partition(" ")
+    if rest and text.startswith(rest):
+        text = text if label.endswith(":") else f"{label} {text}"
+    elif record.title and not (record.title in SPEECH_TITLES or text.startswith(record.title)):
+        text = f"{record.title}: {record.text}"
+    return " ".join(text.split())
+
+
+class _Window:
+    """A part of a text: `first` to `last` of its words, at first twelve around the place of a match."""
+
+    def __init__(self, head: str, text: str, at: int) -> None:
+        start = text.rfind(" ", 0, max(at - _NEAR, 0)) + 1
+        self.head, self.text = head, text
+        self.spans: list[tuple[int, int]] = []
+        for word in text[start : at + _NEAR].split(" "):
+            size = (len(word) or 1) if len(word) <= 2 * _PIECE else _PIECE  # a long word is shown in part
+            self.spans += (
+                (begin, min(begin + size, start + len(word))) for begin in range(start, start + len(word), size)
+            )
+            start += len(word) + 1
+        self.spans = self.spans or [(0, 0)]
+        self.match = next((number for number, (_, end) in enumerate(self.spans) if end > at), 0)
+        self.last = min(len(self.spans), max(0, self.match - _LEAD) + WORDS)
+        self.first = max(0, self.last - WORDS)
+
+    def line(self) -> str:
+        """Return the head and the words, with an ellipsis where some are missing."""
+        start, end = self.spans[self.first][0], self.spans[self.last - 1][1]
+        words = f"{'…' * (start > 0)}{self.text[start:end]}{'…' * (end < len(self.text))}"
+        return f"{self.head} {words}".rstrip()
+
+    def resize(self, budget: int) -> str:
+        """Return the line with as many words as the budget has room for; the head is never cut."""
+        while estimate(self.line() + "\n") > budget:
+            if self.last > self.match + 1:
+                self.last -= 1
+            elif self.first < self.match:
+                self.first += 1
+            else:
+                return self.head
+        line = self.line()
+        while self.first or self.last < len(self.spans):
+            if self.last < len(self.spans):
+                self.last += 1
+            else:
+                self.first -= 1
+            if estimate(self.line() + "\n") > budget:
+                break
+            line = self.line()
+        return line
 
 
 def record_moment(

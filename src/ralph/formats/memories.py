@@ -25,6 +25,7 @@ _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _NO_SPACE = re.compile(rf"###{_OUR_PREFIX.pattern}\d", re.IGNORECASE)
+_COLONS = ":\uff1a \t"  # which may end the name of a section
 _TORN_MARK = "<!-\0"
 _COMMENT_TOKEN = re.compile(
     rf"^ {{0,3}}<!--[ \t]*(?:{'|'.join(sorted(_KEYS))})[ \t]*:.*|-->"
@@ -194,7 +195,8 @@ class _Scan:
         self._block = None
         is_id = ids.ID.fullmatch(title) is not None
         if level in (1, 2):
-            self._section = _Section(title if level == 2 else "", line.number, line.start, line.end)
+            name = title.rstrip(_COLONS) if level == 2 else ""
+            self._section = _Section(name, line.number, line.start, line.end)
             self.sections += [self._section] * (level == 2)
         if (is_id and level != 3) or (not is_id and level == 3 and _OUR_PREFIX.match(title)):
             what = f"`{content[:60]}` is not `### ` and an id: it is kept but not read"

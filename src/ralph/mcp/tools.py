@@ -5,7 +5,7 @@ a test holds the list to 2,500 tokens.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +15,9 @@ from pydantic import Field, StringConstraints
 from ralph.app import context as injected_context
 from ralph.app import graph, hook_state, journal, knowledge, memory, quarantine, sessions
 from ralph.app import search as searching
-from ralph.app.filters import kinds, node_types, relations, when
+from ralph.app.filters import full_id, kinds, node_types, relations, when
 from ralph.app.json_shapes import journal_json, session_json, task_json
-from ralph.app.search import SearchAnswer
+from ralph.app.search import SearchAnswer, ShownHit
 from ralph.app.sessions import Session
 from ralph.app.tasks import board
 from ralph.app.tasks import task as tasks
@@ -28,9 +28,10 @@ from ralph.context.brief import journal_block
 from ralph.errors import NotFound, UsageError
 from ralph.mcp import schema as s
 from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool
-from ralph.model.record import Detail, Family, MemoryKind, Outcome, Query, Record
+from ralph.model.record import Detail, Family, Hit, MemoryKind, Outcome, Query, SearchResult
 from ralph.model.work import TaskStatus
 from ralph.search.graph import ReachedNode
+from ralph.search.rank import describe_replacements
 from ralph.settings import Inject
 
 LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
@@ -48,10 +49,6 @@ def _more(count: int) -> str:
 
 def _private(parts: int) -> str:
     return f"left out {parts} private part(s)" if parts else ""
-
-
-def _replaced(instead: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    return [f"nothing has {word!r}; looked for {', '.join(others[:5])} instead" for word, others in instead]
 
 
 @tool(writes=True)
@@ -72,12 +69,11 @@ def memory_add(call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags:
 def memory_search(
     call: ToolCall, query: s.Text, type: s.KindNames = [], tags: s.Words = [], limit: s.Number = LIMIT
 ) -> ToolAnswer:
-    """Find memories alone, by words or meaning: a line each (score, date, text). memory_show gives one whole."""
+    """Find memories alone, by words or meaning: a line each (id, type, text). memory_show gives one whole."""
     result, _ = memory.search(call.root, Query(query, memory.kinds_named(type), tuple(tags), limit=limit))
-    room = max(render.HIT_TOKENS, searching.LINES // max(len(result.hits), 1))
-    lines = [(hit.record, render.record_line(hit.record, hit.score, budget=room)) for hit in result.hits]
-    notes = [*_replaced(result.instead), _more(result.total - len(lines))]
-    return _lines_answer(lines, result.total, notes, "No memories found.")
+    shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
+    notes = [*describe_replacements(result.instead), _more(result.total - len(shown))]
+    return _lines_answer(shown, result.total, notes, "No memories found.")
 
 
 @tool()
@@ -101,19 +97,22 @@ def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
 def memory_list(call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], tags: s.Words = []) -> ToolAnswer:
     """The newest memories, a line each."""
     entries = memory.list_(call.root, kinds=memory.kinds_named(type), tags=tuple(tags), last=sys.maxsize)
-    lines = [(stored.record, render.record_line(stored.record, None)) for stored in entries[-limit:]]
-    older = len(entries) - len(lines)
+    newest = tuple(Hit(stored.record, 0.0) for stored in entries[-limit:])
+    shown = searching.show_hits(call.root, SearchResult(newest, len(entries)))
+    older = len(entries) - len(shown)
     notes = [f"{older} older ones; a higher limit lists them"] if older else []
-    return _lines_answer(lines, len(entries), notes, "No memories yet.")
+    return _lines_answer(shown, len(entries), notes, "No memories yet.")
 
 
-def _lines_answer(lines: Sequence[tuple[Record, str]], total: int, notes: Sequence[str], nothing: str) -> ToolAnswer:
-    hits = [
-        {"id": record.id, "type": record.kind.value, "text": one_line(line.removeprefix(record.id))}
-        for record, line in lines
-    ]
-    content = "\n".join(f"{each['id']} {each['text']}" for each in hits)
-    return frame(content, {"hits": hits, "total": total}, notes, nothing)
+def _lines_answer(shown: Sequence[ShownHit], total: int, notes: Sequence[str], nothing: str) -> ToolAnswer:
+    return frame("\n".join(each.text for each in shown), {"hits": [*map(_line, shown)], "total": total}, notes, nothing)
+
+
+def _line(shown: ShownHit) -> dict[str, object]:
+    record = shown.hit.record
+    name = shown.name or record.id
+    text = shown.text if "\n" in shown.text else shown.text.removeprefix(name).strip().removeprefix(record.kind.value)
+    return {"id": name, "type": record.kind.value, "text": render.clean(text.strip())}
 
 
 @tool(writes=True)
@@ -161,10 +160,13 @@ def search(
     families, detail = tuple(map(Family, family)), Detail(layer)
     words = Query(query, kinds(type), tuple(tags), when(since), when(until), families)
     answer = searching.search(
-        call.root, replace(words, limit=limit, layer=detail, task=call.task), embedding=call.config.embedding
+        call.root,
+        replace(words, limit=limit, layer=detail, task=call.task),
+        embedding=call.config.embedding,
+        fit=limit == LIMIT,
     )
     more = _more(answer.found.total - sum(each.count for each in answer.shown))
-    return _hits_answer(call.root, answer, detail, [*_replaced(answer.found.instead), more])
+    return _hits_answer(call.root, answer, detail, [*describe_replacements(answer.found.instead), more])
 
 
 @tool()
@@ -218,12 +220,11 @@ def _safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> tuple[list[st
             is_memory = record.family is Family.MEMORY
             said = f"{record.title}\n{record.text}"
             if not may_inject(record) if is_memory else render.withheld(record.origin.by, said):
-                text = f"{record.id} {_WITHHELD}"
+                text = f"{each.name or record.id} {_WITHHELD}"
             elif layer is Detail.TIMELINE and "\n" in text:
                 text = "\n".join(_safe_line(line, record.id) for line in text.split("\n"))
         texts.append(text)
-        content = render.clean(text if "\n" in text else text.removeprefix(record.id).strip())
-        hits.append({"id": record.id, "type": record.kind.value, "text": content})
+        hits.append(_line(replace(each, text=text)))
     return texts, hits
 
 
@@ -387,7 +388,8 @@ def graph_neighbors(
 ) -> ToolAnswer:
     """What is linked to a record, file:path, symbol:path#name, tag:x, task:id or session:id."""
     types, links = node_types(type), relations(relation)
-    reached = graph.neighbors(call.root, id, hops=hops, types=types, relations=links, at=when(as_of), task=call.task)
+    name = full_id(call.root, id)
+    reached = graph.neighbors(call.root, name, hops=hops, types=types, relations=links, at=when(as_of), task=call.task)
     nodes = [_node_members(each) for each in reached[:limit]]
     lines = "\n".join(" ".join(filter(None, (str(each[key]) for key in ("id", "by", "name")))) for each in nodes)
     notes = [_more(len(reached) - len(nodes))]

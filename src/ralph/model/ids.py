@@ -17,9 +17,9 @@ ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)
 
 _SHORTENED = re.compile(r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)")
 """Ids that are random or a hash; a name such as `know-release-steps` is never shortened."""
-_SHORTEST_TAIL = 4
+SHORTEST_TAIL = 4
 _CANDIDATES = 5
-_MILLISECONDS = 13
+_MILLISECONDS, _DATE = 13, 10
 _FIRST_TIME = 100_000_000
 _SLUG_BREAK = re.compile(r"[\W_]+")
 
@@ -71,14 +71,25 @@ def mint_like(record_id: str) -> str:
 
 def date_of(record_id: str) -> str:
     """The date of an id's timestamp in seconds or milliseconds, or "" when it has none or is too small."""
+    return _moment_of(record_id)[:_DATE]
+
+
+def instant(record_id: str, created_at: str) -> str:
+    """When a record was added: a date alone is completed by the time in the id, where that is of the same day."""
+    moment = _moment_of(record_id) if len(created_at) == _DATE else ""
+    return moment if moment[:_DATE] == created_at else created_at
+
+
+def _moment_of(record_id: str) -> str:
     match = ID.fullmatch(record_id)
     if match is None:
         return ""
     try:
-        seconds = int(match["unix"][:-3] if len(match["unix"]) == _MILLISECONDS else match["unix"])
-        return datetime.fromtimestamp(seconds, UTC).date().isoformat() if seconds >= _FIRST_TIME else ""
+        seconds = int(match["unix"]) / (1000 if len(match["unix"]) == _MILLISECONDS else 1)
+        moment = datetime.fromtimestamp(seconds, UTC) if seconds >= _FIRST_TIME else None
     except (ValueError, OverflowError, OSError):
         return ""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment is not None else ""
 
 
 def slug(text: str, limit: int = 80) -> str:
@@ -102,11 +113,11 @@ def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
     uses: Counter[tuple[str, str]] = Counter()
     for _, match in shortened:
         kind, rest = match["kind"], match["rest"]
-        uses.update((kind, rest[start:]) for start in range(len(rest) - _SHORTEST_TAIL + 1))
+        uses.update((kind, rest[start:]) for start in range(len(rest) - SHORTEST_TAIL + 1))
     short: dict[str, str] = {}
     for record_id, match in shortened:
         kind, rest = match["kind"], match["rest"]
-        starts = range(len(rest) - _SHORTEST_TAIL, -1, -1)
+        starts = range(len(rest) - SHORTEST_TAIL, -1, -1)
         tail = next((rest[start:] for start in starts if uses[kind, rest[start:]] == 1 and rest[start] != "-"), rest)
         short[record_id] = f"{kind}-{tail}"
     return short
@@ -118,7 +129,7 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
     if name in known_ids:
         return [name]
     kind, _, tail = name.partition("-")
-    if len(tail) < _SHORTEST_TAIL:
+    if len(tail) < SHORTEST_TAIL:
         return []
     matches = filter(None, map(_SHORTENED.fullmatch, known_ids))
     return sorted(match[0] for match in matches if match["kind"] == kind and match["rest"].endswith(tail))

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+from ralph.model import ids
+
 
 class MemoryKind(StrEnum):
     """What a memory is about: how we do it, why we chose it, what solves it, what one must know."""
@@ -191,10 +193,10 @@ class Query:
             return False
         if self.scope is not None and record.scope is not self.scope:
             return False
-        if self.since and record.created_at < self.since:
-            return False
-        if self.until and record.created_at[: len(self.until)] > self.until:
-            return False
+        if self.since or self.until:
+            added = ids.instant(record.id, record.created_at)
+            if added < self.since or (self.until and added[: len(self.until)] > self.until):
+                return False
         if record.status is Status.RETIRED:
             return False
         if self.tags:
@@ -215,8 +217,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits that were asked for and how many there are in all; `instead` are words that were replaced."""
+    """The hits that were asked for and how many there are in all.
+
+    `instead` are words that were replaced, `terms` the indexed terms that were looked for, with their weights.
+    """
 
     hits: tuple[Hit, ...]
     total: int
     instead: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+    terms: Mapping[str, float] = field(default_factory=dict, compare=False)

@@ -96,7 +96,33 @@ def weigh_words(
             typo = len(word.text) >= _LONG and any(terms.one_typo(word.terms[0], term) for term in near)
             each.share = _TYPO_SHARE if typo else HALF
         weighted.append(each)
+    for each in weighted:
+        if each.replaced:
+            _join_compounds(each, weighted)
     return weighted
+
+
+def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> None:
+    """Let terms such as `econnrefus` stand for two words of the query: `refused` is in it, next to a part of another.
+
+    That part is at least three letters with which the other word begins. Terms that confirm no other word are dropped.
+    """
+    joined: dict[str, int] = {}
+    for term, count in inner.counts.items():
+        written = inner.word.lower()
+        part = written if written in term else terms.stem(written)
+        before, found, after = term.partition(part)
+        for other in words if found else ():
+            start = other.word.lower()
+            sizes = range(_SHORTEST, len(start) + 1)
+            if other is not inner and any(before.endswith(start[:n]) or after.startswith(start[:n]) for n in sizes):
+                joined[term] = count
+                if other.replaced and not other.counts.keys() - joined.keys():
+                    other.counts, other.share = {**other.counts, term: count}, _TYPO_SHARE
+                else:
+                    other.longer = {**other.longer, term: count}
+    if joined:
+        inner.counts, inner.share = joined, _TYPO_SHARE
 
 
 def rarest_terms(words: "Sequence[WeightedWord]", most: int) -> list[str]:

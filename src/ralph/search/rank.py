@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
 
-    from ralph.model.record import Hit, Query, SearchResult
+    from ralph.model.record import Query, SearchResult
     from ralph.search.question import WeightedWord
     from ralph.store.lookup import Filter, RecordRow
 
@@ -51,6 +51,7 @@ class Recipe:
     evidence: float = 0.7
     gate: float = 0.6
     injected: int = 5
+    any_word: int = 2
     candidates: int = 300
     spreading: int = 150
     judged: int = 20
@@ -65,14 +66,15 @@ class Recipe:
 
 
 STANDARD = Recipe()
-QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=False)
-"""For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
+QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, any_word=0, thorough=False)
+"""For a hook: fewer candidates, chosen by rarer words, little effort for unknown words, and no weak answers."""
 
 _FAMILIES = len(lookup.TABLES)
 _MOST_PAIRS = 12
 _MEMORIES = 5
 _LINKING = 3  # links of so many of the best records are followed
 _FIRST = 5  # one of so many best records must be an answer, or there is none
+_READ = 20_000  # characters of a text in which a written word is looked for
 
 
 class RankedRow:
@@ -115,7 +117,8 @@ def search(
 ) -> "SearchResult":
     """Return the records that answer a query, best first.
 
-    An id as the query gives the records that have it; an empty text gives the newest that pass the filters.
+    An id as the query gives the records that have it; an empty text gives the newest that pass the filters. Where no
+    word matches, those that contain the text letter for letter are the answer, the newest first.
     """
     from ralph.model import ids
     from ralph.model.record import Hit, SearchResult
@@ -135,34 +138,54 @@ def search(
     ranked = rank(
         connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning, related=related
     )
+    if not ranked.best and (keys := lookup.containing(connection, queries.safe(text).split(), keep)):
+        records = queries.records(connection, keys[: query.limit])
+        letters = dict.fromkeys(text.lower().split(), 1.0)
+        return SearchResult(tuple(Hit(each, 0.0, ("letters",)) for each in records.values()), len(keys), (), letters)
     records = queries.records(connection, [each.row.key for each in ranked.best])
-    injectable = gate(ranked.best, recipe)
+    is_strong = any(is_answer(each, recipe) for each in ranked.best[:_FIRST])
+    injectable = gate(ranked.best, recipe) if is_strong else []
     hits = []
     for each in ranked.best:
         record = records.get(each.row.key)
         if record is not None and query.accepts(record):
             why = explain(each, ranked.words, day, recipe)
             hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable))
-    return SearchResult(tuple(hits), ranked.total, replacements(ranked.words, hits))
+    instead = replacements(connection, ranked.words, keep)
+    return SearchResult(tuple(hits), ranked.total, instead, matched_terms(ranked.words))
 
 
-def replacements(words: "Sequence[WeightedWord]", hits: "Sequence[Hit]") -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the words of a query that were replaced, each with what was looked for instead."""
-    return tuple(
-        (each.word, _readable_terms(list(each.counts), hits)) for each in words if each.replaced and each.counts
-    )
+def matched_terms(words: "Sequence[WeightedWord]") -> dict[str, float]:
+    """Return the indexed terms that a query looked for, with the weights of their words."""
+    return {term: each.weight for each in words for term in (*each.counts, *each.longer)}
 
 
-def _readable_terms(stems: "Sequence[str]", hits: "Sequence[Hit]") -> tuple[str, ...]:
-    """Return terms as people write them: for each the shortest word of the hits; the stems when no hit has one."""
+def replacements(
+    connection: "sqlite3.Connection", words: "Sequence[WeightedWord]", keep: "Filter" = lookup.EVERYTHING
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the words of a query that were replaced, each with the words of texts that were looked for instead."""
+    replaced = {each.word: _written_words(connection, list(each.counts), keep) for each in words if each.replaced}
+    return tuple((word, others) for word, others in replaced.items() if others)
+
+
+def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> list[str]:
+    """Return a note for each replacement of one word or several."""
+    words: dict[str, list[str]] = {}
+    for word, others in instead:
+        words.setdefault(", ".join(others[:5]), []).append(repr(word))
+    return [f"nothing has {' or '.join(replaced)}; looked for {others} instead" for others, replaced in words.items()]
+
+
+def _written_words(connection: "sqlite3.Connection", stems: "Sequence[str]", keep: "Filter") -> tuple[str, ...]:
+    """Return for each term the shortest word with it, as texts have it within a sentence; a stem is no word."""
     words: dict[str, str] = {}
-    for hit in hits[:5]:
-        record = hit.record
-        for word in terms.split_words(" ".join((record.title, *record.tags, record.text[:20_000]))):
-            for term in terms.word_terms(word):
-                if term in stems and len(word) < len(words.get(term, word + ".")):
-                    words[term] = word.lower()
-    return tuple(dict.fromkeys(words[term] for term in stems if term in words)) or tuple(stems)
+    for term in stems:
+        keys = [key for key, _ in lookup.matching(connection, f'"{term}"', STANDARD.fields, _FIRST, keep)]
+        for row in lookup.fetch_rows(connection, keys).values():
+            for word in terms.split_words(" ".join((row.title, row.tags, row.text[:_READ], row.files))):
+                if len(word) < len(words.get(term, word + ".")) and term in terms.word_terms(word):
+                    words[term] = word.lower() if word.istitle() else word
+    return tuple(dict.fromkeys(words.values()))
 
 
 def rank(
@@ -207,7 +230,8 @@ def rank(
     judged = ranker.judge(order, fused, near, around, today, share)
     matching = [each for each in judged if each.matched or each.close]
     if not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST]):
-        return Ranking((), 0, words)
+        judged = [each for each in matching if len(words) <= recipe.any_word and _has_word(each, words)]
+        return Ranking(judged[:limit], len(judged), words)
     ranker.follow_links(judged, related)
     return Ranking(judged[:limit], max(total, len(order), len(judged)), words)
 
@@ -220,6 +244,12 @@ def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
         or judged.subject >= recipe.subject
         or judged.close >= recipe.close
     )
+
+
+def _has_word(judged: RankedRow, words: "Sequence[WeightedWord]") -> bool:
+    """Whether a record certainly has one of the words that is no everyday word."""
+    telling = (each for each in words if each.certain and each.word.lower() not in terms.EVERYDAY_WORDS)
+    return any(judged.matched.get(each.word, 0.0) > question.HALF for each in telling)
 
 
 def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":

@@ -4,6 +4,12 @@ One set of rules for both sides: lowercase, accents folded, English stems, ident
 Chinese, Japanese and Korean characters. No dictionary and no model. Hooks load this module, so it has no regex.
 """
 
+from itertools import islice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
 STOP_WORDS = frozenset(
     (
         "a an and are as at be but by can did do does for from had has have how i if in into is it its me my no not "
@@ -46,6 +52,7 @@ _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SQUEEZED = dict.fromkeys(map(ord, _JOINERS))
 _LONGEST_QUERY = 4000
+_MOST_PLACES, _CLOSE = 100, 80  # how often a term is looked for in a text, and how many characters are close
 _CACHE_SIZE, _LONGEST_WORD = 65_536, 100
 """How many words are cached with their terms, and how long they may be."""
 _term_cache: dict[str, tuple[str, ...]] = {}
@@ -254,17 +261,47 @@ class TermMatcher:
 
     def contains(self, term: str) -> bool:
         """Whether a term is one of this text's terms."""
+        return any(True for _ in self.places(term))
+
+    def places(self, term: str) -> "Iterator[int]":
+        """Yield the numbers of the chunks between blanks that have a term."""
         if is_cjk(term[0]):
-            return any(term in chunk for chunk in self._chunks)
+            yield from (number for number, chunk in enumerate(self._chunks) if term in chunk)
+            return
         for start in _starts(term):
             at = self._squeezed.find(start)
             while at >= 0:
-                chunk = self._chunks[self._squeezed.count(" ", 0, at)]
-                if any(term in word_terms(word) for word in split_words(chunk)):
-                    return True
+                number = self._squeezed.count(" ", 0, at)
+                if any(term in word_terms(word) for word in split_words(self._chunks[number])):
+                    yield number
                 end = self._squeezed.find(" ", at)
                 at = self._squeezed.find(start, end) if end >= 0 else -1
-        return False
+
+
+def best_place(text: str, weights: "Mapping[str, float]") -> int:
+    """Return where a text has the most of some terms close together, by weight; 0 where it has none of them.
+
+    Terms that are no words of the text are looked for letter for letter.
+    """
+    words = text.split(" ")
+    if not text.isascii():  # an accent may be folded to a blank, but each word must stay one chunk
+        words = ["".join(unaccented(word).split()) or "." for word in words]
+    matcher, places = TermMatcher(" ".join(words)), set[tuple[int, str]]()
+    starts = [0]
+    for word in text.split(" "):
+        starts.append(starts[-1] + len(word) + 1)
+    for term in weights:
+        for number in islice(matcher.places(term), _MOST_PLACES):
+            places.add((starts[number] + (max(words[number].find(term), 0) if is_cjk(term[0]) else 0), term))
+    if not places:
+        places = {(at, term) for term in weights if (at := text.lower().find(term)) >= 0}
+    best, most = 0, 0.0
+    ordered = sorted(places)
+    for number, (at, _) in enumerate(ordered):
+        near = {term for place, term in ordered[number : number + _MOST_PLACES] if place < at + _CLOSE}
+        if (weight := sum(weights[term] for term in near)) > most + 1e-9:
+            best, most = at, weight
+    return best
 
 
 def _starts(term: str) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ class Library:
         return list(documents.values())
 
     def problems(self, collection: Collection) -> list[tuple[Path, Problem]]:
-        """Return why files of the knowledge folder hold no entry."""
+        """Return the errors in the files of a collection; of knowledge, why a file holds no entry."""
         problems: list[tuple[Path, Problem]] = []
         for path in self.files_of(collection):
             try:
@@ -145,7 +145,9 @@ class Library:
                 what = error.message.removeprefix(f"{path}: ")
                 problems.append((path, Problem(1, what, error.hint or "look at it", "error", "unreadable")))
                 continue
-            problems += ((path, problem) for problem in document.problems if not document.entries)
+            for problem in document.problems:
+                if not document.entries if collection.name == "knowledge" else problem.level == "error":
+                    problems.append((path, problem))
         return problems
 
     def read(self, collection: Collection) -> list[Stored]:

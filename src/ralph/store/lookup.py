@@ -164,6 +164,7 @@ _SUPERSEDING = (
     f"SELECT r.id, 'supersedes', l.value {_STATED.format('extra.supersedes')} {_STATING} AND l.type = 'text'"
 )
 """What is stated in a record's links, or in the front of a page; what a task proposes replaces nothing yet."""
+_MOST_PARTS = 8  # words that are looked for letter for letter
 _MEMORY = 0
 _OBSERVATION = 1
 _JOURNAL = 2
@@ -256,6 +257,18 @@ def terms_with(connection: "sqlite3.Connection", part: str, limit: int) -> list[
     """Return indexed terms that contain some letters, wherever; looks at the whole vocabulary."""
     sql = "SELECT term, doc FROM search_terms WHERE instr(term, ?) LIMIT ?"
     return [(row[0], row[1]) for row in connection.execute(sql, (part, limit))]
+
+
+def containing(connection: "sqlite3.Connection", parts: "Sequence[str]", keep: "Filter") -> list[int]:
+    """Return the keys of records that contain all of some letters wherever, the newest first; reads every text."""
+    rows: list[tuple[str, int]] = []
+    for place, test, values in keep if 0 < len(parts) <= _MOST_PARTS else ():
+        table, key = TABLES[place]
+        title, tags, text = _COLUMNS[place].split(", ")[3:6]
+        has = " AND ".join(f"instr(lower({title} || ' ' || {tags} || ' ' || {text}), lower(?))" for _ in parts)
+        sql = f"SELECT created_at, {key} FROM {table} WHERE {test or '1'} AND {has}"
+        rows += ((row[0], row[1]) for row in connection.execute(sql, (*values, *parts)))
+    return [key for _, key in sorted(rows, reverse=True)]
 
 
 def size(connection: "sqlite3.Connection") -> int:

@@ -7,7 +7,7 @@ family's usual values. A second record with the same id has another one in its c
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -36,7 +36,7 @@ FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)  # by `key % 3`
 BEARER = "~"  # between an id and the number of the second, third ... record that has it
 TABLES = dict(zip(FAMILIES, lookup.TABLES, strict=True))
 COLUMNS = {
-    Family.MEMORY: "key, id, kind, title, text, tags, files, scope, created_at, metadata, status",
+    Family.MEMORY: "key, id, kind, title, text, tags, files, scope, dated, metadata, status",
     Family.OBSERVATION: "key, id, type, title, content, tags, files, scope, created_at, metadata, session_id",
     Family.JOURNAL: "id, record_id, outcome, title, notes, tags, files_modified, scope, created_at, metadata, "
     "run_id, iteration, task_id",
@@ -130,7 +130,8 @@ def row_values(record: Record, name: str, position: int, *, is_order: bool) -> R
     kind, title, text, created = record.kind.value, safe(record.title), safe(record.text), safe(record.created_at)
     digest = bytes.fromhex(digest_of(record))
     if record.family is Family.MEMORY:
-        return (kind, title, text, tags, files, record.status.value, scope, created, metadata, digest)
+        added = safe(ids.instant(record.id, record.created_at))
+        return (kind, title, text, tags, files, record.status.value, scope, added, created, metadata, digest)
     if record.family is Family.OBSERVATION:
         return (safe(origin.session), position, kind, title, text, tags, files, scope, metadata, created, digest)
     feature, model, seconds = (column_value(extra.get(key)) for key in ("feature", "model", "duration_secs"))
@@ -299,7 +300,8 @@ def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, r
             f"SELECT {key} FROM {table} WHERE (created_at, {key}) {relation} (?, ?) AND created_at <> '' "
             f"AND {test or '1'} ORDER BY created_at {order}, {key} {order} LIMIT ?"
         )
-        keys += [row[0] for row in connection.execute(sql, (safe(record.created_at), number, *values, reach))]
+        added = safe(ids.instant(record.id, record.created_at))
+        keys += [row[0] for row in connection.execute(sql, (added, number, *values, reach))]
     return keys
 
 
@@ -413,10 +415,12 @@ def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, 
     return dict(connection.execute(sql, (json.dumps(list(names)),)).fetchall())
 
 
-def record_ids(connection: sqlite3.Connection) -> list[str]:
-    """Return the id of every record."""
-    sql = "SELECT id FROM records UNION ALL SELECT id FROM observations UNION ALL SELECT record_id FROM journal"
-    return [row[0] for row in connection.execute(sql)]
+def ids_ending(connection: sqlite3.Connection, tails: Collection[str]) -> list[str]:
+    """Return the ids of all records that end in one of some tails of the same length."""
+    name = "SELECT id FROM records UNION ALL SELECT id FROM observations UNION ALL SELECT record_id FROM journal"
+    sql = f"SELECT id FROM ({name}) WHERE substr(id, ?) IN (SELECT value FROM json_each(?))"
+    values = [safe(tail) for tail in tails]
+    return [row[0] for row in connection.execute(sql, (-max(map(len, values), default=1), json.dumps(values)))]
 
 
 def retired_keys(connection: sqlite3.Connection) -> list[int]:

@@ -160,12 +160,12 @@ def test_any_words_are_a_question(explorer: Explorer, text: str) -> None:
     assert len(page["items"]) <= min(5, page["total"])
 
 
-def test_the_first_letters_of_a_word_find_it(tmp_path: Path) -> None:
+def test_letters_that_are_no_word_find_it(tmp_path: Path) -> None:
     project.init(tmp_path)
     memory.add(tmp_path, "The JWT signing key rotates")
     explorer = Explorer(tmp_path)
     page = explorer.page(ListRequest(text="jw"))
     assert [row["text"] for row in page["items"]] == ["The JWT signing key rotates"]
-    assert page["notes"] == ["Words that begin with 'jw', newest first."]
-    assert explorer.page(ListRequest(text="jw "))["total"] == 0
+    assert page["notes"] == ["Texts that contain 'jw', newest first."]
+    assert explorer.page(ListRequest(text="jw xx"))["total"] == 0
     assert explorer.page(ListRequest(text='"*'))["total"] == 0

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ralph.app import chat_log, graph, index, insights, lists, outdated, sessions, usage
+from ralph.app import chat_log, filters, graph, index, insights, lists, outdated, sessions, usage
 from ralph.app import search as searching
 from ralph.app.json_shapes import node_json
 from ralph.app.lists import one_line
@@ -89,7 +89,7 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
     record, form, row, titles = index.ask(root, question)
     around = searching.timeline(root, record.id, limit=_MOMENTS).shown
     layers = {
-        "line": render.record_line(record, None),
+        "line": render.record_line(record, filters.short_ids(root, [record.id]).get(record.id, "")),
         "moment": "\n".join(each.text for each in around),
         "full": render.record_details(record),
     }

@@ -18,8 +18,17 @@ from ralph.context import tokens
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.record import Hit, Query, Record, Status
-from ralph.search import question, terms
-from ralph.search.rank import STANDARD, RankedRow, Ranking, explain, match_words, rank, replacements
+from ralph.search import question
+from ralph.search.rank import (
+    STANDARD,
+    RankedRow,
+    Ranking,
+    describe_replacements,
+    explain,
+    match_words,
+    rank,
+    replacements,
+)
 from ralph.store import lookup, queries, sessions
 from ralph.store.queries import FacetValues
 
@@ -291,8 +300,8 @@ class _Listing:
         passing, facets = self.view.counts(everything, request.chosen)
         if not best:
             passing = []
-        if not passing and not request.chosen and (prefixed := self._prefixed()) is not None:
-            return prefixed
+        if not passing and not request.chosen and (containing := self._containing()) is not None:
+            return containing
         if request.sort in ("newest", "oldest"):
             order, total = self._by_time(passing), len(passing)
         else:
@@ -301,23 +310,17 @@ class _Listing:
             if len(order) < min(end, total) and match:
                 more = lookup.matching(connection, match, STANDARD.fields, end + len(records), keep)
                 order += [key for key, _ in more if key not in records]
-        replaced = replacements(ranking.words, hits) if hits else ()
-        notes = [
-            *(f"nothing has {word!r}; looked for {', '.join(other[:5])} instead" for word, other in replaced),
-            *notes,
-        ]
+        replaced = replacements(connection, ranking.words, keep) if hits else ()
+        notes = [*describe_replacements(replaced), *notes]
         return self._page(order, total, facets, notes, best, ranking)
 
-    def _prefixed(self) -> Page | None:
-        letters = terms.fold(self.request.text).split()
-        if len(letters) != 1 or not letters[0].isalnum() or self.request.text[-1:].isspace():
-            return None
-        keys = [key for key in queries.matching_keys(self.connection, f'"{letters[0]}"*') if key in self.keys]
-        passing, facets = self.view.counts(keys, self.request.chosen)
+    def _containing(self) -> Page | None:
+        text = queries.safe(self.request.text.strip())
+        keys = lookup.containing(self.connection, text.split(), lookup.EVERYTHING)
+        passing, facets = self.view.counts([key for key in keys if key in self.keys], self.request.chosen)
         if not passing:
             return None
-        note = f"Words that begin with {letters[0]!r}, newest first."
-        return self._page(self._by_time(passing), len(passing), facets, [note])
+        return self._page(self._by_time(passing), len(passing), facets, [f"Texts that contain {text!r}, newest first."])
 
     def _sql_filter(self) -> "Filter":
         """Return the filter of the ranking: SQLite asks for each key whether it passes the chosen facets."""
