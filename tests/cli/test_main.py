@@ -10,7 +10,8 @@ import pytest
 from tests.cli.runner import Block, Project, command, executable, numbered, on_a_terminal
 
 import ralph as package
-from ralph.cli.main import COMMANDS, EXTRAS
+from ralph.app.extras import EXTRAS
+from ralph.cli.main import COMMANDS
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 OTHER = Block("Of another project", "mem-1705751401-b4c5")

@@ -58,13 +58,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: f"ralph.cli.{where}" for group in GROUPS.values() for name, (where, _) in group.items()}
 """Where each command is: module and attribute."""
 _MORE = "More"
-EXTRAS = {
-    "numpy": "local",
-    "acp": "acp",
-    **dict.fromkeys(("mcp", "mcp_types", "anyio", "pydantic"), "mcp"),
-    **dict.fromkeys(("starlette", "uvicorn", "markdown_it"), "web"),
-}
-"""Packages that come with an extra, so that a missing one can be named."""
 INTERRUPTED = 130
 _CANNOT_PRINT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
 
@@ -184,9 +177,8 @@ def _print_error(error: Exception) -> int:
         message = message[:1].lower() + message[1:]
         ctx = error.ctx if isinstance(error, click.UsageError) else None
         hint = f"`{ctx.command_path} --help` shows how it is used" if ctx is not None else ""
-    elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
-        message, code = f"this needs the extra '{extra}', which is not installed", UsageError.exit_code
-        hint = f"uv tool install 'ralph-memory[{extra}]'   (or: pipx install 'ralph-memory[{extra}]')"
+    elif isinstance(error, ModuleNotFoundError) and (missing := _missing_extra(error)):
+        message, hint, code = str(missing), "", missing.exit_code
     elif isinstance(error, OSError):
         why = error.strerror or str(error)
         message = f"{error.filename or 'input or output failed'}: {why}"
@@ -199,6 +191,13 @@ def _print_error(error: Exception) -> int:
         hint += ", and please report it"
     click.echo(click.style("error: ", fg="red") + message + (f"\n  {hint}" if hint else ""), err=True, color=color())
     return code
+
+
+def _missing_extra(error: ModuleNotFoundError) -> UsageError | None:
+    from ralph.app.extras import EXTRAS, missing_extra
+
+    extra = EXTRAS.get((error.name or "").partition(".")[0])
+    return missing_extra(extra) if extra else None
 
 
 def drop_output() -> None:

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from ralph import paths
 from ralph.app import config as settings
 from ralph.app import hook_state, project
 from ralph.app import hosts as installation
-from ralph.app.hosts import Host, InstallScope, host_folder
+from ralph.app.extras import add_command, has_extra, missing_extra
+from ralph.app.hosts import Host, InstallScope
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Group, Invocation, exclude, read_text
@@ -172,62 +173,83 @@ def _host_options(every: str, plugin: str) -> Callable[[opt.Fn], opt.Fn]:
     )
 
 
-@click.command(name="install", cls=Command, examples=["ralph install claude codex", "ralph install --all --dry-run"])
-@_host_options("Every agent that has a settings folder.", _PLUGIN)
+@click.command(name="install", cls=Command, examples=["ralph install", "ralph install claude codex --dry-run"])
+@_host_options("Every agent that is there, as without a name.", _PLUGIN)
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
 def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: bool, **options: Any) -> None:
-    """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay."""
+    """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay.
+
+    Without a HOST, for every agent that has a settings folder or is a program on your PATH.
+    """
     plugin = options["plugin"]
     if always_load and (tuple(hosts) != (Host.CLAUDE.value,) or plugin or no_mcp):
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
-    has_mcp = find_spec("mcp") is not None
+    has_mcp = has_extra("mcp")
+    options["every"] = options["every"] or not hosts
+    if plugin and not hosts:
+        hosts, options["every"] = (Host.CLAUDE.value,), False
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
-        server = has_mcp and not no_mcp
+        server = None if no_mcp else has_mcp
         target = installation.InstallTarget(host, scope, call.root, os.environ, plugin, server, always_load)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
-        note = "the MCP server is left out: it needs the extra `mcp` (uv tool install 'ralph-memory[mcp]')"
-        return plan if has_mcp or no_mcp else replace(plan, notes=(*plan.notes, note))
+        note = f"the MCP server is left out: {missing_extra('mcp', 'it').message}"
+        how = f"{add_command('mcp')} && ralph doctor --fix"
+        return plan if has_mcp or no_mcp or plugin else replace(plan, notes=(*plan.notes, f"{note}; {how}"))
 
-    _change_hosts(call, hosts, "Installed", plan, options)
+    _change_hosts(hosts, "Installed", plan, options)
 
 
 @click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])
-@_host_options("Every agent.", "Remove what `ralph install claude --plugin` wrote.")
+@_host_options("Every agent, in every scope and project; then `uv tool uninstall`.", "What --plugin installed.")
 def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
-    """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay."""
+    """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay.
+
+    `ralph deinit` removes the memory of a project.
+    """
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
         target = installation.InstallTarget(host, scope, call.root, os.environ, options["plugin"])
         return installation.plan_uninstall(target)
 
-    _change_hosts(call, hosts, "Removed", plan, options)
+    if options["every"] and not hosts:
+        targets = installation.all_targets(call.root, os.environ)
+        changes = [("every agent", "all", "all", partial(installation.plan_uninstall, *targets))]
+        _print_changes(changes, "Removed", options)
+    else:
+        _change_hosts(hosts, "Removed", plan, options)
 
 
-def _change_hosts(
-    call: Invocation, hosts: Sequence[str], verb: str, plan_host: Planner, options: dict[str, Any]
-) -> None:
+def _change_hosts(hosts: Sequence[str], verb: str, plan_host: Planner, options: dict[str, Any]) -> None:
     """Plan the change of each host's settings, apply it unless it is a dry run, and print it."""
     if bool(hosts) == options["every"]:
         raise UsageError("name the agents, or give --all", hint=f"the agents are {', '.join(Host)}")
     chosen = [Host(name) for name in dict.fromkeys(hosts)]
     if options["every"]:
-        home = {host: host_folder(host, InstallScope.USER, call.root, os.environ) for host in Host}
-        chosen = [host for host in Host if home[host].is_dir() or verb == "Removed"]
+        chosen = [host for host in Host if installation.is_there(host, os.environ)]
     if not chosen:
-        raise UsageError("no agent was found in your home", hint=f"name one: {', '.join(Host)}")
-    scope, dry_run, form, results = InstallScope(options["scope"]), options["dry_run"], options["form"], []
-    for host in chosen:
-        plan = plan_host(host, scope)
+        raise UsageError("no agent was found in your home or on your PATH", hint=f"name one: {', '.join(Host)}")
+    scope = InstallScope(options["scope"])
+    name = "plugin" if options["plugin"] else scope.value
+    changes = [(f"{host} ({name})", host.value, scope.value, partial(plan_host, host, scope)) for host in chosen]
+    _print_changes(changes, verb, options)
+
+
+def _print_changes(
+    changes: Sequence[tuple[str, str, str, Callable[[], installation.InstallPlan]]], verb: str, options: dict[str, Any]
+) -> None:
+    """Apply each plan after the one before it, unless it is a dry run; each has a name for people, host and scope."""
+    dry_run, form, results = options["dry_run"], options["form"], []
+    for name, host, scope, make_plan in changes:
+        plan = make_plan()
         if not dry_run:
             installation.apply_plan(plan)
-        changes = [{"path": path, "what": what} for path, what in plan.changes]
-        about = {"host": host.value, "scope": scope.value, "dry_run": dry_run}
-        results.append({**about, "changes": changes, "notes": list(plan.notes)})
+        about = {"host": host, "scope": scope, "dry_run": dry_run}
+        paths_changed = [{"path": path, "what": what} for path, what in plan.changes]
+        results.append({**about, "changes": paths_changed, "notes": list(plan.notes)})
         if form == "json":
             continue
-        name = f"{host} ({'plugin' if options['plugin'] else scope})"
         if not plan.changes:
             click.echo(f"Nothing to do for {name}: everything is as it should be.")
         else:
@@ -236,7 +258,7 @@ def _change_hosts(
             click.echo(f"  {path}: {what}")
         say(*(f"note: {note}" for note in plan.notes))
     if form == "json":
-        output.print_json(results[0] if len(hosts) == 1 else results)
+        output.print_json(results[0] if len(results) == 1 and not options["every"] else results)
 
 
 # --- trust: values are printed in full, with invisible characters as escapes -----------------------

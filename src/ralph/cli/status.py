@@ -23,6 +23,7 @@ from ralph.errors import UsageError
 from ralph.search.citations import STALE, CitationState
 
 _PAUSE = 1.0
+_TRUST_HOOKS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
 _MOST_UNUSED = 10
 """Never-used memories in a table; JSON has all."""
 _COLOURS = {"error": "red", "warning": "yellow"}
@@ -67,6 +68,9 @@ def _print_status(call: Invocation, form: str) -> None:
     hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
     failures = f"{hooks['failures']} failure(s), the last {hooks['last_failure_at']}; `ralph doctor` says more"
     events = f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
+    silent = dict.fromkeys(each["host"] for each in hooks["installed"] if not each["events"])
+    more = [f"{problem}; `ralph doctor --fix` repairs it" for problem in hooks["problems"]]
+    more += [f"{host}: no event has arrived here yet{_TRUST_HOOKS.get(host, '')}" for host in silent]
     capture = "on"
     if state["outside"] is not None:
         where = f".ralph leads out of the project, to {Path(state['outside']).parent}"
@@ -89,7 +93,7 @@ def _print_status(call: Invocation, form: str) -> None:
         "last session": one_line(session) or "none is recorded yet",
         "index": f"{_megabytes(state['database_bytes'])}, {index}",
         "logs": _megabytes(state["log_bytes"]),
-        "hooks": one_line(f"{hosts or 'not installed (`ralph install claude`)'}; {events}"),
+        "hooks": indent.join(map(one_line, [f"{hosts or 'not installed (`ralph install`)'}; {events}", *more])),
         "capture": one_line(capture),
     }.items():
         click.echo(f"{name + ':':13} {value}")
@@ -175,7 +179,7 @@ def doctor(
         reports = outdated.check_citations(call.root, [full_id(call.root, name) for name in names])
         print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(reports, bool(names))
         return 1 if ci and any(report.is_stale for report in reports) else 0
-    repairs = verbs.fix(call.root) if fix else []
+    repairs = verbs.fix(call.root, os.environ) if fix else []
     patterns: Sequence[str] = ()
     try:
         loaded = load(call.root, env=os.environ)
