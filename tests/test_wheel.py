@@ -84,6 +84,13 @@ def test_a_command_without_its_extra_is_a_sentence_with_the_command_that_adds_it
     assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
 
 
+def test_the_second_name_of_the_program_is_the_same_program(installed: Path, tmp_path: Path) -> None:
+    for name in ("ralph", "ralph-memory"):
+        command = [str(installed / "env" / "bin" / name), "memory", "--help"]
+        shown = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True).stdout
+        assert shown.startswith(f"Usage: {name} memory ")
+
+
 def hook_failures(root: Path) -> str:
     file = paths.log_folder(root) / "hook-failures"
     return file.read_text(encoding="utf-8").strip() if file.exists() else ""

@@ -355,13 +355,19 @@ def test_an_installation_that_would_start_what_is_gone_is_reported_and_repaired(
     assert "which is gone" not in ralph("status").out
 
 
+def host_files() -> dict[Path, bytes]:
+    """The files of coding agents in the home; Ralph's own are in its state folder."""
+    home = Path(os.environ["HOME"])
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and ".local" not in path.parts}
+
+
 @pytest.mark.parametrize("host", ["claude", "codex", "gemini"])
 def test_a_missing_mcp_server_is_a_note_unless_nobody_wants_it(ralph: Project, host: str) -> None:
     Path(os.environ["HOME"]).mkdir()
     ralph("install", host, "--no-mcp")
     assert codes(ralph) == []
     ralph("install", host)
-    before = {path: path.read_bytes() for path in Path(os.environ["HOME"]).rglob("*") if path.is_file()}
+    before = host_files()
     ralph("uninstall", host)
     with_no_extra = InstallTarget(Host(host), InstallScope.USER, ralph.root, os.environ)
     apply_plan(plan_install(with_no_extra, hook_program(sys.executable)))
@@ -369,7 +375,7 @@ def test_a_missing_mcp_server_is_a_note_unless_nobody_wants_it(ralph: Project, h
     assert "the MCP server is missing; `ralph doctor --fix` repairs it" in ralph("doctor").out
     assert "the MCP server added" in ralph("doctor", "--fix").out
     assert codes(ralph) == []
-    assert {path: path.read_bytes() for path in Path(os.environ["HOME"]).rglob("*") if path.is_file()} == before
+    assert host_files() == before
 
 
 def test_what_hooks_write_into_a_log_is_nothing_odd(ralph: Project) -> None:

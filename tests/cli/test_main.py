@@ -253,6 +253,7 @@ def test_colour_only_on_a_terminal_and_never_with_no_color(ralph: Project) -> No
 
 
 def test_a_closed_standard_output_is_no_error(ralph: Project) -> None:
+    ralph("init")
     for verb in ('add "Once"', "prime", "list"):
         script = f'"$@" memory {verb} >&-'
         done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)

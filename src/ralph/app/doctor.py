@@ -87,8 +87,18 @@ def examine(
     return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS[item.problem.level]))
 
 
-def fix(root: Path, env: Mapping[str, str]) -> list[Repair]:
-    """Repair what is safe to repair, in the project and in the user's coding agents."""
+def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:
+    """Return the problems of hooks and MCP entries in the user's coding agents."""
+    return [Finding(path, problem) for path, problem in hook_state.installation_problems(root, env)]
+
+
+def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Repair]:
+    """Repair what is safe to repair, in the project if there is one and in the user's coding agents."""
+    repairs = _fix_project(root) if project else []
+    return [*repairs, *(Repair(path, what) for path, what in hook_state.repair_installation(root, env))]
+
+
+def _fix_project(root: Path) -> list[Repair]:
     library = Library(root)
     repairs: list[Repair] = []
     for collection in _readable_collections(library):
@@ -104,7 +114,7 @@ def fix(root: Path, env: Mapping[str, str]) -> list[Repair]:
     failures = hook_state.reset_failures(root)
     if failures is not None:
         repairs.append(Repair(hook_state.failures_file(root), f"set the count of failures back ({failures})"))
-    return [*repairs, *(Repair(path, what) for path, what in hook_state.repair_installation(root, env))]
+    return repairs
 
 
 def _repair_file(root: Path, path: Path, collection: Collection) -> list[Repair]:

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import ClassVar
 
 import click
@@ -102,7 +103,7 @@ class LazyGroup(Group):
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Print the help of a command; `ralph help more` lists the commands that are used rarely."""
     if words != ("more",):
-        cli.main([*words, "--help"], prog_name="ralph", standalone_mode=False)
+        cli.main([*words, "--help"], prog_name=program_name(), standalone_mode=False)
         return
     formatter = ctx.find_root().make_formatter()
     with formatter.section(_MORE):
@@ -142,7 +143,7 @@ def run(arguments: Sequence[str]) -> int:
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     output = sys.stdout
     try:
-        code = cli.main(args=list(arguments), prog_name="ralph", standalone_mode=False)
+        code = cli.main(args=list(arguments), prog_name=program_name(), standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
@@ -157,6 +158,12 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
         return _print_error(error)
     return code if isinstance(code, int) else 0
+
+
+def program_name() -> str:
+    """Return the name that the caller used for this program: `ralph`, or `ralph-memory` where that is another tool."""
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return name if name == "ralph-memory" else "ralph"
 
 
 def _print_error(error: Exception) -> int:

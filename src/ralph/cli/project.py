@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ralph import paths
+from ralph import discovery, paths
 from ralph.app import config as settings
 from ralph.app import hook_state, project
 from ralph.app import hosts as installation
@@ -39,6 +39,9 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     if folder is not None:
         if not folder.is_dir():
             raise UsageError(f"{folder}: there is no such folder", hint="create it first, or name another one")
+        if discovery.is_home(folder.resolve().as_posix()):
+            hint = "name a folder below it; `ralph init --root` does it nevertheless"
+            raise UsageError(f"{folder}: your home folder and / are never a project by themselves", hint=hint)
         call = Invocation(explicit_root=folder)
     root = call.root
     changes = project.init(root)
@@ -88,7 +91,7 @@ def config() -> None:
 def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
     """Print every setting with its effective value."""
     if files:
-        layers = [(source.layer.value, path) for source, path in sources(call.root, os.environ)]
+        layers = [(source.layer.value, path) for source, path in sources(call.folder, os.environ)]
         if form == "json":
             output.print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in layers])
             return
@@ -128,12 +131,13 @@ def config_set(call: Invocation, key: str, value: str, local: bool, user: bool) 
     """Set one key in ralph.yml, keeping comments and everything else in the file."""
     exclude({"--local": local, "--user": user})
     layer = Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT
-    change = settings.set_(call.root, key, value, env=os.environ, layer=layer)
+    root = call.folder if user else call.root
+    change = settings.set_(root, key, value, env=os.environ, layer=layer)
     setting = f"{key} = {_format_value(change.value)} in {change.path}"
     click.echo(f"Set {setting}" if change.changed else f"Nothing to do: {setting} already")
     say(change.note)
     try:
-        loaded = load(call.root, env=os.environ)
+        loaded = load(root, env=os.environ)
     except ConfigError as error:  # of another file; this value is set
         warn(error.message)
         return
@@ -145,7 +149,7 @@ def config_set(call: Invocation, key: str, value: str, local: bool, user: bool) 
 
 
 def _load_config(call: Invocation) -> Loaded:
-    loaded = load(call.root, env=os.environ)
+    loaded = load(call.folder, env=os.environ)
     warn(*loaded.warnings)
     return loaded
 
@@ -192,7 +196,7 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
         server = None if no_mcp else has_mcp
-        target = installation.InstallTarget(host, scope, call.root, os.environ, plugin, server, always_load)
+        target = installation.InstallTarget(host, scope, call.folder, os.environ, plugin, server, always_load)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
         note = f"the MCP server is left out: {missing_extra('mcp', 'it').message}"
         how = f"{add_command('mcp')} && ralph doctor --fix"
@@ -210,11 +214,11 @@ def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
     """
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
-        target = installation.InstallTarget(host, scope, call.root, os.environ, options["plugin"])
+        target = installation.InstallTarget(host, scope, call.folder, os.environ, options["plugin"])
         return installation.plan_uninstall(target)
 
     if options["every"] and not hosts:
-        targets = installation.all_targets(call.root, os.environ)
+        targets = installation.all_targets(call.folder, os.environ)
         changes = [("every agent", "all", "all", partial(installation.plan_uninstall, *targets))]
         _print_changes(changes, "Removed", options)
     else:

@@ -166,7 +166,7 @@ def _describe_usage(stats: dict[str, Any], call: Invocation) -> str:
 def doctor(
     call: Invocation, names: tuple[str, ...], fix: bool, secrets: bool, citations: bool, ci: bool, form: str
 ) -> int:
-    """Find problems in the memory files, the config and the hooks; exit 1 if one needs a person.
+    """Find problems in the memory files, the config and the hooks (at home: the hooks); exit 1 if one needs a person.
 
     With --citations, every record's citations (or those of the IDs) are looked up in the working tree and in git: each
     is fresh, moved, changed, gone or unverifiable. Records that cite what is gone or moved rank lower and are marked.
@@ -179,14 +179,17 @@ def doctor(
         reports = outdated.check_citations(call.root, [full_id(call.root, name) for name in names])
         print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(reports, bool(names))
         return 1 if ci and any(report.is_stale for report in reports) else 0
-    repairs = verbs.fix(call.root, os.environ) if fix else []
+    repairs = verbs.fix(call.folder, os.environ, project=not call.is_home) if fix else []
     patterns: Sequence[str] = ()
     try:
-        loaded = load(call.root, env=os.environ)
-        patterns, findings = loaded.config.privacy.patterns, verbs.config_findings(call.root, loaded.complaints)
+        loaded = load(call.folder, env=os.environ)
+        patterns, findings = loaded.config.privacy.patterns, verbs.config_findings(call.folder, loaded.complaints)
     except ConfigProblem as error:
-        findings = verbs.config_findings(call.root, [error], "error")
-    findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
+        findings = verbs.config_findings(call.folder, [error], "error")
+    if call.is_home:
+        findings += verbs.examine_installation(call.folder, os.environ)
+    else:
+        findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
     serious = sum(finding.needs_a_person for finding in findings)
     if form == "json":
         fixed = [{"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")} for fix in repairs]
