@@ -21,6 +21,7 @@ from ralph.errors import RalphError, UsageError
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("project:init", "Create Ralph's files in a project"),
+        "deinit": ("project:deinit", "Remove Ralph and its memory from a project"),
         "install": ("project:install", "Add Ralph to Claude Code, Codex or Gemini"),
         "uninstall": ("project:uninstall", "Remove Ralph from an agent; memories stay"),
         "demo": ("demo:cli", "Show Ralph's main job on a sample project"),

@@ -1,4 +1,4 @@
-"""Commands that set a project up: `init`, `config`, `capture`, `install`, `trust` and `scratchpad`."""
+"""Commands that set a project up: `init`, `deinit`, `config`, `capture`, `install`, `trust` and `scratchpad`."""
 
 import json
 import os
@@ -58,6 +58,36 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     for line in changes:
         click.echo(f"  {line}")
     click.echo("Nothing to do: everything is there." if not changes else 'Ready. Try: ralph memory add "..."')
+
+
+@click.command(name="deinit", cls=Command, examples=["ralph deinit", "ralph deinit --yes"])
+@click.option("--yes", is_flag=True, help="Do it without being asked; where nobody can be asked it is only shown.")
+@opt.formats("table", "json")
+def deinit(call: Invocation, yes: bool, form: str) -> int:
+    """Show what Ralph made in this project, memories and logs included, and remove it.
+
+    Files that Ralph did not make stay, and so does what git has committed. `ralph uninstall --all` removes Ralph from
+    your coding agents.
+    """
+    from ralph.app import deinit as verbs
+
+    plan = verbs.plan_deinit(call.root, os.environ)
+    changes, to_stderr = plan.changes, form == "json"
+    click.echo(f"Project: {one_line(str(plan.root))}", err=to_stderr)
+    for path, what in changes:
+        click.echo(f"  {call.show_path(path)}: {what}", err=to_stderr)
+    for path, why in plan.stays:
+        click.echo(f"  {call.show_path(path)}: stays, {one_line(why)}", err=to_stderr)
+    if not yes and sys.stdin is not None and sys.stdin.isatty():
+        yes = click.confirm("Remove all of this for good?", default=False, err=True)
+    if yes:
+        verbs.deinit(plan, os.environ)
+    click.echo("Removed." if yes else "Nothing was removed; --yes does it, for good.", err=to_stderr)
+    if form == "json":
+        gone = [{"path": str(path), "what": what} for path, what in changes]
+        stays = [{"path": str(path), "why": why} for path, why in plan.stays]
+        output.print_json({"root": str(plan.root), "removed" if yes else "would_remove": gone, "stays": stays})
+    return 0
 
 
 @click.command(name="capture", cls=Command, examples=["ralph capture off", "ralph capture on"])
