@@ -143,6 +143,8 @@ def test_all_is_uninstalled_in_every_scope_and_project_at_once(
         ("uninstall",),
         ("install", "codex", "--all"),
         ("uninstall", "codex", "--all"),
+        ("uninstall", "--all", "--scope", "project"),
+        ("uninstall", "--all", "--plugin"),
         ("install", "emacs"),
         ("install", "codex", "--scope", "local"),
         ("uninstall", "gemini", "--plugin"),

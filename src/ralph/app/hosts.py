@@ -9,9 +9,10 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 
 from ralph import discovery
@@ -450,12 +451,13 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
 
 
 def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
-    """Return everything that is listed as installed, in all projects, and every host of the user and of `root`."""
-    targets = {}
-    for host in Host:
-        for scope in InstallScope:
-            if scope is not InstallScope.LOCAL or host is Host.CLAUDE:
-                target = InstallTarget(host, scope, root, env)
+    """Return everything that is listed as installed, in all projects, every host of the user, and hooks in `root`."""
+    users = [InstallTarget(host, InstallScope.USER, root, env) for host in Host]
+    targets = {target.list_entry: target for target in users}
+    for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
+        target = InstallTarget(host, scope, root, env)
+        with suppress(UsageError, Unreadable):  # no such scope, or a file that only its host may complain about
+            if ralph_hooks(files.read(target.settings)):
                 targets[target.list_entry] = target
     for entry in _read_installed(env)[0]:
         name, _, rest = entry.partition(" ")

@@ -236,7 +236,7 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
 
 
 @click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])
-@_host_options("Every agent, in every scope and project; then `uv tool uninstall`.", "What --plugin installed.")
+@_host_options("Every agent, in every scope and project.", "Remove what `ralph install claude --plugin` wrote.")
 def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
     """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay.
 
@@ -248,6 +248,9 @@ def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
         return installation.plan_uninstall(target)
 
     if options["every"] and not hosts:
+        scope = click.get_current_context().get_parameter_source("scope")
+        exclude({"--all": True, "--scope": scope is click.core.ParameterSource.COMMANDLINE})
+        exclude({"--all": True, "--plugin": options["plugin"]})
         targets = installation.all_targets(call.folder, os.environ)
         changes = [("every agent", "all", "all", partial(installation.plan_uninstall, *targets))]
         _print_changes(changes, "Removed", options)
