@@ -9,7 +9,9 @@ import pytest
 from tests.cli.runner import Project, command
 from tests.cli.test_init import git
 
+from ralph.app import runs
 from ralph.discovery import find_root
+from ralph.loop.state import Run
 
 
 @pytest.fixture
@@ -126,6 +128,16 @@ def test_a_worktree_and_worktrees_of_tasks_are_refused(repository: Project, tmp_
     said = repository("deinit", "--yes")
     assert (said.code, said.out) == (1, "")
     assert "worktrees of tasks" in said.err
+    assert repository.file(".agent/memories.md").is_file()
+
+
+def test_a_running_loop_is_not_pulled_from_under_its_feet(repository: Project) -> None:
+    repository("init")
+    run = runs.save(repository.root, None, runs.mine(Run(runs.mint(repository.root), "A goal")))
+    runs.beat(repository.root, run)
+    said = repository("deinit", "--yes")
+    assert (said.code, said.out) == (1, "")
+    assert f"{run.id} is running here" in said.err
     assert repository.file(".agent/memories.md").is_file()
 
 
