@@ -66,8 +66,8 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
 def deinit(call: Invocation, yes: bool, form: str) -> int:
     """Show what Ralph made in this project, memories and logs included, and remove it.
 
-    Files that Ralph did not make stay, and git's history keeps what was committed. `ralph uninstall --all` removes Ralph
-    from your coding agents.
+    Files that Ralph did not make stay, and git's history keeps what was committed. `ralph uninstall --all` removes
+    Ralph from your coding agents.
     """
     from ralph.app import deinit as verbs
 
