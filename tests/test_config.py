@@ -260,15 +260,29 @@ class TestKeys:
             assert "|" not in key.doc
             assert "\n" not in key.doc
 
-    def test_the_template_sets_nothing_and_uncommented_it_sets_the_defaults(self, tmp_path: Path) -> None:
+    def test_the_template_has_five_lines_that_set_nothing_and_uncommented_they_set_defaults(
+        self, tmp_path: Path
+    ) -> None:
+        assert len(template().splitlines()) == 5
         assert parse_yaml(template(), "ralph.yml").entries == {}
         uncommented = re.sub("(?m)^# ", "", template())
         put(tmp_path, "ralph.yml", uncommented)
         found = loaded(tmp_path)
         assert found.config == Config()
         assert found.warnings == ()
-        layers = {place.layer for name, place in found.origins.items() if not BY_NAME[name].personal}
-        assert layers == {Layer.PROJECT}
+        changed = {name for name, place in found.origins.items() if place.layer is Layer.PROJECT}
+        assert changed == {"memories.budget", "memories.inject"}
+
+    def test_sections_of_ralph_orchestrator_are_left_to_it(self, tmp_path: Path) -> None:
+        sections = "event_loop:\n  max_iterations: 100\ncli:\n  backend: claude\nhats:\n  planner: {triggers: [a]}\n"
+        sections += "tasks:\n  enabled: true\nRObot: {}\nmemories:\n  budget: 9\n"
+        put(tmp_path, "ralph.yml", sections)
+        assert loaded(tmp_path).warnings == ()
+        assert loaded(tmp_path).config.memories.budget == 9
+        put(tmp_path, "ralph.yml", "core: {}\ncores: {}\nmemories:\n  core: 1\n")
+        assert [warning.partition(";")[0] for warning in loaded(tmp_path).warnings] == [
+            "ralph.yml:2: unknown key cores", "ralph.yml:4: unknown key memories.core"
+        ]  # fmt: skip
 
     @pytest.mark.parametrize("name", [".ralph.toml", "ralph.yml", "ralph.local.yml"])
     def test_a_project_cannot_say_where_texts_and_keys_are_sent(self, tmp_path: Path, name: str) -> None:

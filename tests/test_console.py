@@ -118,6 +118,10 @@ class Shop:
         return all(self.ids.setdefault(theirs, ours) == ours for theirs, ours in pairs)
 
 
+def _the_project_is_made(shop: Shop, step: Step) -> None:
+    shop.run("ralph init")
+
+
 def _a_sign_is_there(shop: Shop, step: Step) -> None:
     with (shop.folder / ".ralph/guardrails.md").open("a", encoding="utf-8", newline="") as file:
         file.write("\n" + step.above)
@@ -172,7 +176,9 @@ def _the_file_is_renamed(shop: Shop, step: Step) -> None:
     _committed(shop.folder)
 
 
+_FIRST = 'ralph memory add "ECONNREFUSED on 5432: the database is down, run docker compose up -d db" -t fix'
 MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
+    ("README.md", f"{_FIRST} --tags docker,db"): _the_project_is_made,
     ("docs/quickstart.md", "ralph memory list --in guardrails"): _a_sign_is_there,
     ("docs/quickstart.md", "ralph doctor"): _somebody_copied_an_entry,
     ("docs/tasks.md", 'ralph task add "Pay with vouchers" --priority 1 --worktree'): _the_shop_remembers,

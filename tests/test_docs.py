@@ -102,5 +102,16 @@ def test_every_decision_record_is_listed_in_the_index() -> None:
 
 def test_the_readme_names_the_two_commands_and_the_installers() -> None:
     readme = read("README.md")
-    for words in ("make demo", "make test", "uv tool install", "pipx install"):
+    for words in ("make demo", "make test", "uv tool install 'ralph-memory[all]'", "pipx install 'ralph-memory[all]'"):
         assert words in readme
+
+
+def test_the_readme_says_how_to_leave() -> None:
+    section = read("README.md").partition("## Uninstall\n")[2].partition("\n## ")[0]
+    for words in (
+        "ralph deinit",
+        "ralph uninstall --all",
+        "uv tool uninstall ralph-memory",
+        "pipx uninstall ralph-memory",
+    ):
+        assert words in section

@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 
 import ralph
-from ralph.app import hosts
-from ralph.app.hosts import HookProgram, Host, hook_events, hook_settings
+from ralph.app import slash_commands
+from ralph.app.hosts import Host, hook_events, hook_settings
 from ralph.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "plugin"
-OURS = HookProgram(Path("/py"), Path("/ralph/hooks/run.py"))
 SHELLS = [shell for name in ("sh", "dash", "bash", "busybox") if (shell := shutil.which(name))]
 
 
@@ -43,7 +42,7 @@ def test_the_manifest_has_the_packages_version_and_the_marketplace_leads_to_the_
 def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_time_for_each() -> None:
     hooks = load(PLUGIN / "hooks/hooks.json")["hooks"]
     assert list(hooks) == list(hook_events(Host.CLAUDE))
-    for event, group in hook_settings(Host.CLAUDE, OURS).items():
+    for event, group in hook_settings(Host.CLAUDE, Path("/ralph/bin/ralph-hook")).items():
         assert isinstance(group, dict)
         assert hooks[event] == [
             {
@@ -61,12 +60,14 @@ def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_ti
 
 def test_the_plugins_commands_are_those_that_install_writes() -> None:
     there = {path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()}
-    assert there == {name: hosts.slash_command(name) for name in hosts.SLASH_COMMANDS}
+    assert there == {name: slash_commands.slash_command(name) for name in slash_commands.SLASH_COMMANDS}
 
 
-@pytest.mark.parametrize("name", hosts.SLASH_COMMANDS)
+@pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)
 def test_a_command_only_calls_what_ralph_has(name: str) -> None:
-    assert set(re.findall(r"(?:`|\(|^)ralph ([a-z]+)", hosts.slash_command(name), re.MULTILINE)) <= set(COMMANDS)
+    assert set(re.findall(r"(?:`|\(|^)ralph ([a-z]+)", slash_commands.slash_command(name), re.MULTILINE)) <= set(
+        COMMANDS
+    )
 
 
 def test_the_launchers_can_be_started() -> None:
@@ -164,6 +165,25 @@ def test_without_a_note_or_with_a_stale_one_the_usual_places_are_tried(launcher:
     assert outcome(launcher("claude", "Stop")) == started(*usual, "Stop")
     usual[0].chmod(0o644)
     assert outcome(launcher("claude", "Stop")) == (0, "", "")
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+@pytest.mark.parametrize("name", ["ralph", "ralph-memory"])
+def test_last_a_ralph_on_the_path_is_tried_and_other_programs_of_that_name_are_not(
+    launcher: Launcher, name: str, quote: str
+) -> None:
+    ours = launcher.environment("my venv")
+    folders = [launcher.home / folder for folder in ("binary", "other", "no file", "scripts")]
+    for folder in folders:
+        folder.mkdir()
+    (folders[0] / "ralph").write_bytes(b"\x7fELF\0\0\n\0")
+    (folders[1] / "ralph").write_text("#!/usr/bin/env python3\nimport other\n", encoding="utf-8")
+    (folders[2] / "ralph").mkdir()
+    launcher.env["PATH"] = ":".join([".", "", str(PLUGIN / "bin"), *map(str, folders)])
+    assert outcome(launcher("claude", "Stop")) == (0, "", "")
+    line = f"#!/bin/sh\n'''exec' {quote}{ours[0]}{quote} \"$0\" \"$@\"\n" if quote else f"#!{ours[0]}\n"
+    (folders[3] / name).write_text(f"{line}# -*- coding: utf-8 -*-\n", encoding="utf-8")
+    assert outcome(launcher("claude", "Stop")) == started(*ours, "Stop")
 
 
 def test_without_ralph_only_the_start_of_a_session_says_so_in_one_line(launcher: Launcher) -> None:

@@ -72,6 +72,25 @@ def test_a_hook_of_the_wheel_records_and_leaves_nothing_running(installed: Path,
     assert "40 passed" in log
 
 
+@pytest.mark.parametrize(("words", "extra"), [(["mcp", "serve"], "mcp"), (["web"], "web")])
+def test_a_command_without_its_extra_is_a_sentence_with_the_command_that_adds_it(
+    installed: Path, tmp_path: Path, words: list[str], extra: str
+) -> None:
+    command = [str(installed / "env" / "bin" / "ralph-memory"), *words, "--root", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False)
+    python = installed / "env" / "bin" / "python"
+    hint = f"  uv pip install --python {python} 'ralph-memory[{extra}]'\n"
+    error = f"error: `ralph {' '.join(words)}` needs the extra '{extra}', which is not installed\n{hint}"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
+
+
+def test_the_second_name_of_the_program_is_the_same_program(installed: Path, tmp_path: Path) -> None:
+    for name in ("ralph", "ralph-memory"):
+        command = [str(installed / "env" / "bin" / name), "memory", "--help"]
+        shown = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True).stdout
+        assert shown.startswith(f"Usage: {name} memory ")
+
+
 def hook_failures(root: Path) -> str:
     file = paths.log_folder(root) / "hook-failures"
     return file.read_text(encoding="utf-8").strip() if file.exists() else ""

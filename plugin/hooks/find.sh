@@ -1,8 +1,8 @@
 # Finds Ralph for the launchers: sets `python` and `runner`, both empty when there is none.
 #
-# First what `ralph install` noted (the interpreter, then run.py, one a line). If an upgrade moved run.py
-# within the same environment, it is looked for there; if the environment is gone, in the places where
-# uv and pipx keep their tools. Only the shell's own words: starting one program would cost more than all of this.
+# First what `ralph install` noted (the interpreter, then run.py, one a line). If an upgrade moved run.py within the
+# same environment, it is looked for there; if the environment is gone, where uv and pipx keep their tools, then beside
+# a `ralph` on the PATH. Only the shell's own words: starting one program would cost more than all of this.
 
 python='' runner=''
 state=${XDG_STATE_HOME:-}
@@ -10,20 +10,46 @@ case $state in /*) ;; *) state=${HOME:-}/.local/state ;; esac
 share=${XDG_DATA_HOME:-}
 case $share in /*) ;; *) share=${HOME:-}/.local/share ;; esac
 
+# Sets both to what the environment in folder $1 has; fails without Ralph there.
+look_in() {
+    for runner in "$1"/lib/python3*/site-packages/ralph/hooks/run.py; do
+        python=$1/bin/python
+        [ -f "$runner" ] && [ -f "$python" ] && [ -x "$python" ] && return 0
+    done
+    python='' runner=''
+    return 1
+}
+
+# Looks at every `ralph` on the PATH, since another tool has that name, too: its first line names its interpreter, or
+# the second one, when that path is too long for a first line.
+look_on_path() {
+    IFS=:
+    set -f
+    set -- ${PATH:-}
+    set +f
+    unset IFS
+    for folder; do
+        for name in ralph-memory ralph; do
+            case $folder in /*) [ -r "$folder/$name" ] && [ -f "$folder/$name" ] || continue ;; *) continue ;; esac
+            { IFS= read -r line; IFS= read -r second; } <"$folder/$name"
+            line=${line#'#!'}
+            if [ "$line" = /bin/sh ]; then
+                line=${second#"'''exec' "}
+                line=${line%' "$0" "$@"'}
+                line=${line#[\"\']}
+            fi
+            look_in "${line%/bin/*}" && return 0
+        done
+    done
+    return 1
+}
+
 if [ -r "$state/ralph/interpreter" ]; then
     { IFS= read -r python; IFS= read -r runner; } <"$state/ralph/interpreter"
 fi
 
 if ! { [ -f "$python" ] && [ -x "$python" ] && [ -f "$runner" ]; }; then
-    noted=${python%/bin/*}
-    python='' runner=''
-    for place in "$noted" "${UV_TOOL_DIR:-$share/uv/tools}/ralph-memory" \
-        "${PIPX_HOME:-$share/pipx}/venvs/ralph-memory" "${HOME:-}/.local/pipx/venvs/ralph-memory"; do
-        for file in "$place"/lib/python3*/site-packages/ralph/hooks/run.py; do
-            if [ -f "$file" ] && [ -f "$place/bin/python" ] && [ -x "$place/bin/python" ]; then
-                python=$place/bin/python runner=$file
-                break 2
-            fi
-        done
-    done
+    look_in "${python%/bin/*}" || look_in "${UV_TOOL_DIR:-$share/uv/tools}/ralph-memory" ||
+        look_in "${PIPX_HOME:-$share/pipx}/venvs/ralph-memory" ||
+        look_in "${HOME:-}/.local/pipx/venvs/ralph-memory" || look_on_path || :
 fi

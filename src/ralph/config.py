@@ -78,6 +78,8 @@ TRUSTED: Mapping[str, Callable[[object], bool]] = {  # for each key that needs t
     name: part.metadata["limits"]["trusted"] for name, part in _fields(Config()) if "trusted" in part.metadata["limits"]
 }
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
+_FOREIGN = frozenset("cli event_loop core hats events tasks skills features hooks adapters tui RObot".split())
+"""Sections of ralph-orchestrator, which reads a `ralph.yml`, too."""
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
 CRITERIA = "ralph.success_criteria"
@@ -171,6 +173,7 @@ class Loaded:
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
         self.complaints: list[ConfigProblem] = []
+        self.foreign: list[str] = []  # sections of another program in ralph.yml
 
     @cached_property
     def config(self) -> Config:
@@ -277,7 +280,9 @@ class Loaded:
     def _read_table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
         for part, node in entries.items():
             name, place = prefix + part, replace(file, line=node.line)
-            if name not in BY_NAME and name not in _SECTIONS:
+            if name in _FOREIGN and file.layer is Layer.PROJECT:
+                self.foreign.append(name)
+            elif name not in BY_NAME and name not in _SECTIONS:
                 self._report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
             elif node.value is None:
                 continue

@@ -70,16 +70,30 @@ class Location:
 
 
 def find_root(start: str) -> str:
-    """Return the project folder upward from `start` in its checkout, in a worktree by the main checkout; else ""."""
+    """Return the project folder upward from `start` in its checkout, in a worktree by the main checkout; else "".
+
+    The home folder and the root of the file system are none: every session below them would be recorded there.
+    """
     folder = start.rstrip("/")
     while True:
-        if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))):
-            return folder or "/"
+        if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))) and not is_home(folder):
+            return folder
         if is_checkout(folder):
             return _root_by_main(start.rstrip("/"), folder)
         if not folder:
             return ""
         folder = folder.rpartition("/")[0]
+
+
+def is_home(folder: str) -> bool:
+    """Return whether a folder is the user's home or the root of the file system."""
+    home = os.environ.get("HOME") or ""
+    if folder.rstrip("/") in ("", home.rstrip("/")):
+        return True
+    try:
+        return os.path.samefile(folder, home)
+    except (OSError, ValueError):
+        return False
 
 
 def is_checkout(folder: str) -> bool:

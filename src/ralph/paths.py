@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ralph import discovery
-from ralph.errors import Unreadable, UsageError
+from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model import ids
 
 MARKERS = (*discovery.MARKERS, ".git")
@@ -23,7 +23,7 @@ _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
     """Return `--root` or `$RALPH_ROOT`, else the project upward from `$CLAUDE_PROJECT_DIR` or from `start`.
 
-    Without any project there, the top of the git checkout counts, else the folder itself.
+    Without any project there, the top of the git checkout counts, unless that is the home, else the folder itself.
     """
     env = env or {}
     root = explicit or env.get("RALPH_ROOT")
@@ -38,7 +38,25 @@ def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, st
         return folder
     here = folder.as_posix()
     with _explain_broken_checkout():
-        return Path(discovery.find_root(here) or discovery.find_top(here) or here)
+        return Path(discovery.find_root(here) or git_top(here) or here)
+
+
+def git_top(folder: str) -> str:
+    """Return the top of the checkout around a folder; "" outside git, and where the home itself is a checkout."""
+    top = discovery.find_top(folder)
+    return "" if discovery.is_home(top) else top
+
+
+def require_project(root: Path, *, named: bool = False) -> bool:
+    """Return whether a folder is no project yet but becomes one with its first file; NotFound outside git.
+
+    `named`: the caller named the folder, so it is not there by accident.
+    """
+    if discovery.find_root(root.as_posix()) or any(map(os.path.lexists, (root / name for name in discovery.MARKERS))):
+        return False
+    if not named and not git_top(root.as_posix()):
+        raise NotFound(f"{root}: is no project, and no git work tree", hint="`ralph init` makes this folder a project")
+    return True
 
 
 def location(root: Path) -> discovery.Location:

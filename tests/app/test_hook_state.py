@@ -8,7 +8,7 @@ import pytest
 
 from ralph.app import hook_state
 from ralph.app import hosts as install
-from ralph.app.hosts import HookProgram, Host, InstallScope, InstallTarget
+from ralph.app.hosts import Host, InstallScope, InstallTarget
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def installs(root: Path, env: dict[str, str], host: Host, scope: InstallScope, *, plugin: bool = False) -> None:
-    where = InstallTarget(host, scope, root, env, plugin)
+    where = InstallTarget(host, scope, root, env, plugin, mcp=None)
     install.apply_plan(install.plan_install(where, install.hook_program(sys.executable)))
 
 
@@ -51,8 +51,7 @@ def test_hooks_are_found_in_each_hosts_own_settings(root: Path, env: dict[str, s
     assert [(each.host, each.scope) for each in found] == [
         ("claude", "user"), ("claude", "local"), ("codex", "user"), ("gemini", "project"),
     ]  # fmt: skip
-    ours = install.hook_program(sys.executable)
-    assert {each.programs for each in found} == {(str(ours.interpreter), str(ours.runner))}
+    assert {each.programs for each in found} == {(str(install.launcher(env)),)}
     assert codes(root, env) == []
 
 
@@ -77,26 +76,36 @@ def test_other_peoples_hooks_and_broken_files_are_none_of_ours(root: Path, env: 
     assert hook_state.find_installed(root, env) == ()
 
 
-def test_hooks_that_start_what_is_gone_are_told_with_the_way_back(root: Path, env: dict[str, str]) -> None:
-    gone = HookProgram(root / "old" / "python", root / "old" / "ralph" / "hooks" / "run.py")
-    for host, scope in ((Host.CLAUDE, InstallScope.LOCAL), (Host.CODEX, InstallScope.USER)):
-        install.apply_plan(install.plan_install(InstallTarget(host, scope, root, env), gone))
-    found = {str(path): each for path, each in hook_state.find_problems(root, env)}
-    local = found[str(root / ".claude" / "settings.local.json")]
-    assert local.what == f"its hooks start {gone.interpreter}, which is gone"
-    assert local.hint == "run `ralph install claude --scope local` again"
-    assert found[f"{env['HOME']}/.codex/hooks.json"].code == "hook-program"
-    noted = found[str(install.interpreter_file(env))]
-    assert (noted.level, noted.code) == ("warning", "interpreter")
-
-
-def test_a_missing_or_torn_note_for_the_plugin_is_told(root: Path, env: dict[str, str]) -> None:
-    installs(root, env, Host.CLAUDE, InstallScope.USER, plugin=True)
-    note = install.interpreter_file(env)
-    note.write_text(f"{sys.executable}\n", encoding="utf-8")
-    assert codes(root, env) == [("warning", "interpreter")]
+def test_a_missing_or_torn_note_or_launcher_is_a_problem_once_for_all_hosts(root: Path, env: dict[str, str]) -> None:
+    installs(root, env, Host.CLAUDE, InstallScope.LOCAL)
+    installs(root, env, Host.CODEX, InstallScope.USER)
+    note, launcher = install.interpreter_file(env), install.launcher(env)
+    for text in (f"{sys.executable}\n", "", "/gone/python\n/gone/run.py\n"):
+        note.write_text(text, encoding="utf-8")
+        assert codes(root, env) == [("warning", "launcher")]
     note.unlink()
-    assert codes(root, env) == [("warning", "interpreter")]
+    assert codes(root, env) == [("warning", "launcher")]
+    installs(root, env, Host.CODEX, InstallScope.USER)
+    launcher.chmod(0o644)
+    assert codes(root, env) == [("warning", "launcher")]
+    launcher.unlink()
+    assert codes(root, env) == [("warning", "launcher")]
+
+
+def test_hooks_of_an_earlier_version_that_start_what_is_gone_are_reported_and_repaired(
+    root: Path, env: dict[str, str]
+) -> None:
+    file = root / ".claude" / "settings.local.json"
+    file.parent.mkdir()
+    hook = {"type": "command", "command": "/bin/sh", "args": ["-c", "x", "/old/python", "/old/ralph/hooks/run.py"]}
+    file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}), encoding="utf-8")
+    problems = [(path, each) for path, each in hook_state.find_problems(root, env) if path == file]
+    assert [each.what for _, each in problems if each.level == "warning"] == [
+        "its hooks start /old/python, which is gone"
+    ]
+    assert file in dict(hook_state.repair_installation(root, env))
+    assert codes(root, env) == []
+    assert "/old/python" not in file.read_text(encoding="utf-8")
 
 
 def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(root: Path, env: dict[str, str]) -> None:
@@ -104,7 +113,7 @@ def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(root: Path, env
     file = root / ".codex" / "hooks.json"
     shape = json.loads(file.read_text(encoding="utf-8"))
     for groups in shape["hooks"].values():
-        groups[0]["hooks"][0]["command"] = "'unclosed /x/ralph/hooks/run.py"
+        groups[0]["hooks"][0]["command"] = "'unclosed /x/ralph/bin/ralph-hook"
     file.write_text(json.dumps(shape), encoding="utf-8")
     assert [each.programs for each in hook_state.find_installed(root, env)] == [()]
     assert codes(root, env) == []

@@ -1,7 +1,7 @@
 """Installing writes our entries and nothing else; uninstalling gives back every byte that was there."""
 
 import json
-import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ralph.app import hosts
 from ralph.app import hosts as verbs
+from ralph.app import slash_commands
 from ralph.app.hosts import (
     HookProgram,
     Host,
@@ -129,7 +129,8 @@ def test_after_a_move_our_entries_are_replaced_and_nothing_else(home: Path) -> N
     install(at(home))
     install(at(home), MOVED)
     assert str(OURS.interpreter) not in "".join(str(value) for value in tree(home).values())
-    assert has_current_hooks(settings.read_text(encoding="utf-8"), hook_settings(Host.CLAUDE, MOVED))
+    launcher = home / ".local/state/ralph/bin/ralph-hook"
+    assert has_current_hooks(settings.read_text(encoding="utf-8"), hook_settings(Host.CLAUDE, launcher))
     uninstall(at(home))
     assert settings.read_bytes() == b'{"hooks":{"Stop":[]}}'
 
@@ -244,25 +245,68 @@ def _words(host: Host, hook: Mapping[str, Any]) -> list[str]:
     return ["sh", "-c", hook["command"]]
 
 
+PRINTING = "import sys; print(__name__, __file__, sys.argv, sys.stdin.read())"
+
+
+def environment(folder: Path, version: str = "3.11") -> HookProgram:
+    """An environment whose interpreter is ours and whose run.py prints how it was started."""
+    runner = folder / "lib" / f"python{version}" / "site-packages" / "ralph" / "hooks" / "run.py"
+    runner.parent.mkdir(parents=True)
+    runner.write_text(PRINTING, encoding="utf-8")
+    python = folder / "bin" / "python"
+    python.parent.mkdir(exist_ok=True)
+    if not python.is_symlink():
+        python.symlink_to(sys.executable)
+    return HookProgram(python, runner)
+
+
+def started(host: Host, hook: Mapping[str, Any]) -> tuple[int, str, str]:
+    env = {"python": "/no/python", "runner": "/no/run.py", "note": "/no/note"}
+    done = subprocess.run(_words(host, hook), input=b"{}", capture_output=True, check=False, env=env)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
 @pytest.mark.parametrize("host", list(Host))
 def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(host: Host, tmp_path: Path) -> None:
-    runner = tmp_path / "it's a place" / "ralph" / "hooks" / "run.py"
-    runner.parent.mkdir(parents=True)
-    runner.write_text("import sys; print(__name__, __file__, sys.argv, sys.stdin.read())", encoding="utf-8")
-    for event, group in hook_settings(host, HookProgram(Path(sys.executable), runner)).items():
-        assert isinstance(group, dict)
+    home = tmp_path / "it's a home"
+    home.mkdir()
+    ours = environment(tmp_path / "it's a place")
+    install(at(home, host), ours)
+    for event, [group] in hooks_of(at(home, host).settings).items():
         hook = group["hooks"][0]
         assert hook["timeout"] >= (2000 if host is Host.GEMINI else 2)
-        done = subprocess.run(_words(host, hook), input=b"{}", capture_output=True, check=True)
-        assert done.stdout.decode().strip() == f"__main__ {runner} {[str(runner), host.value, event]} {{}}"
-    runner.unlink()
-    done = subprocess.run(_words(host, hook), input=b"{}", capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        printed = f"__main__ {ours.runner} {[str(ours.runner), host.value, event]} {{}}\n"
+        assert started(host, hook) == (0, printed, "")
+    shutil.rmtree(ours.runner.parents[4])  # another Python version in the same environment
+    moved = environment(tmp_path / "it's a place", "3.14").runner
+    assert started(host, hook) == (0, f"__main__ {moved} {[str(moved), host.value, event]} {{}}\n", "")
+    shutil.rmtree(tmp_path / "it's a place")  # `uv tool uninstall`
+    assert started(host, hook) == (0, "", "")
+    (home / ".local/state/ralph/interpreter").unlink()
+    assert started(host, hook) == (0, "", "")
+
+
+def test_a_hook_is_a_path_a_host_and_an_event_which_a_person_can_read(home: Path) -> None:
+    install(at(home, Host.CODEX))
+    for event, [group] in hooks_of(at(home, Host.CODEX).settings).items():
+        assert group["hooks"][0]["command"] == f"{home}/.local/state/ralph/bin/ralph-hook codex {event}"
+
+
+def test_the_launcher_of_the_command_starts_ralph_isolated_and_says_when_it_is_gone(home: Path, tmp_path: Path) -> None:
+    install(at(home), verbs.hook_program(sys.executable))
+    launcher = verbs.launcher({"HOME": str(home)}, verbs.COMMAND_LAUNCHER)
+    (tmp_path / "ralph.py").write_text("raise SystemExit(9)", encoding="utf-8")
+    done = subprocess.run([launcher, "--version"], cwd=tmp_path, capture_output=True, check=True, encoding="utf-8")
+    assert done.stdout.startswith("ralph ")
+    verbs.interpreter_file({"HOME": str(home)}).write_text("/gone/python\n/gone/run.py\n", encoding="utf-8")
+    done = subprocess.run([launcher, "mcp", "serve"], capture_output=True, check=False, encoding="utf-8")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Ralph is gone: install the package ralph-memory again")
 
 
 def test_gemini_is_not_given_a_path_that_it_would_expand() -> None:
     with pytest.raises(Refused, match=r"\$"):
-        hook_settings(Host.GEMINI, HookProgram(Path("/opt/$HOME/python"), OURS.runner))
+        hook_settings(Host.GEMINI, Path("/opt/$HOME/ralph/bin/ralph-hook"))
 
 
 def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
@@ -273,13 +317,13 @@ def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
         verbs.hook_program("")
 
 
-@pytest.mark.parametrize("name", hosts.SLASH_COMMANDS)
+@pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)
 def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
-    body = hosts.slash_command(name, hosts.ralph_command(Path("/opt/my py/python")))
+    body = slash_commands.slash_command(name, "'/opt/my bin/ralph'")
     for block in body.split("```!")[1:]:
         script = block.partition("```")[0]
         typed = 'it\'s $(touch pwned) `id` "q" ; exit 3' if "$ARGUMENTS" in script else ""
-        given_to_ralph = script.replace("'/opt/my py/python' -I -m ralph", "show").replace("$ARGUMENTS", typed)
+        given_to_ralph = script.replace("'/opt/my bin/ralph'", "show").replace("$ARGUMENTS", typed)
         done = subprocess.run(
             ["sh", "-c", f"show() {{ cat; }}\n{given_to_ralph}"], input=b"", capture_output=True, check=True
         )
@@ -288,11 +332,10 @@ def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
 
 
 def test_a_signature_tells_a_file_of_ours_from_a_changed_one() -> None:
-    body = hosts.sign_command(hosts.slash_command("mem-search"))
-    assert hosts.is_signed(body)
-    assert not hosts.is_signed(body.replace("Ralph", "Rolf"))
-    assert not hosts.is_signed(hosts.slash_command("mem-search"))
-    assert hosts.ralph_command(Path("/a b/python")) == shlex.join(["/a b/python"]) + " -I -m ralph"
+    body = slash_commands.sign_command(slash_commands.slash_command("mem-search"))
+    assert slash_commands.is_signed(body)
+    assert not slash_commands.is_signed(body.replace("Ralph", "Rolf"))
+    assert not slash_commands.is_signed(slash_commands.slash_command("mem-search"))
 
 
 def test_uninstalling_writes_nothing_behind_a_link_that_leads_nowhere(home: Path) -> None:

@@ -45,8 +45,8 @@ def entry(where: InstallTarget) -> dict[str, Any]:
 def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(home: Path, host: Host, scope: InstallScope) -> None:
     where = wanted(home, host, scope)
     install(where)
-    assert entry(where)["command"] == str(OURS.interpreter)
-    assert entry(where)["args"][-4:] == ["-m", "ralph", "mcp", "serve"]
+    assert entry(where)["command"] == f"{home}/.local/state/ralph/bin/ralph"
+    assert entry(where)["args"] == ["mcp", "serve"]
     assert plan_install(where, OURS).edits == ()
     uninstall(at(home, host, scope))
     assert tree(home.parent) == {"home": None, "project": None}
@@ -71,12 +71,32 @@ def test_what_others_wrote_into_the_file_stays(home: Path, host: Host, scope: In
 
 
 @pytest.mark.parametrize("host", list(Host))
-def test_after_a_move_the_entry_is_written_anew(home: Path, host: Host) -> None:
-    install(wanted(home, host))
-    install(wanted(home, host), MOVED)
-    assert entry(wanted(home, host))["command"] == str(MOVED.interpreter)
+def test_an_entry_of_an_earlier_version_is_written_anew(home: Path, host: Host) -> None:
+    where = wanted(home, host)
+    install(where)
+    path, launcher = where.servers[0], f"{home}/.local/state/ralph/bin/ralph"
+    text = path.read_text(encoding="utf-8")
+    spaced = text.replace(f'"{launcher}"', '"/old/python"').replace('"mcp"', '"-I", "-m", "ralph", "mcp"')
+    path.write_text(spaced, encoding="utf-8")
+    assert entry(where)["command"] == "/old/python"
+    install(where, MOVED)
+    assert entry(where)["command"] == launcher
     uninstall(at(home, host))
     assert tree(home) == {}
+
+
+def test_codex_may_write_behind_our_table_and_ours_still_goes(home: Path) -> None:
+    where = wanted(home, Host.CODEX)
+    config = home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('model = "x"\n', encoding="utf-8")
+    install(where)
+    trusted = '\n[projects."/work/shop"]\ntrust_level = "trusted"\n'
+    with config.open("a", encoding="utf-8") as file:
+        file.write(trusted)
+    uninstall(at(home, Host.CODEX))
+    assert tomllib.loads(config.read_text(encoding="utf-8")) == tomllib.loads(f'model = "x"\n{trusted}')
+    assert "ralph" not in config.read_text(encoding="utf-8")
 
 
 def test_its_tools_are_loaded_at_once_only_when_asked_for(home: Path) -> None:

@@ -280,6 +280,7 @@ def test_counted_failures_lower_the_rate_and_the_last_one_is_told(tmp_path: Path
     found = usage.hook_usage(tmp_path)
     assert found == {
         "recorded": 1,
+        "hosts": ["claude"],
         "failures": 3,
         "success_rate": 0.25,
         "last_failure_at": "2026-11-15T12:00:00Z",

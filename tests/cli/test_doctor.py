@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.cli.runner import Block, Project, page
 
 from ralph import paths
 from ralph.app import hook_state
+from ralph.app.hosts import Host, InstallScope, InstallTarget, apply_plan, hook_program, plan_install
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", kind="decision")
@@ -20,7 +22,7 @@ def codes(ralph: Project, *words: str) -> list[tuple[str, int, str, str]]:
     """Each finding as (file, line, level, code), from the JSON form."""
     shape = ralph("doctor", "--format", "json", *words).json
     return [
-        (str(Path(one["file"]).relative_to(ralph.root)), one["line"], one["level"], one["code"])
+        (paths.shown(Path(one["file"]), ralph.root), one["line"], one["level"], one["code"])
         for one in shape["findings"]
     ]
 
@@ -332,14 +334,48 @@ def test_a_pause_is_a_note_and_no_failure(ralph: Project) -> None:
     assert ralph("doctor").code == 0
 
 
-def test_a_plugin_that_would_start_what_is_gone_is_told(ralph: Project) -> None:
-    Path(os.environ["HOME"]).mkdir()
-    assert ralph("install", "claude", "--plugin").code == 0
-    note = Path(os.environ["HOME"]) / ".local" / "state" / "ralph" / "interpreter"
+@pytest.mark.parametrize("more", [[], ["--plugin"]])
+def test_an_installation_that_would_start_what_is_gone_is_reported_and_repaired(
+    ralph: Project, more: list[str]
+) -> None:
+    home = Path(os.environ["HOME"])
+    home.mkdir()
+    assert ralph("install", "claude", *more).code == 0
+    note = home / ".local" / "state" / "ralph" / "interpreter"
+    installed = note.read_text(encoding="utf-8")
     note.write_text("/gone/python\n/gone/run.py\n", encoding="utf-8")
+    what = "hooks and MCP clients start /gone/python, which is gone; `ralph doctor --fix` repairs it"
     said = ralph("doctor")
     assert said.code == 1
-    assert "or they are gone; run `ralph install claude --plugin` again" in said.out
+    assert what in said.out
+    assert what in ralph("status").out
+    fixed = ralph("doctor", "--fix")
+    assert (fixed.code, fixed.out.splitlines()[-1]) == (0, "Everything is in order.")
+    assert note.read_text(encoding="utf-8") == installed
+    assert "which is gone" not in ralph("status").out
+
+
+def host_files() -> dict[Path, bytes]:
+    """The files of coding agents in the home; Ralph's own are in its state folder."""
+    home = Path(os.environ["HOME"])
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and ".local" not in path.parts}
+
+
+@pytest.mark.parametrize("host", ["claude", "codex", "gemini"])
+def test_a_missing_mcp_server_is_a_note_unless_nobody_wants_it(ralph: Project, host: str) -> None:
+    Path(os.environ["HOME"]).mkdir()
+    ralph("install", host, "--no-mcp")
+    assert codes(ralph) == []
+    ralph("install", host)
+    before = host_files()
+    ralph("uninstall", host)
+    with_no_extra = InstallTarget(Host(host), InstallScope.USER, ralph.root, os.environ)
+    apply_plan(plan_install(with_no_extra, hook_program(sys.executable)))
+    assert [each[2:] for each in codes(ralph)] == [("note", "host-entry")]
+    assert "the MCP server is missing; `ralph doctor --fix` repairs it" in ralph("doctor").out
+    assert "the MCP server added" in ralph("doctor", "--fix").out
+    assert codes(ralph) == []
+    assert host_files() == before
 
 
 def test_what_hooks_write_into_a_log_is_nothing_odd(ralph: Project) -> None:

@@ -1,5 +1,6 @@
 """`ralph init`: a project that remembers, made once, and nothing of anybody's touched."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from tests.cli.runner import Project, executable
 
 from ralph.config import load
+from ralph.discovery import find_root
 
 FILES = (
     ".agent/memories.md",
@@ -219,6 +221,68 @@ def test_nothing_is_made_or_moved_through_a_link_that_leads_outside(ralph: Proje
     assert "outside the project" in ralph("init").out
     assert list((outside / "skills").iterdir()) == []
     assert ralph.read(".ralph/skills/deploy/SKILL.md") == "deploy"
+
+
+# --- where a project is, and where none is --------------------------------------------------------
+
+
+def test_init_names_the_project_that_a_subfolder_belongs_to_or_is(ralph: Project) -> None:
+    ralph("init")
+    deep = ralph.file("packages/api")
+    deep.mkdir(parents=True)
+    said = ralph("init", cwd=deep)
+    assert said.out.startswith(f"Project: {ralph.root}\n  the current folder belongs to it; `ralph init .` makes")
+    said = ralph("init", ".", cwd=deep)
+    assert said.out.startswith(f"Project: {deep}\n  inside the project {ralph.root}, which keeps its own memory\n")
+    assert (deep / ".agent/memories.md").is_file()
+
+
+@pytest.mark.parametrize("git", [False, True])
+def test_the_home_folder_is_no_project_unless_root_says_so(ralph: Project, git: bool) -> None:
+    home = Project(Path(os.environ["HOME"]))
+    home.root.mkdir()
+    if git:
+        home.put(".git/HEAD", "ref: refs/heads/main\n")
+    for words in (["init"], ["init", "."], ["memory", "add", "Oops"], ["memory", "list"], ["config", "set", "a", "b"]):
+        said = home(*words)
+        assert (said.code, said.out) == (2, ""), words
+        assert "your home folder and / are never a project by themselves" in said.err
+    assert Project(Path("/"))("memory", "add", "Oops").code == 2
+    assert home("init", "--root", str(home.root)).code == 0
+    assert home("memory", "add", "Meant", "--root", str(home.root)).code == 0
+    assert home("memory", "list").code == 2
+    below = home.root / "scratch"
+    below.mkdir()
+    assert "no project, and no git work tree" in home("memory", "add", "Oops", cwd=below).err
+    assert find_root(str(below)) == find_root(str(home.root)) == find_root("/") == ""
+
+
+def test_commands_that_need_no_project_work_in_the_home_folder(ralph: Project) -> None:
+    home = Project(Path(os.environ["HOME"]))
+    home.root.mkdir()
+    assert home("install", "codex").code == 0
+    (home.root / ".local/state/ralph/interpreter").unlink()
+    assert home("doctor").code == 1
+    assert home("doctor", "--fix").code == 0
+    assert home("config", "set", "--user", "memories.budget", "9").code == 0
+    assert home("config", "get", "memories.budget").out == "9\n"
+    assert home("config", "show", "--files").code == 0
+    assert home("uninstall", "--all").code == 0
+
+
+def test_a_memory_makes_a_git_work_tree_a_project_and_says_so(ralph: Project, tmp_path: Path) -> None:
+    said = ralph("memory", "add", "Uses barrel exports")
+    assert said.code == 0
+    assert f"made .agent/memories.md: {ralph.root} is a project now, and its sessions are recorded" in said.err
+    assert ralph("memory", "add", "Chose Zod over Yup").err == ""
+    plain = Project(tmp_path / "plain")
+    plain.root.mkdir()
+    said = plain("memory", "add", "Oops")
+    assert (said.code, said.out) == (1, "")
+    assert said.err == f"error: {plain.root}: is no project, and no git work tree\n" + (
+        "  `ralph init` makes this folder a project\n"
+    )
+    assert list(plain.root.iterdir()) == []
 
 
 # --- capture -------------------------------------------------------------------------------------

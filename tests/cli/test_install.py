@@ -15,6 +15,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     folder = Path(os.environ["HOME"])
     folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}/bin")
     return folder
 
 
@@ -92,17 +93,58 @@ def test_several_agents_are_installed_at_once(ralph: Project, home: Path) -> Non
     assert files(home) == []
 
 
-def test_all_needs_an_agent_in_the_home(ralph: Project) -> None:
-    said = ralph("install", "--all")
-    assert (said.code, said.out) == (2, "")
-    assert "no agent was found" in said.err
+def test_without_a_name_it_installs_for_every_agent_that_is_there(ralph: Project, home: Path) -> None:
+    for words in ([], ["--all"]):
+        said = ralph("install", *words)
+        assert (said.code, said.out) == (2, "")
+        assert "no agent was found in your home or on your PATH" in said.err
+    (home / ".codex").mkdir()
+    program = home / "bin" / "gemini"
+    program.parent.mkdir()
+    program.touch(0o755)
+    assert [each["host"] for each in ralph("install", "--format", "json").json] == ["codex", "gemini"]
+    program.unlink()
+    assert ralph("uninstall", "--all").code == 0
+    assert files(home) == []
+
+
+def test_all_is_uninstalled_in_every_scope_and_project_at_once(
+    ralph: Project, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Project(tmp_path / "other")
+    other.put(".claude/settings.json", '{"model": "x"}')
+    for project, words in (
+        (other, ["claude", "--scope", "project"]),
+        (ralph, ["claude", "--scope", "local"]),
+        (ralph, ["codex", "gemini"]),
+        (ralph, ["claude", "--plugin"]),
+    ):
+        assert project("install", *words).code == 0
+    monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
+    assert ralph("install", "codex").code == 0
+    monkeypatch.delenv("CODEX_HOME")
+    before = files(home)
+    dry = ralph("uninstall", "--all", "--dry-run")
+    assert f"  {home}/.local/state/ralph/bin/ralph-hook: removed" in dry.out.splitlines()
+    assert files(home) == before
+    done = ralph("uninstall", "--all")
+    assert done.out.splitlines()[0] == "Removed for every agent:"
+    assert done.out.splitlines()[1:] == dry.out.splitlines()[1:]
+    assert [*files(home), *ralph.files()] == []
+    assert other.read(".claude/settings.json") == '{"model": "x"}'
+    assert not (home / "elsewhere").exists()
+    assert ralph("uninstall", "--all").out.startswith("Nothing to do for every agent")
+    assert ralph("uninstall", "--all", "--format", "json").json[0]["changes"] == []
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("install",),
+        ("uninstall",),
         ("install", "codex", "--all"),
+        ("uninstall", "codex", "--all"),
+        ("uninstall", "--all", "--scope", "project"),
+        ("uninstall", "--all", "--plugin"),
         ("install", "emacs"),
         ("install", "codex", "--scope", "local"),
         ("uninstall", "gemini", "--plugin"),

@@ -10,7 +10,8 @@ import pytest
 from tests.cli.runner import Block, Project, command, executable, numbered, on_a_terminal
 
 import ralph as package
-from ralph.cli.main import COMMANDS, EXTRAS
+from ralph.app.extras import EXTRAS
+from ralph.cli.main import COMMANDS
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 OTHER = Block("Of another project", "mem-1705751401-b4c5")
@@ -252,6 +253,7 @@ def test_colour_only_on_a_terminal_and_never_with_no_color(ralph: Project) -> No
 
 
 def test_a_closed_standard_output_is_no_error(ralph: Project) -> None:
+    ralph("init")
     for verb in ('add "Once"', "prime", "list"):
         script = f'"$@" memory {verb} >&-'
         done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)

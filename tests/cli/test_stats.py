@@ -32,7 +32,7 @@ def test_json_has_every_number_also_when_nothing_is_there(ralph: Project) -> Non
     said = ralph("status", "--usage", "--format", "json").json
     assert said["reference_rate"] is None
     assert said["hooks"] == {
-        "success_rate": None, "recorded": 0, "failures": 0, "last_failure_at": "", "last_failure": "",
+        "success_rate": None, "recorded": 0, "hosts": [], "failures": 0, "last_failure_at": "", "last_failure": "",
     }  # fmt: skip
     assert (said["events"], said["never_used"], said["tokens"]) == ([], [], 0)
 

@@ -59,7 +59,8 @@ def test_json_has_every_key_also_when_nothing_is_there(ralph: Project) -> None:
     said = ralph("status", "--format", "json").json
     assert said["last_session"] is None
     assert said["hooks"] == {
-        "installed": [], "recorded": 0, "failures": 0, "success_rate": None, "last_failure_at": "", "last_failure": "",
+        "installed": [], "problems": [], "hosts": [], "recorded": 0, "failures": 0, "success_rate": None,
+        "last_failure_at": "", "last_failure": "",
     }  # fmt: skip
     assert (said["paused"], said["paused_since"], said["index_complete"], said["index_behind"]) == (
         False,
@@ -70,6 +71,20 @@ def test_json_has_every_key_also_when_nothing_is_there(ralph: Project) -> None:
     assert (said["memory_bytes"], said["log_bytes"], said["index_updated_at"]) == (0, 0, "")
     assert not ralph.file(".ralph").exists()
     assert "none is recorded yet" in ralph("status").out
+
+
+def test_hooks_of_which_no_event_has_arrived_are_named_until_one_has(ralph: Project) -> None:
+    Path(os.environ["HOME"]).mkdir()
+    ralph("install", "claude", "codex")
+    said = ralph("status").out
+    assert "claude: no event has arrived here yet\n" in said
+    assert "codex: no event has arrived here yet; it runs hooks after you have trusted them once, in its /hooks" in said
+    ralph.put("log/sessions/s2.jsonl", RAW)
+    said = ralph("status").out
+    assert "claude: no event" in said
+    assert "codex: no event" not in said
+    installed = ralph("status", "--format", "json").json["hooks"]["installed"]
+    assert [(each["host"], each["events"]) for each in installed] == [("claude", False), ("codex", True)]
 
 
 def test_the_last_session_is_read_from_the_end_of_its_log(ralph: Project) -> None:

@@ -16,6 +16,7 @@ from tests.e2e.scripted import Pause, say
 
 import ralph as ralph_package
 from ralph import paths
+from ralph.app.hosts import interpreter_file
 
 pytestmark = pytest.mark.e2e
 
@@ -71,19 +72,22 @@ def test_a_damaged_index_is_made_again(claude: Claude, messages: MessagesServer,
 def test_a_session_goes_on_without_the_ralph_that_was_installed(
     missing: str, claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
-    settings = claude.project / ".claude/settings.json"
+    note = interpreter_file(claude.environment)
     old = {"interpreter": sys.executable, "program": str(Path(ralph_package.__file__).parents[1])}[missing]
-    settings.write_text(settings.read_text(encoding="utf-8").replace(old, f"{old}-gone"), encoding="utf-8")
+    note.write_text(note.read_text(encoding="utf-8").replace(old, f"{old}-gone"), encoding="utf-8")
     messages.script(bash("echo one"), say("DONE"))
 
     run = claude.run("do it")
 
-    assert (run.code, run.text) == (0, "DONE")
+    went_well(run)
+    assert run.text == "DONE"
     assert [request.text.count("one") > 0 for request in run.requests][-1]
     assert not ralph.log(run.session).exists()
-    said = ralph.call("doctor")
-    assert "which is gone" in said.stdout
-    assert "ralph install claude --scope project" in said.stdout
+    for command in ("doctor", "status"):
+        assert "which is gone; `ralph doctor --fix` repairs it" in ralph.call(command).stdout
+    ralph("doctor", "--fix")
+    messages.script(say("AGAIN"))
+    assert ralph.log(claude.run("do it again").session).exists()
 
 
 def test_what_happened_before_a_kill_is_recorded_and_injected_into_the_next_session(

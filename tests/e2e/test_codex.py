@@ -7,6 +7,7 @@ is looked for in the requests, since Codex tells only the model what its hooks p
 
 import json
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -130,3 +131,24 @@ def test_uninstalling_leaves_the_hooks_file_as_it_was(codex: Codex, responses: R
     ralph("uninstall", "codex")
 
     assert hooks.read_bytes() == b'{ "hooks":{"Stop": [ ]} }'
+
+
+def test_uninstalling_works_after_codex_has_written_into_its_own_config(
+    codex: Codex, responses: ResponsesServer
+) -> None:
+    config = codex.home / ".codex/config.toml"
+    before = tomllib.loads(config.read_text(encoding="utf-8"))
+    ralph = Ralph(codex)
+    ralph("init")
+    ralph("install", "codex")
+    with config.open("a", encoding="utf-8") as file:  # as Codex does when a person trusts a project
+        file.write(f'\n[projects."{codex.project}"]\ntrust_level = "trusted"\n')
+    responses.script(say("DONE"))
+    assert codex.run("do it", *MODEL).code == 0
+
+    ralph("uninstall", "codex")
+
+    after = tomllib.loads(config.read_text(encoding="utf-8"))
+    assert after.pop("projects") == {str(codex.project): {"trust_level": "trusted"}}
+    assert after == before
+    assert not (codex.home / ".codex/hooks.json").exists()

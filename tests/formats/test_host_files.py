@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ralph.app.hosts import HookProgram, Host, hook_events, hook_settings
+from ralph.app.hosts import Host, hook_events, hook_settings
 from ralph.errors import Conflict, Unreadable
 from ralph.formats.host_files import (
     has_current_hooks,
@@ -26,11 +26,11 @@ from ralph.formats.host_files import (
     without_toml_server,
 )
 
-PROGRAM = HookProgram(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
-MOVED_PROGRAM = HookProgram(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
+LAUNCHER = Path("/home/ann/.local/state/ralph/bin/ralph-hook")
+MOVED_LAUNCHER = Path("/new place/ralph/bin/ralph-hook")
 OTHER_HOOK = {"type": "command", "command": "echo ralph/hooks/run.pyc"}
 OTHER_GROUP = {"matcher": "Bash", "hooks": [OTHER_HOOK]}
-GROUPS = hook_settings(Host.CLAUDE, PROGRAM)
+GROUPS = hook_settings(Host.CLAUDE, LAUNCHER)
 
 # --- files as people and programs lay them out ---------------------------------------------------
 
@@ -133,7 +133,7 @@ def test_a_ralph_hook_in_a_shared_group_is_removed_alone() -> None:
     ],
 )
 def test_comments_are_kept(text: str) -> None:
-    wanted = hook_settings(Host.GEMINI, PROGRAM)
+    wanted = hook_settings(Host.GEMINI, LAUNCHER)
     there = with_hooks(text, wanted)
     assert has_current_hooks(there, wanted)
     assert without_hooks(there) == text
@@ -148,7 +148,7 @@ def test_a_comment_beside_a_ralph_hook_is_kept() -> None:
 
 def test_a_ralph_hook_is_recognised_by_its_command() -> None:
     for host in Host:
-        for group in hook_settings(host, MOVED_PROGRAM).values():
+        for group in hook_settings(host, MOVED_LAUNCHER).values():
             assert isinstance(group, dict)
             assert is_ralph_hook(group["hooks"][0])
     for other in (OTHER_HOOK, {}, "x", None, {"command": "x", "args": "y"}, {"args": ["my-ralph/hooks/run.py2"]}):

@@ -310,6 +310,23 @@ def test_settings_that_cannot_be_read_do_not_count(here: World, text: str) -> No
     assert len(here.lines()) == 1
 
 
+@pytest.mark.parametrize("noted", [(sys.executable, STUB), (sys.executable, "/gone/run.py"), ("/gone/python", STUB)])
+def test_a_launcher_in_the_settings_counts_when_it_can_start(here: World, noted: tuple[str, str]) -> None:
+    launcher = here.home / ".local" / "state" / "ralph" / "bin" / "ralph-hook"
+    launcher.parent.mkdir(parents=True)
+    launcher.write_text("#!/bin/sh\n", encoding="utf-8")
+    (launcher.parents[1] / "interpreter").write_text("\n".join((*noted, "")), encoding="utf-8")
+    hook = {"type": "command", "command": str(launcher), "args": ["claude", "PostToolUse"]}
+    settings_files(here)[0].parent.mkdir()
+    settings = {"hooks": {"PostToolUse": [{"hooks": [hook]}]}}
+    settings_files(here)[0].write_text(json.dumps(settings), encoding="utf-8")
+    started(here, "--plugin")
+    assert len(here.lines()) == 1, "it is not executable"
+    launcher.chmod(0o755)
+    started(here, "--plugin")
+    assert len(here.lines()) == (1 if noted == (sys.executable, STUB) else 2)
+
+
 # --- the app and the settings cache ------------------------------------------------------------
 
 

@@ -167,6 +167,26 @@ def test_without_folders_of_the_clients_it_stands_where_it_was_started(
     assert talk(None, project) == os.path.realpath(tmp_path)
 
 
+def test_the_home_folder_is_no_project_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "nobody"
+    home.mkdir(exist_ok=True)
+    (home / "ralph.yml").touch()
+    monkeypatch.chdir(home)
+
+    async def look(talk: Talk) -> None:
+        for name, arguments in (("status", {}), ("memory_add", {"text": "x"})):
+            assert "are never a project by themselves" in await talk.refused(name, **arguments)
+
+    talk(None, look)
+    talk(None, look, env={"CLAUDE_PROJECT_DIR": str(home)})
+
+    async def named(talk: Talk) -> str:
+        return str((await talk.got("status"))["root"])
+
+    assert talk(home, named) == os.path.realpath(home)
+    assert [path.name for path in home.iterdir() if path.name != ".local"] == ["ralph.yml"]
+
+
 def test_a_root_that_is_not_there_is_told_by_every_tool_and_the_list_still_comes(tmp_path: Path) -> None:
     async def look(talk: Talk) -> None:
         assert len((await talk.client.list_tools()).tools) == 18

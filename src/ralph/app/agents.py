@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from ralph.agents import claude, codex, process, scripted
 from ralph.agents.claude import as_claude
 from ralph.agents.client import CommandAgent, split_command
 from ralph.app import mcp_servers as servers
+from ralph.app.extras import add_command, has_extra, needs_extra
 from ralph.errors import RalphError, UsageError
 from ralph.model.work import Agent, Ask, Reply, StopReason, ignore_text
 from ralph.settings import Loop
@@ -62,11 +62,8 @@ def create_agent(
     if name == "codex":
         return codex.Codex(split_command(command) if command else ("codex",), permission or codex.SANDBOX)
     if name == "acp":
-        try:
+        with needs_extra("acp", "the agent 'acp'"):
             from ralph.agents.acp import Acp
-        except ModuleNotFoundError as error:
-            hint = "uv tool install 'ralph-memory[acp]'   (or: pipx install 'ralph-memory[acp]')"
-            raise UsageError("the agent 'acp' needs the extra 'acp', which is not installed", hint=hint) from error
         return Acp(split_command(command) if command else (ACP_PROGRAM,), permission)
     if name == "command":
         return CommandAgent(command, in_shell)
@@ -93,8 +90,8 @@ def resolve_name(name: str) -> str:
 def list_agents(folder: Path) -> list[dict[str, Any]]:
     """Return every agent with whether it is usable here, its version and path, and a note on what is missing."""
     acp = {"usable": True, "note": "any program that speaks it, by --command"}
-    if find_spec("acp") is None:
-        acp = {"usable": False, "note": "needs the extra 'acp'"}
+    if not has_extra("acp"):
+        acp = {"usable": False, "note": f"needs the extra 'acp': {add_command('acp')}"}
     elif shutil.which(ACP_PROGRAM):
         acp = _find_program(ACP_PROGRAM, folder)
     agents = {

@@ -71,17 +71,11 @@ def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
 
 
 def template() -> str:
-    """A `ralph.yml` in which every key is commented out: its default, and a line about it."""
-    lines = ["## The defaults. To change one, remove the `# ` before it and before the section it is in."]
-    above: list[str] = []
-    for key in (key for key in config.KEYS if not key.ignored and not key.personal):
-        *path, last = key.name.split(".")
-        lines += [""] * (path[:1] != above[:1])
-        new = [at for at in range(len(path)) if path[: at + 1] != above[: at + 1]]
-        lines += [f"# {'  ' * at}{path[at]}:" for at in new]
-        default = json.dumps(config.as_json(key.default)).strip('"') or '""'
-        lines.append(f"# {'  ' * len(path)}{last}: {default}  # {key.doc}")
-        above = path
+    """A `ralph.yml` of five lines that sets nothing: where the keys are listed, and two of them commented out."""
+    keys = [config.BY_NAME[f"memories.{name}"] for name in ("budget", "inject")]
+    lines = ["## Ralph's settings for this project. `ralph config show` lists every key with its value."]
+    lines += ["## `ralph config set KEY VALUE` changes one, or remove the `# ` here:", "# memories:"]
+    lines += [f"#   {key.name.partition('.')[2]}: {config.as_json(key.default)}  # {key.doc}" for key in keys]
     return "\n".join(lines) + "\n"
 
 

@@ -31,7 +31,7 @@ from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
 from ralph.store.sources import Format, parse_source, sources
 
-FIXABLE = {"duplicate-id", "leftover", "permissions", "hook-failures"}
+FIXABLE = {"duplicate-id", "leftover", "permissions", "hook-failures", "launcher", "host-entry"}
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
 """Folders that are not searched for a second store."""
 _MAX_FOLDERS = 20_000
@@ -87,8 +87,18 @@ def examine(
     return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS[item.problem.level]))
 
 
-def fix(root: Path) -> list[Repair]:
-    """Repair what is safe to repair."""
+def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:
+    """Return the problems of hooks and MCP entries in the user's coding agents."""
+    return [Finding(path, problem) for path, problem in hook_state.installation_problems(root, env)]
+
+
+def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Repair]:
+    """Repair what is safe to repair, in the project if there is one and in the user's coding agents."""
+    repairs = _fix_project(root) if project else []
+    return [*repairs, *(Repair(path, what) for path, what in hook_state.repair_installation(root, env))]
+
+
+def _fix_project(root: Path) -> list[Repair]:
     library = Library(root)
     repairs: list[Repair] = []
     for collection in _readable_collections(library):
@@ -325,10 +335,12 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     library, outside = Library(root), index.outside(root)
     paused = hook_state.paused_since(root)
     curated = [*_curated_files(root), *paths.knowledge_folder(root).glob("*.md"), paths.global_patterns(root)]
+    hooks = usage.hook_usage(root)
     installed = [
-        {"host": each.host, "scope": each.scope, "file": str(each.file)}
+        {"host": each.host, "scope": each.scope, "file": str(each.file), "events": each.host in hooks["hosts"]}
         for each in hook_state.find_installed(root, env)
     ]
+    broken = [each.what for _, each in hook_state.installation_problems(root, env) if each.level == "warning"]
     return {
         "root": str(root),
         "state": str(paths.state_folder(root)),
@@ -338,7 +350,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "memory_bytes": sum(path.stat().st_size for path in curated if path.is_file()),
         **index.status(root),
         "last_session": last_session(root) if outside is None else None,
-        "hooks": {"installed": installed, **usage.hook_usage(root)},
+        "hooks": {"installed": installed, "problems": broken, **hooks},
         "outside": None if outside is None else str(outside),
         "recording_problem": None if outside is not None else hook_state.recording_problem(root) or None,
         "paused": paused is not None,

@@ -6,14 +6,16 @@ hook may be counting at the same moment.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from ralph import config, paths
 from ralph.app import hosts as install
-from ralph.app.hosts import Host, InstallScope, settings_file
+from ralph.app.hosts import Host, InstallScope, InstallTarget
 from ralph.capture.secret_rules import rules_mark
 from ralph.config import Layer, Loaded
 from ralph.errors import Conflict, RalphError, Refused
@@ -24,7 +26,7 @@ from ralph.store import files, hook_files
 from ralph.store.files import hide_state
 
 _PLUGIN = "plugin"
-_AGAIN = "run `ralph install {}` again"
+_FIX = "`ralph doctor --fix` repairs it"
 _NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
 
 
@@ -188,12 +190,16 @@ def resume_capture(root: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """Our hooks in one host's settings; `scope` is for whom, or that the plugin brings them, `programs` what starts."""
+    """Our hooks in one host's settings; `scope` is for whom, or that the plugin brings them, `programs` what starts.
+
+    `target` is what `ralph install` would install there, None for the plugin.
+    """
 
     host: str
     scope: str
     file: Path
     programs: tuple[str, ...] = ()
+    target: InstallTarget | None = None
 
 
 def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
@@ -202,11 +208,13 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
     for host in Host:
         for scope in InstallScope:
             with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
-                file = settings_file(host, scope, root, env)
+                target = InstallTarget(host, scope, root, env)
+                file = target.settings
                 entries = ralph_hooks(files.read(file))
                 programs = dict.fromkeys(word for entry in entries for word in _programs(entry.group))
                 if entries:
-                    installed.setdefault(str(file), Installed(host.value, scope.value, file, tuple(programs)))
+                    each = Installed(host.value, scope.value, file, tuple(programs), target)
+                    installed.setdefault(str(file), each)
     with suppress(RalphError):
         notes = install.installed_file(env)
         if _PLUGIN in (files.read(notes) or "").splitlines():
@@ -218,10 +226,9 @@ def _programs(group: object) -> Iterator[str]:
     """Yield the files that the hooks of a group need."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
     for hook in filter(is_ralph_hook, hooks if isinstance(hooks, list) else []):
-        words = hook.get("args")
-        if not isinstance(words, list):
-            with suppress(ValueError):  # somebody has edited it
-                words = shlex.split(str(hook.get("command")))
+        command, words = str(hook.get("command")), hook.get("args")
+        with suppress(ValueError):  # somebody has edited it
+            words = [command, *words] if isinstance(words, list) else shlex.split(command)
         yield from (word for word in words or () if isinstance(word, str) and word.startswith("/"))
 
 
@@ -244,15 +251,43 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
     if since is not None:
         what = f"nothing is recorded or injected{f' since {since}' if since else ''}: it is paused"
         yield pause_file(root), Problem(1, what, "`ralph capture on` goes on", "note", "paused")
-    for each in find_installed(root, env):
-        gone = [word for word in each.programs if not Path(word).exists()]
-        if gone:
-            hint = _AGAIN.format(f"{each.host} --scope {each.scope}")
-            yield each.file, Problem(1, f"its hooks start {gone[0]}, which is gone", hint, "warning", "hook-program")
+    yield from installation_problems(root, env)
+
+
+def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
+    """Yield what keeps hosts from starting Ralph, as warnings, and entries that an earlier version or no extra left."""
+    installed = find_installed(root, env)
     with suppress(RalphError):
-        file = install.interpreter_file(env)
-        programs = (files.read(file) or "").splitlines()
-        is_complete = len(programs) == 2 and all(Path(program).is_file() for program in programs)
-        if install.installed_file(env).is_file() and not is_complete:
-            what = "does not name the programs that the plugin's hooks start, or they are gone"
-            yield file, Problem(1, what, _AGAIN.format("claude --plugin"), "warning", "interpreter")
+        is_installed = install.installed_file(env).is_file() or _uses_launcher(installed)
+        if is_installed and (what := install.launcher_problem(env)):
+            yield install.interpreter_file(env), Problem(1, what, _FIX, "warning", "launcher")
+    for each in installed:
+        gone = [word for word in each.programs if not Path(word).exists()]
+        if _uses_launcher([each]):
+            pass
+        elif gone:
+            yield each.file, Problem(1, f"its hooks start {gone[0]}, which is gone", _FIX, "warning", "host-entry")
+        elif each.programs:
+            what = "its hooks name an interpreter, which an upgrade may move"
+            yield each.file, Problem(1, what, _FIX, "note", "host-entry")
+        with suppress(RalphError):
+            path, what = install.server_problem(each.target) if each.target is not None else (each.file, "")
+            if what:
+                yield path, Problem(1, what, _FIX, "note", "host-entry")
+
+
+def _uses_launcher(installed: Sequence[Installed]) -> bool:
+    return any(Path(word).name == install.HOOK_LAUNCHER for each in installed for word in each.programs)
+
+
+def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Write launchers and entries of hosts anew where they have problems; yield each file and what was done."""
+    broken = {path for path, _ in installation_problems(root, env)}
+    if not broken:
+        return
+    ours = install.noted_program(env) or install.hook_program(sys.executable)
+    targets = [each.target for each in find_installed(root, env) if each.target is not None]
+    entries = (install.plan_repair(each, ours) for each in targets if broken & {each.settings, each.servers[0]})
+    for plan in chain([install.plan_launchers(env, ours)], entries):  # each plan begins with the files after the last
+        install.apply_plan(plan)
+        yield from ((edit.path, edit.what) for edit in plan.edits)

@@ -17,9 +17,10 @@ from pathlib import Path
 from ralph import paths
 from ralph.agents.client import get_object, get_objects, parse_object
 from ralph.app import project
+from ralph.app.extras import missing_extra
 from ralph.capture.privacy import redact
 from ralph.config import ConfigSource, Layer, TrustedValue
-from ralph.errors import Conflict, Refused, Unreadable, UsageError, WriteFailed
+from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
 from ralph.model.work import UNUSABLE, McpServer, ServerAnswer, ServerScope, ServerStatus, Transport
 from ralph.store import files
 
@@ -257,8 +258,7 @@ def _check_servers(
         from ralph.agents import mcp_client
     except ModuleNotFoundError as error:
         if needed:
-            hint = "uv tool install 'ralph-memory[mcp]'   (or: pipx install 'ralph-memory[mcp]')"
-            raise UsageError(f"`ralph mcp status` needs {_NO_SDK[4:]}", hint=hint) from error
+            raise missing_extra("mcp", "`ralph mcp status`") from error
         return {server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in servers}
     return mcp_client.check_servers(servers, root, env, seconds=seconds)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ralph import paths
 from ralph.app import index
+from ralph.app.extras import add_command
 from ralph.errors import NotFound, RalphError, UsageError, WriteFailed
 from ralph.model.record import Family, Query, Record
 from ralph.search import embeddings, rank
@@ -54,7 +55,7 @@ def embedder_of(settings: "Embedding") -> Embedder | None:
     embedder = embeddings.embedder_for(provider, settings.model, settings.url, settings.key_env)
     if missing := embeddings.missing(provider):
         what = f"the embedding provider {provider} needs {', '.join(missing)}, which is not installed"
-        raise NotFound(what, hint="pip install 'ralph-memory[local]', or set embedding.provider to none")
+        raise NotFound(what, hint=f"{add_command('local')}   (or set embedding.provider to none)")
     return embedder
 
 
@@ -69,7 +70,7 @@ def embed(root: Path, settings: "Embedding", *, limit: int | None = None, progre
     embedder = embedder_of(settings)
     if embedder is None:
         auto = settings.provider == "auto"
-        hint = "pip install 'ralph-memory[local]', or name a server" if auto else "set embedding.provider"
+        hint = f"{add_command('local')}   (or name a server)" if auto else "set embedding.provider"
         raise UsageError("no embedding provider is set, so search goes by words alone", hint=hint)
     return embed_with(root, embedder, limit=limit, progress=progress)
 

@@ -40,7 +40,7 @@ _CODE = """branch client command commit config configuration create default dele
     service source statement string support system target tested update values variable version
     warning working written"""
 """Words that any text about code may have; compared by their stems."""
-_EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:event|observation)"')
+_EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:observation|event"(?:, ?"at": ?"[^"]*", ?"host": ?"(\w+))?)"')
 _ALL_BYTES = 1 << 28
 _WEEK = 7  # days
 
@@ -329,18 +329,22 @@ def unused_memories(root: Path, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def hook_usage(root: Path) -> dict[str, Any]:
-    """Count what the hooks recorded and how often they failed."""
+    """Count what the hooks recorded and how often they failed; `hosts` are those of which an event has arrived."""
     recorded, is_outside = 0, index.outside(root) is not None  # nothing is read behind such a link
+    hosts: set[str] = set()
     logs = [] if is_outside else sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))
     for path in filter(Path.is_file, logs):
         try:
             with files.open_regular(path) as file:
-                recorded += sum(_EVENT.match(line) is not None for line in file)
+                for match in filter(None, map(_EVENT.match, file)):
+                    recorded += 1
+                    hosts.add((match[1] or b"").decode())
         except OSError as error:
             raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
     failed = (None if is_outside else hook_state.read_failures(root)) or hook_state.Failures(0, "", "")
     return {
         "recorded": recorded,
+        "hosts": sorted(filter(None, hosts)),
         "failures": failed.count,
         "success_rate": _rate(recorded, recorded + failed.count),
         "last_failure_at": failed.at,

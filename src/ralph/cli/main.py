@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import ClassVar
 
 import click
@@ -20,6 +21,7 @@ from ralph.errors import RalphError, UsageError
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("project:init", "Create Ralph's files in a project"),
+        "deinit": ("project:deinit", "Remove Ralph and its memory from a project"),
         "install": ("project:install", "Add Ralph to Claude Code, Codex or Gemini"),
         "uninstall": ("project:uninstall", "Remove Ralph from an agent; memories stay"),
         "demo": ("demo:cli", "Show Ralph's main job on a sample project"),
@@ -59,13 +61,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: f"ralph.cli.{where}" for group in GROUPS.values() for name, (where, _) in group.items()}
 """Where each command is: module and attribute."""
 _MORE = "More"
-EXTRAS = {
-    "numpy": "local",
-    "acp": "acp",
-    **dict.fromkeys(("mcp", "mcp_types", "anyio", "pydantic"), "mcp"),
-    **dict.fromkeys(("starlette", "uvicorn", "markdown_it"), "web"),
-}
-"""Packages that come with an extra, so that a missing one can be named."""
 INTERRUPTED = 130
 _CANNOT_PRINT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
 
@@ -110,7 +105,7 @@ class LazyGroup(Group):
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Print the help of a command; `ralph help more` lists the commands that are used rarely."""
     if words != ("more",):
-        cli.main([*words, "--help"], prog_name="ralph", standalone_mode=False)
+        cli.main([*words, "--help"], prog_name=program_name(), standalone_mode=False)
         return
     formatter = ctx.find_root().make_formatter()
     with formatter.section(_MORE):
@@ -150,7 +145,7 @@ def run(arguments: Sequence[str]) -> int:
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     output = sys.stdout
     try:
-        code = cli.main(args=list(arguments), prog_name="ralph", standalone_mode=False)
+        code = cli.main(args=list(arguments), prog_name=program_name(), standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
@@ -165,6 +160,12 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
         return _print_error(error)
     return code if isinstance(code, int) else 0
+
+
+def program_name() -> str:
+    """Return the name that the caller used for this program: `ralph`, or `ralph-memory` where that is another tool."""
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return name if name == "ralph-memory" else "ralph"
 
 
 def _print_error(error: Exception) -> int:
@@ -185,9 +186,8 @@ def _print_error(error: Exception) -> int:
         message = message[:1].lower() + message[1:]
         ctx = error.ctx if isinstance(error, click.UsageError) else None
         hint = f"`{ctx.command_path} --help` shows how it is used" if ctx is not None else ""
-    elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
-        message, code = f"this needs the extra '{extra}', which is not installed", UsageError.exit_code
-        hint = f"uv tool install 'ralph-memory[{extra}]'   (or: pipx install 'ralph-memory[{extra}]')"
+    elif isinstance(error, ModuleNotFoundError) and (missing := _missing_extra(error)):
+        message, hint, code = str(missing), "", missing.exit_code
     elif isinstance(error, OSError):
         why = error.strerror or str(error)
         message = f"{error.filename or 'input or output failed'}: {why}"
@@ -200,6 +200,13 @@ def _print_error(error: Exception) -> int:
         hint += ", and please report it"
     click.echo(click.style("error: ", fg="red") + message + (f"\n  {hint}" if hint else ""), err=True, color=color())
     return code
+
+
+def _missing_extra(error: ModuleNotFoundError) -> UsageError | None:
+    from ralph.app.extras import EXTRAS, missing_extra
+
+    extra = EXTRAS.get((error.name or "").partition(".")[0])
+    return missing_extra(extra) if extra else None
 
 
 def drop_output() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ralph import paths
 from ralph.app import memory
 from ralph.app.json_shapes import VIA, memory_json, status_word
 from ralph.app.memory import Change, SavedMemory
@@ -98,10 +99,14 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
       A rule for every agent in this project        ralph review promote ID --to agents
     """
     text = read_text(" ".join(content) if content else None, file)
+    is_new = paths.require_project(call.root, named=call.is_named)
     kind, tags = options.pop("kind"), options.pop("tags") or ()
     saved = memory.add(call.root, text, kind, tags, by=call.author, patterns=call.patterns, **options)
     stored, name, source = saved.stored, one_line(saved.stored.record.id), _source(saved.stored, call)
     _print_notes(saved)
+    if is_new:
+        where = f"{one_line(str(call.root))} is a project now, and its sessions are recorded"
+        say(f"made {call.show_path(stored.path)}: {where} (`ralph deinit` undoes it)")
     if saved.change is Change.NEW:
         note = f"Added {stored.record.kind.value} {name} ({source})"
     elif saved.change is Change.UPDATED:

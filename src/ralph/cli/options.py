@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
-from ralph import paths
+from ralph import discovery, paths
 from ralph.cli.output import one_line, say, warn
 from ralph.errors import RalphError, Unreadable, UsageError
 from ralph.model.record import MemoryKind
@@ -48,9 +48,27 @@ class Invocation:
     explicit_root: Path | None = None
 
     @cached_property
+    def folder(self) -> Path:
+        """The project's folder, or the home folder, for commands that need no project."""
+        return paths.project_root(Path.cwd(), self.explicit_root, os.environ)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the caller named the project's folder."""
+        return bool(self.explicit_root or os.environ.get("RALPH_ROOT"))
+
+    @property
+    def is_home(self) -> bool:
+        """Whether this is the home folder or the root of the file system, and nobody named it."""
+        return not self.is_named and discovery.is_home(self.folder.as_posix())
+
+    @cached_property
     def root(self) -> Path:
         """The project's folder; state of earlier versions is moved out of its work tree first."""
-        root = paths.project_root(Path.cwd(), self.explicit_root, os.environ)
+        root = self.folder
+        if self.is_home:
+            hint = "go to a project's folder, or name one with --root"
+            raise UsageError(f"{root}: your home folder and / are never a project by themselves", hint=hint)
         if paths.has_old_state(root):
             from ralph.app.project import move_old_state
 
@@ -81,7 +99,7 @@ class Invocation:
 
     def show_path(self, path: Path) -> str:
         """Return a path for people: below the project, relative to it."""
-        return one_line(paths.shown(path, self.root))
+        return one_line(paths.shown(path, self.folder))
 
 
 def pass_call(function: Callable[..., T]) -> Callable[..., T]:

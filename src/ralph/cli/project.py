@@ -1,21 +1,22 @@
-"""Commands that set a project up: `init`, `config`, `capture`, `install`, `trust` and `scratchpad`."""
+"""Commands that set a project up: `init`, `deinit`, `config`, `capture`, `install`, `trust` and `scratchpad`."""
 
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ralph import paths
+from ralph import discovery, paths
 from ralph.app import config as settings
 from ralph.app import hook_state, project, quarantine
 from ralph.app import hosts as installation
-from ralph.app.hosts import Host, InstallScope, host_folder
+from ralph.app.extras import add_command, has_extra, missing_extra
+from ralph.app.hosts import Host, InstallScope
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Group, Invocation, exclude, read_text
@@ -38,6 +39,9 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     if folder is not None:
         if not folder.is_dir():
             raise UsageError(f"{folder}: there is no such folder", hint="create it first, or name another one")
+        if discovery.is_home(folder.resolve().as_posix()):
+            hint = "name a folder below it; `ralph init --root` does it nevertheless"
+            raise UsageError(f"{folder}: your home folder and / are never a project by themselves", hint=hint)
         call = Invocation(explicit_root=folder)
     root = call.root
     changes = project.init(root)
@@ -54,6 +58,36 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     for line in changes:
         click.echo(f"  {line}")
     click.echo("Nothing to do: everything is there." if not changes else 'Ready. Try: ralph memory add "..."')
+
+
+@click.command(name="deinit", cls=Command, examples=["ralph deinit", "ralph deinit --yes"])
+@click.option("--yes", is_flag=True, help="Do it without being asked; where nobody can be asked it is only shown.")
+@opt.formats("table", "json")
+def deinit(call: Invocation, yes: bool, form: str) -> int:
+    """Show what Ralph made in this project, memories and logs included, and remove it.
+
+    Files that Ralph did not make stay, and git's history keeps what was committed. `ralph uninstall --all` removes
+    Ralph from your coding agents.
+    """
+    from ralph.app import deinit as verbs
+
+    plan = verbs.plan_deinit(call.root, os.environ)
+    changes, to_stderr = plan.changes, form == "json"
+    click.echo(f"Project: {one_line(str(plan.root))}", err=to_stderr)
+    for path, what in changes:
+        click.echo(f"  {call.show_path(path)}: {what}", err=to_stderr)
+    for path, why in plan.stays:
+        click.echo(f"  {call.show_path(path)}: stays, {one_line(why)}", err=to_stderr)
+    if not yes and sys.stdin is not None and sys.stdin.isatty():
+        yes = click.confirm("Remove all of this for good?", default=False, err=True)
+    if yes:
+        verbs.deinit(plan, os.environ)
+    click.echo("Removed." if yes else "Nothing was removed; --yes does it, for good.", err=to_stderr)
+    if form == "json":
+        gone = [{"path": str(path), "what": what} for path, what in changes]
+        stays = [{"path": str(path), "why": why} for path, why in plan.stays]
+        output.print_json({"root": str(plan.root), "removed" if yes else "would_remove": gone, "stays": stays})
+    return 0
 
 
 @click.command(name="capture", cls=Command, examples=["ralph capture off", "ralph capture on"])
@@ -87,7 +121,7 @@ def config() -> None:
 def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
     """Print every setting with its effective value."""
     if files:
-        layers = [(source.layer.value, path) for source, path in sources(call.root, os.environ)]
+        layers = [(source.layer.value, path) for source, path in sources(call.folder, os.environ)]
         if form == "json":
             output.print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in layers])
             return
@@ -127,12 +161,13 @@ def config_set(call: Invocation, key: str, value: str, local: bool, user: bool) 
     """Set one key in ralph.yml, keeping comments and everything else in the file."""
     exclude({"--local": local, "--user": user})
     layer = Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT
-    change = settings.set_(call.root, key, value, env=os.environ, layer=layer)
+    root = call.folder if user else call.root
+    change = settings.set_(root, key, value, env=os.environ, layer=layer)
     setting = f"{key} = {_format_value(change.value)} in {change.path}"
     click.echo(f"Set {setting}" if change.changed else f"Nothing to do: {setting} already")
     say(change.note)
     try:
-        loaded = load(call.root, env=os.environ)
+        loaded = load(root, env=os.environ)
     except ConfigError as error:  # of another file; this value is set
         warn(error.message)
         return
@@ -144,7 +179,7 @@ def config_set(call: Invocation, key: str, value: str, local: bool, user: bool) 
 
 
 def _load_config(call: Invocation) -> Loaded:
-    loaded = load(call.root, env=os.environ)
+    loaded = load(call.folder, env=os.environ)
     warn(*loaded.warnings)
     return loaded
 
@@ -172,62 +207,86 @@ def _host_options(every: str, plugin: str) -> Callable[[opt.Fn], opt.Fn]:
     )
 
 
-@click.command(name="install", cls=Command, examples=["ralph install claude codex", "ralph install --all --dry-run"])
-@_host_options("Every agent that has a settings folder.", _PLUGIN)
+@click.command(name="install", cls=Command, examples=["ralph install", "ralph install claude codex --dry-run"])
+@_host_options("Every agent that is there, as without a name.", _PLUGIN)
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
 def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: bool, **options: Any) -> None:
-    """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay."""
+    """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay.
+
+    Without a HOST, for every agent that has a settings folder or is a program on your PATH.
+    """
     plugin = options["plugin"]
     if always_load and (tuple(hosts) != (Host.CLAUDE.value,) or plugin or no_mcp):
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
-    has_mcp = find_spec("mcp") is not None
+    has_mcp = has_extra("mcp")
+    options["every"] = options["every"] or not hosts
+    if plugin and not hosts:
+        hosts, options["every"] = (Host.CLAUDE.value,), False
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
-        server = has_mcp and not no_mcp
-        target = installation.InstallTarget(host, scope, call.root, os.environ, plugin, server, always_load)
+        server = None if no_mcp else has_mcp
+        target = installation.InstallTarget(host, scope, call.folder, os.environ, plugin, server, always_load)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
-        note = "the MCP server is left out: it needs the extra `mcp` (uv tool install 'ralph-memory[mcp]')"
-        return plan if has_mcp or no_mcp else replace(plan, notes=(*plan.notes, note))
+        note = f"the MCP server is left out: {missing_extra('mcp', 'it').message}"
+        how = f"{add_command('mcp')} && ralph doctor --fix"
+        return plan if has_mcp or no_mcp or plugin else replace(plan, notes=(*plan.notes, f"{note}; {how}"))
 
-    _change_hosts(call, hosts, "Installed", plan, options)
+    _change_hosts(hosts, "Installed", plan, options)
 
 
 @click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])
-@_host_options("Every agent.", "Remove what `ralph install claude --plugin` wrote.")
+@_host_options("Every agent, in every scope and project.", "Remove what `ralph install claude --plugin` wrote.")
 def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
-    """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay."""
+    """Remove Ralph's hooks, commands and MCP server from the settings of coding agents; memories stay.
+
+    `ralph deinit` removes the memory of a project.
+    """
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
-        target = installation.InstallTarget(host, scope, call.root, os.environ, options["plugin"])
+        target = installation.InstallTarget(host, scope, call.folder, os.environ, options["plugin"])
         return installation.plan_uninstall(target)
 
-    _change_hosts(call, hosts, "Removed", plan, options)
+    if options["every"] and not hosts:
+        scope = click.get_current_context().get_parameter_source("scope")
+        exclude({"--all": True, "--scope": scope is click.core.ParameterSource.COMMANDLINE})
+        exclude({"--all": True, "--plugin": options["plugin"]})
+        targets = installation.all_targets(call.folder, os.environ)
+        changes = [("every agent", "all", "all", partial(installation.plan_uninstall, *targets))]
+        _print_changes(changes, "Removed", options)
+    else:
+        _change_hosts(hosts, "Removed", plan, options)
 
 
-def _change_hosts(
-    call: Invocation, hosts: Sequence[str], verb: str, plan_host: Planner, options: dict[str, Any]
-) -> None:
+def _change_hosts(hosts: Sequence[str], verb: str, plan_host: Planner, options: dict[str, Any]) -> None:
     """Plan the change of each host's settings, apply it unless it is a dry run, and print it."""
     if bool(hosts) == options["every"]:
         raise UsageError("name the agents, or give --all", hint=f"the agents are {', '.join(Host)}")
     chosen = [Host(name) for name in dict.fromkeys(hosts)]
     if options["every"]:
-        home = {host: host_folder(host, InstallScope.USER, call.root, os.environ) for host in Host}
-        chosen = [host for host in Host if home[host].is_dir() or verb == "Removed"]
+        chosen = [host for host in Host if installation.is_there(host, os.environ)]
     if not chosen:
-        raise UsageError("no agent was found in your home", hint=f"name one: {', '.join(Host)}")
-    scope, dry_run, form, results = InstallScope(options["scope"]), options["dry_run"], options["form"], []
-    for host in chosen:
-        plan = plan_host(host, scope)
+        raise UsageError("no agent was found in your home or on your PATH", hint=f"name one: {', '.join(Host)}")
+    scope = InstallScope(options["scope"])
+    name = "plugin" if options["plugin"] else scope.value
+    changes = [(f"{host} ({name})", host.value, scope.value, partial(plan_host, host, scope)) for host in chosen]
+    _print_changes(changes, verb, options)
+
+
+def _print_changes(
+    changes: Sequence[tuple[str, str, str, Callable[[], installation.InstallPlan]]], verb: str, options: dict[str, Any]
+) -> None:
+    """Apply each plan after the one before it, unless it is a dry run; each has a name for people, host and scope."""
+    dry_run, form, results = options["dry_run"], options["form"], []
+    for name, host, scope, make_plan in changes:
+        plan = make_plan()
         if not dry_run:
             installation.apply_plan(plan)
-        changes = [{"path": path, "what": what} for path, what in plan.changes]
-        about = {"host": host.value, "scope": scope.value, "dry_run": dry_run}
-        results.append({**about, "changes": changes, "notes": list(plan.notes)})
+        about = {"host": host, "scope": scope, "dry_run": dry_run}
+        paths_changed = [{"path": path, "what": what} for path, what in plan.changes]
+        results.append({**about, "changes": paths_changed, "notes": list(plan.notes)})
         if form == "json":
             continue
-        name = f"{host} ({'plugin' if options['plugin'] else scope})"
         if not plan.changes:
             click.echo(f"Nothing to do for {name}: everything is as it should be.")
         else:
@@ -236,7 +295,7 @@ def _change_hosts(
             click.echo(f"  {path}: {what}")
         say(*(f"note: {note}" for note in plan.notes))
     if form == "json":
-        output.print_json(results[0] if len(hosts) == 1 else results)
+        output.print_json(results[0] if len(results) == 1 and not options["every"] else results)
 
 
 # --- trust: values are printed in full, with invisible characters as escapes -----------------------

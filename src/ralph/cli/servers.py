@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from ralph.app.extras import needs_extra
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation
 from ralph.cli.output import one_line, print_rows, say, warn
@@ -42,7 +43,8 @@ def bind_socket(port: int) -> socket.socket:
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
 def web(call: Invocation, port: int, no_open: bool) -> None:
     """See, search, judge and correct what is remembered, in a browser on this machine; Ctrl-C ends it."""
-    from ralph.web import server as site
+    with needs_extra("web", "`ralph web`"):
+        from ralph.web import server as site
 
     def opened(address: str) -> None:
         click.echo(address)
@@ -70,13 +72,15 @@ def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
     What a client writes is marked with the client's name. With --http it is served at 127.0.0.1 alone; the address and
     a new token are printed on standard error; RALPH_MCP_TOKEN holds one that stays.
     """
-    from ralph.mcp import server as serving
+    with needs_extra("mcp", "`ralph mcp serve`"):
+        from ralph.mcp import server as serving
 
     if port and not http:
         raise UsageError("--port goes with --http", hint="a client that starts the server needs none")
     explicit = call.explicit_root
     if http:
-        from ralph.web.connections import connection_options
+        with needs_extra("mcp", "`ralph mcp serve --http`"):
+            from ralph.web.connections import connection_options
 
         with bind_socket(port) as listening:
             serving.at_an_address(explicit, os.environ, listening, connection_options(), read_only=read_only)

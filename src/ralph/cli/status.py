@@ -24,6 +24,7 @@ from ralph.hooks.statusline import main as print_line
 from ralph.search.citations import STALE, CitationState
 
 _PAUSE = 1.0
+_TRUST_HOOKS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
 _MOST_UNUSED = 10
 """Never-used memories in a table; JSON has all."""
 _COLOURS = {"error": "red", "warning": "yellow"}
@@ -70,6 +71,9 @@ def _print_status(call: Invocation, form: str) -> None:
     hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
     failures = f"{hooks['failures']} failure(s), the last {hooks['last_failure_at']}; `ralph doctor` says more"
     events = f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
+    silent = dict.fromkeys(each["host"] for each in hooks["installed"] if not each["events"])
+    more = [f"{problem}; `ralph doctor --fix` repairs it" for problem in hooks["problems"]]
+    more += [f"{host}: no event has arrived here yet{_TRUST_HOOKS.get(host, '')}" for host in silent]
     capture = "on"
     if state["outside"] is not None:
         where = f".ralph leads out of the project, to {Path(state['outside']).parent}"
@@ -92,7 +96,7 @@ def _print_status(call: Invocation, form: str) -> None:
         "last session": one_line(session) or "none is recorded yet",
         "index": f"{_megabytes(state['database_bytes'])}, {index}",
         "logs": _megabytes(state["log_bytes"]),
-        "hooks": one_line(f"{hosts or 'not installed (`ralph install claude`)'}; {events}"),
+        "hooks": indent.join(map(one_line, [f"{hosts or 'not installed (`ralph install`)'}; {events}", *more])),
         "capture": one_line(capture),
     }.items():
         click.echo(f"{name + ':':13} {value}")
@@ -169,7 +173,7 @@ def statusline(call: Invocation) -> None:
 def doctor(
     call: Invocation, names: tuple[str, ...], fix: bool, secrets: bool, citations: bool, ci: bool, form: str
 ) -> int:
-    """Find problems in the memory files, the config and the hooks; exit 1 if one needs a person.
+    """Find problems in the memory files, the config and the hooks (at home: the hooks); exit 1 if one needs a person.
 
     With --citations, every record's citations (or those of the IDs) are looked up in the working tree and in git: each
     is fresh, moved, changed, gone or unverifiable. Records that cite what is gone or moved rank lower and are marked.
@@ -182,14 +186,17 @@ def doctor(
         reports = outdated.check_citations(call.root, [full_id(call.root, name) for name in names])
         print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(reports, bool(names))
         return 1 if ci and any(report.is_stale for report in reports) else 0
-    repairs = verbs.fix(call.root) if fix else []
+    repairs = verbs.fix(call.folder, os.environ, project=not call.is_home) if fix else []
     patterns: Sequence[str] = ()
     try:
-        loaded = load(call.root, env=os.environ)
-        patterns, findings = loaded.config.privacy.patterns, verbs.config_findings(call.root, loaded.complaints)
+        loaded = load(call.folder, env=os.environ)
+        patterns, findings = loaded.config.privacy.patterns, verbs.config_findings(call.folder, loaded.complaints)
     except ConfigProblem as error:
-        findings = verbs.config_findings(call.root, [error], "error")
-    findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
+        findings = verbs.config_findings(call.folder, [error], "error")
+    if call.is_home:
+        findings += verbs.examine_installation(call.folder, os.environ)
+    else:
+        findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
     serious = sum(finding.needs_a_person for finding in findings)
     if form == "json":
         fixed = [{"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")} for fix in repairs]

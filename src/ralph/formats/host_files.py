@@ -24,7 +24,7 @@ from ralph.formats.text import BOM, Problem, newline_of
 
 SERVER_NAME = "ralph"
 _TABLE = "mcp_servers"
-_RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\]hooks[/\\]run\.py(?=$|[\s'\"])")
+_RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\](?:bin[/\\]ralph-hook|hooks[/\\]run\.py)(?=$|[\s'\"])")
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _BLANKS = " \t\r\n"
 _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty

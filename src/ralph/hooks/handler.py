@@ -182,8 +182,9 @@ def _is_installed_twice(event: str) -> bool:
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or (f"{home}/.claude" if home else "")
     files = [f"{folder}/settings.json"] if folder else []
     files += [f"{project}/.claude/settings.json", f"{project}/.claude/settings.local.json"] if project else []
-    texts = [text for file in files if b"ralph/hook" in (text := hook_files.read_file(file, 1 << 22) or b"")]
-    for text in texts:
+    for text in [hook_files.read_file(file, 1 << 22) or b"" for file in files]:
+        if b"ralph/bin/ralph-hook" not in text and b"ralph/hooks" not in text:
+            continue
         import json  # few have both
 
         try:
@@ -196,8 +197,14 @@ def _is_installed_twice(event: str) -> bool:
 
 
 def _can_start(hook: "Mapping[str, object]") -> bool:
-    """Check that the interpreter and the file that a hook of ours names can be started."""
-    words = hook.get("args")
+    """Check that the launcher, or the interpreter and the file, that a hook of ours names can be started."""
+    words, launcher = hook.get("args"), hook.get("command")
+    if isinstance(launcher, str) and launcher.endswith("/ralph/bin/ralph-hook"):
+        note = (hook_files.read_file(f"{launcher[:-14]}interpreter") or b"").decode("utf-8", "surrogateescape")
+        python, runner = (*note.split("\n"), "", "")[:2]
+        # the launcher looks for run.py in the interpreter's environment, as the plugin that started us did
+        is_there = os.access(runner, os.R_OK) or __file__.startswith(f"{python.rpartition('/bin/')[0]}/lib/")
+        return is_there and os.access(launcher, os.X_OK) and os.access(python, os.X_OK)
     texts = [word for word in (words if isinstance(words, list) else []) if isinstance(word, str)]
     runner = next((word for word in texts if word.endswith("ralph/hooks/run.py")), "")
     command = hook.get("command")

@@ -32,7 +32,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from ralph import __version__, paths
+from ralph import __version__, discovery, paths
 from ralph.app import hook_state, memory, sessions
 from ralph.context import render
 from ralph.errors import NotFound, RalphError, Refused, UsageError
@@ -148,6 +148,10 @@ class _Handlers:
             is_named = self._explicit or self._env.get("RALPH_ROOT") or self._env.get("CLAUDE_PROJECT_DIR")
             if not is_named and self._one_client and not _is_project(root):
                 root = self._client_root = await _find_client_root(ctx) or root
+            if discovery.is_home(root.as_posix()) and not (self._explicit or self._env.get("RALPH_ROOT")):
+                self._client_root = None
+                hint = "start the server in a project's folder, or with --root"
+                raise UsageError(f"{root}: your home folder and / are never a project by themselves", hint=hint)
         else:
             root = self._client_root
         client = ctx.session.client_params
@@ -276,7 +280,7 @@ async def _find_client_root(ctx: Context) -> Path | None:
 
 
 def _is_project(root: Path) -> bool:
-    return any((root / marker).exists() for marker in paths.MARKERS)
+    return any((root / marker).exists() for marker in paths.MARKERS) and not discovery.is_home(root.as_posix())
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

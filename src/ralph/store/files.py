@@ -323,6 +323,14 @@ def remove_folder(path: Path) -> None:
         path.rmdir()
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a folder with everything in it; links in it go, their targets stay."""
+    import shutil  # for one command
+
+    with _explained(f"{path}: cannot be removed"):
+        shutil.rmtree(path)
+
+
 def restrict(path: Path, mode: int = PRIVATE) -> None:
     """Set a file's permissions."""
     with _explained(f"{path}: permissions cannot be changed"):
