@@ -9,7 +9,7 @@ import os
 
 from ralph.context import lessons, render
 from ralph.context.tokens import estimate
-from ralph.model import human_prompt
+from ralph.model import human_prompt, is_own_prompt
 from ralph.search import rank as ranking
 from ralph.search.terms import TermMatcher
 from ralph.store import hook_files, lookup
@@ -45,7 +45,6 @@ _PATH_TITLES = tuple(
     "google_web|web_fetch".split("|")
 )
 """Beginnings of titles of observations that only name a path."""
-_OWN_COMMANDS = ("/mem-", "/ralph:", "/ralph ")  # they fetch what they need themselves
 CITATIONS_FILE = "citations"  # the name of the cache of verified citations
 CITATIONS_HEAD = b"ralph citations 2\n"  # its first line; a file without it is ignored
 CITATIONS_BYTES = 4_000_000  # bytes of it that are read
@@ -95,7 +94,7 @@ def human_question(prompt: str) -> str:
     """Return what a person asks, without what a host put before it; "" for commands and machine-made prompts."""
     prompt = human_prompt(prompt)
     command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
-    return "" if command or prompt.startswith(_OWN_COMMANDS) else prompt
+    return "" if command or is_own_prompt(prompt) else prompt  # our own fetch what they need themselves
 
 
 def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: RecallOptions) -> Recalled:

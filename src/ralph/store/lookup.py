@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 10
-"""Raised with every change of schema.sql, of the tokeniser or of the injection rules: an older database is then made
-again."""
+SCHEMA_VERSION = 11
+"""Raised with every change of schema.sql, of the tokeniser, or of the rules for injections and for Ralph's own traffic:
+an older database is then made again."""
 
 _MADE = (
     "sources records sessions observations loop_runs journal tasks search search_terms search_data search_idx "

@@ -7,7 +7,7 @@ that makes records of it. That is a function of the line alone, so that a log re
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ralph import paths
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.formats.text import Document, EditableDocument
-from ralph.model.record import Record
+from ralph.model.record import Family, ObservationKind, Record
 from ralph.store import files
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str
 
 SHARED = ("log/", ".ralph/tasks/")
 """Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
+
+IsOwn = Callable[[Record], bool]
+"""Whether an observation is a call of Ralph itself, which is not worth remembering."""
 
 EVENT = "event"  # the type of a raw line
 
@@ -62,11 +65,15 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one source has: records, tasks, and the other lines of a log by their type."""
+    """What one source has: records, tasks, and the other lines of a log by their type.
+
+    `in_own_turn`: a log ends within the turn of a slash command of Ralph's that has done nothing else so far.
+    """
 
     records: tuple[Placed, ...] = ()
     tasks: "tuple[Task, ...]" = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
+    in_own_turn: bool = False
 
 
 def sources(root: Path) -> Iterator[Source]:
@@ -116,10 +123,11 @@ def source_names(root: Path) -> Callable[[Path], str]:
     return name
 
 
-def read_source(source: Source, interpret: Interpret | None = None) -> Contents:
+def read_source(source: Source, interpret: Interpret | None = None, is_own: IsOwn | None = None) -> Contents:
     """Read a source; of a log, without a last line that is still being written."""
     text = files.read(source.path) or ""
-    return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text, interpret)
+    text = text[: text.rfind("\n") + 1] if source.format is Format.LOG else text
+    return contents(source, text, interpret, is_own)
 
 
 def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
@@ -151,10 +159,18 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
         yield path, Format.LOG
 
 
-def contents(source: Source, text: str, interpret: Interpret | None = None) -> Contents:
-    """Read a source's text; of a log, a part that begins at a line's start will do."""
+def contents(
+    source: Source,
+    text: str,
+    interpret: Interpret | None = None,
+    is_own: IsOwn | None = None,
+    *,
+    in_own_turn: bool = False,
+) -> Contents:
+    """Read a source's text; of a log, a part that begins at a line's start will do, with the state before it."""
     if source.format is Format.LOG:
-        return _log_contents(text, interpret)
+        read = _log_contents(text, interpret)
+        return read if is_own is None else _without_own(read, is_own, in_own_turn)
     if source.format is Format.TASK:
         from ralph.formats.work import parse_task
 
@@ -211,3 +227,19 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
             lines.append(("session", session))
     placed.sort(key=itemgetter(0))  # as they happened, whoever wrote them
     return Contents(tuple(each for _, each in placed), lines=tuple(lines))
+
+
+def _without_own(read: Contents, is_own: IsOwn, in_own_turn: bool) -> Contents:
+    """Leave out Ralph's own traffic, and the answer to a command of Ralph's when the turn did nothing else."""
+    kept: list[Placed] = []
+    for each in read.records:
+        record = each.record
+        is_note = record.kind is ObservationKind.NOTE
+        if record.family is not Family.OBSERVATION:
+            kept.append(each)
+        elif is_own(record):
+            in_own_turn = in_own_turn or is_note
+        elif not (in_own_turn and is_note and record.origin.by == "agent"):
+            kept.append(each)
+            in_own_turn = False
+    return replace(read, records=tuple(kept), in_own_turn=in_own_turn)
