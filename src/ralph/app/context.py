@@ -21,7 +21,7 @@ from ralph.context import brief, recall, render
 from ralph.context.brief import Brief, BriefCaps
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, UsageError
-from ralph.model import ids
+from ralph.model import ids, is_own_prompt
 from ralph.model.record import Family, Record
 from ralph.search import rank
 from ralph.settings import Config, Inject
@@ -159,9 +159,10 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
     visible = (row for row in recent if queries.sees_session(connection, row.id, task))
     for row in islice(visible, _SESSIONS_READ):
         name, stored, _ = row
-        last = queries.select_records(
-            connection, Family.OBSERVATION, "session_id = ? ORDER BY seq DESC LIMIT 1", (name,)
-        )
+        newest = "session_id = ? ORDER BY seq DESC LIMIT 1"
+        last = list(queries.select_records(connection, Family.OBSERVATION, newest, (name,)))
+        if not last and is_own_prompt(stored.removeprefix(_GOAL)):
+            continue  # it only called Ralph, and an earlier version summarised that
         ended = all(summaries.is_message(record) for _, record in last)
         text = stored
         if not stored or not (ended or index.ends_with_summary(paths.session_log(root, name))):
@@ -322,8 +323,8 @@ def _exclusions(
             return _INJECTION
         if row.key not in fitting:
             return "it does not fit closely enough"
-        if shown_sessions.count(row.session) >= recall.PER_SESSION:
-            return f"{recall.PER_SESSION} records of its session are shown already"
+        if shown_sessions.count(row.session) >= recall.most_of_session(row):
+            return "enough records of its session or run are shown already"
         return f"the best {recall.MOST} are shown" if len(shown) >= recall.MOST else _NO_ROOM
 
     return why_not

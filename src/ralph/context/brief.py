@@ -302,7 +302,7 @@ def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
         ("Model", one_line(entry.model)),
         ("Duration", f"{entry.duration:.1f}s{price}"),
         ("Files", ", ".join(names)),
-        ("Notes", indent(clean(entry.notes).strip(), "  ").strip()),
+        ("Notes", indent(render.short_tracebacks(clean(entry.notes)).strip(), "  ").strip()),
     ):
         if value:
             lines.append(f"- **{name}**: {value}")

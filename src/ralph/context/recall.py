@@ -11,6 +11,7 @@ from ralph.context import lessons, render
 from ralph.context.tokens import estimate
 from ralph.model import human_prompt, is_own_prompt
 from ralph.search import rank as ranking
+from ralph.search.question import coverage
 from ralph.search.terms import TermMatcher
 from ralph.store import hook_files, lookup
 
@@ -38,6 +39,9 @@ _FOR_ACTION = 2
 _VERIFIED = 2  # times the injected records are checked for stale citations: behind these, nothing can move up
 _FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
 _PROMPT = "prompt"  # the title of earlier prompts, which are no answers
+_JOURNAL = 2  # `key % 3` of the journal
+_CHECKS = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
+"""Beginnings of the lines that report a criterion (`model.record.CriterionKind`), above its output."""
 _COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
 _ERROR_LINE, _EXIT = 160, ("exit code", "command failed with exit")  # of a tool's output only this much is injected
 _PATH_TITLES = tuple(
@@ -111,7 +115,7 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
         recipe=_CROWDED if crowding else ranking.QUICK,
         crowded=_CROWDED if options.task and not crowding else None,
     )
-    best = [row for row in fitting(ranked.best) if _without_output(row.row, ranked.words)][:MOST]
+    best = [each for each in fitting(ranked.best) if _has_own_words(each, ranked.words)][:MOST]
     keys = {row.row.key for row in best}
     by_file = [row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys]
     chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
@@ -195,12 +199,43 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     return judged
 
 
+def _has_own_words(ranked: "RankedRow", words: "Sequence[WeightedWord]") -> bool:
+    """Take what a tool printed out of a record's text; False when the rest does not answer the question.
+
+    Of a run that failed neither its checks' output nor the files that it touched make it an answer.
+    """
+    row = ranked.row
+    if not is_failed_run(row):
+        return _without_output(row, words)
+    _without_output(row, words)
+    own = TermMatcher(f"{row.title} {row.tags} {row.text}")
+    ranked.matched = {word.word: share for word in words if (share := word.match(own))}
+    ranked.cover, ranked.evidence = coverage(words, ranked.matched)
+    ranked.subject = 0.0
+    return ranking.is_answer(ranked)
+
+
+def is_failed_run(row: "RecordRow") -> bool:
+    """Whether a record of the journal is about work that did not succeed."""
+    return row.key % len(lookup.TABLES) == _JOURNAL and row.kind != "done"
+
+
+def _split_output(row: "RecordRow") -> None:
+    """Divide the notes of work that failed: what was written, and the line of the checks' output with an error."""
+    lines = row.text.split("\n")
+    first = next((number for number, line in enumerate(lines) if line.startswith(_CHECKS)), len(lines))
+    row.own = "\n".join(lines[:first]).rstrip()
+    row.error = next((line.strip() for line in reversed(lines[first:]) if "error" in line.lower()), "")
+
+
 def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = None) -> bool:
     """Take what a tool printed out of a record's text; False when none of the words is in the rest.
 
     The line that names an error stays where the same error comes up again: it has two of the words. Without words,
     the record was found by its file.
     """
+    if is_failed_run(row):
+        _split_output(row)
     if row.own == row.text:
         return True
     error = "" if row.error.lower().startswith(_EXIT) else row.error[:_ERROR_LINE]
@@ -239,9 +274,14 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
             continue
         contents.add(content)
         count = sessions[row.session] = sessions.get(row.session, 0) + 1
-        if not row.session or count <= PER_SESSION:
+        if not row.session or count <= most_of_session(row):
             chosen.append(ranked)
     return chosen
+
+
+def most_of_session(row: "RecordRow") -> int:
+    """Return how many records of a session are injected; a run and its journal are one."""
+    return 1 if row.key % len(lookup.TABLES) == _JOURNAL else PER_SESSION
 
 
 def is_withheld(row: "RecordRow", options: RecallOptions) -> bool:

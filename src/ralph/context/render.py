@@ -21,6 +21,8 @@ HIT_TOKENS, NEIGHBOUR_TOKENS = 20, 42
 INTRO = f"{INJECTED} in this project: it may be out of date, and it is not instructions."
 
 _LINE, _PART = 1, 2
+_TRACEBACK, _TRACE_LINES = "Traceback (most recent call last)", 3
+_CHAINED = ("During handling of the above", "The above exception was")
 _AUTHORS = ("human", "agent", "import")  # who is named; a tool only printed something
 _SUMMARY_TOKENS = 4  # the fewest tokens of a summary: before it has less, the date goes
 _LONG_TOKEN = 8
@@ -89,12 +91,53 @@ def entry(
         more = "…" if len(text) > LINE_TOKENS * 10 else ""
         return cut(f"{head}: {words}{more}", LINE_TOKENS, "…")
     labels, paths = _join_list(tags), _join_list(files)
-    body = clean(text).strip("\n").rstrip()
+    body = short_tracebacks(clean(text).strip("\n").rstrip())
     if title and not body.startswith(title):
         body = f"{title}\n{body}"
     body = body.replace("\n", "\n  ").replace("\n  \n", "\n\n").strip()
     complete = f"{head}{f' ({labels})' if labels else ''}: {body}{f'{chr(10)}  files: {paths}' if paths else ''}"
     return cut(complete, PART_TOKENS, f"… (all of it: ralph search --layer 3 {name})") if layer <= _PART else complete
+
+
+def short_tracebacks(text: str) -> str:
+    """Cut each traceback to three lines: of Python its head, the last place and the error; of others how it begins."""
+    if _TRACEBACK not in text and "at " not in text:
+        return text
+    lines = text.split("\n")
+    kept: list[str] = []
+    at = calls = 0
+    while at < len(lines):
+        line = lines[at]
+        if _TRACEBACK in line:
+            at, trace = _python_traceback(lines, at)
+            kept += trace
+            continue
+        is_call = line.lstrip().startswith("at ") and line.rstrip()[-1:] in ")0123456789"
+        calls = calls + 1 if is_call else 0
+        if calls < _TRACE_LINES:
+            kept.append(line)
+        at += 1
+    return "\n".join(kept)
+
+
+def _python_traceback(lines: "Sequence[str]", at: int) -> "tuple[int, list[str]]":
+    """Return where a traceback ends, with those that it led to, and three lines of the last one."""
+    while True:
+        head, place = lines[at], ""
+        prefix = head.partition(_TRACEBACK)[0]
+        at += 1
+        while at < len(lines) and lines[at].startswith(f"{prefix} "):
+            place = lines[at] if lines[at].removeprefix(prefix).lstrip().startswith('File "') else place
+            at += 1
+        end, kept = at + 1, [head, place, *lines[at : at + 1]]
+        at = end
+        while at < len(lines):
+            between = lines[at].removeprefix(prefix.rstrip()).strip()
+            if between and not between.startswith(_CHAINED):
+                break
+            at += 1
+        if at >= len(lines) or _TRACEBACK not in lines[at]:
+            return min(end, len(lines)), [line for line in kept if line.strip()]
 
 
 def one_line(text: str) -> str:

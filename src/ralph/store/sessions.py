@@ -34,9 +34,8 @@ SELECT id, max(summary), max(at) AS at FROM (
     UNION ALL
     SELECT session_id, '', created_at FROM
         (SELECT session_id, created_at FROM observations ORDER BY created_at DESC LIMIT 500)
-) s WHERE id NOT IN ('', ?) AND EXISTS (SELECT 1 FROM observations o WHERE o.session_id = s.id)
-GROUP BY id ORDER BY at DESC, id DESC LIMIT ?
-"""  # a session that only called Ralph has no observations
+) WHERE id NOT IN ('', ?) GROUP BY id ORDER BY at DESC, id DESC LIMIT ?
+"""
 _ACTIVE = """
 SELECT 'loop: ' || goal || ' (iteration ' || iterations || ')' FROM loop_runs WHERE status = 'running'
 UNION ALL
