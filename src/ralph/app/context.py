@@ -26,7 +26,7 @@ from ralph.model.record import Family, Record
 from ralph.search import rank
 from ralph.settings import Config, Inject
 from ralph.store import lookup, queries, sessions
-from ralph.store.sources import sources
+from ralph.store.sources import has_own
 
 if TYPE_CHECKING:
     from ralph.store.lookup import RecordRow
@@ -50,10 +50,12 @@ _SECTIONS = (
     "Project Knowledge|Memories|Scratchpad|Global Patterns|Memory"
 )
 _HEADING = re.compile(rf"^## ({_SECTIONS})$", re.MULTILINE)
-_AREAS = dict(zip(brief.SECTIONS, ("guardrails", "memories", "sessions"), strict=False))
+_AREAS = dict(zip(brief.SECTIONS, ("guardrails", "memories", "enclosing", "personal", "sessions"), strict=False))
 _REASONS = {
     "guardrails": ("a guardrail: first in every brief",),
     "memories": ("a memory, by kind, use and age",),
+    "enclosing": ("a memory of the project around this one",),
+    "personal": ("a personal memory, for all projects",),
     "sessions": ("what a session did lately",),
     "Guardrails": ("a guardrail",),
     "Memories": ("by relation to the task, then by kind and age",),
@@ -88,7 +90,7 @@ class PreviewEvent(StrEnum):
 
 def brief_session(root: Path, config: Config, session: str, *, resumed: bool = False, task: str = "") -> Brief:
     """Build the brief of a session that starts (in a task); a resumed one gets only what it has not seen."""
-    if paths.index_file(root).parent.exists() or any(True for _ in sources(root)):
+    if paths.index_file(root).parent.exists() or has_own(root):
         with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
             index.of(root, config.privacy).sync(within=index.MOMENT)
     seen = usage.seen_records(root, session) if resumed else set()
@@ -139,8 +141,7 @@ def _line_mark(line: str) -> str:
 
 
 def _curated(root: Path) -> tuple[list[Record], list[Record]]:
-    rules = memory.list_(root, in_=("guardrails",))
-    return [stored.record for stored in rules], [stored.record for stored in memory.list_(root)]
+    return memory.injected(root, "guardrails"), memory.injected(root)
 
 
 def _from_index(root: Path, session: str, task: str) -> tuple[list[sessions.RecentSession], list[str]]:
@@ -215,7 +216,7 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
     options.task = queries.safe(task)
     options.budget = _budget(config)
     options.stale = outdated.load_citations(root)
-    options.accepted_file = str(paths.accepted_texts(root))
+    options.accepted_files = [str(path) for path in (paths.accepted_texts(root), paths.personal_accepted()) if path]
     return options
 
 

@@ -93,7 +93,7 @@ def fix(root: Path) -> list[Repair]:
     repairs: list[Repair] = []
     for collection in _readable_collections(library):
         for path, _ in library.documents(collection):
-            repairs += _repair_file(root, path, collection)
+            repairs += _repair_file(path, collection)
     for finding in _leftovers(root):
         with files.lock(finding.path):
             files.delete(finding.path)
@@ -107,17 +107,17 @@ def fix(root: Path) -> list[Repair]:
     return repairs
 
 
-def _repair_file(root: Path, path: Path, collection: Collection) -> list[Repair]:
+def _repair_file(path: Path, collection: Collection) -> list[Repair]:
     document = parse_memories(files.read(path) or "", collection.layout)
     is_unique = all(problem.code != "duplicate-id" for problem in document.problems)
     if document.has_conflict or is_unique:  # a person decides first which side's entries stay
         return []
-    copy = backup(path, root)
+    copy = backup(path, collection.root)
 
     def edit(text: str) -> str:
         return str(parse_memories(text, collection.layout).with_unique_ids(ids.mint_like))
 
-    files.update(path, edit, root=root)
+    files.update(path, edit, root=collection.root)
     return [Repair(path, "gave entries with a used id their own", copy)]
 
 
@@ -150,7 +150,7 @@ def _readable_collections(library: Library) -> list[Collection]:
     """Return the collections without files that cannot be read, so that one of them does not hide the rest."""
     return [
         replace(collection, places=tuple(path for path in collection.places if not _unreadable(path)))
-        for collection in (library.memories, library.guardrails)
+        for collection in (library.memories, library.guardrails, library.personal)
     ]
 
 
@@ -288,7 +288,8 @@ def _second_stores(root: Path) -> Iterator[Finding]:
 def files_to_scan(root: Path) -> list[Path]:
     """Return every file that may contain a secret, those that people write first, each once; their backups too."""
     library = Library(root)
-    candidates = [path for collection in (library.memories, library.guardrails) for path in collection.places]
+    collections = (library.memories, library.guardrails, library.personal)
+    candidates = [path for collection in collections for path in collection.places]
     candidates += [paths.scratchpad(root), *(path for path, _ in _other_files(root))]
     unique = list({os.path.realpath(path): path for path in reversed(candidates)}.values())[::-1]
     copies = [copy for folder in {path.parent: 1 for path in candidates} for copy in sorted(folder.glob("*.bak*"))]

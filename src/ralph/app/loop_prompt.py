@@ -13,7 +13,6 @@ from ralph import paths
 from ralph.app import feature, index, journal, knowledge, memory, outdated, project, quarantine
 from ralph.app.tasks import progress, task
 from ralph.context import brief, render
-from ralph.context.budget import useful_order
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
 from ralph.formats.pages import parse_patterns
@@ -207,8 +206,8 @@ def _or_empty(read: Callable[[], str]) -> str:
 
 
 def _guardrails(root: Path) -> str:
-    records = _injectable(root, [entry.record for entry in memory.list_(root, in_=("guardrails",))])
-    return _within(records, useful_order(records), GUARDRAILS - 20)
+    records = _injectable(root, memory.injected(root, "guardrails"))
+    return _within(records, brief.by_use(records), GUARDRAILS - 20)
 
 
 def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
@@ -220,14 +219,14 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> str:
     settings = config.memories
     if not settings.enabled or settings.inject is not Inject.AUTO:
         return ""
-    records = _injectable(root, [entry.record for entry in memory.list_(root)])
+    records = _injectable(root, memory.injected(root))
     choice = settings.filter
     records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
     positions = {record.id: position for position, record in enumerate(records)}
     query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
     result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
     related = [positions[hit.record.id] for hit in result.hits if hit.record.id in positions]
-    return _within(records, list(dict.fromkeys([*related, *useful_order(records)])), settings.budget)
+    return _within(records, list(dict.fromkeys([*related, *brief.by_use(records)])), settings.budget)
 
 
 def _within(records: Sequence[Record], order: Sequence[int], budget: int) -> str:

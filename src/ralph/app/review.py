@@ -31,7 +31,7 @@ from ralph.formats.pages import HEADINGS, PatternsDocument, parse_patterns, pars
 from ralph.formats.sigils import without_sigils
 from ralph.formats.text import Entry, normalise_text, scan_lines
 from ralph.model import ids
-from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Status
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status
 from ralph.search.citations import STALE
 from ralph.store import files, queries
 from ralph.store.files import WriteObserver
@@ -358,6 +358,9 @@ def promote(
             original = memory.show(root, record_id).record
         except NotFound:
             original = searching.show(root, [record_id]).found.hits[0].record
+    if original.scope is Scope.PERSONAL and by != "human":
+        hint = "a person may promote it at a terminal of their own"
+        raise Refused(f"{original.id} is a personal memory: an agent may not put it into a repository", hint=hint)
     titled = original.title and original.family is not Family.JOURNAL
     new_text = text or (f"{original.title}: {original.text}" if titled else original.text)
     new_text, _ = privacy.clean_memory(without_sigils(new_text), patterns=patterns)

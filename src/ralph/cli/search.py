@@ -17,6 +17,7 @@ from ralph.cli.options import Command, Invocation, exclude, read_words, split_co
 from ralph.cli.output import ago, bar, one_line, print_json, print_raw, say, table, visible, warn
 from ralph.context import brief as skills
 from ralph.context.brief import ANSWERS
+from ralph.context.render import scope_mark
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Detail, Family, Query
 from ralph.settings import Inject
@@ -119,7 +120,8 @@ def print_answer(
         for shown in answer.shown:
             record, score = shown.hit.record, f"{shown.hit.score:.2f}"
             marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
-            text = one_line(" ".join([*marks, f"{record.title}: " if record.title else "", record.text]))
+            title = f"{scope_mark(record)}{record.title}: " if record.title else scope_mark(record)
+            text = one_line(" ".join([*marks, title, record.text]))
             name = one_line(short.get(record.id, record.id))
             rows.append([name, record.kind.value, score, ago(record.created_at), text])
         heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], rows).split("\n")

@@ -16,8 +16,9 @@ from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
 from ralph.formats.log import journal_id
 from ralph.model import INJECTED, ids
-from ralph.model.record import MemoryKind, Query, Record
+from ralph.model.record import MemoryKind, Query, Record, Scope
 from ralph.model.work import JournalEntry
+from ralph.store.library import PROJECT
 from ralph.store.sessions import RecentSession
 
 Uses = Mapping[str, tuple[int, int]]
@@ -34,9 +35,12 @@ _SUMMARY_PART = 4  # a summary longer than a quarter of the characters is cut
 _MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
 
 _RULES, _LEARNED, _SESSIONS, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Last sessions:", "Active now:", "notice"
-SECTIONS = (_RULES, _LEARNED, _SESSIONS, _ACTIVE)
+_FURTHER = {Scope.ENCLOSING: "Memories of the project around this one:", Scope.PERSONAL: "Personal memories:"}
+_FURTHER_PART = 4  # each of them has a quarter of what guardrails leave, the project's own memories the rest
+SECTIONS = (_RULES, _LEARNED, *_FURTHER.values(), _SESSIONS, _ACTIVE)
 _OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
-_FRAME = estimate(f"{render.INTRO}\n```\n{' '.join(SECTIONS)}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
+_USUAL = " ".join((_RULES, _LEARNED, _SESSIONS, _ACTIVE))
+_FRAME = estimate(f"{render.INTRO}\n```\n{_USUAL}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
 JOURNAL_BUDGET = 3_000
 JOURNAL_HEADING = "## Run Journal"
 
@@ -86,9 +90,18 @@ def filter_memories(
 
 
 def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()) -> list[int]:
-    """Return the indices of the records, the most useful first, within a kind by use; stale ones come last."""
+    """Return the indices of the records, the most useful first, within a kind by use.
+
+    Stale ones come last, and all that are not the project's own behind them.
+    """
     order = budget.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
-    return sorted(order, key=lambda index: records[index].id in stale)
+    return sorted(order, key=lambda index: (*_distance(records[index]), records[index].id in stale))
+
+
+def _distance(record: Record) -> tuple[int, int]:
+    """Return how far a record is from the project, for sorting: its own, the nearest enclosing project's, personal."""
+    place = [*_FURTHER].index(record.scope) + 1 if record.scope in _FURTHER else 0
+    return place, -len(str(record.extra.get(PROJECT, ""))) if place else 0
 
 
 def _usefulness(use: tuple[int, int]) -> int:
@@ -117,16 +130,27 @@ def session_brief(
     `may_inject` tells of an entry whether it may be shown; it is asked about those that may fit.
     """
     rules, withheld_rules = _candidates(guardrails, uses, stale, may_inject, caps)
-    learned, withheld_memories = _candidates(memories, uses, stale, may_inject, caps)
-    withheld = withheld_rules + withheld_memories
+    scopes = (None, *_FURTHER)
+    by_scope = [
+        [each for each in memories if (each.scope if each.scope in _FURTHER else None) is one] for one in scopes
+    ]
+    chosen_memories = [_candidates(records, uses, stale, may_inject, caps) for records in by_scope]
+    learned = chosen_memories[0][0]
+    withheld = withheld_rules + sum(count for _, count in chosen_memories)
     total = len(guardrails) + len(memories) - withheld + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
     guards = _pieces(_RULES, rules, room and max(1, room // 2))
     recaps = _recaps(summaries, caps)
     rest = room and max(1, room - sum(piece.tokens for piece in guards))
+    outside = [
+        piece
+        for section, (records, _) in zip(_FURTHER.values(), chosen_memories[1:], strict=True)
+        for piece in _pieces(section, records, rest and max(1, rest // _FURTHER_PART))
+    ]
+    rest = rest and max(1, rest - sum(piece.tokens for piece in outside))
     by_strategy = strategy in budget.STRATEGIES
     chosen = _trim(learned, rest, strategy, uses, stale) if by_strategy else _pieces(_LEARNED, learned, rest)
-    pieces = [*_lines(_ACTIVE, active), *guards, *recaps[:1], *chosen, *recaps[1:]]
+    pieces = [*_lines(_ACTIVE, active), *guards, *recaps[:1], *outside, *chosen, *recaps[1:]]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     size, cost = render.length(added), estimate(added)
     reserved = caps
@@ -171,7 +195,7 @@ def _fill_page(
 
 def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
     within = not caps.tokens or estimate(text) <= caps.tokens
-    learned = "\n".join(piece.text for piece in shown if piece.section in (_RULES, _LEARNED))
+    learned = "\n".join(piece.text for piece in shown if piece.section not in (_SESSIONS, _ACTIVE))
     return (
         within and render.length(text) <= caps.characters and (not caps.memories or estimate(learned) <= caps.memories)
     )

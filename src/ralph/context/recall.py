@@ -40,6 +40,8 @@ _VERIFIED = 2  # times the injected records are checked for stale citations: beh
 _FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
 _PROMPT = "prompt"  # the title of earlier prompts, which are no answers
 _JOURNAL = 2  # `key % 3` of the journal
+_OUTSIDE = ("enclosing", "personal")  # scopes of memories that are not the project's own
+_TIERS = len(_OUTSIDE) + len(lookup.TABLES)
 _CHECKS = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
 """Beginnings of the lines that report a criterion (`model.record.CriterionKind`), above its output."""
 _COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
@@ -67,7 +69,7 @@ class RecallOptions:
     since = ""
     task = ""
     stale: "CitationCache | None" = None
-    accepted_file = ""  # hashes of memories that look like prompt injection and that a person has accepted
+    accepted_files: "Sequence[str]" = ()  # hashes of memories that look like prompt injection and were accepted
     budget = 2_000
     characters = render.MOST_CHARACTERS
 
@@ -250,13 +252,19 @@ def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = N
 
 
 def fitting(best: "Sequence[RankedRow]", recipe: ranking.Recipe = ranking.STANDARD) -> "list[RankedRow]":
-    """What passes the gate, by family: a memory comes before a log with more of the words."""
+    """What passes the gate, by tier: a memory comes before a log with more of the words."""
     passed: list[RankedRow] = []
-    for family in range(len(lookup.TABLES)):
-        rows = [ranked for ranked in best if ranked.row.key % len(lookup.TABLES) == family]
+    for number in range(_TIERS):
+        rows = [ranked for ranked in best if tier(ranked.row) == number]
         if rows and ranking.is_answer(rows[0]):
             passed += ranking.gate(rows, recipe)
     return passed
+
+
+def tier(row: "RecordRow") -> int:
+    """Return the rank of a record's place: the project's memory, enclosing projects', personal; then the logs."""
+    family = row.key % len(lookup.TABLES)
+    return family + len(_OUTSIDE) if family else _OUTSIDE.index(row.scope) + 1 if row.scope in _OUTSIDE else 0
 
 
 def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[RankedRow]":
@@ -288,13 +296,14 @@ def is_withheld(row: "RecordRow", options: RecallOptions) -> bool:
     """Whether a record looks like prompt injection, and no person has said or accepted it."""
     if not row.is_order or row.key % len(lookup.TABLES):
         return bool(row.is_order)
-    accepted = (hook_files.read_file(options.accepted_file) if options.accepted_file else None) or b""
-    return render.text_key(row.title, row.text, row.tags).encode() not in accepted.split()
+    key = render.text_key(row.title, row.text, row.tags).encode()
+    return not any(key in (hook_files.read_file(file) or b"").split() for file in options.accepted_files)
 
 
 def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
     new = [row for row in rows if row.id not in options.seen and not is_withheld(row, options)]
-    new = sorted(new[: _VERIFIED * _FOR_ACTION], key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
+    new = sorted(new, key=tier)[: _VERIFIED * _FOR_ACTION]
+    new = sorted(new, key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
     for layer in (3, 1):
         recalled = _render(new, layer, options, min(ACTION_CHARACTERS, options.characters))
         if recalled.records and (layer == 1 or len(recalled.records) == len(new)):
@@ -308,9 +317,9 @@ def _lower_stale(judged: "list[RankedRow]", cache: "CitationCache | None") -> "l
     keyed: list[tuple[int, float, float]] = []
     for ranked in judged:
         share = _share(ranked.row, cache)
-        family = ranked.row.key % len(lookup.TABLES) if ranked.score else len(lookup.TABLES)
+        place = tier(ranked.row) if ranked.score else _TIERS
         ranked.score *= share
-        keyed.append((family, -ranked.score, -share))
+        keyed.append((place, -ranked.score, -share))
     return [judged[at] for at in sorted(range(len(judged)), key=lambda at: keyed[at])]
 
 
@@ -331,7 +340,8 @@ def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, cha
     blocks: list[str] = []
     spent = _FRAME
     for row in rows:
-        block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files, row.by)
+        kind = f"{row.scope} {row.kind}" if tier(row) in (1, 2) else row.kind
+        block = render.entry(layer, row.id, kind, row.title, row.text, row.created_at, row.tags, row.files, row.by)
         if note := citation_note(row, options.stale):
             block += f"{' ' if layer == 1 else chr(10) + '  '}({' '.join(note.split())})"
         spent += estimate(block) + 1

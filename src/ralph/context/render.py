@@ -198,7 +198,12 @@ def record_moment(
 
 
 def _beginning(record: "Record", budget: int = NEIGHBOUR_TOKENS) -> str:
-    return " ".join(titled_text(record)[: budget * _LONG_TOKEN].split())
+    return " ".join(f"{scope_mark(record)}{titled_text(record)[: budget * _LONG_TOKEN]}".split())
+
+
+def scope_mark(record: "Record") -> str:
+    """Mark a memory that is not the project's own: `(personal) `, or `(enclosing) ` for a project around it."""
+    return f"({record.scope.value}) " if record.scope.value in ("enclosing", "personal") else ""
 
 
 def _short_score(score: float | None) -> str:
@@ -227,6 +232,7 @@ def record_details(record: "Record", count: int = 1) -> str:
         head.append(record.title)
     origin = record.origin
     for name, words in (
+        ("scope", scope_mark(record).strip("() ")),
         ("label", record.label if record.label not in ("", record.kind.value) else ""),
         ("by", f"{origin.by} (below the command is what it printed)" if origin.by == "tool" else origin.by),
         ("tags", ", ".join(record.tags)),

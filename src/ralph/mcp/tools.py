@@ -36,6 +36,7 @@ from ralph.settings import Inject
 LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
 """How many hits, memories, events, neighbors, sessions and tasks an answer has unless the caller names a limit."""
 _PROMPT_LENGTH = 160
+_LISTED = ("memories", "personal")  # the files that memory_list and memory_search read
 _WITHHELD = "(withheld: it came from a tool and gives orders; search with its id and layer 3 shows it)"
 TOOLS = s.TOOLS
 """Every tool by its name; each function here adds itself."""
@@ -73,7 +74,8 @@ def memory_search(
     call: ToolCall, query: s.Text, type: s.KindNames = [], tags: s.Words = [], limit: s.Number = LIMIT
 ) -> ToolAnswer:
     """Find memories alone, by words or meaning: a line each (score, date, text). memory_show gives one whole."""
-    result, _ = memory.search(call.root, Query(query, memory.kinds_named(type), tuple(tags), limit=limit))
+    request = Query(query, memory.kinds_named(type), tuple(tags), limit=limit)
+    result, _ = memory.search(call.root, request, in_=_LISTED)
     room = max(render.HIT_TOKENS, searching.LINES // max(len(result.hits), 1))
     lines = [(hit.record, render.record_line(hit.record, hit.score, budget=room)) for hit in result.hits]
     notes = [*_replaced(result.instead), _more(result.total - len(lines))]
@@ -100,7 +102,8 @@ def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
 @tool()
 def memory_list(call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], tags: s.Words = []) -> ToolAnswer:
     """The newest memories, a line each."""
-    entries = memory.list_(call.root, kinds=memory.kinds_named(type), tags=tuple(tags), last=sys.maxsize)
+    kinds = memory.kinds_named(type)
+    entries = memory.list_(call.root, in_=_LISTED, kinds=kinds, tags=tuple(tags), last=sys.maxsize)
     lines = [(stored.record, render.record_line(stored.record, None)) for stored in entries[-limit:]]
     older = len(entries) - len(lines)
     notes = [f"{older} older ones; a higher limit lists them"] if older else []

@@ -32,6 +32,7 @@ from ralph.store.sources import (
     Placed,
     Source,
     contents,
+    has_own,
     read_source,
     sources,
 )
@@ -125,12 +126,12 @@ class Index:
 
     def is_needed(self) -> bool:
         """Whether there is anything to index here, in a folder of the project: otherwise nothing is written."""
-        return self.outside() is None and (self.path.parent.exists() or any(True for _ in sources(self.root)))
+        return self.outside() is None and (self.path.parent.exists() or has_own(self.root))
 
     def _from_files(self) -> sqlite3.Connection:
         present = list(sources(self.root))
-        names = [source.name for source in present]
-        return in_memory((self.read(source) for source in present), self._terms, names, self.is_order)
+        names, formats = [source.name for source in present], [source.format.value for source in present]
+        return in_memory((self.read(source) for source in present), self._terms, names, self.is_order, formats)
 
     def read(self, source: Source) -> Contents:
         """Return the contents of a source; nothing when it may not be read."""
@@ -327,6 +328,7 @@ def in_memory(
     terms: Terms,
     names: Sequence[str] = (),
     is_order: Callable[[Record], bool] | None = None,
+    formats: Sequence[str] = (),
 ) -> sqlite3.Connection:
     """Make an index that is never written to disk."""
     connection = db.connect_memory()
@@ -335,7 +337,8 @@ def in_memory(
     with db.atomic(connection):
         for number, content in enumerate(contents):
             name = names[number] if names else str(number)
-            writer.put(writer.add_source(name, "", (0, 0, 0, "", 0, 0)), content)
+            form = formats[number] if formats else ""
+            writer.put(writer.add_source(name, form, (0, 0, 0, "", 0, 0)), content)
     return connection
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ralph import paths
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.formats.text import Document, EditableDocument
-from ralph.model.record import Family, ObservationKind, Record
+from ralph.model.record import Family, ObservationKind, Record, Scope
 from ralph.store import files
 
 if TYPE_CHECKING:
@@ -39,12 +39,23 @@ class Format(StrEnum):
 
     MEMORIES = "memories"
     GUARDRAILS = "guardrails"
+    ENCLOSING_MEMORIES = "enclosing memories"
+    ENCLOSING_GUARDRAILS = "enclosing guardrails"
+    PERSONAL = "personal"
     KNOWLEDGE = "knowledge"
     PATTERNS = "patterns"
     PROGRESS = "progress"
     INSIGHTS = "insights"
     TASK = "task"
     LOG = "log"
+
+
+OUTSIDE = {
+    Format.ENCLOSING_MEMORIES: Scope.ENCLOSING,
+    Format.ENCLOSING_GUARDRAILS: Scope.ENCLOSING,
+    Format.PERSONAL: Scope.PERSONAL,
+}
+"""Memory files that a project reads and that are not its own, with the scope of their records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +118,7 @@ def source_names(root: Path) -> Callable[[Path], str]:
     """Return the function that names sources, alike in all checkouts: relative to state, project or main checkout."""
     location = paths.location(root)
     state, here, main = (f"{folder}/" for folder in (location.state, location.root, location.main))
+    top = f"{location.top}/" if location.top else main
 
     def name(path: Path) -> str:
         text = path.as_posix()
@@ -116,7 +128,7 @@ def source_names(root: Path) -> Callable[[Path], str]:
             text = text[len(here) :]
         elif text.startswith(main) and text[len(main) :].startswith(SHARED):
             text = text[len(main) :]
-        elif text.startswith(main):
+        elif text.startswith((main, top)):
             text = Path(os.path.relpath(path, root)).as_posix()
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -141,8 +153,25 @@ def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
     yield paths.patterns_file(root), Format.PATTERNS
 
 
+def outside_files(root: Path) -> Iterator[tuple[Path, Format]]:
+    """Yield the memory files of the projects around this one, the nearest first, and the person's own."""
+    for outer in paths.enclosing_projects(root):
+        for path in paths.memories_files(paths.memory_root(outer, paths.memories_files(outer))):
+            yield path, Format.ENCLOSING_MEMORIES
+        for path in paths.guardrails_files(paths.memory_root(outer, paths.guardrails_files(outer))):
+            yield path, Format.ENCLOSING_GUARDRAILS
+    if personal := paths.personal_memories():
+        yield personal, Format.PERSONAL
+
+
+def has_own(root: Path) -> bool:
+    """Whether a project has a source of its own."""
+    return any(source.format not in OUTSIDE for source in sources(root))
+
+
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     yield from memory_files(root)
+    yield from outside_files(root)
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)
@@ -182,7 +211,12 @@ def contents(
         from ralph.formats.progress import searchable_entries
 
         entries = searchable_entries(document)
-    return Contents(tuple(Placed(entry.record, entry.line) for entry in entries))
+    return Contents(tuple(Placed(scoped(entry.record, source.format), entry.line) for entry in entries))
+
+
+def scoped(record: Record, form: Format) -> Record:
+    """Return a record with the scope that its file gives it."""
+    return replace(record, scope=OUTSIDE[form]) if form in OUTSIDE else record
 
 
 def parse_source(source: Source, text: str) -> Document:
@@ -208,7 +242,8 @@ def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
         from ralph.formats.work import parse_insights
 
         return parse_insights(text)
-    return parse_memories(text, GUARDRAILS if form is Format.GUARDRAILS else MEMORIES)
+    is_guardrails = form in (Format.GUARDRAILS, Format.ENCLOSING_GUARDRAILS)
+    return parse_memories(text, GUARDRAILS if is_guardrails else MEMORIES)
 
 
 def _log_contents(text: str, interpret: Interpret | None) -> Contents:
