@@ -351,13 +351,7 @@ def promote(
     observer: WriteObserver | None = None,
 ) -> Promotion:
     """Promote one record by hand; `text` replaces its text, `page` names the design page."""
-    try:
-        original = insight.find(root, record_id).record
-    except NotFound:
-        try:
-            original = memory.show(root, record_id).record
-        except NotFound:
-            original = searching.show(root, [record_id]).found.hits[0].record
+    original = _find_original(root, record_id)
     if original.scope is Scope.PERSONAL and by != "human":
         hint = "a person may promote it at a terminal of their own"
         raise Refused(f"{original.id} is a personal memory: an agent may not put it into a repository", hint=hint)
@@ -397,6 +391,15 @@ def promote(
             marked = insight.find(root, original.id)
             insight.change(root, marked, lambda old: insight.add_promotion(old, paths.shown(path, root)), observer)
     return Promotion(path, diff, (record,) if diff else (), () if diff else (record,), near=near)
+
+
+def _find_original(root: Path, record_id: str) -> Record:
+    """Return what is promoted: an insight, else a memory, else any other record."""
+    with suppress(NotFound):
+        return insight.find(root, record_id).record
+    with suppress(NotFound):
+        return memory.show(root, record_id).record
+    return searching.show(root, [record_id]).found.hits[0].record
 
 
 def _near_match(to: Target, page: str, text: str) -> NearMatch | None:

@@ -130,13 +130,13 @@ def session_brief(
     `may_inject` tells of an entry whether it may be shown; it is asked about those that may fit.
     """
     rules, withheld_rules = _candidates(guardrails, uses, stale, may_inject, caps)
-    scopes = (None, *_FURTHER)
-    by_scope = [
-        [each for each in memories if (each.scope if each.scope in _FURTHER else None) is one] for one in scopes
-    ]
-    chosen_memories = [_candidates(records, uses, stale, may_inject, caps) for records in by_scope]
-    learned = chosen_memories[0][0]
-    withheld = withheld_rules + sum(count for _, count in chosen_memories)
+    own = [each for each in memories if each.scope not in _FURTHER]
+    learned, withheld_memories = _candidates(own, uses, stale, may_inject, caps)
+    further = {
+        section: _candidates([each for each in memories if each.scope is scope], uses, stale, may_inject, caps)
+        for scope, section in _FURTHER.items()
+    }
+    withheld = withheld_rules + withheld_memories + sum(count for _, count in further.values())
     total = len(guardrails) + len(memories) - withheld + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
     guards = _pieces(_RULES, rules, room and max(1, room // 2))
@@ -144,8 +144,8 @@ def session_brief(
     rest = room and max(1, room - sum(piece.tokens for piece in guards))
     outside = [
         piece
-        for section, (records, _) in zip(_FURTHER.values(), chosen_memories[1:], strict=True)
-        for piece in _pieces(section, records, rest and max(1, rest // _FURTHER_PART))
+        for section, (candidates, _) in further.items()
+        for piece in _pieces(section, candidates, rest and max(1, rest // _FURTHER_PART))
     ]
     rest = rest and max(1, rest - sum(piece.tokens for piece in outside))
     by_strategy = strategy in budget.STRATEGIES
