@@ -272,6 +272,13 @@ def test_in_a_package_memory_is_added_to_the_package_and_found_by_id_at_the_root
     assert (hit["id"], hit["scope"]) == ("mem-1705751402-a002", "enclosing")
 
 
+def test_doctor_accepts_a_package_that_was_made_a_project(here: World) -> None:
+    package = here.root / "packages" / "api"
+    package.mkdir(parents=True)
+    assert Project(package)("init", "--root", str(package)).code == 0
+    assert "second store" not in Project(here.root)("doctor").out
+
+
 def test_three_levels_come_nearest_first(here: World, package: Path) -> None:
     inner = package / "inner"
     put(inner, "The zebra core is small", "mem-1705751406-a006")

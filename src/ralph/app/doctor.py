@@ -266,7 +266,10 @@ def _is_inside(path: Path, root: Path) -> bool:
 
 
 def _second_stores(root: Path) -> Iterator[Finding]:
-    """Find stores that a command created in a sub-folder: the project does not read them."""
+    """Find stores that a command created in a sub-folder: the project does not read them.
+
+    A sub-folder with settings is a package that was made a project on purpose.
+    """
     own = {path.parent for path in _curated_files(root)} | {root}
     skipped = {paths.claude_folder(root) / "worktrees", paths.log_folder(root), paths.cache_folder(root)}
     for number, (name, folders, names) in enumerate(os.walk(root)):
@@ -275,6 +278,9 @@ def _second_stores(root: Path) -> Iterator[Finding]:
             return
         if folder != root and ".git" in (*folders, *names):
             folders.clear()  # a repository or a worktree of its own
+            continue
+        if folder != root and paths.config_file(folder).name in names:
+            folders.clear()
             continue
         folders[:] = sorted(name for name in folders if name not in SKIPPED and folder / name not in skipped)
         if folder in own or not paths.is_store(folder):
