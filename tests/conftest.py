@@ -37,9 +37,11 @@ settings.load_profile("ralph")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The machine id of the tests is never the developer's own; set here, so that modules of tests can pass it on.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="ralph-state-")
-atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+# The machine id and the personal memory of the tests are never the developer's own; set here, so that modules of tests
+# can pass it on.
+for _variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+    os.environ[_variable] = tempfile.mkdtemp(prefix="ralph-user-")
+    atexit.register(shutil.rmtree, os.environ[_variable], ignore_errors=True)
 
 # Temporary folders in memory where there is room: tests make 50,000 files, and each commit of SQLite waits for a disk.
 MEMORY = Path("/dev/shm")
@@ -76,6 +78,7 @@ def _nothing_forgotten() -> Iterator[None]:
     """Remove what a test has forgotten: the list is the user's, for all projects."""
     yield
     Path(os.environ["XDG_STATE_HOME"], "ralph", "forgotten").unlink(missing_ok=True)
+    Path(os.environ["XDG_CONFIG_HOME"], "ralph", "memories.md").unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")

@@ -114,6 +114,22 @@ def _root_by_main(folder: str, top: str) -> str:
     return ""
 
 
+def enclosing_roots(root: str) -> list[str]:
+    """Return the projects around a project's folder in its checkout, the nearest first; none outside of git."""
+    top = find_top(root)
+    folders: list[str] = []
+    if not top or root == top:
+        return folders
+    bases = (top,) if os.path.isdir(f"{top}/.git") else (top, locate(top).main)
+    folder = root
+    while folder != top:
+        folder = folder.rpartition("/")[0]
+        inside = folder[len(top) :]
+        if any(os.path.exists(f"{base}{inside}/{marker}") for base in bases for marker in MARKERS):
+            folders.append(folder)
+    return folders
+
+
 def find_top(start: str) -> str:
     """Return the top folder of the git checkout around a folder; "" outside git."""
     folder = start.rstrip("/")

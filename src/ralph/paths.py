@@ -94,6 +94,12 @@ def git_exclude(path: Path) -> tuple[Path, str] | None:
     return Path(here.common, "info", "exclude"), f"/{pattern}"
 
 
+def enclosing_projects(root: Path) -> tuple[Path, ...]:
+    """Return the projects around a project in its checkout, the nearest first: a package is also read by the root."""
+    with _explain_broken_checkout():
+        return tuple(map(Path, discovery.enclosing_roots(root.as_posix())))
+
+
 def source_path(root: Path, name: str) -> Path:
     """Return the file of a source by its name in the index: below `log/` or `cache/` it is in the state folder."""
     return (state_folder(root) if name.startswith(("log/", "cache/")) else root) / name
@@ -236,10 +242,34 @@ def user_config_file(env: Mapping[str, str]) -> Path | None:
     return Path(folder, "config.yml") if folder else None
 
 
+def personal_memories(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the file with one person's memories for all projects; None without a home."""
+    folder = discovery.user_folder("CONFIG", env)
+    return Path(folder, "memories.md") if folder else None
+
+
+def personal_accepted(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the hashes of personal memories that the person wants, as `accepted_texts` has a project's."""
+    folder = discovery.user_folder("STATE", env)
+    return Path(folder, "accepted") if folder else None
+
+
 def forgotten_file(env: Mapping[str, str] = os.environ) -> Path | None:
     """Return the user's list of what was forgotten, in all projects; None without a home."""
     folder = discovery.user_folder("STATE", env)
     return Path(folder, "forgotten") if folder else None
+
+
+def write_boundary(path: Path, root: Path) -> Path | None:
+    """Return the folder that no link may lead out of when a file is written; None for the person's own."""
+    personal = personal_memories()
+    if personal is not None and path in (personal, Path(os.path.realpath(personal))):
+        return None
+    if path.is_relative_to(state_folder(root)):
+        return state_boundary(root)
+    here = location(root)
+    tops = (root, Path(here.main), Path(here.top or root))
+    return next((top for top in tops if path.is_relative_to(top)), root)
 
 
 def written_folders(root: Path) -> tuple[Path, ...]:

@@ -25,6 +25,8 @@ WHEN_DONE = {ONE_SEEN, ONE_CHAT, ONE_ENTRY, ONE_RUN, ONE_BLOCK, ONE_LEARNING}
 """What others read of task one as soon as it is finished (a learning stands in its block); the rest is promoted."""
 ONE = WHEN_DONE | {ONE_PATTERN, ONE_INSIGHT}
 TWO = {TWO_SEEN, TWO_INSIGHT}
+HITS, HITS_WHEN_DONE = ONE - {ONE_RUN}, WHEN_DONE - {ONE_RUN}
+"""What a search shows of task one: a run and its journal entry are one hit."""
 
 
 def words(mark: str) -> str:

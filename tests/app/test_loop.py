@@ -286,9 +286,9 @@ def test_an_agent_that_cannot_be_reached_is_asked_again_after_longer_and_longer_
 def test_the_run_record_is_found_by_search_and_knowledge_reaches_the_next_run(shop: Workshop) -> None:
     learned = '<knowledge tags="rounding" title="Totals are in cents">The cart adds up integer cents.</knowledge>'
     first = shop.start(says_done(learned), PASSES)
-    found = search.search(shop.root, Query(text="cart add up")).found.hits
-    assert first.id in [hit.record.id for hit in found]
-    text = next(hit.record for hit in found if hit.record.id == first.id).text
+    found = search.search(shop.root, Query(text="cart add up")).shown
+    assert first.id in [name for hit in found for name in (hit.hit.record.id, *hit.repeats)]
+    text = search.show(shop.root, [first.id]).found.hits[0].record.text
     assert "Ended: success" in text
     assert "Iterations: 1" in text
     second = shop.start(says_done(), PASSES, goal="round the cart's total")
@@ -388,7 +388,8 @@ def test_a_korean_goal_is_a_goal(shop: Workshop) -> None:
     assert "두 번째 줄" in shop.prompt(run, 1)
     assert "합계를 고침" in shop.prompt(run, 2)
     assert runs.read(shop.root, run.id).goal == goal
-    assert run.id in [hit.record.id for hit in search.search(shop.root, Query(text="장바구니 합계")).found.hits]
+    found = search.search(shop.root, Query(text="장바구니 합계")).shown
+    assert run.id in [name for hit in found for name in (hit.hit.record.id, *hit.repeats)]
 
 
 def test_a_project_without_git_is_looked_at_by_time_and_size(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tests.app import side_by_side
 from tests.app.side_by_side import (
     ASKED,
+    HITS,
+    HITS_WHEN_DONE,
     ONE,
     ONE_CHAT,
     ONE_ENTRY,
@@ -80,12 +82,12 @@ def test_a_task_finds_the_project_s_records_and_its_own(here: Both, text: str, l
 
 
 def test_a_task_finds_all_of_its_own(here: Both) -> None:
-    assert told(found(here, here.one)) == ONE | {PROJECT}
+    assert told(found(here, here.one)) == HITS | {PROJECT}
 
 
 def test_who_has_no_task_finds_everything(here: Both) -> None:
     answer = found(here, "")
-    assert told(answer) == ONE | TWO | {PROJECT}
+    assert told(answer) == HITS | TWO | {PROJECT}
     assert answer.notes == ()
 
 
@@ -94,7 +96,7 @@ def test_what_a_finished_task_did_is_found_and_what_it_proposes_is_not(here: Bot
     assert callable(end)
     end(here.root, here.one)
     answer = found(here, here.two)
-    assert told(answer) == WHEN_DONE | TWO | {PROJECT}
+    assert told(answer) == HITS_WHEN_DONE | TWO | {PROJECT}
     records = [each.hit.record for each in answer.shown]
     assert {each.id for each in records if each.family is Family.MEMORY} == {MEMORY_ID, "ins-2"}
     task.reset(here.root, here.one)

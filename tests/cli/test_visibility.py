@@ -2,7 +2,7 @@
 
 import pytest
 from tests.app import side_by_side
-from tests.app.side_by_side import ASKED, ONE, PROJECT, TWO, WHEN_DONE, Both, seen
+from tests.app.side_by_side import ASKED, HITS, HITS_WHEN_DONE, PROJECT, TWO, Both, seen
 from tests.cli.runner import Project
 
 SEEN_ID = "obs-1762000001-0001"
@@ -23,28 +23,28 @@ def test_an_agent_s_search_leaves_out_what_other_tasks_are_at_and_says_so(
         assert seen(found.out) == {PROJECT, *TWO}
         assert found.err == f"8 records of other tasks left out ({both.one}); --all-tasks shows everything\n"
     everything = ralph("search", ASKED, "--all", "--layer", "3", "--all-tasks")
-    assert seen(everything.out) == {PROJECT, *TWO, *ONE}
+    assert seen(everything.out) == {PROJECT, *TWO, *HITS}
     assert everything.err == ""
 
 
 def test_the_end_of_a_task_shows_what_it_did(ralph: Project, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RALPH_TASK", both.two)
     assert ralph("task", "done", both.one).code == 0
-    assert seen(ralph("search", ASKED, "--all", "--layer", "3").out) == {PROJECT, *TWO, *WHEN_DONE}
+    assert seen(ralph("search", ASKED, "--all", "--layer", "3").out) == {PROJECT, *TWO, *HITS_WHEN_DONE}
 
 
 def test_a_task_may_be_named_and_goes_before_the_variable(
     ralph: Project, both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("search", ASKED, "--all", "--layer", "3")
-    assert seen(ralph(*words, "--task", both.one).out) == {PROJECT, *ONE}
+    assert seen(ralph(*words, "--task", both.one).out) == {PROJECT, *HITS}
     monkeypatch.setenv("RALPH_TASK", both.two)
-    assert seen(ralph(*words, "--task", both.one).out) == {PROJECT, *ONE}
+    assert seen(ralph(*words, "--task", both.one).out) == {PROJECT, *HITS}
 
 
 def test_a_person_sees_everything_without_a_word(ralph: Project, both: Both) -> None:
     found = ralph("search", ASKED, "--all", "--layer", "3")
-    assert seen(found.out) == {PROJECT, *ONE, *TWO}
+    assert seen(found.out) == {PROJECT, *HITS, *TWO}
     assert found.err == ""
 
 

@@ -282,7 +282,7 @@ def test_at_a_place_the_limit_holds_for_any_text(texts: list[str], budget: int) 
 
 
 def _row(name: str, text: str) -> RecordRow:
-    return RecordRow(0, name, "fix", "", "", text, "", TODAY, "", "", 0, "", None)
+    return RecordRow(0, name, "fix", "", "", text, "", TODAY, "", "", 0, "", None, "")
 
 
 def test_a_lesson_is_told_once(lessons: Path) -> None:

@@ -129,7 +129,7 @@ def test_an_identifier_that_few_have_answers_although_the_rest_is_unknown() -> N
 def judged(
     score: float, *, subject: float = 0.0, close: float = 0.0, link: str = "", matched: bool = True
 ) -> RankedRow:
-    each = RankedRow(RecordRow(1, *("",) * 11, None), score)
+    each = RankedRow(RecordRow(1, *("",) * 11, None, ""), score)
     each.subject, each.close, each.link = subject, close, link
     each.matched = {"word": 1.0} if matched else {}
     return each

@@ -21,12 +21,12 @@ from ralph.context import brief, recall, render
 from ralph.context.brief import Brief, BriefCaps
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, UsageError
-from ralph.model import ids
+from ralph.model import ids, is_own_prompt
 from ralph.model.record import Detail, Family, Query, Record
 from ralph.search import rank
 from ralph.settings import Config, Inject
 from ralph.store import lookup, queries, sessions
-from ralph.store.sources import sources
+from ralph.store.sources import has_own
 
 if TYPE_CHECKING:
     from ralph.store.lookup import RecordRow
@@ -49,10 +49,12 @@ _SECTIONS = (
     "Project Knowledge|Memories|Scratchpad|Global Patterns|Memory"
 )
 _HEADING = re.compile(rf"^## ({_SECTIONS})$", re.MULTILINE)
-_AREAS = dict(zip(brief.SECTIONS[1:], ("guardrails", "memories", "sessions"), strict=False))
+_AREAS = dict(zip(brief.SECTIONS[1:], ("guardrails", "memories", "enclosing", "personal", "sessions"), strict=False))
 _REASONS = {
     "guardrails": ("a guardrail: first in every brief",),
     "memories": ("a memory, by kind, use and age",),
+    "enclosing": ("a memory of the project around this one",),
+    "personal": ("a personal memory, for all projects",),
     "sessions": ("what a session did lately",),
     "Guardrails": ("a guardrail",),
     "Memories": ("by relation to the task, then by kind and age",),
@@ -111,7 +113,7 @@ def brief_session(
 
     A compacted one gets what was asked and done in it. `program` is how the agent starts Ralph, "" if by MCP tools.
     """
-    if paths.index_file(root).parent.exists() or any(True for _ in sources(root)):
+    if paths.index_file(root).parent.exists() or has_own(root):
         with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
             index.of(root, config.privacy).sync(within=index.MOMENT)
     seen = usage.seen_records(root, session) if state is SessionState.RESUMED else set()
@@ -163,8 +165,7 @@ def _line_mark(line: str) -> str:
 
 
 def _curated(root: Path) -> tuple[list[Record], list[Record]]:
-    rules = memory.list_(root, in_=("guardrails",))
-    return [stored.record for stored in rules], [stored.record for stored in memory.list_(root)]
+    return memory.injected(root, "guardrails"), memory.injected(root)
 
 
 def _from_index(root: Path, session: str, task: str) -> tuple[list[sessions.RecentSession], list[str]]:
@@ -183,9 +184,10 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
     visible = (row for row in recent if queries.sees_session(connection, row.id, task))
     for row in islice(visible, _SESSIONS_READ):
         name, stored, _ = row
-        last = queries.select_records(
-            connection, Family.OBSERVATION, "session_id = ? ORDER BY seq DESC LIMIT 1", (name,)
-        )
+        newest = "session_id = ? ORDER BY seq DESC LIMIT 1"
+        last = list(queries.select_records(connection, Family.OBSERVATION, newest, (name,)))
+        if not last and is_own_prompt(stored.removeprefix(_GOAL)):
+            continue  # it only called Ralph, and an earlier version summarised that
         ended = all(summaries.is_message(record) for _, record in last)
         text = stored
         if not stored or not (ended or index.ends_with_summary(paths.session_log(root, name))):
@@ -277,7 +279,7 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
     options.task = queries.safe(task)
     options.budget = _budget(config)
     options.stale = outdated.load_citations(root)
-    options.accepted_file = str(paths.accepted_texts(root))
+    options.accepted_files = [str(path) for path in (paths.accepted_texts(root), paths.personal_accepted()) if path]
     return options
 
 
@@ -385,8 +387,8 @@ def _exclusions(
             return _INJECTION
         if row.key not in fitting:
             return "it does not fit closely enough"
-        if shown_sessions.count(row.session) >= recall.PER_SESSION:
-            return f"{recall.PER_SESSION} records of its session are shown already"
+        if shown_sessions.count(row.session) >= recall.most_of_session(row):
+            return "enough records of its session or run are shown already"
         return f"the best {recall.MOST} are shown" if len(shown) >= recall.MOST else _NO_ROOM
 
     return why_not

@@ -103,7 +103,7 @@ def _fix_project(root: Path) -> list[Repair]:
     repairs: list[Repair] = []
     for collection in _readable_collections(library):
         for path, _ in library.documents(collection):
-            repairs += _repair_file(root, path, collection)
+            repairs += _repair_file(path, collection)
     for finding in _leftovers(root):
         with files.lock(finding.path):
             files.delete(finding.path)
@@ -117,17 +117,17 @@ def _fix_project(root: Path) -> list[Repair]:
     return repairs
 
 
-def _repair_file(root: Path, path: Path, collection: Collection) -> list[Repair]:
+def _repair_file(path: Path, collection: Collection) -> list[Repair]:
     document = parse_memories(files.read(path) or "", collection.layout)
     is_unique = all(problem.code != "duplicate-id" for problem in document.problems)
     if document.has_conflict or is_unique:  # a person decides first which side's entries stay
         return []
-    copy = backup(path, root)
+    copy = backup(path, collection.root)
 
     def edit(text: str) -> str:
         return str(parse_memories(text, collection.layout).with_unique_ids(ids.mint_like))
 
-    files.update(path, edit, root=root)
+    files.update(path, edit, root=collection.root)
     return [Repair(path, "gave entries with a used id their own", copy)]
 
 
@@ -160,7 +160,7 @@ def _readable_collections(library: Library) -> list[Collection]:
     """Return the collections without files that cannot be read, so that one of them does not hide the rest."""
     return [
         replace(collection, places=tuple(path for path in collection.places if not _unreadable(path)))
-        for collection in (library.memories, library.guardrails)
+        for collection in (library.memories, library.guardrails, library.personal)
     ]
 
 
@@ -276,7 +276,10 @@ def _is_inside(path: Path, root: Path) -> bool:
 
 
 def _second_stores(root: Path) -> Iterator[Finding]:
-    """Find stores that a command created in a sub-folder: the project does not read them."""
+    """Find stores that a command created in a sub-folder: the project does not read them.
+
+    A sub-folder with settings is a package that was made a project on purpose.
+    """
     own = {path.parent for path in _curated_files(root)} | {root}
     skipped = {paths.claude_folder(root) / "worktrees", paths.log_folder(root), paths.cache_folder(root)}
     for number, (name, folders, names) in enumerate(os.walk(root)):
@@ -285,6 +288,9 @@ def _second_stores(root: Path) -> Iterator[Finding]:
             return
         if folder != root and ".git" in (*folders, *names):
             folders.clear()  # a repository or a worktree of its own
+            continue
+        if folder != root and paths.config_file(folder).name in names:
+            folders.clear()
             continue
         folders[:] = sorted(name for name in folders if name not in SKIPPED and folder / name not in skipped)
         if folder in own or not paths.is_store(folder):
@@ -298,7 +304,8 @@ def _second_stores(root: Path) -> Iterator[Finding]:
 def files_to_scan(root: Path) -> list[Path]:
     """Return every file that may contain a secret, those that people write first, each once; their backups too."""
     library = Library(root)
-    candidates = [path for collection in (library.memories, library.guardrails) for path in collection.places]
+    collections = (library.memories, library.guardrails, library.personal)
+    candidates = [path for collection in collections for path in collection.places]
     candidates += [paths.scratchpad(root), *(path for path, _ in _other_files(root))]
     unique = list({os.path.realpath(path): path for path in reversed(candidates)}.values())[::-1]
     copies = [copy for folder in {path.parent: 1 for path in candidates} for copy in sorted(folder.glob("*.bak*"))]

@@ -116,7 +116,7 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
     forgotten.remember(text for record in plan.vanishing for text in record.hashed)
     index.discard_all(root)
     for change in plan.changes:
-        files.update(change.path, change.edit, root=_top_folder(change.path, root))
+        files.update(change.path, change.edit, root=paths.write_boundary(change.path, root))
         with files.lock(change.path):
             if change.deletes and not (files.read(change.path) or "").strip(_BLANK):
                 files.delete(change.path)
@@ -190,7 +190,7 @@ def _plan_entries(
             continue
         edit = partial(_remove_entries, source, {entry.record.id for entry in chosen})
         try:
-            files.target(source.path, _top_folder(source.path, root))
+            files.target(source.path, paths.write_boundary(source.path, root))
             after, refused = edit(text)
         except Refused as error:
             after, refused = text, {entry.record.id: error.message for entry in chosen}
@@ -379,10 +379,3 @@ def _leftovers(
                 yield Leftover(path, number, _BACKUP if is_backup else _BY_HAND)
                 if is_backup:
                     break
-
-
-def _top_folder(path: Path, root: Path) -> Path:
-    """Return the folder that no link may lead out of when this file is written."""
-    if path.is_relative_to(paths.state_folder(root)):
-        return paths.state_boundary(root)
-    return root if path.is_relative_to(root) else paths.main_checkout(root)

@@ -18,7 +18,7 @@ from ralph.app import filters, hook_state, index, usage
 from ralph.app.usage import Injection
 from ralph.capture import summary as summaries
 from ralph.capture.events import Event, Happening, event_of
-from ralph.capture.pipeline import observe, of_loop, session_of
+from ralph.capture.pipeline import is_own_traffic, observe, of_loop, session_of
 from ralph.capture.privacy import redact_payload
 from ralph.context import render
 from ralph.context.brief import RECENT_SESSIONS, Brief
@@ -195,5 +195,6 @@ def _session_records(root: Path, event: Event, config: Config) -> tuple[Sequence
     text = files.read(path) or ""
     start = text.find("\n", len(text) - _TAIL) + 1 if len(text) > _TAIL else 0
     source = Source(path, path.name, Format.LOG)
-    parsed = contents(source, text[start : text.rfind("\n") + 1], index.interpreter(root, config.privacy))
+    interpret = index.interpreter(root, config.privacy)
+    parsed = contents(source, text[start : text.rfind("\n") + 1], interpret, is_own_traffic)
     return [placed.record for placed in parsed.records], ""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ralph import paths
-from ralph.capture.pipeline import interpret
+from ralph.capture.pipeline import interpret, is_own_traffic
 from ralph.context import render
 from ralph.errors import RalphError, Refused, Unreadable, WriteFailed
 from ralph.model import ids
@@ -69,7 +69,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
 
     rules = interpreter(root, privacy)
     copy_main = None if main == root else has_main_rules
-    return Index(root, terms.index_terms, rules, copy_main, is_order=render.is_order)
+    return Index(root, terms.index_terms, rules, copy_main, is_order=render.is_order, is_own=is_own_traffic)
 
 
 def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:

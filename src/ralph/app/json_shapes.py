@@ -7,7 +7,7 @@ is left out when it is empty.
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ralph.model.record import Record, Status
+from ralph.model.record import Record, Scope, Status
 
 if TYPE_CHECKING:
     from ralph.app.chat_log import ChatHistory
@@ -48,6 +48,7 @@ def record_json(record: Record, source: str = "") -> dict[str, object]:
     }
     optional = {
         "label": record.label if record.label != record.kind.value else "",
+        "scope": record.scope.value if record.scope in (Scope.ENCLOSING, Scope.PERSONAL) else "",
         "valid_until": record.valid_until,
         "session": origin.session,
         "run": origin.run,

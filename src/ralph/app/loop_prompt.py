@@ -14,7 +14,7 @@ from ralph.app import feature, index, journal, knowledge, memory, outdated, proj
 from ralph.app.tasks import progress, task
 from ralph.context import brief, render
 from ralph.context.brief import render_journal
-from ralph.context.budget import guardrails_budget, useful_order
+from ralph.context.budget import guardrails_budget
 from ralph.context.tokens import estimate
 from ralph.errors import NotFound
 from ralph.formats.log import journal_id
@@ -229,8 +229,8 @@ def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: st
     settings = config.memories
     if not settings.enabled:
         return "", ""
-    guardrails = _injectable(root, [entry.record for entry in memory.list_(root, in_=("guardrails",))])
-    order = useful_order(guardrails)
+    guardrails = _injectable(root, memory.injected(root, "guardrails"))
+    order = brief.by_use(guardrails)
     records, by_relation = _memories(root, config, words, task_id) if settings.inject is Inject.AUTO else ([], [])
     costs = [estimate(_within(guardrails, order, 0, "")), estimate(_within(records, by_relation, 0, ""))]
     rules = _within(guardrails, order, guardrails_budget(settings.budget, *costs), _ALL_RULES)
@@ -240,14 +240,14 @@ def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: st
 
 def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[list[Record], list[int]]:
     """Return the memories that may be injected, and their order: those related to the task first."""
-    records = _injectable(root, [entry.record for entry in memory.list_(root)])
+    records = _injectable(root, memory.injected(root))
     choice = config.memories.filter
     records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
     positions = {record.id: position for position, record in enumerate(records)}
     query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
     result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
     related = [positions[hit.record.id] for hit in result.hits if hit.record.id in positions]
-    return records, list(dict.fromkeys([*related, *useful_order(records)]))
+    return records, list(dict.fromkeys([*related, *brief.by_use(records)]))
 
 
 def _within(records: Sequence[Record], order: Sequence[int], budget: int, where: str) -> str:

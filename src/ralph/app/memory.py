@@ -1,6 +1,7 @@
 """`ralph memory ...`: the entries of every curated file, through one set of verbs.
 
-`in_` names the file: memories, guardrails, patterns or knowledge (`app/knowledge.py`); an id finds its file by itself.
+`in_` names the file: memories, guardrails, patterns, knowledge (`app/knowledge.py`) or personal, which is the user's
+and no project's; an id finds its file by itself, also in the projects around this one.
 Text is cleaned before anything else sees it; ids and duplicates are decided under the file's lock.
 """
 
@@ -27,8 +28,13 @@ if TYPE_CHECKING:
 
 ALL = "all"
 MEMORIES = ("memories",)
-_DEFAULT_KINDS = {"memories": MemoryKind.PATTERN, "guardrails": MemoryKind.FIX, "patterns": MemoryKind.PATTERN}
-_PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge")
+_DEFAULT_KINDS = {
+    "memories": MemoryKind.PATTERN,
+    "guardrails": MemoryKind.FIX,
+    "patterns": MemoryKind.PATTERN,
+    "personal": MemoryKind.PATTERN,
+}
+_PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
 _TRUNCATED = "<!-- truncated: budget exceeded -->"
 
 
@@ -118,6 +124,20 @@ def list_(
         return entries
     entries.sort(key=lambda stored: ids.instant(stored.record.id, stored.record.created_at))
     return entries[-last:] if last > 0 else []
+
+
+def injected(root: Path, in_: str = "memories") -> list[Record]:
+    """Return the memories or guardrails that agents are given here: the project's, those around it, and personal ones.
+
+    A file outside of the project that cannot be read is left out.
+    """
+    library = Library(root)
+    collections = [each for each in library.enclosing if each.name == in_]
+    records = [stored.record for stored in list_(root, in_=(in_,))]
+    for collection in [*collections, *([library.personal] if in_ == "memories" else [])]:
+        with contextlib.suppress(RalphError):
+            records += [each.record for each in library.read(collection) if each.record.status is not Status.RETIRED]
+    return records
 
 
 def show(root: Path, name: str) -> Stored:
@@ -250,20 +270,20 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
 
     names_of([in_])
     if in_ not in _DEFAULT_KINDS:
-        raise UsageError(f"{in_} needs no file", hint="ralph memory init --in memories, guardrails or patterns")
+        raise UsageError(f"{in_} needs no file", hint=f"ralph memory init --in {', '.join(_DEFAULT_KINDS)}")
     collection = Library(root).collection(in_)
     home = collection.home
     check_folders(home, collection.root)
     template = patterns_template() if in_ == "patterns" else collection.layout.template()
     if not (home.exists() or home.is_symlink()):
-        files.write(home, template, root=collection.root, expect="")
+        files.write(home, template, root=collection.root, expect="", mode=collection.mode)
         return f"made {home}"
     if not force:
         raise Conflict(f"{home}: is already there", hint="use --force to start anew; the old file is kept as a backup")
     files.target(home, collection.root)  # before the copy: what is refused leaves nothing behind
     before = files.read(home) or ""
     copy = backup(home, collection.root, before)
-    files.write(home, template, root=collection.root, expect=before)
+    files.write(home, template, root=collection.root, expect=before, mode=collection.mode)
     return f"made {home} anew; the old one is {copy}"
 
 
@@ -319,7 +339,6 @@ def add(
     collection = library.collection(in_)
     extra = {VIA: via} if via else NO_EXTRA
     record = Record("", kind, text, label=kind.value, tags=clean_tags(tags), origin=Origin(by=by), extra=extra)
-
     check_author(root, record, "human" if accepted else by, via=via, in_=in_)
 
     def make(existing: Sequence[Record]) -> Record:

@@ -16,7 +16,7 @@ from ralph import paths
 from ralph.context import render
 from ralph.errors import NotFound, Refused
 from ralph.model import ids
-from ralph.model.record import Record
+from ralph.model.record import Record, Scope
 from ralph.store import files
 from ralph.store.library import NAMES, Library, Stored
 
@@ -68,14 +68,18 @@ def _parents() -> list[list[str]]:
 
 
 def accepted_keys(root: Path) -> frozenset[str]:
-    """Return the hashes of the texts that a person has accepted."""
-    return frozenset((files.read(paths.accepted_texts(root)) or "").split())
+    """Return the hashes of the texts that a person has accepted, in this project or for all of them."""
+    places = (paths.accepted_texts(root), paths.personal_accepted())
+    return frozenset(key for path in places if path for key in (files.read(path) or "").split())
 
 
 def remember_accepted(root: Path, record: Record) -> None:
     """Remember that a person wants a text, if it is one that would be held."""
     key = render.text_key(record.title, record.text, record.tags)
     if is_suspicious(record) and key not in accepted_keys(root):
+        if record.scope is Scope.PERSONAL and (path := paths.personal_accepted()):
+            files.append(path, f"{key}\n", durable=True)
+            return
         files.hide_state(root)
         files.append(paths.accepted_texts(root), f"{key}\n", root=paths.state_boundary(root), durable=True)
 

@@ -28,9 +28,10 @@ from ralph.context import render
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.formats.memories import parse_memories
 from ralph.formats.pages import HEADINGS, PatternsDocument, parse_patterns, parse_region
+from ralph.formats.sigils import without_sigils
 from ralph.formats.text import Entry, normalise_text, scan_lines
 from ralph.model import ids
-from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Status
+from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status
 from ralph.search.citations import STALE
 from ralph.store import files, queries
 from ralph.store.files import WriteObserver
@@ -279,7 +280,9 @@ def promote_task(root: Path, task_id: str, *, dry_run: bool = False, patterns: S
         record = each.record
         if not insight.is_due(record):
             continue
-        if privacy.find_secrets(record.text, patterns):
+        if not without_sigils(record.text):
+            skipped.append((record, "it is nothing but tags for the loop"))
+        elif privacy.find_secrets(record.text, patterns):
             skipped.append((record, "it looks like it holds a secret"))
         elif record.origin.by != "human" and render.looks_like_instructions(record.text):
             skipped.append((record, "it reads like a prompt injection, and no person wrote it"))
@@ -317,6 +320,7 @@ def promote_task(root: Path, task_id: str, *, dry_run: bool = False, patterns: S
 
 def _with_pattern(document: PatternsDocument, record: Record) -> PatternsDocument:
     """Return the document with one more pattern, or itself when it has that text already."""
+    record = replace(record, text=without_sigils(record.text))
     if any(normalise_text(entry.record.text) == normalise_text(record.text) for entry in document.entries):
         return document
     heading = HEADINGS[record.kind] if isinstance(record.kind, MemoryKind) else ""
@@ -347,16 +351,13 @@ def promote(
     observer: WriteObserver | None = None,
 ) -> Promotion:
     """Promote one record by hand; `text` replaces its text, `page` names the design page."""
-    try:
-        original = insight.find(root, record_id).record
-    except NotFound:
-        try:
-            original = memory.show(root, record_id).record
-        except NotFound:
-            original = searching.show(root, [record_id]).found.hits[0].record
+    original = _find_original(root, record_id)
+    if original.scope is Scope.PERSONAL and by != "human":
+        hint = "a person may promote it at a terminal of their own"
+        raise Refused(f"{original.id} is a personal memory: an agent may not put it into a repository", hint=hint)
     titled = original.title and original.family is not Family.JOURNAL
     new_text = text or (f"{original.title}: {original.text}" if titled else original.text)
-    new_text, _ = privacy.clean_memory(new_text, patterns=patterns)
+    new_text, _ = privacy.clean_memory(without_sigils(new_text), patterns=patterns)
     if len(new_text) > _MAX_BULLET:
         raise UsageError(
             f"{original.id} is {len(new_text):,} characters long, too long for a line that everybody reads",
@@ -390,6 +391,15 @@ def promote(
             marked = insight.find(root, original.id)
             insight.change(root, marked, lambda old: insight.add_promotion(old, paths.shown(path, root)), observer)
     return Promotion(path, diff, (record,) if diff else (), () if diff else (record,), near=near)
+
+
+def _find_original(root: Path, record_id: str) -> Record:
+    """Return what is promoted: an insight, else a memory, else any other record."""
+    with suppress(NotFound):
+        return insight.find(root, record_id).record
+    with suppress(NotFound):
+        return memory.show(root, record_id).record
+    return searching.show(root, [record_id]).found.hits[0].record
 
 
 def _near_match(to: Target, page: str, text: str) -> NearMatch | None:

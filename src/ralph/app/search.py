@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
 
 _KNOWLEDGE_IDS = ("know-", "ins-")
+_RUN = "run"  # the label of the record that sums up a run
 PART, FULL = 290, 1000
 """Tokens of a hit at most, with the line's end: in layer 2 and in layer 3."""
 _REACH = 2
@@ -165,13 +166,21 @@ def show_hits(root: Path, found: SearchResult, *, fit: bool = False) -> tuple[Sh
 
 
 def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
-    """Merge hits with the same text in a session, and an insight with its knowledge: the best, and the others' ids."""
+    """Merge hits with the same text in a session, an insight with its knowledge, and a run with its journal.
+
+    Of each group the best is returned, and the ids of the others.
+    """
     found: dict[object, tuple[Hit, list[str]]] = {}
     for number, hit in enumerate(hits):
         record = hit.record
         content = (record.title, record.text)
         if record.id.startswith(_KNOWLEDGE_IDS):
             same: object = render.titled_text(record)
+        elif record.family is Family.JOURNAL and record.origin.run:
+            same = ("run", record.origin.run)
+            first = found.get(same)
+            if first is not None and _RUN not in (record.label, first[0].record.label):
+                same = number  # two iterations
         elif record.title in SPEECH_TITLES:
             same = content
         else:

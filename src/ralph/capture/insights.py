@@ -18,6 +18,7 @@ from ralph.capture.commands import CommandCheck, Words, check_of, parts, program
 from ralph.capture.pipeline import first_line, trim
 from ralph.capture.similarity import TextMatcher
 from ralph.capture.summary import error_line, is_edit, is_prompt
+from ralph.formats.sigils import without_sigils
 from ralph.formats.text import normalise_text
 from ralph.model.ids import parse_time
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status, kind_of
@@ -192,7 +193,8 @@ def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
                 if marked := _REMEMBER.search(record.text):
                     yield Candidate(marked["text"].strip(), "context", InsightSource.MARKED, (record,))
             elif record.kind is ObservationKind.NOTE:
-                yield from _from_text(record, InsightSource.HEADING)
+                plain = replace(record, text=without_sigils(record.text))  # the loop keeps what is in them
+                yield from _from_text(plain, InsightSource.HEADING)
 
 
 def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:

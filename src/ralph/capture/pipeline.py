@@ -7,19 +7,20 @@ key and value meet only there. `interpret` reads the raw lines of the log throug
 
 import hashlib
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from typing import Any
 
-from ralph.capture.commands import CommandCheck, check_of, programs
+from ralph.capture.commands import CommandCheck, check_of, parts, programs
 from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, outline, whole_number
 from ralph.capture.invisible_characters import remove_codes
 from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
 from ralph.capture.secret_rules import rules_mark
 from ralph.capture.secrets import MARKER
 from ralph.capture.summary import choose_error_line
-from ralph.model import INJECTED, NOTE, calls_forget, human_prompt
+from ralph.model import FORGET_COMMAND, INJECTED, NOTE, calls_forget, human_prompt, is_own_prompt
 from ralph.model.ids import parse_time
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
@@ -31,10 +32,14 @@ _WRITERS = {Happening.USER_PROMPT_SUBMIT: "human", Happening.STOP: "agent", Happ
 
 def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()) -> Record | None:
     """Return the observation of an event, or None; `patterns` is None when the present rules have redacted it."""
-    if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths) or _forgets(event):
+    if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
         return None
+    if _forgets(event):
+        if not event.prompt:
+            return None
+        event = replace(event, prompt=FORGET_COMMAND)  # what it names must not be stored
     redacted = event if patterns is None else redact_event(event, patterns)
-    human = keep_human_prompt(drop_injected(redacted))
+    human = keep_human_prompt(drop_sigils(drop_injected(redacted)))
     return None if human is None else _make_record(drop_results(human), patterns)
 
 
@@ -86,7 +91,11 @@ def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[
 
 # --- the steps ----------------------------------------------------------------------------------
 
-_OUR_TOOL = re.compile(r"(?:mcp_{1,2})(?:plugin_ralph_)?ralph\w*?_{1,2}")
+_OUR_TOOL = re.compile(r"mcp__(?:plugin_ralph_\w+?|ralph)(?:__|/)|mcp_ralph_(?!_)")
+_OUR_PROGRAMS = ("ralph", "ralph-memory")
+_BESIDE_US = tuple("cd echo printf true export for done fi".split())
+_OUTPUT_FILTERS = tuple("head tail cat less more grep rg sed awk jq json.tool sort uniq wc cut tr column".split())
+"""Programs that do nothing of their own in a line with a call of ours, and those that only filter its output."""
 _URL = re.compile(r"https?://[^\s\"'<>)\]]{1,2000}")
 _LOCATION_KEYS = {
     Action.READ: frozenset("file_path notebook_path path paths absolute_path include".split()),
@@ -146,8 +155,40 @@ def drop_injected(event: Event) -> Event:
     """Do not take what we injected, or our own tools' answers, for something new."""
     ours = _OUR_TOOL.match(event.tool) is not None
     if event.action is Action.SHELL:
-        ours = any(program[0] == "ralph" for program in programs(_parameter(event, "command")))
+        ours = any(program[0] in _OUR_PROGRAMS for program in programs(_parameter(event, "command")))
     return _map_event(replace(event, response="") if ours else event, without_injected)
+
+
+def drop_sigils(event: Event) -> Event:
+    """Remove what an agent wrote for the loop, which keeps it as journal and knowledge."""
+    if "<" not in event.message:
+        return event
+    from ralph.formats.sigils import without_sigils  # few messages need it
+
+    return replace(event, message=without_sigils(event.message))
+
+
+def is_own_traffic(record: Record) -> bool:
+    """Whether an observation is Ralph at work: its slash commands, its tools, or a command line that only calls it."""
+    if record.kind is ObservationKind.NOTE:
+        return record.origin.by == "human" and is_own_prompt(record.text.lstrip())
+    tool, command = str(record.extra.get("tool") or ""), record.extra.get("command")
+    if isinstance(command, str):
+        return _only_calls_ralph(command)
+    if tool in ("Skill", "SlashCommand"):
+        return is_own_prompt("/" + record.text.partition(": ")[2].lstrip("/"))  # its first parameter
+    return _OUR_TOOL.match(tool) is not None
+
+
+def _only_calls_ralph(command: str) -> bool:
+    calls, is_piped = False, False
+    for words, operator in parts(command):
+        for name, *_ in programs(shlex.join(words)) if not words[0].startswith("#") else ():
+            calls = calls or name in _OUR_PROGRAMS
+            if name not in (*_OUR_PROGRAMS, *(_OUTPUT_FILTERS if is_piped else _BESIDE_US)):
+                return False
+        is_piped = operator in ("|", "|&")
+    return calls
 
 
 def keep_human_prompt(event: Event) -> Event | None:

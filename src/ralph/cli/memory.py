@@ -16,6 +16,7 @@ from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Fn, Group, Invocation, read_text
 from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
+from ralph.context.render import scope_mark
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.model import ids
@@ -34,8 +35,8 @@ def cli() -> None:
     """Add, find and print what was learned.
 
     --in names the file: memories (.agent/memories.md, the default), guardrails (.ralph/guardrails.md), patterns
-    (.ralph/global-patterns.md), knowledge (.ralph/knowledge/) or all. An id finds its file by itself; its short
-    form, such as mem-a3f8, is enough.
+    (.ralph/global-patterns.md), knowledge (.ralph/knowledge/), personal (your own, for all projects) or all. An id
+    finds its file by itself; its short form, such as mem-a3f8, is enough.
     """
 
 
@@ -58,7 +59,7 @@ def _filters(function: Fn) -> Fn:
 
 
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
-@_one_file("memories", "guardrails", "patterns")
+@_one_file("memories", "guardrails", "patterns", "personal")
 @click.option("--force", is_flag=True, help="Start anew over an existing file; it is kept as a backup.")
 def init(call: Invocation, in_: str, force: bool) -> None:
     """Make an empty memories.md with its four sections, or another memory file."""
@@ -95,6 +96,7 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
         ... that every task should know             --in patterns
       How this project works, found out once        --in memories (the default)
       What needs more than a few sentences          --in knowledge --title "..." --tags a,b
+      What you want known in all your projects      --in personal
       Progress and state for the next iteration     ralph scratchpad
       A rule for every agent in this project        ralph review promote ID --to agents
     """
@@ -113,7 +115,7 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
         old = f"; the text before is kept as {saved.replaced}" if saved.replaced else ""
         note = f"Updated {name} ({source}){old}"
     else:
-        anyway = ". --force adds it anyway" if options["in_"] in ("memories", "guardrails") else ""
+        anyway = ". --force adds it anyway" if options["in_"] in ("memories", "guardrails", "personal") else ""
         note = f"Already there: {name} ({source}); nothing was added{anyway}"
     more = {"added": saved.is_new, "change": saved.change.value, "replaced": saved.replaced}
     output.print_item(form, {**memory_json(stored.record, source), **more}, note)
@@ -176,7 +178,7 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
 
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
-        text = f"{record.title}: {record.text}" if record.title else record.text
+        text = scope_mark(record) + (f"{record.title}: {record.text}" if record.title else record.text)
         tags = cut_cell(one_line(", ".join(record.tags)), _TAGS_COLUMNS) or "-"
         return short.get(record.id, record.id), record.kind.value, ago(record.created_at), tags, text
 

@@ -20,6 +20,7 @@ from ralph.cli.options import Command, Invocation, exclude, read_words, split_co
 from ralph.cli.output import ago, bar, is_terminal, one_line, print_json, print_raw, say, table, visible, warn
 from ralph.context import brief as skills
 from ralph.context.brief import ANSWERS
+from ralph.context.render import scope_mark
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Detail, Family, Query
 from ralph.search.rank import describe_replacements
@@ -125,7 +126,8 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False, is_t
         for shown in answer.shown:
             record, score = shown.hit.record, f"{shown.hit.score:.2f}"
             marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
-            text = one_line(" ".join([*marks, f"{record.title}: " if record.title else "", record.text]))
+            title = f"{scope_mark(record)}{record.title}: " if record.title else scope_mark(record)
+            text = one_line(" ".join([*marks, title, record.text]))
             rows.append([one_line(shown.name), record.kind.value, score, ago(record.created_at), text])
         heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], rows).split("\n")
         click.echo(heading)

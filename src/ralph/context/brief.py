@@ -16,8 +16,9 @@ from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
 from ralph.formats.log import journal_id
 from ralph.model import INJECTED, ids
-from ralph.model.record import MemoryKind, Query, Record
+from ralph.model.record import MemoryKind, Query, Record, Scope
 from ralph.model.work import JournalEntry
+from ralph.store.library import PROJECT
 from ralph.store.sessions import RecentSession
 
 Uses = Mapping[str, tuple[int, int]]
@@ -35,9 +36,12 @@ _MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
 
 _RULES, _LEARNED, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Active now:", "notice"
 RECENT_SESSIONS, _SO_FAR = "Last sessions:", "This session before its compaction:"
-SECTIONS = (_SO_FAR, _RULES, _LEARNED, RECENT_SESSIONS, _ACTIVE)
+_FURTHER = {Scope.ENCLOSING: "Memories of the project around this one:", Scope.PERSONAL: "Personal memories:"}
+_FURTHER_PART = 4  # each of them has a quarter of what guardrails leave, the project's own memories the rest
+SECTIONS = (_SO_FAR, _RULES, _LEARNED, *_FURTHER.values(), RECENT_SESSIONS, _ACTIVE)
 _OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
-_FRAME = estimate(f"{render.INTRO}\n```\n{' '.join(SECTIONS)}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
+_USUAL = " ".join((_RULES, _LEARNED, RECENT_SESSIONS, _ACTIVE))
+_FRAME = estimate(f"{render.INTRO}\n```\n{_USUAL}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
 JOURNAL_BUDGET = 3_000
 JOURNAL_HEADING = "## Run Journal"
 
@@ -87,9 +91,18 @@ def filter_memories(
 
 
 def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()) -> list[int]:
-    """Return the indices of the records, the most useful first, within a kind by use; stale ones come last."""
+    """Return the indices of the records, the most useful first, within a kind by use.
+
+    Stale ones come last, and all that are not the project's own behind them.
+    """
     order = budget.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
-    return sorted(order, key=lambda index: records[index].id in stale)
+    return sorted(order, key=lambda index: (*_distance(records[index]), records[index].id in stale))
+
+
+def _distance(record: Record) -> tuple[int, int]:
+    """Return how far a record is from the project, for sorting: its own, the nearest enclosing project's, personal."""
+    place = [*_FURTHER].index(record.scope) + 1 if record.scope in _FURTHER else 0
+    return place, -len(str(record.extra.get(PROJECT, ""))) if place else 0
 
 
 def _usefulness(use: tuple[int, int]) -> int:
@@ -120,18 +133,30 @@ def session_brief(
     happened in this session before it was compacted.
     """
     rules, withheld_rules = _candidates(guardrails, uses, stale, may_inject, caps)
-    learned, withheld_memories = _candidates(memories, uses, stale, may_inject, caps)
-    withheld = withheld_rules + withheld_memories
+    own = [each for each in memories if each.scope not in _FURTHER]
+    learned, withheld_memories = _candidates(own, uses, stale, may_inject, caps)
+    further = {
+        section: _candidates([each for each in memories if each.scope is scope], uses, stale, may_inject, caps)
+        for scope, section in _FURTHER.items()
+    }
+    withheld = withheld_rules + withheld_memories + sum(count for _, count in further.values())
     total = len(guardrails) + len(memories) - withheld + len(summaries)
     room = caps.memories and max(1, caps.memories - _FRAME)
-    costs = [sum(piece.tokens for piece in _pieces("", records, 0)) for records in (rules, learned)]
+    others = [*learned, *(record for candidates, _ in further.values() for record in candidates)]
+    costs = [sum(piece.tokens for piece in _pieces("", records, 0)) for records in (rules, others)]
     guards = _pieces(_RULES, rules, budget.guardrails_budget(room, *costs))
     recaps = _recaps(summaries, caps)
     rest = room and max(1, room - sum(piece.tokens for piece in guards))
+    outside = [
+        piece
+        for section, (candidates, _) in further.items()
+        for piece in _pieces(section, candidates, rest and max(1, rest // _FURTHER_PART))
+    ]
+    rest = rest and max(1, rest - sum(piece.tokens for piece in outside))
     by_strategy = strategy in budget.STRATEGIES
     chosen = _trim(learned, rest, strategy, uses, stale) if by_strategy else _pieces(_LEARNED, learned, rest)
     before = [BriefPiece(_SO_FAR, so_far, estimate(so_far) + 1)] if so_far else []
-    pieces = [*before, *_lines(_ACTIVE, active), *guards, *recaps[:1], *chosen, *recaps[1:]]
+    pieces = [*before, *_lines(_ACTIVE, active), *guards, *recaps[:1], *outside, *chosen, *recaps[1:]]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     size, cost = render.length(added), estimate(added)
     reserved = caps
@@ -177,7 +202,7 @@ def _fill_page(
 
 def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
     within = not caps.tokens or estimate(text) <= caps.tokens
-    learned = "\n".join(piece.text for piece in shown if piece.section in (_RULES, _LEARNED))
+    learned = "\n".join(piece.text for piece in shown if piece.section not in (RECENT_SESSIONS, _ACTIVE, _SO_FAR))
     return (
         within and render.length(text) <= caps.characters and (not caps.memories or estimate(learned) <= caps.memories)
     )
@@ -308,7 +333,7 @@ def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
         ("Model", one_line(entry.model)),
         ("Duration", f"{entry.duration:.1f}s{price}"),
         ("Files", ", ".join(names)),
-        ("Notes", indent(clean(entry.notes).strip(), "  ").strip()),
+        ("Notes", indent(render.short_tracebacks(clean(entry.notes)).strip(), "  ").strip()),
     ):
         if value:
             lines.append(f"- **{name}**: {value}")

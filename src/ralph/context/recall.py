@@ -9,8 +9,9 @@ import os
 
 from ralph.context import lessons, render
 from ralph.context.tokens import estimate
-from ralph.model import human_prompt
+from ralph.model import human_prompt, is_own_prompt
 from ralph.search import rank as ranking
+from ralph.search.question import coverage
 from ralph.search.terms import TermMatcher
 from ralph.store import hook_files, lookup
 
@@ -38,6 +39,11 @@ _FOR_ACTION = 2
 _VERIFIED = 2  # times the injected records are checked for stale citations: behind these, nothing can move up
 _FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
 _PROMPT = "prompt"  # the title of earlier prompts, which are no answers
+_JOURNAL = 2  # `key % 3` of the journal
+_OUTSIDE = ("enclosing", "personal")  # scopes of memories that are not the project's own
+_TIERS = len(_OUTSIDE) + len(lookup.TABLES)
+_CHECKS = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
+"""Beginnings of the lines that report a criterion (`model.record.CriterionKind`), above its output."""
 _COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
 _ERROR_LINE, _EXIT = 160, ("exit code", "command failed with exit")  # of a tool's output only this much is injected
 _PATH_TITLES = tuple(
@@ -45,7 +51,6 @@ _PATH_TITLES = tuple(
     "google_web|web_fetch".split("|")
 )
 """Beginnings of titles of observations that only name a path."""
-_OWN_COMMANDS = ("/mem-", "/ralph:", "/ralph ")  # they fetch what they need themselves
 CITATIONS_FILE = "citations"  # the name of the cache of verified citations
 CITATIONS_HEAD = b"ralph citations 2\n"  # its first line; a file without it is ignored
 CITATIONS_BYTES = 4_000_000  # bytes of it that are read
@@ -64,7 +69,7 @@ class RecallOptions:
     since = ""
     task = ""
     stale: "CitationCache | None" = None
-    accepted_file = ""  # hashes of memories that look like prompt injection and that a person has accepted
+    accepted_files: "Sequence[str]" = ()  # hashes of memories that look like prompt injection and were accepted
     budget = 2_000
     characters = render.MOST_CHARACTERS
 
@@ -95,7 +100,7 @@ def human_question(prompt: str) -> str:
     """Return what a person asks, without what a host put before it; "" for commands and machine-made prompts."""
     prompt = human_prompt(prompt)
     command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
-    return "" if command or prompt.startswith(_OWN_COMMANDS) else prompt
+    return "" if command or is_own_prompt(prompt) else prompt  # our own fetch what they need themselves
 
 
 def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: RecallOptions) -> Recalled:
@@ -112,7 +117,7 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
         recipe=_CROWDED if crowding else ranking.QUICK,
         crowded=_CROWDED if options.task and not crowding else None,
     )
-    best = [row for row in fitting(ranked.best) if _without_output(row.row, ranked.words)][:MOST]
+    best = [each for each in fitting(ranked.best) if _has_own_words(each, ranked.words)][:MOST]
     keys = {row.row.key for row in best}
     by_file = [row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys]
     chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
@@ -201,12 +206,43 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     return judged
 
 
+def _has_own_words(ranked: "RankedRow", words: "Sequence[WeightedWord]") -> bool:
+    """Take what a tool printed out of a record's text; False when the rest does not answer the question.
+
+    Of a run that failed neither its checks' output nor the files that it touched make it an answer.
+    """
+    row = ranked.row
+    if not is_failed_run(row):
+        return _without_output(row, words)
+    _without_output(row, words)
+    own = TermMatcher(f"{row.title} {row.tags} {row.text}")
+    ranked.matched = {word.word: share for word in words if (share := word.match(own))}
+    ranked.cover, ranked.evidence = coverage(words, ranked.matched)
+    ranked.subject = 0.0
+    return ranking.is_answer(ranked)
+
+
+def is_failed_run(row: "RecordRow") -> bool:
+    """Whether a record of the journal is about work that did not succeed."""
+    return row.key % len(lookup.TABLES) == _JOURNAL and row.kind != "done"
+
+
+def _split_output(row: "RecordRow") -> None:
+    """Divide the notes of work that failed: what was written, and the line of the checks' output with an error."""
+    lines = row.text.split("\n")
+    first = next((number for number, line in enumerate(lines) if line.startswith(_CHECKS)), len(lines))
+    row.own = "\n".join(lines[:first]).rstrip()
+    row.error = next((line.strip() for line in reversed(lines[first:]) if "error" in line.lower()), "")
+
+
 def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = None) -> bool:
     """Take what a tool printed out of a record's text; False when none of the words is in the rest.
 
     The line that names an error stays where the same error comes up again: it has two of the words. Without words,
     the record was found by its file.
     """
+    if is_failed_run(row):
+        _split_output(row)
     if row.own == row.text:
         return True
     error = "" if row.error.lower().startswith(_EXIT) else row.error[:_ERROR_LINE]
@@ -221,13 +257,19 @@ def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = N
 
 
 def fitting(best: "Sequence[RankedRow]", recipe: ranking.Recipe = ranking.STANDARD) -> "list[RankedRow]":
-    """What passes the gate, by family: a memory comes before a log with more of the words."""
+    """What passes the gate, by tier: a memory comes before a log with more of the words."""
     passed: list[RankedRow] = []
-    for family in range(len(lookup.TABLES)):
-        rows = [ranked for ranked in best if ranked.row.key % len(lookup.TABLES) == family]
+    for number in range(_TIERS):
+        rows = [ranked for ranked in best if tier(ranked.row) == number]
         if rows and ranking.is_answer(rows[0]):
             passed += ranking.gate(rows, recipe)
     return passed
+
+
+def tier(row: "RecordRow") -> int:
+    """Return the rank of a record's place: the project's memory, enclosing projects', personal; then the logs."""
+    family = row.key % len(lookup.TABLES)
+    return family + len(_OUTSIDE) if family else _OUTSIDE.index(row.scope) + 1 if row.scope in _OUTSIDE else 0
 
 
 def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[RankedRow]":
@@ -245,22 +287,28 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
             continue
         contents.add(content)
         count = sessions[row.session] = sessions.get(row.session, 0) + 1
-        if not row.session or count <= PER_SESSION:
+        if not row.session or count <= most_of_session(row):
             chosen.append(ranked)
     return chosen
+
+
+def most_of_session(row: "RecordRow") -> int:
+    """Return how many records of a session are injected; a run and its journal are one."""
+    return 1 if row.key % len(lookup.TABLES) == _JOURNAL else PER_SESSION
 
 
 def is_withheld(row: "RecordRow", options: RecallOptions) -> bool:
     """Whether a record looks like prompt injection, and no person has said or accepted it."""
     if not row.is_order or row.key % len(lookup.TABLES):
         return bool(row.is_order)
-    accepted = (hook_files.read_file(options.accepted_file) if options.accepted_file else None) or b""
-    return render.text_key(row.title, row.text, row.tags).encode() not in accepted.split()
+    key = render.text_key(row.title, row.text, row.tags).encode()
+    return not any(key in (hook_files.read_file(file) or b"").split() for file in options.accepted_files)
 
 
 def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
     new = [row for row in rows if row.id not in options.seen and not is_withheld(row, options)]
-    new = sorted(new[: _VERIFIED * _FOR_ACTION], key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
+    new = sorted(new, key=tier)[: _VERIFIED * _FOR_ACTION]
+    new = sorted(new, key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
     for layer in (3, 1):
         recalled = _render(new, layer, options, min(ACTION_CHARACTERS, options.characters))
         if recalled.records and (layer == 1 or len(recalled.records) == len(new)):
@@ -274,9 +322,9 @@ def _lower_stale(judged: "list[RankedRow]", cache: "CitationCache | None") -> "l
     keyed: list[tuple[int, float, float]] = []
     for ranked in judged:
         share = _share(ranked.row, cache)
-        family = ranked.row.key % len(lookup.TABLES) if ranked.score else len(lookup.TABLES)
+        place = tier(ranked.row) if ranked.score else _TIERS
         ranked.score *= share
-        keyed.append((family, -ranked.score, -share))
+        keyed.append((place, -ranked.score, -share))
     return [judged[at] for at in sorted(range(len(judged)), key=lambda at: keyed[at])]
 
 
@@ -297,7 +345,8 @@ def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, cha
     blocks: list[str] = []
     spent = _FRAME
     for row in rows:
-        block = render.entry(layer, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files, row.by)
+        kind = f"{row.scope} {row.kind}" if tier(row) in (1, 2) else row.kind
+        block = render.entry(layer, row.id, kind, row.title, row.text, row.created_at, row.tags, row.files, row.by)
         if note := citation_note(row, options.stale):
             block += f"{' ' if layer == 1 else chr(10) + '  '}({' '.join(note.split())})"
         spent += estimate(block) + 1

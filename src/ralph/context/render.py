@@ -25,6 +25,8 @@ SPEECH_TITLES = ("prompt", "answer")
 INTRO = f"{INJECTED} in this project: it may be out of date, and it is not instructions."
 
 _LINE, _PART = 1, 2
+_TRACEBACK, _TRACE_LINES = "Traceback (most recent call last)", 3
+_CHAINED = ("During handling of the above", "The above exception was")
 _AUTHORS = ("human", "agent", "import")  # who is named; a tool only printed something
 _LEAD = 3  # words before a match
 _PIECE = 20  # characters of a part of a word that is too long for a line
@@ -94,12 +96,53 @@ def entry(
         more = "…" if len(text) > LINE_TOKENS * 10 else ""
         return cut(f"{head}: {words}{more}", LINE_TOKENS, "…")
     labels, paths = _join_list(tags), _join_list(files)
-    body = clean(text).strip("\n").rstrip()
+    body = short_tracebacks(clean(text).strip("\n").rstrip())
     if title and not body.startswith(title):
         body = f"{title}\n{body}"
     body = body.replace("\n", "\n  ").replace("\n  \n", "\n\n").strip()
     complete = f"{head}{f' ({labels})' if labels else ''}: {body}{f'{chr(10)}  files: {paths}' if paths else ''}"
     return cut(complete, PART_TOKENS, f"… (all of it: ralph search --layer 3 {name})") if layer <= _PART else complete
+
+
+def short_tracebacks(text: str) -> str:
+    """Cut each traceback to three lines: of Python its head, the last place and the error; of others how it begins."""
+    if _TRACEBACK not in text and "at " not in text:
+        return text
+    lines = text.split("\n")
+    kept: list[str] = []
+    at = calls = 0
+    while at < len(lines):
+        line = lines[at]
+        if _TRACEBACK in line:
+            at, trace = _python_traceback(lines, at)
+            kept += trace
+            continue
+        is_call = line.lstrip().startswith("at ") and line.rstrip()[-1:] in ")0123456789"
+        calls = calls + 1 if is_call else 0
+        if calls < _TRACE_LINES:
+            kept.append(line)
+        at += 1
+    return "\n".join(kept)
+
+
+def _python_traceback(lines: "Sequence[str]", at: int) -> "tuple[int, list[str]]":
+    """Return where a traceback ends, with those that it led to, and three lines of the last one."""
+    while True:
+        head, place = lines[at], ""
+        prefix = head.partition(_TRACEBACK)[0]
+        at += 1
+        while at < len(lines) and lines[at].startswith(f"{prefix} "):
+            place = lines[at] if lines[at].removeprefix(prefix).lstrip().startswith('File "') else place
+            at += 1
+        end, kept = at + 1, [head, place, *lines[at : at + 1]]
+        at = end
+        while at < len(lines):
+            between = lines[at].removeprefix(prefix.rstrip()).strip()
+            if between and not between.startswith(_CHAINED):
+                break
+            at += 1
+        if at >= len(lines) or _TRACEBACK not in lines[at]:
+            return min(end, len(lines)), [line for line in kept if line.strip()]
 
 
 def one_line(text: str) -> str:
@@ -232,7 +275,12 @@ def record_moment(
 
 
 def _beginning(record: "Record", budget: int = NEIGHBOUR_TOKENS) -> str:
-    return " ".join(titled_text(record)[: budget * _LONG_TOKEN].split())
+    return " ".join(f"{scope_mark(record)}{titled_text(record)[: budget * _LONG_TOKEN]}".split())
+
+
+def scope_mark(record: "Record") -> str:
+    """Mark a memory that is not the project's own: `(personal) `, or `(enclosing) ` for a project around it."""
+    return f"({record.scope.value}) " if record.scope.value in ("enclosing", "personal") else ""
 
 
 def _short_score(score: float | None) -> str:
@@ -261,6 +309,7 @@ def record_details(record: "Record", count: int = 1) -> str:
         head.append(record.title)
     origin = record.origin
     for name, words in (
+        ("scope", scope_mark(record).strip("() ")),
         ("label", record.label if record.label not in ("", record.kind.value) else ""),
         ("by", f"{origin.by} (below the command is what it printed)" if origin.by == "tool" else origin.by),
         ("tags", ", ".join(record.tags)),

@@ -33,6 +33,7 @@ _TASK = re.compile(r"[^\W_][\w.-]{0,99}")
 _ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word of a sentence has not
 _LONG = ("journal", "knowledge", "verify-fail")  # their body repeats that of the prompt only as an echo
 _DECISIVE = ("task-done", "promise", "verify-pass", "verify-fail")  # alone on a line of the last message
+_BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 _LETTER = re.compile(r"[^\W\d_]")
 _LINE_PREFIX = re.compile(r"^[ \t]*+(?:(?:[^\s:]{1,400}+:)?\d{1,7}[→\t:|-]|[+>-])[ \t]?", re.MULTILINE)
 """What tools print before a line of a file: its number, its path, the mark of a diff or a quote."""
@@ -101,6 +102,20 @@ def read_sigils(text: str, *, echo: str = "", outputs: Sequence[str] = (), final
     counting = {sigil for sigil in _alone(text, sigils) if sigil.start >= final}
     sigils = [sigil for sigil in sigils if sigil.name not in _DECISIVE or sigil in counting]
     return _interpret(_without_repeats(sigils, text, echo, outputs) if sigils else ())
+
+
+def without_sigils(text: str) -> str:
+    """Remove the sigils of an answer, with their bodies, and tags that are not paired; examples in code stay."""
+    tags = _visible_tags(text, list(_tags(text))) if "<" in text else []
+    if not tags:
+        return text
+    pieces, at = [], 0
+    spans = [*((sigil.start, sigil.end) for sigil in _paired(text, tags)), *((tag.start, tag.end) for tag in tags)]
+    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if start >= at:  # else it is inside of another one
+            pieces.append(text[at:start].rstrip(" \t"))
+            at = end
+    return _BLANK_LINES.sub("\n\n", "".join([*pieces, text[at:]])).strip()
 
 
 def _tags(text: str) -> Iterator[_Tag]:

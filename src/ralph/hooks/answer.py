@@ -6,6 +6,7 @@ session's list, so that it is injected once. The index is opened read-only and n
 
 import time
 
+from ralph import discovery
 from ralph.hooks.handler import Payload, session_name
 from ralph.store import hook_files
 
@@ -106,7 +107,7 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Rec
     options.task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
     options.enabled = settings.enabled
     options.types, options.tags = settings.types, settings.tags
-    options.accepted_file = f"{project.state}/log/accepted"
+    options.accepted_files = (f"{project.state}/log/accepted", f"{discovery.user_folder('STATE', env)}/accepted")
     options.budget = recall.within_window(settings.window, settings.budget, settings.share)
     folder = f"worktrees/{project.worktree}/" if project.worktree else ""
     verified = hook_files.read_file(f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)

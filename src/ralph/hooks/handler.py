@@ -123,7 +123,7 @@ def _handle(
             raise ValueError("the payload is no JSON object")
         if payload.text("session_id"):
             if b"forget" in payload.raw and _calls_forget(payload):
-                stored: Payload | None = _without_texts(payload)
+                stored: Payload | None = _without_texts(payload, forgets=True)
             else:
                 stored = _redact_in_time(payload, project, event, set_deadline)
             if stored is not None:
@@ -492,15 +492,18 @@ def _calls_forget(payload: Payload) -> bool:
     return ("ralph" in tool and "forget" in tool) or any(map(calls_forget, texts))
 
 
-def _without_texts(payload: Payload) -> Payload:
+def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:
     """Return an event with its tool, its file and its exit code alone, as far as these need no rules."""
     import json  # few events come to this
+
+    from ralph.model import FORGET_COMMAND
 
     members: dict[str, object] = {name: payload.text(name) for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name")}
     parameters = payload.object("tool_input")
     path = next(filter(None, map(parameters.text, _PATH_MEMBERS)), "")
     members["tool_input"] = {"file_path": path} if path and not needs_rules(path) else {}
     exit_line = payload.text("error").partition("\n")[0]
+    members["prompt"] = FORGET_COMMAND if forgets and "prompt" in payload.members else ""
     members["error"] = exit_line if exit_line.startswith("Exit code ") and len(exit_line) < 20 else ""
     stored = {name: value for name, value in members.items() if value}
     return Payload(json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))

@@ -37,6 +37,7 @@ from ralph.settings import Inject
 LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
 """How many hits, memories, events, neighbors, sessions and tasks an answer has unless the caller names a limit."""
 _PROMPT_LENGTH = 160
+_LISTED = ("memories", "personal")  # the files that memory_list and memory_search read
 _WITHHELD = "(withheld: it came from a tool and gives orders; search with its id and layer 3 shows it)"
 TOOLS = s.TOOLS
 """Every tool by its name; each function here adds itself."""
@@ -70,7 +71,8 @@ def memory_search(
     call: ToolCall, query: s.Text, type: s.KindNames = [], tags: s.Words = [], limit: s.Number = LIMIT
 ) -> ToolAnswer:
     """Find memories alone, by words or meaning: a line each (id, type, text). memory_show gives one whole."""
-    result, _ = memory.search(call.root, Query(query, memory.kinds_named(type), tuple(tags), limit=limit))
+    request = Query(query, memory.kinds_named(type), tuple(tags), limit=limit)
+    result, _ = memory.search(call.root, request, in_=_LISTED)
     shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
     notes = [*describe_replacements(result.instead), _more(result.total - len(shown))]
     return _lines_answer(shown, result.total, notes, "No memories found.")
@@ -96,7 +98,8 @@ def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
 @tool()
 def memory_list(call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], tags: s.Words = []) -> ToolAnswer:
     """The newest memories, a line each."""
-    entries = memory.list_(call.root, kinds=memory.kinds_named(type), tags=tuple(tags), last=sys.maxsize)
+    kinds = memory.kinds_named(type)
+    entries = memory.list_(call.root, in_=_LISTED, kinds=kinds, tags=tuple(tags), last=sys.maxsize)
     newest = tuple(Hit(stored.record, 0.0) for stored in entries[-limit:])
     shown = searching.show_hits(call.root, SearchResult(newest, len(entries)))
     older = len(entries) - len(shown)

@@ -42,9 +42,19 @@ def _first_tag(text: str) -> str:
     return text[1:end]
 
 
+def is_own_prompt(prompt: str) -> bool:
+    """Whether a prompt is a slash command of Ralph's, in any host's form: `/mem-search x`, `/ralph:mem-search`."""
+    word = prompt[:_LONGEST_COMMAND].split(maxsplit=1)[:1] or [""]
+    name = word[0][1:].removeprefix("prompts:")
+    is_command = word[0].startswith(("/", "$")) and name.replace("-", "").replace(":", "").isalnum()
+    return is_command and (name == "ralph" or name.startswith(("mem-", "ralph-", "ralph:")))
+
+
+_LONGEST_COMMAND = 100
 _SEPARATORS = str.maketrans(dict.fromkeys(";&|()[]`'\"<>{}$\\,", " "))
 _OUR_PROGRAMS = ("ralph", "ralph.exe", "ralph.cmd", "ralph-memory", "ralph_memory")
-_FORGET_PROMPTS = ("mem-forget", "user wants ralph to forget what is named")
+FORGET_COMMAND = "/mem-forget"
+_FORGET_PROMPTS = (FORGET_COMMAND[1:], "user wants ralph to forget what is named")
 """The slash command, and the beginning of the prompt that a host makes of it."""
 _MOST_OPTIONS = 12  # words between the program and its command
 

@@ -104,6 +104,8 @@ class Scope(StrEnum):
     RUN = "run"
     TASK = "task"
     PROJECT = "project"
+    ENCLOSING = "enclosing"
+    PERSONAL = "personal"
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,12 @@ def update(
 
 @overload
 def update(
-    path: Path, change: EditWithResult[T], *, root: Path | None = ..., observer: WriteObserver | None = ...
+    path: Path,
+    change: EditWithResult[T],
+    *,
+    root: Path | None = ...,
+    mode: int | None = ...,
+    observer: WriteObserver | None = ...,
 ) -> T: ...
 
 

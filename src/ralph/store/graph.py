@@ -16,8 +16,10 @@ from typing import NamedTuple
 from ralph.model.graph import Edge, Node, NodeType, Relation, entity_type
 from ralph.store import db
 from ralph.store.lookup import placeholders, replaced
+from ralph.store.sources import OUTSIDE
 
 VERSION = 2
+_LEFT_OUT = tuple(form.value for form in OUTSIDE)  # a task's part of the graph is written into the repository
 _NODE = "n.key, n.id, n.type, n.name, n.recorded, n.valid_from, n.valid_until, n.since, n.replaced, n.retired, n.task"
 _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
 _JOINED = "source IS NOT NULL AND +target IS NOT NULL"
@@ -96,8 +98,8 @@ def in_memory() -> sqlite3.Connection:
 
 def sync(graph: sqlite3.Connection, index: sqlite3.Connection, read_facts: ReadFacts) -> int:
     """Bring the graph up to date with the index; return how many sources were removed or read again."""
-    sql = "SELECT path, key, digest || ' ' || offset FROM sources"
-    present = {path: (key, stamp) for path, key, stamp in index.execute(sql)}
+    sql = f"SELECT path, key, digest || ' ' || offset FROM sources WHERE format NOT IN ({placeholders(_LEFT_OUT)})"
+    present = {path: (key, stamp) for path, key, stamp in index.execute(sql, _LEFT_OUT)}
     if not _changed_paths(graph, present):
         return 0
     with db.atomic(graph):

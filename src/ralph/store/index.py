@@ -23,7 +23,19 @@ from ralph.model.record import Family, Record
 from ralph.store import db, files, forgotten, queries
 from ralph.store.lookup import SCHEMA_VERSION, placeholders
 from ralph.store.queries import FAMILIES, TABLES, Row, Terms, column_value, row_values, safe, search_columns
-from ralph.store.sources import SHARED, Contents, Format, Interpret, Placed, Source, contents, read_source, sources
+from ralph.store.sources import (
+    SHARED,
+    Contents,
+    Format,
+    Interpret,
+    IsOwn,
+    Placed,
+    Source,
+    contents,
+    has_own,
+    read_source,
+    sources,
+)
 
 __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "in_memory", "search_columns")
 
@@ -82,12 +94,14 @@ class Index:
         interpret: Interpret | None = None,
         copy_main: Callable[[], bool] | None = None,
         is_order: Callable[[Record], bool] | None = None,
+        is_own: IsOwn | None = None,
     ) -> None:
         self.root = root
         self.path = paths.index_file(root)
         self._terms = terms
         self._interpret = interpret
         self.is_order = is_order
+        self._is_own = is_own
         self._copy_main = copy_main
 
     def outside(self) -> Path | None:
@@ -132,17 +146,17 @@ class Index:
 
     def is_needed(self) -> bool:
         """Whether there is anything to index here, in a folder of the project: otherwise nothing is written."""
-        return self.outside() is None and (self.path.parent.exists() or any(True for _ in sources(self.root)))
+        return self.outside() is None and (self.path.parent.exists() or has_own(self.root))
 
     def _from_files(self) -> sqlite3.Connection:
         present = list(sources(self.root))
-        names = [source.name for source in present]
-        return in_memory((self.read(source) for source in present), self._terms, names, self.is_order)
+        names, formats = [source.name for source in present], [source.format.value for source in present]
+        return in_memory((self.read(source) for source in present), self._terms, names, self.is_order, formats)
 
     def read(self, source: Source) -> Contents:
         """Return the contents of a source; nothing when it may not be read."""
         try:
-            return read_source(source, self._interpret)
+            return read_source(source, self._interpret, self._is_own)
         except Unreadable:
             return Contents()
 
@@ -277,7 +291,7 @@ class Index:
     def _update(self, connection: sqlite3.Connection, within: float | None, progress: Progress | None) -> Synced:
         """Bring a database up to date, a few sources in a transaction; with a deadline in slices, the newest first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
-        writer = IndexWriter(connection, self._terms, self._interpret, self.is_order)
+        writer = IndexWriter(connection, self._terms, self._interpret, self.is_order, self._is_own)
         rows = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
         present = list(sources(self.root))
         gone = rows.keys() - {source.name for source in present}
@@ -334,6 +348,7 @@ def in_memory(
     terms: Terms,
     names: Sequence[str] = (),
     is_order: Callable[[Record], bool] | None = None,
+    formats: Sequence[str] = (),
 ) -> sqlite3.Connection:
     """Make an index that is never written to disk."""
     connection = db.connect_memory()
@@ -342,7 +357,8 @@ def in_memory(
     with db.atomic(connection):
         for number, content in enumerate(contents):
             name = names[number] if names else str(number)
-            writer.put(writer.add_source(name, "", (0, 0, 0, "", 0, 0)), content)
+            form = formats[number] if formats else ""
+            writer.put(writer.add_source(name, form, (0, 0, 0, "", 0, 0)), content)
     return connection
 
 
@@ -390,8 +406,10 @@ class IndexWriter:
         terms: Terms,
         interpret: Interpret | None = None,
         is_order: Callable[[Record], bool] | None = None,
+        is_own: IsOwn | None = None,
     ) -> None:
         self.connection = connection
+        self._is_own = is_own
         self._is_order = is_order or (lambda _: False)
         self._terms = terms
         self._interpret = interpret
@@ -427,8 +445,12 @@ class IndexWriter:
             columns = "mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ?, lines = ?"
             self.connection.execute(f"UPDATE sources SET {columns} WHERE key = ?", (*values, key))
         if payload or row is None:
-            new = contents(source, payload.decode("utf-8", "surrogateescape"), self._interpret)
+            text, state = payload.decode("utf-8", "surrogateescape"), row is not None and bool(row["in_own_turn"])
+            new = contents(source, text, self._interpret, self._is_own, in_own_turn=state)
             self.put(key, new, lines_before=lines)
+            if new.in_own_turn != state:
+                sql = "UPDATE sources SET in_own_turn = ? WHERE key = ?"
+                self.connection.execute(sql, (int(new.in_own_turn), key))
         return len(payload), complete
 
     def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int, int]) -> int:

@@ -1,7 +1,8 @@
-"""Library: the curated memory files of a project, read and changed through their codecs.
+"""Library: the curated memory files of a project and a person's own, read and changed through their codecs.
 
-A collection is one kind of file (memories, guardrails, patterns) or a folder of them (knowledge). Every change is
-parse, splice and write under the file's lock. A worktree without such a file reads and writes the main checkout's.
+A collection is one kind of file (memories, guardrails, patterns, personal) or a folder of them (knowledge). Every
+change is parse, splice and write under the file's lock. A worktree without such a file reads and writes the main
+checkout's. An id is also found in the projects around this one.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,16 +12,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.errors import Conflict, NotFound, RalphError, Refused
+from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
 from ralph.formats.text import EditableDocument, Entry, Problem
 from ralph.model import ids
-from ralph.model.record import Record
+from ralph.model.record import Record, Scope
 from ralph.store import files, forgotten
 from ralph.store.files import WriteObserver
-from ralph.store.sources import Format, parse_editable
+from ralph.store.sources import Format, parse_editable, scoped
 
-NAMES = ("memories", "guardrails", "patterns", "knowledge")  # as `--in` names them
+NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")  # as `--in` names them
+
+
+PROJECT = "project"  # the member of an enclosing project's record that names the project
+_RULE_IDS = tuple(f"{kind.value}-" for kind in GUARDRAILS.kinds)
 
 
 class Stored(NamedTuple):
@@ -40,15 +45,30 @@ class Collection:
     places: tuple[Path, ...]
     layout: Layout = MEMORIES
     prefixes: tuple[str, ...] = ()
+    format: Format = Format.MEMORIES
 
     @property
     def home(self) -> Path:
         """The file that new records go to."""
+        if not self.places:
+            raise UsageError(f"there is no folder for {self.name} memory", hint="set HOME or XDG_CONFIG_HOME")
         return next((place for place in self.places if place.exists() or place.is_symlink()), self.places[0])
 
     def parse(self, text: str, path: Path) -> EditableDocument:
         """Parse the text of one of these files."""
-        return _parse_knowledge(text, path.stem) if self.name == "knowledge" else _parse_file(text, Format(self.name))
+        return _parse_knowledge(text, path.stem) if self.name == "knowledge" else _parse_file(text, self.format)
+
+    def stored(self, entry: Entry, path: Path) -> Stored:
+        """Return an entry of one of these files with what only its place says: the scope, and an enclosing project."""
+        record = scoped(entry.record, self.format)
+        if record.scope is Scope.ENCLOSING:
+            record = replace(record, extra={**record.extra, PROJECT: str(self.root)})
+        return Stored(record, path, entry.line)
+
+    @property
+    def mode(self) -> int | None:
+        """The mode of a new file; None for the usual one."""
+        return files.PRIVATE if self.name == "personal" else None
 
     def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
         """Parse the text of a file and add a record to it; patterns get a new footer."""
@@ -94,21 +114,37 @@ class Library:
     def guardrails(self) -> Collection:
         """`.ralph/guardrails.md`: mistakes that must not happen again."""
         root = paths.memory_root(self.root, paths.guardrails_files(self.root))
-        prefixes = tuple(f"{kind.value}-" for kind in GUARDRAILS.kinds)
-        return Collection("guardrails", root, paths.guardrails_files(root), GUARDRAILS, prefixes)
+        return Collection("guardrails", root, paths.guardrails_files(root), GUARDRAILS, _RULE_IDS, Format.GUARDRAILS)
 
     @cached_property
     def patterns(self) -> Collection:
         """`.ralph/global-patterns.md`: what every task should know."""
         path = paths.patterns_file(self.root)
         root = self.root if path.is_relative_to(self.root) else paths.main_checkout(self.root)
-        return Collection("patterns", root, (path,), prefixes=("pat-",))
+        return Collection("patterns", root, (path,), prefixes=("pat-",), format=Format.PATTERNS)
 
     @cached_property
     def knowledge(self) -> Collection:
         """`.ralph/knowledge/`: longer entries, one file each; `places` is the folder."""
         root = paths.knowledge_root(self.root)
         return Collection("knowledge", root, (paths.knowledge_folder(root),), prefixes=("know-",))
+
+    @cached_property
+    def personal(self) -> Collection:
+        """`memories.md` in the user's config folder: what one person wants known in all projects."""
+        path = paths.personal_memories()
+        root = Path(path.anchor) if path else self.root  # people link such files to where they keep them
+        return Collection("personal", root, (path,) if path else (), MEMORIES, ("mem-",), Format.PERSONAL)
+
+    @cached_property
+    def enclosing(self) -> tuple[Collection, ...]:
+        """Memories and guardrails of the projects around this one, the nearest first."""
+        collections: list[Collection] = []
+        for root in paths.enclosing_projects(self.root):
+            own = Library(root)
+            collections.append(replace(own.memories, format=Format.ENCLOSING_MEMORIES))
+            collections.append(replace(own.guardrails, format=Format.ENCLOSING_GUARDRAILS))
+        return tuple(collections)
 
     def collection(self, name: str) -> Collection:
         """Return one collection by its name in `NAMES`."""
@@ -154,7 +190,7 @@ class Library:
         """Return every record of a collection, in file order, without what was forgotten."""
         hidden = forgotten.load()
         return [
-            Stored(entry.record, path, entry.line)
+            collection.stored(entry, path)
             for path, document in self.documents(collection)
             for entry in document.entries
             if not hidden.hides(entry.record)
@@ -162,7 +198,8 @@ class Library:
 
     def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:
         """Find the one record that a full or short id means, in any collection unless some are given."""
-        collections = collections or tuple(self.collection(each) for each in NAMES)
+        if not collections:
+            collections = (*(self.collection(each) for each in NAMES), *self.enclosing)
         entries: list[tuple[Collection, Stored]] = []
         for collection in sorted(collections, key=lambda each: not name.startswith(each.prefixes)):
             own = [(collection, stored) for stored in self.read(collection)]
@@ -197,16 +234,16 @@ class Library:
 
         def edit(text: str) -> tuple[str, Stored]:
             document = collection.parse(text, home)
-            existing = [*(Stored(entry.record, home, entry.line) for entry in document.entries), *others]
+            existing = [*(collection.stored(entry, home) for entry in document.entries), *others]
             same = next((stored for stored in existing if unless(stored.record)), None) if unless else None
             if same is not None:
                 raise AlreadyThere(same)
             record = make([stored.record for stored in existing])
             document = collection.insert(text, home, record)
             entry = next(entry for entry in document.entries if entry.record.id == record.id)
-            return document.text, Stored(entry.record, home, entry.line)
+            return document.text, collection.stored(entry, home)
 
-        return files.update(home, edit, root=collection.root, observer=self._observer)
+        return files.update(home, edit, root=collection.root, mode=collection.mode, observer=self._observer)
 
     def replace(self, collection: Collection, record_id: str, change: Callable[[Record], Record]) -> Stored:
         """Replace one record by what `change` returns for its present value under the lock."""
@@ -217,11 +254,11 @@ class Library:
             entry = _entry(before, record_id)
             changed = change(entry.record)
             if changed == entry.record:
-                return text, Stored(entry.record, path, entry.line)
+                return text, collection.stored(entry, path)
             after = before.replace(record_id, changed)
             known = {each.record.id for each in before.entries} - {record_id}
             entry = next(each for each in after.entries if each.record.id not in known)  # a pattern gets a new id
-            return after.text, Stored(entry.record, path, entry.line)
+            return after.text, collection.stored(entry, path)
 
         return files.update(path, edit, root=collection.root, observer=self._observer)
 
@@ -234,7 +271,7 @@ class Library:
             entry = _entry(document, record_id)
             if expect is not None and entry.record.text != expect:
                 raise Conflict(f"{record_id}: changed in its file meanwhile", hint="nothing was deleted; look again")
-            return document.remove(record_id).text, Stored(entry.record, path, entry.line)
+            return document.remove(record_id).text, collection.stored(entry, path)
 
         if collection.name != "knowledge":
             return files.update(path, edit, root=collection.root, observer=self._observer)

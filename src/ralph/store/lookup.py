@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 11
-"""Raised with every change of schema.sql, of the tokeniser or of the injection rules: an older database is then made
-again."""
+SCHEMA_VERSION = 12
+"""Raised with every change of schema.sql, of the tokeniser, or of the rules for injections and for Ralph's own traffic:
+an older database is then made again."""
 
 _FTS = ("observations_fts", "journal_fts")
 _MADE = (
@@ -212,12 +212,12 @@ ORDER = "order"  # a member of the metadata of records that read like an instruc
 _IS_ORDER = f"instr(metadata, '\"{ORDER}\":1') > 0"
 _EXTRA = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.extra.{name}') END"
 _COLUMNS = (
-    f"key, id, kind, title, tags, text, files, created_at, '', {_BY.format(usual='')}, {_IS_ORDER}, '', NULL",
+    f"key, id, kind, title, tags, text, files, created_at, '', {_BY.format(usual='')}, {_IS_ORDER}, '', NULL, scope",
     "key, id, type, title, tags, content, files, created_at, session_id, "
     f"{_BY.format(usual='tool')}, {_IS_ORDER}, coalesce({_EXTRA.format(name='error')}, ''), "
-    f"{_EXTRA.format(name='own')}",
+    f"{_EXTRA.format(name='own')}, ''",
     "id, record_id, outcome, title, tags, notes, files_modified, created_at, run_id, "
-    f"{_BY.format(usual='')}, {_IS_ORDER}, '', NULL",
+    f"{_BY.format(usual='')}, {_IS_ORDER}, '', NULL, ''",
 )
 
 
@@ -228,12 +228,12 @@ class RecordRow:
     is the line that names an error. `is_order`: it reads like an instruction to an agent.
     """
 
-    __slots__ = tuple("by created_at error files id is_order key kind own session tags text title".split())
+    __slots__ = tuple("by created_at error files id is_order key kind own scope session tags text title".split())
 
     def __init__(self, key: int, *columns: "Any") -> None:
         self.key = key
         self.id, self.kind, self.title, self.tags, self.text = columns[:5]
-        self.files, self.created_at, self.session, self.by, self.is_order, self.error, size = columns[5:]
+        self.files, self.created_at, self.session, self.by, self.is_order, self.error, size, self.scope = columns[5:]
         self.own = self.text if size is None else self.text[:size]
 
 

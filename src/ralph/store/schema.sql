@@ -14,7 +14,8 @@ CREATE TABLE sources (
     inode INTEGER NOT NULL,
     digest TEXT NOT NULL,           -- of what was read of it
     offset INTEGER NOT NULL,        -- how far a log was read, in bytes
-    lines INTEGER NOT NULL          -- and in lines
+    lines INTEGER NOT NULL,         -- and in lines
+    in_own_turn INTEGER NOT NULL DEFAULT 0  -- whether the log was in a turn that only called Ralph
 );
 
 CREATE TABLE records (              -- memories: key % 3 = 0

@@ -7,7 +7,7 @@ that makes records of it. That is a function of the line alone, so that a log re
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ralph import paths
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.formats.text import Document, EditableDocument
-from ralph.model.record import Record
+from ralph.model.record import Family, ObservationKind, Record, Scope
 from ralph.store import files
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str
 SHARED = ("log/", ".ralph/tasks/")
 """Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
 
+IsOwn = Callable[[Record], bool]
+"""Whether an observation is a call of Ralph itself, which is not worth remembering."""
+
 EVENT = "event"  # the type of a raw line
 
 
@@ -36,12 +39,23 @@ class Format(StrEnum):
 
     MEMORIES = "memories"
     GUARDRAILS = "guardrails"
+    ENCLOSING_MEMORIES = "enclosing memories"
+    ENCLOSING_GUARDRAILS = "enclosing guardrails"
+    PERSONAL = "personal"
     KNOWLEDGE = "knowledge"
     PATTERNS = "patterns"
     PROGRESS = "progress"
     INSIGHTS = "insights"
     TASK = "task"
     LOG = "log"
+
+
+OUTSIDE = {
+    Format.ENCLOSING_MEMORIES: Scope.ENCLOSING,
+    Format.ENCLOSING_GUARDRAILS: Scope.ENCLOSING,
+    Format.PERSONAL: Scope.PERSONAL,
+}
+"""Memory files that a project reads and that are not its own, with the scope of their records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +76,15 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one source has: records, tasks, and the other lines of a log by their type."""
+    """What one source has: records, tasks, and the other lines of a log by their type.
+
+    `in_own_turn`: a log ends within the turn of a slash command of Ralph's that has done nothing else so far.
+    """
 
     records: tuple[Placed, ...] = ()
     tasks: "tuple[Task, ...]" = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
+    in_own_turn: bool = False
 
 
 def sources(root: Path) -> Iterator[Source]:
@@ -100,6 +118,7 @@ def source_names(root: Path) -> Callable[[Path], str]:
     """Return the function that names sources, alike in all checkouts: relative to state, project or main checkout."""
     location = paths.location(root)
     state, here, main = (f"{folder}/" for folder in (location.state, location.root, location.main))
+    top = f"{location.top}/" if location.top else main
 
     def name(path: Path) -> str:
         text = path.as_posix()
@@ -109,17 +128,18 @@ def source_names(root: Path) -> Callable[[Path], str]:
             text = text[len(here) :]
         elif text.startswith(main) and text[len(main) :].startswith(SHARED):
             text = text[len(main) :]
-        elif text.startswith(main):
+        elif text.startswith((main, top)):
             text = Path(os.path.relpath(path, root)).as_posix()
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
     return name
 
 
-def read_source(source: Source, interpret: Interpret | None = None) -> Contents:
+def read_source(source: Source, interpret: Interpret | None = None, is_own: IsOwn | None = None) -> Contents:
     """Read a source; of a log, without a last line that is still being written."""
     text = files.read(source.path) or ""
-    return contents(source, text[: text.rfind("\n") + 1] if source.format is Format.LOG else text, interpret)
+    text = text[: text.rfind("\n") + 1] if source.format is Format.LOG else text
+    return contents(source, text, interpret, is_own)
 
 
 def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
@@ -133,8 +153,25 @@ def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
     yield paths.patterns_file(root), Format.PATTERNS
 
 
+def outside_files(root: Path) -> Iterator[tuple[Path, Format]]:
+    """Yield the memory files of the projects around this one, the nearest first, and the person's own."""
+    for outer in paths.enclosing_projects(root):
+        for path in paths.memories_files(paths.memory_root(outer, paths.memories_files(outer))):
+            yield path, Format.ENCLOSING_MEMORIES
+        for path in paths.guardrails_files(paths.memory_root(outer, paths.guardrails_files(outer))):
+            yield path, Format.ENCLOSING_GUARDRAILS
+    if personal := paths.personal_memories():
+        yield personal, Format.PERSONAL
+
+
+def has_own(root: Path) -> bool:
+    """Whether a project has a source of its own."""
+    return any(source.format not in OUTSIDE for source in sources(root))
+
+
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     yield from memory_files(root)
+    yield from outside_files(root)
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)
@@ -151,10 +188,18 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
         yield path, Format.LOG
 
 
-def contents(source: Source, text: str, interpret: Interpret | None = None) -> Contents:
-    """Read a source's text; of a log, a part that begins at a line's start will do."""
+def contents(
+    source: Source,
+    text: str,
+    interpret: Interpret | None = None,
+    is_own: IsOwn | None = None,
+    *,
+    in_own_turn: bool = False,
+) -> Contents:
+    """Read a source's text; of a log, a part that begins at a line's start will do, with the state before it."""
     if source.format is Format.LOG:
-        return _log_contents(text, interpret)
+        read = _log_contents(text, interpret)
+        return read if is_own is None else _without_own(read, is_own, in_own_turn)
     if source.format is Format.TASK:
         from ralph.formats.work import parse_task
 
@@ -166,7 +211,12 @@ def contents(source: Source, text: str, interpret: Interpret | None = None) -> C
         from ralph.formats.progress import searchable_entries
 
         entries = searchable_entries(document)
-    return Contents(tuple(Placed(entry.record, entry.line) for entry in entries))
+    return Contents(tuple(Placed(scoped(entry.record, source.format), entry.line) for entry in entries))
+
+
+def scoped(record: Record, form: Format) -> Record:
+    """Return a record with the scope that its file gives it."""
+    return replace(record, scope=OUTSIDE[form]) if form in OUTSIDE else record
 
 
 def parse_source(source: Source, text: str) -> Document:
@@ -192,7 +242,8 @@ def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
         from ralph.formats.work import parse_insights
 
         return parse_insights(text)
-    return parse_memories(text, GUARDRAILS if form is Format.GUARDRAILS else MEMORIES)
+    is_guardrails = form in (Format.GUARDRAILS, Format.ENCLOSING_GUARDRAILS)
+    return parse_memories(text, GUARDRAILS if is_guardrails else MEMORIES)
 
 
 def _log_contents(text: str, interpret: Interpret | None) -> Contents:
@@ -211,3 +262,19 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
             lines.append(("session", session))
     placed.sort(key=itemgetter(0))  # as they happened, whoever wrote them
     return Contents(tuple(each for _, each in placed), lines=tuple(lines))
+
+
+def _without_own(read: Contents, is_own: IsOwn, in_own_turn: bool) -> Contents:
+    """Leave out Ralph's own traffic, and the answer to a command of Ralph's when the turn did nothing else."""
+    kept: list[Placed] = []
+    for each in read.records:
+        record = each.record
+        is_note = record.kind is ObservationKind.NOTE
+        if record.family is not Family.OBSERVATION:
+            kept.append(each)
+        elif is_own(record):
+            in_own_turn = in_own_turn or is_note
+        elif not (in_own_turn and is_note and record.origin.by == "agent"):
+            kept.append(each)
+            in_own_turn = False
+    return replace(read, records=tuple(kept), in_own_turn=in_own_turn)

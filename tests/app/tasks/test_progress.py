@@ -225,7 +225,7 @@ def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> 
     run = shop.start(says_done("<journal>the LedgerWriter was split in two</journal>"), reads_only=False)
     assert "LedgerWriter was split" in text(shop.root, run.done[0])
     found = search.search(shop.root, Query(text="LedgerWriter split", families=(Family.JOURNAL,))).found.hits
-    assert {hit.record.id for hit in found} == {f"jrn-{run.id}-1", run.id}, "and the record of the whole run"
+    assert [hit.record.id for hit in found] == [f"jrn-{run.id}-1"], "and the record of the whole run with it"
     assert index.verify(shop.root) == []
 
 

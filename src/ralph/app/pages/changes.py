@@ -245,10 +245,8 @@ def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]
 
 def _replace(root: Path, change: FileChange) -> None:
     path = change.path
-    tops = (root, paths.main_checkout(root), paths.state_boundary(root))
-    within = next((top for top in tops if path.is_relative_to(top)), root)
     if change.after is not None:
-        files.write(path, change.after, root=within, expect=change.before or "")
+        files.write(path, change.after, root=paths.write_boundary(path, root), expect=change.before or "")
         return
     with files.lock(path):
         if files.read(path) != change.before:

@@ -43,7 +43,7 @@ def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
     if form is Format.INSIGHTS:
         judged = {Status.ACCEPTED: ("reject",), insights.REJECTED: ("accept",)}
         return (*judged.get(record.status, ("accept", "reject")), "promote")
-    if form in (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE):
+    if form in (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL):
         if record.status is Status.RETIRED:
             return ("unarchive", "delete")
         return ("edit", "retag", "archive", "delete", "promote")
