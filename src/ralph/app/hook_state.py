@@ -257,7 +257,7 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
 def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
     """Yield what keeps hosts from starting Ralph, as warnings, and entries that an earlier version or no extra left."""
     installed = find_installed(root, env)
-    with suppress(RalphError):
+    with suppress(RalphError, OSError):
         is_installed = install.installed_file(env).is_file() or _uses_launcher(installed)
         if is_installed and (what := install.launcher_problem(env)):
             yield install.interpreter_file(env), Problem(1, what, _FIX, "warning", "launcher")

@@ -180,6 +180,7 @@ def context(
     """
     from ralph.app import context as injected_context
     from ralph.app import hook_state
+    from ralph.app.context import brief_session, state_of
 
     explain, within = options["explain"] and form != "json", options["within"]
     if topic is not None:
@@ -210,15 +211,8 @@ def context(
         shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
     else:
         words, nothing = "", "There is nothing to give."
-        state = injected_context.state_of(session)
-        brief = injected_context.brief_session(
-            call.root,
-            call.config,
-            session,
-            state=state,
-            task=within,
-            program=hosts.agent_program(sys.executable, os.environ),
-        )
+        state, root, program = state_of(session), call.root, hosts.agent_program(sys.executable, os.environ)
+        brief = brief_session(root, call.config, session, state=state, task=within, program=program)
         text = brief.text
         reasons = [(record.id, f"({record.tokens} tokens)") for record in brief.records]
         note = f"left out for lack of room: {brief.left_out}; withheld as prompt injection: {brief.withheld}"

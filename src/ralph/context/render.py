@@ -205,7 +205,8 @@ def record_line(record: "Record", name: str = "", count: int = 1, budget: int = 
 
 def line_head(record: "Record", name: str = "", count: int = 1, note: str = "") -> str:
     """Return what begins a line: the id, the kind, a count, and the first word of a note."""
-    marks = [f"{count}x" if count > 1 else "", f"({note.partition(' ')[0]})" if note else ""]
+    marks = [f"{count}x" if count > 1 else "", scope_mark(record).strip()]
+    marks += [f"({note.partition(' ')[0]})"] if note else []
     return " ".join(filter(None, (name or record.id, record.kind.value, *marks)))
 
 
