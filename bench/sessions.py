@@ -16,6 +16,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
+from ralph.capture.secret_rules import rules_mark
+
 CALLS = 60
 """Tool calls a session."""
 
@@ -97,7 +99,7 @@ class Words:
             encoded = json.dumps(payload, separators=(",", ":"), ensure_ascii=False)
             stamp = at.isoformat(timespec="microseconds").replace("+00:00", "Z")
             head = f'{{"v": 1, "type": "event", "at": "{stamp}", "host": "claude", "event": "{event}"'
-            yield f'{head}, "payload": {encoded}}}\n'
+            yield f'{head}, "rules": "{rules_mark(())}", "payload": {encoded}}}\n'
 
     def _call(self, folder: Path) -> tuple[str, dict[str, object], str]:
         """A tool call as a hook records it: the event, the payload's members, and a text to ask about."""

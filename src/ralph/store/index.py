@@ -53,8 +53,8 @@ UPDATE sessions SET created_at = min(coalesce(nullif(created_at, ''), started_at
         SELECT json_extract(metadata, '$.task') FROM observations
         WHERE session_id = sessions.id AND instr(metadata, '"task":') > 0 ORDER BY seq LIMIT 1)),
     messages = (
-        SELECT json_group_array(json_object('role', iif(title = 'prompt', 'user', 'assistant'), 'text', content,
-            'at', created_at))
+        SELECT json_group_array(json_object('role', iif(title = 'prompt', 'user', 'assistant'), 'id', id,
+            'text', substr(content, 1, 400)))
         FROM (SELECT * FROM observations WHERE session_id = sessions.id AND type = 'note'
             AND title IN ('prompt', 'answer') ORDER BY seq))
 WHERE id IN (SELECT value FROM json_each(?))

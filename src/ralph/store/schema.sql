@@ -50,7 +50,7 @@ CREATE TABLE sessions (
     host TEXT,
     summary TEXT,
     tags TEXT,
-    messages TEXT,                  -- a JSON array of objects with role, text and at
+    messages TEXT,                  -- a JSON array of objects: role, id, how the text begins
     created_at TEXT,
     updated_at TEXT
 );
