@@ -153,3 +153,26 @@ def test_all_is_uninstalled_in_every_scope_and_project_at_once(
 )
 def test_wrong_words_are_wrong_usage(ralph: Project, words: tuple[str, ...]) -> None:
     assert ralph(*words).code == 2
+
+
+def test_the_status_line_is_added_when_asked_for_and_an_existing_one_stays(ralph: Project, home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    mine = '{\n  "model": "opus"\n}\n'
+    settings.write_text(mine, encoding="utf-8")
+    ralph("install", "claude")
+    assert "statusLine" not in json.loads(settings.read_text(encoding="utf-8"))
+    assert "the status line added" in ralph("install", "claude", "--statusline").out
+    line = json.loads(settings.read_text(encoding="utf-8"))["statusLine"]
+    assert (line["type"], line["command"].endswith("/ralph/bin/ralph-hook statusline")) == ("command", True)
+    assert "Nothing to do" in ralph("install", "claude", "--statusline").out
+    ralph("uninstall", "claude")
+    assert settings.read_text(encoding="utf-8") == mine
+    own = '{"statusLine": {"type": "command", "command": "my-line"}}\n'
+    settings.write_text(own, encoding="utf-8")
+    said = ralph("install", "claude", "--statusline")
+    assert "has a status line, which stays as it is" in said.err
+    assert json.loads(settings.read_text(encoding="utf-8"))["statusLine"]["command"] == "my-line"
+    ralph("uninstall", "claude")
+    assert settings.read_text(encoding="utf-8") == own
+    assert ralph("install", "codex", "--statusline").code == 2

@@ -22,15 +22,19 @@ from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, Us
 from ralph.formats.host_files import (
     SERVER_NAME,
     has_current_hooks,
+    is_ralph_hook,
     is_ralph_server,
     json_server,
     ralph_hooks,
+    status_line,
     toml_server,
     with_hooks,
     with_json_server,
+    with_status_line,
     with_toml_server,
     without_hooks,
     without_json_server,
+    without_status_line,
     without_toml_server,
 )
 from ralph.formats.json_text import check_json, same_json
@@ -118,6 +122,7 @@ class InstallTarget:
     plugin: bool = False
     mcp: bool | None = False
     always: bool = False
+    status_line: bool = False
 
     @property
     def settings(self) -> Path:
@@ -352,6 +357,21 @@ class _Edits:
                 what = f"{len(settings)} hooks {'put in place of older ones' if number else 'added'}"
                 self.put(path, with_hooks(base, settings), what, target.inside)
 
+    def change_status_line(self, target: InstallTarget, *, add: bool) -> None:
+        """Add our status line, or remove it; one that is not ours stays, which a note says."""
+        path = target.settings
+        text = self.text(path)
+        with _name_file(path):
+            current = status_line(text)
+            if not add and text is not None:
+                self.put(path, without_status_line(text), "the status line removed", target.inside)
+            elif add and current is None:
+                command = shlex.join([str(launcher(target.env)), "statusline"])
+                self.put(path, with_status_line(text, command), "the status line added", target.inside)
+            elif add and not is_ralph_hook(current):
+                what = "has a status line, which stays as it is; call `ralph statusline` in it to see Ralph's line"
+                self.notes.append(f"{path} {what}")
+
     def change_server(self, target: InstallTarget, *, add: bool) -> None:
         """Add our MCP server, or remove it; a foreign server of that name stays."""
         path, keys = target.servers
@@ -439,6 +459,8 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
         edits.change_hooks(target, add=True)
         if target.mcp:
             edits.change_server(target, add=True)
+        if target.status_line:
+            edits.change_status_line(target, add=True)
     list_file, (entries, folders) = installed_file(target.env), _read_installed(target.env)
     created = [folder for file in (*edits.by_path, list_file) for folder in file.parents if not folder.exists()]
     no_mcp = f"{_NO_MCP_PREFIX}{target.list_entry}"
@@ -479,6 +501,7 @@ def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
     for target in targets:
         _check(target)
         if not target.plugin:
+            edits.change_status_line(target, add=False)
             edits.change_hooks(target, add=False)
             edits.change_server(target, add=False)
             edits.change_commands(target, add=False)

@@ -211,6 +211,7 @@ def _host_options(every: str, plugin: str) -> Callable[[opt.Fn], opt.Fn]:
 @_host_options("Every agent that is there, as without a name.", _PLUGIN)
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
+@click.option("--statusline", is_flag=True, help="Claude Code: add Ralph's line; a status line that is there stays.")
 def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: bool, **options: Any) -> None:
     """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay.
 
@@ -219,6 +220,9 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
     plugin = options["plugin"]
     if always_load and (tuple(hosts) != (Host.CLAUDE.value,) or plugin or no_mcp):
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
+    status_line = options.pop("statusline")
+    if status_line and (tuple(hosts) != (Host.CLAUDE.value,) or plugin):
+        raise UsageError("--statusline is for `ralph install claude`", hint="leave it out")
     has_mcp = has_extra("mcp")
     options["every"] = options["every"] or not hosts
     if plugin and not hosts:
@@ -227,6 +231,7 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
         server = None if no_mcp else has_mcp
         target = installation.InstallTarget(host, scope, call.folder, os.environ, plugin, server, always_load)
+        target = replace(target, status_line=status_line)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
         note = f"the MCP server is left out: {missing_extra('mcp', 'it').message}"
         how = f"{add_command('mcp')} && ralph doctor --fix"

@@ -24,6 +24,7 @@ from ralph.formats.text import BOM, Problem, newline_of
 
 SERVER_NAME = "ralph"
 _TABLE = "mcp_servers"
+_STATUS_LINE = "statusLine"
 _RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\](?:bin[/\\]ralph-hook|hooks[/\\]run\.py)(?=$|[\s'\"])")
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _BLANKS = " \t\r\n"
@@ -204,6 +205,26 @@ def without_hooks(text: str) -> str | None:
         return text
     rest = page.without(path)
     return None if rest is None else without_hooks(rest)
+
+
+def status_line(text: str | None) -> object | None:
+    """The entry of Claude Code's status line, whoever wrote it."""
+    page = _open_file(text)
+    nodes = page.find_nodes([_STATUS_LINE])[0] if page is not None else []
+    return nodes[-1].value if len(nodes) > 1 else None
+
+
+def with_status_line(text: str | None, command: str) -> str:
+    """The text with a status line that a command prints; None is a missing file."""
+    return _insert_value(text, [_STATUS_LINE], {"type": "command", "command": command})
+
+
+def without_status_line(text: str) -> str | None:
+    """The text without our status line; None when the file was made for it alone."""
+    page = _open_file(text)
+    if page is None or not is_ralph_hook(status_line(text)):
+        return text
+    return page.without(page.find_nodes([_STATUS_LINE])[1])
 
 
 def is_ralph_server(entry: object) -> bool:

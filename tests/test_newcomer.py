@@ -1,0 +1,117 @@
+"""A newcomer with a clean home and the wheel: install, init, two sessions, and each statement of the README's start."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.test_wheel import installed
+
+__all__ = ("installed",)
+ANSWER = "login in src/auth.ts signs a JWT that lives 15 minutes; the key comes from keys.current()."
+
+
+class Newcomer:
+    """A home with Claude Code's folder, and a project in git."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.home, self.project = folder / "home", folder / "shop"
+        (self.home / ".claude").mkdir(parents=True)
+        self.project.mkdir()
+        self.env = {"HOME": str(self.home), "PATH": f"{programs}:/usr/bin:/bin", "LANG": "C.UTF-8"}
+        self.run("git", "init", "-q", ".")
+
+    def run(self, *words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            words, cwd=self.project, env=self.env, capture_output=True, encoding="utf-8", check=False, timeout=120
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    @property
+    def settings(self) -> Path:
+        return self.home / ".claude" / "settings.json"
+
+    def event(self, session: str, event: str, **members: object) -> Mapping[str, Any]:
+        """Start the hook that the settings name, as Claude Code does, and return what it answers."""
+        [group] = json.loads(self.settings.read_text(encoding="utf-8"))["hooks"][event]
+        [hook] = group["hooks"]
+        payload = {"session_id": session, "cwd": str(self.project), "hook_event_name": event, **members}
+        done = subprocess.run(
+            [hook["command"], *hook.get("args", [])],
+            input=json.dumps(payload).encode(), cwd=self.project, timeout=60, capture_output=True, check=False,
+            env={**self.env, "CLAUDE_PROJECT_DIR": str(self.project), "CLAUDECODE": "1"},
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b"")
+        answer = json.loads(done.stdout) if done.stdout else {}
+        assert isinstance(answer, dict)
+        return answer
+
+
+def injected(answer: Mapping[str, Any]) -> str:
+    return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+@pytest.fixture
+def ann(installed: Path, tmp_path: Path) -> Newcomer:
+    return Newcomer(tmp_path, installed / "env" / "bin")
+
+
+def test_the_first_minutes(ann: Newcomer) -> None:
+    assert "claude" in ann.run("ralph", "install"), "it finds the agents that are there"
+    assert "Project:" in ann.run("ralph", "init")
+    assert ann.run("ralph-memory", "--version").startswith("ralph")
+    # The first session records; nobody writes anything down.
+    assert "systemMessage" not in ann.event("s-1", "SessionStart", source="startup")
+    ann.event("s-1", "UserPromptSubmit", prompt="let login return a token")
+    edit = {"file_path": str(ann.project / "src/auth.ts"), "old_string": "a", "new_string": "jwt.sign(keys.current())"}
+    ann.event("s-1", "PostToolUse", tool_name="Edit", tool_input=edit, tool_response={"filePath": edit["file_path"]})
+    ann.event("s-1", "Stop", stop_hook_active=False, last_assistant_message=ANSWER)
+    ann.event("s-1", "SessionEnd", reason="other")
+    # The next one gets it: at its start what the last session did, with a prompt what relates to it, or nothing.
+    start = ann.event("s-2", "SessionStart", source="startup")
+    assert "keys.current()" in injected(start)
+    assert start["systemMessage"].startswith("Ralph: 1 session, ")
+    assert ANSWER in injected(ann.event("s-2", "UserPromptSubmit", prompt="modify auth.ts"))
+    assert injected(ann.event("s-2", "UserPromptSubmit", prompt="paint the button blue")) == ""
+
+
+def test_a_memory_is_found_and_injected_where_it_is_named(ann: Newcomer) -> None:
+    ann.run("ralph", "init")
+    ann.run("ralph", "install", "claude", "--statusline")
+    text = "ECONNREFUSED on 5432: the database is down, run docker compose up -d db"
+    added = ann.run("ralph", "memory", "add", text, "-t", "fix", "--tags", "docker,db")
+    assert added.startswith("Added fix mem-")
+    assert text in (ann.project / ".agent" / "memories.md").read_text(encoding="utf-8"), "plain markdown in the project"
+    for words in ("databse down", "connection refused", "ECONNREFUSED"):
+        assert "docker compose up" in ann.run("ralph", "memory", "search", words)
+    start = ann.event("s-1", "SessionStart", source="startup")
+    assert "docker compose up" in injected(start)
+    assert start["systemMessage"].startswith("Ralph: 1 memory, ")
+    failure = {"tool_name": "Bash", "tool_input": {"command": "npm test"}, "error": "Exit code 1\nECONNREFUSED 5432"}
+    assert "docker compose up" in injected(ann.event("s-2", "PostToolUseFailure", **failure))
+    line = json.loads(ann.settings.read_text(encoding="utf-8"))["statusLine"]["command"]
+    shown = subprocess.run(
+        ["/bin/sh", "-c", line],
+        input=json.dumps({"session_id": "s-1", "workspace": {"project_dir": str(ann.project)}}),
+        env=ann.env, cwd="/", capture_output=True, encoding="utf-8", check=True, timeout=60,
+    ).stdout  # fmt: skip
+    assert shown.startswith("Ralph: 1 memory, 1 injected (")
+
+
+def test_everything_goes_again(ann: Newcomer) -> None:
+    ann.settings.write_text('{"model": "opus"}\n', encoding="utf-8")
+    ann.run("ralph", "init")
+    ann.run("ralph", "install", "claude", "--statusline")
+    ann.event("s-1", "SessionStart", source="startup")
+    ann.run("ralph", "deinit", "--yes")
+    assert [path.name for path in ann.project.iterdir()] == [".git"]
+    launcher = json.loads(ann.settings.read_text(encoding="utf-8"))["hooks"]["Stop"][0]["hooks"][0]["command"]
+    ann.run("ralph", "uninstall", "--all")
+    assert ann.settings.read_text(encoding="utf-8") == '{"model": "opus"}\n'
+    assert not os.path.exists(launcher)  # noqa: PTH110 - a text
+    left = sorted(path.name for path in ann.home.rglob("*") if path.is_file())
+    assert left == ["machine-id", "settings.json"]
