@@ -158,12 +158,12 @@ class Ralph:
         return [name for name, held in self.files().items() if any(form in held.lower() for form in forms)]
 
     def injections(self, session: str) -> list[tuple[str, str]]:
-        """What the ledger says was handed over in a session: the event, and the record (the skill is none)."""
+        """What the ledger says was injected into a session: the event, and the record."""
         ledger = paths.log_folder(self.project) / "injections.jsonl"
         lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
         said = [json.loads(line) for line in lines]
-        meant = [line for line in said if line["session"] == session and "event" in line]
-        return [(line["event"], line["record"]) for line in meant if line["record"] != "skill"]
+        meant = [line for line in said if line["session"] == session and line["type"] == "injection"]
+        return [(line["event"], line["record"]) for line in meant]
 
 
 @contextlib.contextmanager
@@ -191,6 +191,11 @@ def _below(place: Path) -> Iterable[Path]:
 
 
 # --- what reached the model ----------------------------------------------------------------------
+
+
+def short(name: str) -> str:
+    """An id as lines for agents show it."""
+    return f"{name.partition('-')[0]}-{name[-4:]}"
 
 
 def results(request: Request) -> list[str]:

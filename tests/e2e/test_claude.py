@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.clients import Claude, Run
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import Ralph, Seen, bash, printed, results, went_well, write
+from tests.e2e.ralphs import Ralph, Seen, bash, printed, results, short, went_well, write
 from tests.e2e.scripted import Json, Reply, Request, say, together, use
 
 from ralph import paths
@@ -122,13 +122,13 @@ def test_what_a_session_did_is_injected_into_the_next_one_that_names_its_file(hi
 def test_a_slash_command_searches_and_leads_to_the_whole_record(history: History) -> None:
     answer = history.observations[-1]
     _, search, reading = history.searching.requests
-    assert answer.id in search.text
+    assert short(answer.id) in search.text
     assert "echo $HOME `id`" in search.text
     [whole] = [each for each in results(reading) if answer.id in each]
     assert DONE in whole
     assert f"session: {history.work.session}" in whole
-    [command] = [each for each in history.ralph.observations(history.searching.session) if "Bash: " in each.title]
-    assert DONE not in command.text
+    recorded = history.ralph.observations(history.searching.session)
+    assert not [each for each in recorded if "ralph" in each.title], "its own calls are no memory"
 
 
 def test_the_other_slash_commands_bring_what_they_say(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
@@ -296,3 +296,40 @@ def test_a_large_store_is_injected_in_whole_entries_that_the_host_does_not_cut(
 def by_place(names: list[str], text: str) -> list[str]:
     """The names in the order in which they stand in a text."""
     return sorted(names, key=text.index)
+
+
+def test_a_subagent_is_given_what_relates_to_its_task(ralph: Ralph, claude: Claude, messages: MessagesServer) -> None:
+    ralph.remember(PORT, "fix", "db")
+    ralph.remember("Buttons are blue.", "pattern")
+    task = {"description": "look", "prompt": "SUBTASK: why does the importer get ECONNREFUSED on port 5432?"}
+    delegate = use("Agent", **task, subagent_type="general-purpose", run_in_background=False)
+    messages.script(delegate, say("MAIN DONE"))
+    messages.script(say("FOUND IT"), when="SUBTASK")
+    run = claude.run("delegate it")
+    went_well(run)
+    [of_subagent] = [request for request in run.requests if request.agent]
+    assert "docker compose up -d db" in of_subagent.text
+    assert "Buttons are blue" not in of_subagent.text
+    assert "SubagentStart" in [event for event, _ in ralph.injections(run.session)]
+
+
+def test_a_compacted_session_is_told_what_was_asked_and_answered(
+    ralph: Ralph, claude: Claude, messages: MessagesServer
+) -> None:
+    messages.script(say("We chose RS256, since the gateway verifies with a public key."), say("ONE HOUR"), say("YES"))
+    first = claude.run("sign the tokens of the shop")
+    claude.run("let them live for an hour", resume=first.session)
+    compacted = claude.run("/compact", resume=first.session)
+    text = "\n".join(printed(compacted, "SessionStart"))
+    assert "Asked: sign the tokens of the shop" in text
+    assert "Answered: We chose RS256, since the gateway verifies with a public key." in text
+    after = claude.run("go on", resume=first.session)
+    assert "We chose RS256" in after.requests[0].text
+
+
+def test_the_user_sees_what_was_injected(ralph: Ralph, claude: Claude, messages: MessagesServer) -> None:
+    ralph.remember(PORT, "fix", "db")
+    messages.script(say("FINE"))
+    run = claude.run("hello")
+    answers = [hook.get("stdout", "") for hook in run.hooks if hook.get("hook_event") == "SessionStart"]
+    assert any('"systemMessage": "Ralph: 1 memory, ' in str(answer) for answer in answers)

@@ -75,7 +75,7 @@ def test_the_hooks_record_what_happens_in_an_iteration_and_inject_nothing_twice(
             (known["id"], entry.iteration, known["task"])
         }
     # What is found later: what was done, with its run; of the loop's own prompt only the goal.
-    prompt, used, _ = looping.ralph.observations(first.session)
+    prompt, used = looping.ralph.observations(first.session)  # its answer was a journal alone
     assert (prompt.title, prompt.text) == ("prompt", COUNT)
     best = json.loads(looping.ralph("search", "one-and-twenty", "--format", "json"))["hits"][0]
     assert (best["id"], best["session"]) == (used.id, first.session)

@@ -8,7 +8,7 @@ the server too (`test_plugin.py`).
 import pytest
 from tests.e2e.clients import Claude
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import Ralph, results, went_well
+from tests.e2e.ralphs import Ralph, results, short, went_well
 from tests.e2e.scripted import Request, say, use
 
 pytestmark = pytest.mark.e2e
@@ -39,4 +39,4 @@ def test_by_default_the_tools_wait_behind_claude_codes_tool_search(claude: Claud
 
     went_well(run)
     assert "mcp__ralph__memory_search" not in tools_of(run.requests[0])
-    assert fix in results(run.requests[2])[-1]
+    assert short(fix) in results(run.requests[2])[-1]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 from tests.e2e.clients import Claude, Client, Codex
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import Ralph, results, went_well
+from tests.e2e.ralphs import Ralph, results, short, went_well
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import say, use
 from tests.e2e.test_mcp import PATIENT
@@ -71,7 +71,7 @@ def test_the_entry_of_claude_code_works_after_the_server_was_restarted(
     with restarted(claude, configure):
         run = claude.run("what do we know of the database?", env=PATIENT | {"RALPH_MCP_TOKEN": TOKEN})
     went_well(run)
-    assert fix in results(run.requests[1])[-1]
+    assert short(fix) in results(run.requests[1])[-1]
 
 
 def test_the_entry_of_codex_works_after_the_server_was_restarted(codex: Codex, responses: ResponsesServer) -> None:
@@ -91,4 +91,4 @@ def test_the_entry_of_codex_works_after_the_server_was_restarted(codex: Codex, r
         run = codex.run("what do we know of the database?", *words, env={"RALPH_MCP_TOKEN": TOKEN})
     went_well(run)
     [answer] = [each for each in run.requests[2].body["input"] if each.get("type") == "function_call_output"][1:]
-    assert fix in json.dumps(answer)
+    assert short(fix) in json.dumps(answer)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.clients import Claude
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import PLUGIN, REPOSITORY, Ralph, bash, printed, results, went_well, write
+from tests.e2e.ralphs import PLUGIN, REPOSITORY, Ralph, bash, printed, results, short, went_well, write
 from tests.e2e.scripted import Reply, Request, say, use
 from tests.e2e.test_mcp import PATIENT
 
@@ -80,11 +80,11 @@ def test_the_plugin_brings_a_command_that_leads_to_the_whole_record_and_the_mcp_
     run = claude.run("/ralph:mem-search 'port' 5432; echo $HOME", plugin_dir=PLUGIN, env=PATIENT)
 
     went_well(run)
-    assert fix in run.requests[0].text
+    assert short(fix) in run.requests[0].text
     [whole] = results(run.requests[1])
     assert FIX in whole
     assert "(memory, fix)" in whole
-    assert fix in results(run.requests[3])[-1]
+    assert short(fix) in results(run.requests[3])[-1]
 
 
 def test_plugin_and_settings_together_handle_each_event_once(
