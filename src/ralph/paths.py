@@ -85,6 +85,11 @@ def head_log(root: Path) -> Path | None:
     return Path(git, "logs", "HEAD") if git else None
 
 
+def git_attributes(root: Path) -> Path:
+    """Return the project's own file of git attributes, which is committed."""
+    return root / ".gitattributes"
+
+
 def git_exclude(path: Path) -> tuple[Path, str] | None:
     """Return git's list of what this clone ignores, and the pattern there for a file; None outside git."""
     here = location(path.parent)

@@ -46,6 +46,7 @@ NOT_RUN = {
     ("task", "merge"),
     ("task", "drop"),
     ("review", "refine"),
+    ("merge-driver",),
 }
 """Commands whose examples need an agent, a network, a terminal or git."""
 NOT_RUN_OPTIONS = {"--watch", "--improve", "--check", "--embed", "--worktree"}

@@ -1,22 +1,22 @@
 """`ralph task merge`: merge a task's branch into the branch of the main checkout, with the user's hooks.
 
-Where both branches only added entries to AGENTS.md, memories, guardrails or global patterns, both sides' are kept;
-after any other conflict, and when a hook refuses, the merge is aborted.
+Memories and guardrails are merged by their entries (`formats/merge.py`); where both branches only added entries to
+AGENTS.md or global patterns, both sides' are kept. After any other conflict, and when a hook refuses, it is aborted.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from ralph import paths
 from ralph.app import review, worktree
+from ralph.app.merge_driver import merge_lines
 from ralph.app.repository import Repository, first_line, join_names
 from ralph.app.tasks import board
 from ralph.app.worktree import FOLDER, PAGE
 from ralph.errors import Conflict, NotFound, RalphError, Refused
-from ralph.formats.memories import GUARDRAILS, parse_memories
+from ralph.formats import merge as merging
 from ralph.formats.pages import parse_patterns, parse_region
 from ralph.formats.text import Document, normalise_text
 from ralph.model.record import Record
@@ -28,13 +28,9 @@ _LINES, _WIDTH = 30, 300  # how much of a hook's output or of a conflict a messa
 
 Parse = Callable[[str], Document]
 _PATTERNS = ".ralph/global-patterns.md"
-_PARSERS: dict[str, Parse] = {  # files of which both sides' new entries can be kept
+_PARSERS: dict[str, Parse] = {  # further files of which both sides' new entries can be kept
     "AGENTS.md": parse_region,
     "CLAUDE.md": parse_region,
-    ".agent/memories.md": parse_memories,
-    ".ralph/agent/memories.md": parse_memories,
-    ".ralph/guardrails.md": partial(parse_memories, layout=GUARDRAILS),
-    "guardrails.md": partial(parse_memories, layout=GUARDRAILS),
     _PATTERNS: parse_patterns,
 }
 _FOOTER = re.compile(r"[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by ([^\s_*]+)[_*]+")
@@ -84,8 +80,14 @@ class _Branches:
         return self.main.names("diff", "--name-only", "-z", "--no-renames", self.base() or "HEAD", self.branch)
 
     def merged_entries(self, path: str) -> str | None:
-        """Return a memory file with the new entries of both branches; None for others, and when more has changed."""
-        return merge_entries(path[len(self.prefix) :], *self.versions(path)) if path.startswith(self.prefix) else None
+        """Return a memory file merged by its entries; None for others, and when a conflict is left."""
+        if not path.startswith(self.prefix):
+            return None
+        name, versions = path[len(self.prefix) :], self.versions(path)
+        if merging.can_merge(name) and "\ufffd" not in "".join(versions):
+            merged = merging.merge(name, *versions, merge_lines)
+            return None if merged.conflicts else merged.text
+        return merge_entries(name, *versions)
 
 
 def merge(

@@ -20,7 +20,8 @@ from ralph.model.record import SECTIONS, Link, MemoryKind, Origin, Record, Statu
 
 SIGN_LABEL = "Sign"
 _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"})
-_OWN_EXTRA = ("source", "via")
+CONFLICTS = "conflicts"  # the entry that another wording of the same one stands below, after a merge
+_OWN_EXTRA = ("source", "via", "at", CONFLICTS)
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
@@ -357,6 +358,11 @@ class MemoriesDocument:
             hint = "add one with `ralph memory add`, or leave it"
             report(self._scan.first_text, "there is text, but no entries in it", hint, "note", "nothing-read")
         return markdown.sort_problems(problems)
+
+    @property
+    def sections(self) -> Sequence[_Section]:
+        """The `##` headings, each with where its section begins and where its text ends."""
+        return self._scan.sections
 
     @property
     def format(self) -> str:

@@ -1,0 +1,172 @@
+"""Merging memory files by entries, with the real `git merge-file` for prose."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ralph.app.merge_driver import merge_lines
+from ralph.formats.memories import CONFLICTS, parse_memories
+from ralph.formats.merge import Merged, merge
+from ralph.model.record import MemoryKind, Origin, Record
+
+NAME = ".agent/memories.md"
+KINDS = list(MemoryKind)
+
+
+def record(number: int, text: str = "", kind: MemoryKind = MemoryKind.PATTERN, **fields: object) -> Record:
+    name = f"mem-{1_794_800_000 + number}-{number:04x}"
+    made = Record(name, kind, text or f"fact {number}", created_at="2026-11-16", origin=Origin(by="human"))
+    return replace(made, **fields)  # type: ignore[arg-type]  # by name, in a test
+
+
+def page(*records: Record, prose: str = "") -> str:
+    document = parse_memories(f"# Memories\n\n{prose}## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n")
+    for each in records:
+        document = document.add(each)
+    return str(document)
+
+
+def ids(text: str) -> list[str]:
+    return [entry.record.id for entry in parse_memories(text).entries]
+
+
+def both(base: str, ours: str, theirs: str) -> Merged:
+    """Merge in both directions, which must give the same bytes."""
+    one, two = merge(NAME, base, ours, theirs, merge_lines), merge(NAME, base, theirs, ours, merge_lines)
+    assert one == two
+    return one
+
+
+def test_both_sides_additions_stay_in_the_order_of_time() -> None:
+    base = page(record(1))
+    merged = both(base, page(record(1), record(3)), page(record(1), record(2), record(4)))
+    assert (ids(merged.text), merged.conflicts) == ([record(number).id for number in (1, 2, 3, 4)], 0)
+    assert merged.text == page(*(record(number) for number in (1, 2, 3, 4)))
+
+
+def test_one_side_s_edit_and_the_other_s_deletion_count() -> None:
+    base = page(record(1), record(2), record(3))
+    edited = page(record(1, "fact one, corrected"), record(2), record(3))
+    merged = both(base, edited, page(record(1), record(3)))
+    assert merged.text == page(record(1, "fact one, corrected"), record(3))
+
+
+def test_deleted_against_edited_keeps_the_edit_and_says_so() -> None:
+    base = page(record(1), record(2))
+    merged = both(base, page(record(2)), page(record(1, "corrected"), record(2)))
+    assert "corrected" in merged.text
+    assert "the edit stays" in merged.notes[0]
+
+
+def test_two_wordings_of_one_entry_stand_below_each_other_the_newer_first() -> None:
+    base = page(record(1))
+    old = record(1, "use tabs", updated_at="2026-11-17T10:00:00Z")
+    new = record(1, "use spaces", updated_at="2026-11-17T11:00:00Z")
+    merged = both(base, page(old), page(new))
+    first, second = (entry.record for entry in parse_memories(merged.text).entries)
+    assert (first.id, first.text) == (record(1).id, "use spaces")
+    assert (second.text, second.extra[CONFLICTS]) == ("use tabs", record(1).id)
+    assert (merged.conflicts, len(merged.notes)) == (0, 1)
+
+
+def test_the_same_words_with_other_tags_are_one_with_both_tags() -> None:
+    base = page(record(1, tags=("a",)))
+    merged = both(base, page(record(1, tags=("a", "b"))), page(record(1, tags=("a", "c"))))
+    [entry] = parse_memories(merged.text).entries
+    assert {*entry.record.tags} == {"a", "b", "c"}
+
+
+def test_the_same_words_under_two_ids_become_one() -> None:
+    merged = both(page(), page(record(1, "use pnpm", tags=("a",))), page(record(2, "Use pnpm", tags=("b",))))
+    [entry] = parse_memories(merged.text).entries
+    assert (entry.record.id, {*entry.record.tags}) == (record(1).id, {"a", "b"})
+
+
+def test_prose_is_merged_by_lines_and_conflicts_only_where_both_edited_it() -> None:
+    base = page(record(1), prose="Read this first.\n\nAnd this.\n\n")
+    ours = page(record(1), record(2), prose="Read this before all.\n\nAnd this.\n\n")
+    merged = both(base, ours, page(record(1), record(3), prose="Read this first.\n\nAnd that.\n\n"))
+    assert merged.text == page(record(1), record(2), record(3), prose="Read this before all.\n\nAnd that.\n\n")
+    theirs = page(record(1), record(3), prose="Read this last.\n\nAnd this.\n\n")
+    conflict = merge(NAME, base, ours, theirs, merge_lines)
+    assert (conflict.conflicts, conflict.text.count("<<<<<<<")) == (1, 1)
+    assert ids(conflict.text) == [record(number).id for number in (1, 2, 3)]
+
+
+def test_an_entry_that_one_side_moved_to_another_section_is_there_once() -> None:
+    base = page(record(1), record(2))
+    moved = page(record(1, kind=MemoryKind.FIX), record(2))
+    merged = both(base, moved, page(record(1, "reworded"), record(2), record(3)))
+    found = {entry.record.id: entry.record for entry in parse_memories(merged.text).entries}
+    assert [*found] == [record(2).id, record(3).id, record(1).id]
+    assert (found[record(1).id].kind, found[record(1).id].text) == (MemoryKind.FIX, "reworded")
+
+
+@pytest.mark.parametrize("name", ["README.md", ".agent/memories.md"])
+def test_what_is_unexpected_is_merged_by_lines(name: str) -> None:
+    twice = page(record(1), record(2)) + str(record(1).id)
+    block = "### mem-1794800001-0001\n> again\n<!-- tags:  | created: 2026-11-16 -->\n"
+    merged = merge(name, page(record(1)), page(record(1)) + block, twice + "\n", merge_lines)
+    assert merged.conflicts
+    assert "<<<<<<<" in merged.text
+
+
+def test_windows_line_ends_stay() -> None:
+    base = page(record(1)).replace("\n", "\r\n")
+    sides = [page(record(1), record(number)).replace("\n", "\r\n") for number in (2, 3)]
+    merged = both(base, *sides)
+    assert merged.text == page(record(1), record(2), record(3)).replace("\n", "\r\n")
+
+
+Edit = Callable[[dict[str, Record], random.Random, int], None]
+
+
+def change(records: dict[str, Record], chance: random.Random, start: int, count: int) -> dict[str, Record]:
+    """Make some edits as a person or an agent would: add, edit, delete, retag."""
+    records = dict(records)
+    for step in range(count):
+        what = chance.choice(["add", "add", "add", "edit", "delete", "retag"])
+        names = sorted(records)
+        if what == "add" or not names:
+            new = record(start + step, f"fact {start + step} 한국어 {chance.randrange(99)}", chance.choice(KINDS))
+            records[new.id] = new
+            continue
+        name = chance.choice(names)
+        if what == "delete":
+            del records[name]
+        elif what == "edit":
+            at = f"2026-11-17T{chance.randrange(24):02}:00:00Z"
+            records[name] = replace(records[name], text=f"edited {start + step}", updated_at=at)
+        else:
+            records[name] = replace(records[name], tags=(*records[name].tags, f"t{start + step}"))
+    return records
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 12), st.integers(0, 12))
+def test_nothing_is_lost_doubled_or_brought_back(seed: int, before: int, ours: int, theirs: int) -> None:
+    chance = random.Random(seed)
+    base = {each.id: each for each in (record(number, kind=chance.choice(KINDS)) for number in range(before))}
+    one, two = change(base, chance, 100, ours), change(base, chance, 200, theirs)
+    merged = both(page(*base.values()), page(*one.values()), page(*two.values()))
+    assert merged.conflicts == 0
+    found = [entry.record for entry in parse_memories(merged.text).entries]
+    assert len({each.id for each in found}) == len(found)
+    kept = {each.id: each for each in found if CONFLICTS not in each.extra}
+    for name in {*base, *one, *two}:
+        sides = [side[name] for side in (one, two) if name in side]
+        if name in base and (not sides or (len(sides) == 1 and sides[0] == base[name])):
+            assert name not in kept, "deleted"
+            continue
+        assert name in kept, "lost"
+        texts = {each.text for each in sides} - ({base[name].text} if name in base and len(sides) == 2 else set())
+        other = {each.text for each in found if each.extra.get(CONFLICTS) == name}
+        assert texts <= {kept[name].text, *other}
+        assert kept[name].kind == sides[0].kind
+        new_tags = {tag for each in sides for tag in each.tags}
+        if not other:
+            assert new_tags <= {*kept[name].tags}, "stripped"
