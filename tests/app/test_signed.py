@@ -11,7 +11,7 @@ from ralph.model.record import MemoryKind
 
 def test_what_a_command_adds_says_nothing_of_a_way(tmp_path: Path) -> None:
     added = memory.add(tmp_path, "Use pnpm").stored.record
-    assert (added.origin.by, dict(added.extra)) == ("", {})
+    assert (added.origin.by, list(added.extra)) == ("", ["at"])
     assert "via" not in (tmp_path / ".agent/memories.md").read_text(encoding="utf-8")
 
 

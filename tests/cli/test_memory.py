@@ -63,7 +63,9 @@ def test_add_appends_to_the_section_of_its_type_and_says_where(ralph: Project) -
     day = datetime.now(UTC).date().isoformat()
     block = f"### {new_id}\n> ECONNREFUSED: run docker compose up\n<!-- tags: docker, dev | created: {day} -->"
     block += " <!-- ralph: by=agent -->\n"
-    assert ralph.read() == page(THREE).replace(str(THREE), f"{THREE}\n{block}")
+    written = re.sub(r"<!-- ralph: at=[-0-9T:.]+Z by", "<!-- ralph: by", ralph.read())
+    assert written != ralph.read(), "the instant is there"
+    assert written == page(THREE).replace(str(THREE), f"{THREE}\n{block}")
 
 
 def test_add_makes_the_file_when_there_is_none(ralph: Project) -> None:

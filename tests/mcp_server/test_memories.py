@@ -25,7 +25,7 @@ def test_what_is_added_stands_in_the_file_with_its_origin(empty: Path, mode: str
     name = talk(empty, add, mode=mode, name="claude-code")
     page = (empty / ".agent/memories.md").read_text(encoding="utf-8")
     assert "> Use pnpm\n" in page
-    assert "--> <!-- ralph: by=agent via=mcp%20(claude-code) -->\n" in page
+    assert "Z by=agent via=mcp%20(claude-code) -->\n" in page
     shown = Project(empty)("memory", "show", name)
     assert "agent, via mcp (claude-code)" in shown.out
     record = memory.show(empty, name).record

@@ -55,7 +55,7 @@ def record_json(record: Record, source: str = "") -> dict[str, object]:
         "iteration": origin.iteration,
         "task": origin.task,
         "links": [{"relation": link.relation, "target": link.target} for link in record.links],
-        "extra": {name: value for name, value in record.extra.items() if name not in ("by", "own", VIA)},
+        "extra": {name: value for name, value in record.extra.items() if name not in ("by", "own", "at", VIA)},
     }
     return {**always, **{name: value for name, value in optional.items() if value}}
 

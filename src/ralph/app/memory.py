@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.app.json_shapes import VIA, memory_json
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
-from ralph.formats.memories import render_memories, sort_by_section
+from ralph.formats.memories import AT, render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
@@ -230,7 +230,7 @@ def _fit(
     ordered = list(records) if is_knowledge else list(sort_by_section(records, collection.layout.kinds))
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
-        chosen = [ordered[row] for row in rows]
+        chosen = [without_instant(ordered[row]) for row in rows]
         if form == "json":
             return json_array([*before.records, *chosen])
         text = knowledge.render(chosen, 0) if is_knowledge else render_memories(chosen, collection.layout.kinds)
@@ -346,7 +346,8 @@ def add(
             from ralph.formats.pages import as_pattern
 
             return as_pattern(record)
-        return replace(record, id=new_id(collection, kind, existing), created_at=ids.today())
+        name, at = new_id(collection, kind, existing), ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return replace(record, id=name, created_at=at[:10], extra={**record.extra, AT: at})
 
     def has_same_text(other: Record) -> bool:
         return other.status is not Status.RETIRED and normalise_text(other.text) == normalise_text(text)
@@ -357,6 +358,11 @@ def add(
     except AlreadyThere as there:
         saved = SavedMemory(there.stored, Change.UNCHANGED, private)
     return accept_by_author(root, saved, "human" if accepted else by, observer)
+
+
+def without_instant(record: Record) -> Record:
+    """Return an entry as agents are given it: its instant is of use to git alone."""
+    return replace(record, extra={name: value for name, value in record.extra.items() if name != AT})
 
 
 def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = "") -> None:

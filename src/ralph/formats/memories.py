@@ -21,7 +21,8 @@ from ralph.model.record import SECTIONS, Link, MemoryKind, Origin, Record, Statu
 SIGN_LABEL = "Sign"
 _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"})
 CONFLICTS = "conflicts"  # the entry that another wording of the same one stands below, after a merge
-_OWN_EXTRA = ("source", "via", "at", CONFLICTS)
+AT = "at"  # the instant of adding: it makes the line unique for git, and decides in a merge
+_OWN_EXTRA = ("source", "via", AT, CONFLICTS)
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
@@ -568,9 +569,9 @@ def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
 
 def _own_pairs(record: Record) -> list[tuple[str, str]]:
     """Return the second comment's pairs; other programs match the first one exactly."""
-    pairs = [("updated", record.updated_at)]
+    pairs = [(AT, str(record.extra.get(AT) or "")), ("updated", record.updated_at)]
     pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
     pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]
     pairs += [("status", record.status.value)] if record.status is Status.RETIRED else []
-    pairs += [(key, str(value)) for key, value in record.extra.items() if key in _OWN_EXTRA and value]
+    pairs += [(key, str(value)) for key, value in record.extra.items() if key in _OWN_EXTRA and key != AT and value]
     return [pair for pair in pairs if pair[1]]
