@@ -27,6 +27,7 @@ _KINDS = "|".join(kind.value for kind in MemoryKind)
 _TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
 """A text that begins with a dash: an option is one word, or has `=` before its value, and is no number."""
 
+_WITHOUT_SYNC = ("ralph index", "ralph merge-driver")  # they sync themselves, or write in the middle of a merge
 _SYNONYMS = {
     "add": "new create",
     "delete": "rm remove del",
@@ -121,7 +122,7 @@ def pass_call(function: Callable[..., T]) -> Callable[..., T]:
             options["within"] = task
         before = _count_writes()
         result = function(call, *args, **options)
-        if _count_writes() > before and not ctx.command_path.startswith("ralph index"):  # these decide it themselves
+        if _count_writes() > before and not ctx.command_path.startswith(_WITHOUT_SYNC):
             _update_index(call)
         return result
 

@@ -431,10 +431,11 @@ def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) ->
     OURS gets the result. Both sides' new entries stay, an edit of one side counts, and of two edits of one entry the
     newer one stands above the other.
     """
-    from ralph.app import hosts
     from ralph.app import merge_driver as driver
 
     if register and not versions:
+        from ralph.app import hosts
+
         done = driver.register(call.root, hosts.agent_program(sys.executable, os.environ))
         click.echo("Registered in .git/config." if done.config else "The driver is registered already.")
         if done.attributes:

@@ -103,9 +103,46 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
         style = _line_end(base, ours, theirs)
         first, second, third = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
         with suppress(RalphError, ValueError):
-            merged = _merge_entries(parse, first, second, third, merge_lines)
-            return merged._replace(text=merged.text.replace("\n", style))
+            head, heading, tail = _shared_ends(first, second, third)
+            parts = [heading + text[len(head) : len(text) - len(tail)] for text in (first, second, third)]
+            merged = _merge_entries(parse, parts[0], parts[1], parts[2], merge_lines)
+            if not merged.text.startswith(heading):
+                raise Refused("the heading of the section has changed")
+            whole = f"{head}{merged.text[len(heading) :]}{tail}"
+            return merged._replace(text=whole.replace("\n", style))
     return Merged(*merge_lines(base, ours, theirs))
+
+
+def _shared_ends(*texts: str) -> tuple[str, str, str]:
+    """Return what all texts begin with up to the entry before last, the heading of its section, and what they end with.
+
+    Most of a large file is the same in all versions and need not be parsed; with fences or comments that may hide a
+    heading, all of it is.
+    """
+    least = min(map(len, texts))
+    size = _longest(least, lambda count: len({text[:count] for text in texts}) == 1)
+    at = texts[0].rfind("\n### ", 0, max(texts[0].rfind("\n### ", 0, size), 0))
+    head = texts[0][: at + 1]
+    start = head.rfind("\n## ") + 1
+    if not start or any(fence in head for fence in ("\n```", "\n~~~")) or head.count("<!--") != head.count("-->"):
+        head, heading = "", ""
+    else:
+        heading = head[start : head.index("\n", start)] + "\n\n"
+    rest = least - len(head)
+    size = _longest(rest, lambda count: len({text[len(text) - count :] for text in texts}) == 1)
+    tail = texts[0][len(texts[0]) - size :] if size else ""
+    below = tail.find("\n### ")
+    below = tail.find("\n### ", below + 1) if below >= 0 else -1  # the first one may belong to what has changed
+    return head, heading, tail[below:] if head and below >= 0 else ""
+
+
+def _longest(most: int, holds: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` for which something holds that holds for all smaller ones."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
 
 
 def _line_end(base: str, ours: str, theirs: str) -> str:
