@@ -1,0 +1,140 @@
+"""Which files changed since the index read them: by time, size and inode, and by digest where these differ.
+
+A project may have thousands of logs of ended sessions. A process that lives on (the web server) looks at those that
+were quiet for two days only when their folder changed (a log came, went or was replaced), or once a minute; at all
+other files it looks every time.
+"""
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ralph.store import files
+from ralph.store.sources import FileState, Format, Source, file_state, log_folders, scan
+
+_QUIET_SECONDS = 2 * 24 * 3600
+_FULL_SECONDS = 60.0
+_RECENT_SECONDS = 0.1  # a folder that changed just now may change again within one tick of the clock
+_WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this much of either end is compared
+
+
+class _Seen(NamedTuple):
+    """What the last complete sync of this process saw: the index, the folders of logs, and files by their paths."""
+
+    seal: str
+    at: float
+    folders: tuple[int, ...]
+    others: tuple[tuple[str, FileState], ...]
+    active: tuple[tuple[str, FileState], ...]
+
+
+_SEEN: dict[Path, _Seen] = {}
+
+
+class Look:
+    """One look at the files of a project, which begins before they are listed; `files` is what the sync compared."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files: Sequence[tuple[Source, FileState]] = ()
+        self._folders = _folder_times(root)
+        self._at = time.time()
+
+    def remember(self, seal: str) -> None:
+        """Remember for this process that the index with this seal has all that the look saw."""
+        _SEEN.pop(self.root, None)
+        if self._at - max(self._folders) / 1e9 < _RECENT_SECONDS:
+            return
+        logs = {os.fspath(folder) for folder in log_folders(self.root)}
+        since = (self._at - _QUIET_SECONDS) * 1e9
+        every = [(os.fspath(source.path), state) for source, state in self.files]
+        is_log = [os.path.dirname(path) in logs for path, _ in every]  # noqa: PTH120
+        others = tuple(each for each, log in zip(every, is_log, strict=True) if not log)
+        active = tuple(each for each, log in zip(every, is_log, strict=True) if log and each[1][0] >= since)
+        _SEEN[self.root] = _Seen(seal, time.monotonic(), self._folders, others, active)
+
+
+def none_since(root: Path, seal: str) -> bool:
+    """Whether nothing has changed since this process last brought the index with this seal up to date."""
+    seen = _SEEN.get(root)
+    if seen is None or seen.seal != seal or time.monotonic() - seen.at > _FULL_SECONDS:
+        return False
+    if seen.folders != _folder_times(root) or any(_state_of(path) != state for path, state in seen.active):
+        return False
+    return seen.others == tuple((os.fspath(source.path), state) for source, state in scan(root, logs=False))
+
+
+def _folder_times(root: Path) -> tuple[int, ...]:
+    return tuple(_state_of(os.fspath(folder))[0] for folder in log_folders(root))
+
+
+def _state_of(path: str) -> FileState:
+    try:
+        return file_state(os.stat(path))  # noqa: PTH116
+    except OSError:
+        return 0, 0, 0
+
+
+def known_states(connection: sqlite3.Connection) -> dict[str, FileState]:
+    """Return the state in which each source was read, by its name."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return {row[0]: row[1:] for row in cursor.execute("SELECT path, mtime_ns, size, inode FROM sources")}
+
+
+class ReadLog(NamedTuple):
+    """What the index has read of a log that still begins so: up to where, and what it counted there."""
+
+    offset: int = 0
+    lines: int = 0
+    problems: int = 0
+    events: int = 0
+    hosts: str = ""
+
+
+def read_logs(connection: sqlite3.Connection, root: Path) -> dict[Path, tuple[ReadLog, int]]:
+    """Return every log of a project with what the index has read of it, and its size.
+
+    A log with the recorded time and size is trusted; of any other the digest of the part that was read must be the
+    same, or nothing of it counts.
+    """
+    columns = "path, mtime_ns, size, inode, digest, offset, lines, problems, events, hosts"
+    rows = {row[0]: row[1:] for row in connection.execute(f"SELECT {columns} FROM sources WHERE format = 'log'")}
+    logs: dict[Path, tuple[ReadLog, int]] = {}
+    for source, state in scan(root):
+        row = rows.get(source.name)
+        if row is not None and (row[:3] == state or _still_begins(source.path, row[3], row[4])):
+            logs[source.path] = ReadLog(*row[4:]), state[1]
+        elif source.format is Format.LOG:
+            logs[source.path] = ReadLog(), state[1]
+    return logs
+
+
+def _still_begins(path: Path, digest: str, offset: int) -> bool:
+    with suppress(OSError), files.open_regular(path) as file:
+        return digest_to(file, offset) == digest
+    return False
+
+
+def digest_to(file: BinaryIO, end: int) -> str:
+    """Return the digest of a file up to a position; of a very long part only its ends count, and its length."""
+    digest = hashlib.sha1(str(end).encode() if end > _WHOLE_DIGEST else b"", usedforsecurity=False)
+    parts = [(0, end)] if end <= _WHOLE_DIGEST else [(0, _DIGEST_ENDS), (end - _DIGEST_ENDS, _DIGEST_ENDS)]
+    for start, length in parts:
+        file.seek(start)
+        digest.update(file.read(length))
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a whole file; "" when it cannot be read."""
+    try:
+        with files.open_regular(path) as file:
+            return digest_to(file, path.stat().st_size)
+    except OSError:
+        return ""
