@@ -1,8 +1,8 @@
 """Which files changed since the index read them: by time, size and inode, and by digest where these differ.
 
 A project may have thousands of logs of ended sessions. A process that lives on (the web server) looks at those that
-were quiet for two days only when their folder changed (a log came, went or was replaced), or once a minute; at all
-other files it looks every time.
+were quiet for two days only when one of them came, went or was replaced, which their folder shows, and once a minute;
+at all other files it looks every time.
 """
 
 import hashlib
@@ -29,6 +29,7 @@ class _Seen(NamedTuple):
     seal: str
     at: float
     folders: tuple[int, ...]
+    names: tuple[int, ...]
     others: tuple[tuple[str, FileState], ...]
     active: tuple[tuple[str, FileState], ...]
 
@@ -42,21 +43,19 @@ class Look:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.files: Sequence[tuple[Source, FileState]] = ()
-        self._folders = _folder_times(root)
+        self._folders, self._names = _folder_times(root), _folder_names(root)
         self._at = time.time()
 
     def remember(self, seal: str) -> None:
         """Remember for this process that the index with this seal has all that the look saw."""
-        _SEEN.pop(self.root, None)
-        if self._at - max(self._folders) / 1e9 < _RECENT_SECONDS:
-            return
         logs = {os.fspath(folder) for folder in log_folders(self.root)}
         since = (self._at - _QUIET_SECONDS) * 1e9
         every = [(os.fspath(source.path), state) for source, state in self.files]
         is_log = [os.path.dirname(path) in logs for path, _ in every]  # noqa: PTH120
         others = tuple(each for each, log in zip(every, is_log, strict=True) if not log)
         active = tuple(each for each, log in zip(every, is_log, strict=True) if log and each[1][0] >= since)
-        _SEEN[self.root] = _Seen(seal, time.monotonic(), self._folders, others, active)
+        folders = _settled(self._folders)
+        _SEEN[self.root] = _Seen(seal, time.monotonic(), folders, self._names, others, active)
 
 
 def none_since(root: Path, seal: str) -> bool:
@@ -64,13 +63,34 @@ def none_since(root: Path, seal: str) -> bool:
     seen = _SEEN.get(root)
     if seen is None or seen.seal != seal or time.monotonic() - seen.at > _FULL_SECONDS:
         return False
-    if seen.folders != _folder_times(root) or any(_state_of(path) != state for path, state in seen.active):
+    times = _folder_times(root)
+    if seen.folders != times:
+        if seen.names != _folder_names(root):
+            return False
+        _SEEN[root] = seen._replace(folders=_settled(times))
+    if any(_state_of(path) != state for path, state in seen.active):
         return False
     return seen.others == tuple((os.fspath(source.path), state) for source, state in scan(root, logs=False))
 
 
 def _folder_times(root: Path) -> tuple[int, ...]:
     return tuple(_state_of(os.fspath(folder))[0] for folder in log_folders(root))
+
+
+def _settled(times: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the times of folders, nothing when one changed just now: the next look lists the names again."""
+    return times if time.time() - max(times) / 1e9 >= _RECENT_SECONDS else ()
+
+
+def _folder_names(root: Path) -> tuple[int, ...]:
+    """Return a hash of the names and inodes in each folder of logs."""
+    hashes = []
+    for folder in log_folders(root):
+        entries: frozenset[tuple[str, int]] = frozenset()
+        with suppress(OSError), os.scandir(folder) as found:
+            entries = frozenset((entry.name, entry.inode()) for entry in found)
+        hashes.append(hash(entries))
+    return tuple(hashes)
 
 
 def _state_of(path: str) -> FileState:

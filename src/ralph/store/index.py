@@ -206,11 +206,10 @@ class Index:
                     _remove(self.path)
                     result = self._sync(look, within, progress)
                 self._link()
-                seal = _current_seal(self.path)
-                if (sealed or not trusting) and seal != self._read_seal():
-                    files.write(_seal_of(self.path), seal, mode=files.PRIVATE)
+                if (sealed or not trusting) and _current_seal(self.path) != self._read_seal():
+                    write_seal(self.path)
                 if result.complete:
-                    look.remember(seal)
+                    look.remember(_current_seal(self.path))
                 return result
         except db.Busy:
             return Synced(complete=False, busy=True)
@@ -379,6 +378,11 @@ def in_memory(
 def _seal_of(path: Path) -> Path:
     """Return the file beside a database that describes how its last writer left it."""
     return path.with_name(path.name + "-seal")
+
+
+def write_seal(path: Path) -> None:
+    """Record how a database is now: the next sync trusts it."""
+    files.write(_seal_of(path), _current_seal(path), mode=files.PRIVATE)
 
 
 def _current_seal(path: Path) -> str:

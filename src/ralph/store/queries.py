@@ -69,7 +69,10 @@ _FOLDER_TASK = (
     "(SELECT k.id FROM sources s JOIN sources j ON j.path = "
     f"{lookup.FOLDER.replace('path', 's.path')} || 'task.json' JOIN tasks k ON k.source = j.key WHERE s.key = source)"
 )
-_SESSION_TASK = "(SELECT max(s.task_id) FROM sessions s WHERE observations.session_id IN (s.id, s.session_id))"
+_SESSION_TASK = (
+    "(SELECT max(s.task_id) FROM sessions s WHERE s.id = observations.session_id "
+    "OR s.session_id = observations.session_id)"
+)
 _OWNERS = (
     f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_FOLDER_TASK.replace('= source', '= records.source')}, '')",
     f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_SESSION_TASK}, '')",

@@ -148,6 +148,7 @@ CREATE TABLE session_list (         -- every session that a line of its own or a
     observations INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
+CREATE INDEX sessions_by_host_id ON sessions(session_id);
 CREATE INDEX sources_by_records ON sources(records DESC, path);
 CREATE INDEX session_list_by_time ON session_list(started_at, id);
 CREATE INDEX records_by_time ON records(created_at, source);
