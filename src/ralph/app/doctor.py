@@ -6,7 +6,7 @@ can make. `fix` keeps a backup of every file whose text it changes. `project_sta
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from ralph.store import files, forgotten
 from ralph.store.changes import ReadLog
 from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
-from ralph.store.sources import Format, log_folders, parse_source, scan, sources
+from ralph.store.sources import Format, log_folders, parse_source, scan_logs, sources
 
 FIXABLE = {"duplicate-id", "leftover", "permissions", "hook-failures", "launcher", "host-entry"}
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
@@ -143,7 +143,7 @@ def _repair_file(path: Path, collection: Collection) -> list[Repair]:
     return [Repair(path, "gave entries with a used id their own", copy)]
 
 
-def _check_files(root: Path, *, logs: bool, read: Mapping[Path, tuple[ReadLog, int]]) -> Iterator[Finding]:
+def _check_files(root: Path, *, logs: bool, read: Mapping[str, tuple[ReadLog, int]]) -> Iterator[Finding]:
     """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have."""
     library = Library(root)
     for collection in _readable_collections(library):
@@ -158,10 +158,14 @@ def _check_files(root: Path, *, logs: bool, read: Mapping[Path, tuple[ReadLog, i
                 yield _finding(stored.path, what, hint, "error", "id-in-two-files", stored.line)
     for path in _curated_files(root):
         yield from (Finding(path, problem) for problem in _unreadable(path))
-    for path, parse in _other_files(root, logs=logs):
-        known, size = read.get(path, (ReadLog(), 0))
-        if known.offset and not known.problems and os.access(path, os.R_OK):
-            yield from _check_new_lines(path, known) if size > known.offset else ()
+    trusted = {
+        path: known.offset == size
+        for path, (known, size) in read.items()
+        if known.offset and not known.problems and os.access(path, os.R_OK)
+    }
+    for path, parse in _other_files(root, logs=logs, without={path for path, whole in trusted.items() if whole}):
+        if os.fspath(path) in trusted:
+            yield from _check_new_lines(path, read[os.fspath(path)][0])
             continue
         unreadable = _unreadable(path)
         text = None if unreadable else files.read(path)
@@ -196,7 +200,7 @@ def _unreadable(path: Path) -> list[Problem]:
     return []
 
 
-def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, _Parser]]:
+def _other_files(root: Path, *, logs: bool = True, without: Container[str] = ()) -> Iterator[tuple[Path, _Parser]]:
     tasks = paths.tasks_folder(root)
     groups: list[tuple[Iterable[Path], _Parser]] = [
         (sorted(paths.knowledge_folder(root).glob("*.md")), parse_knowledge),
@@ -206,15 +210,15 @@ def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, _Pars
         (sorted(tasks.glob("*/prd.json")), parse_prd),
         (sorted(tasks.glob("*/progress.txt")), parse_progress),
         (sorted(tasks.glob("*/memory/insights.json")), parse_insights),
-        (_log_files(root) if logs else [], parse_log),
+        ([Path(path) for path in _log_files(root) if path not in without] if logs else [], parse_log),
     ]
     return ((path, parse) for group, parse in groups for path in group)
 
 
-def _log_files(root: Path) -> list[Path]:
+def _log_files(root: Path) -> list[str]:
     found = os.walk(paths.log_folder(root))
-    every = (Path(folder, name) for folder, folders, names in found for name in (*folders, *names))
-    return sorted(path for path in every if path.suffix == ".jsonl")
+    every = (f"{folder}{os.sep}{name}" for folder, folders, names in found for name in (*folders, *names))
+    return sorted(path for path in every if path.endswith(".jsonl"))
 
 
 def _find_forgotten(root: Path) -> Iterator[Finding]:
@@ -295,11 +299,13 @@ def _permissions(root: Path) -> list[Finding]:
     hint = "run `ralph doctor --fix` to make it its owner's alone"
     findings = []
     for name in sorted(names):
-        with suppress(OSError):  # deleted meanwhile
+        try:
             mode = os.lstat(name).st_mode
-            if mode & 0o077 and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and _is_inside(Path(name), root):
-                what = f"others may read it (mode {stat.S_IMODE(mode):o})"
-                findings.append(_finding(Path(name), what, hint, "warning", "permissions"))
+        except OSError:
+            continue  # deleted meanwhile
+        if mode & 0o077 and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and _is_inside(Path(name), root):
+            what = f"others may read it (mode {stat.S_IMODE(mode):o})"
+            findings.append(_finding(Path(name), what, hint, "warning", "permissions"))
     return findings
 
 
@@ -401,11 +407,11 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 
 def last_session(root: Path) -> dict[str, str] | None:
     """Return id, time and host of the session with the last event, from the end of its log: the index may be behind."""
-    folder = log_folders(root)[0]
-    logs = [(state[0], source.path) for source, state in scan(root) if source.path.parent == folder]
+    folder = f"{log_folders(root)[0]}/"
+    logs = [(state[0], path) for path, _, state in scan_logs(root) if path.startswith(folder)]
     if not logs:
         return None
-    log = max(logs)[1]
+    log = Path(max(logs)[1])
     session, at, host = "", "", ""
     for line in index.last_lines(log):
         times = (line.get(key) for key in ("at", "updated_at", "created_at", "ended_at"))

@@ -336,16 +336,16 @@ def hook_usage(root: Path) -> dict[str, Any]:
     """
     recorded, is_outside = 0, index.outside(root) is not None  # nothing is read behind such a link
     hosts: set[str] = set()
-    sessions = log_folders(root)[0]
+    sessions = f"{log_folders(root)[0]}/"
     for path, (read, size) in ({} if is_outside else index.read_logs(root)).items():
-        if path.parent != sessions:
+        if not path.startswith(sessions):
             continue
         recorded += read.events
         hosts.update(read.hosts.split())
         if read.offset >= size:
             continue
         try:
-            with files.open_regular(path) as file:
+            with files.open_regular(Path(path)) as file:
                 file.seek(read.offset)
                 for match in filter(None, map(_EVENT.match, file)):
                     recorded += 1

@@ -9,13 +9,13 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ralph.store import files
-from ralph.store.sources import FileState, Format, Source, file_state, log_folders, scan
+from ralph.store.sources import FileState, Format, Source, file_state, log_folders, scan, scan_logs
 
 _QUIET_SECONDS = 2 * 24 * 3600
 _FULL_SECONDS = 60.0
@@ -38,24 +38,32 @@ _SEEN: dict[Path, _Seen] = {}
 
 
 class Look:
-    """One look at the files of a project, which begins before they are listed; `files` is what the sync compared."""
+    """One look at the files of a project, which begins before they are listed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.files: Sequence[tuple[Source, FileState]] = ()
         self._folders, self._names = _folder_times(root), _folder_names(root)
         self._at = time.time()
+        self._others: list[tuple[Source, FileState]] = []
+        self._logs: list[tuple[str, str, FileState]] = []
+
+    def scan(self) -> set[str]:
+        """List the files; return the names of all sources."""
+        self._others, self._logs = list(scan(self.root, logs=False)), list(scan_logs(self.root))
+        return {source.name for source, _ in self._others} | {name for _, name, _ in self._logs}
+
+    def differing(self, known: Mapping[str, FileState]) -> list[tuple[Source, FileState]]:
+        """Return the listed sources that are in another state than the index read them in."""
+        others = [(source, state) for source, state in self._others if known.get(source.name) != state]
+        logs = (each for each in self._logs if known.get(each[1]) != each[2])
+        return others + [(Source(Path(path), name, Format.LOG), state) for path, name, state in logs]
 
     def remember(self, seal: str) -> None:
         """Remember for this process that the index with this seal has all that the look saw."""
-        logs = {os.fspath(folder) for folder in log_folders(self.root)}
         since = (self._at - _QUIET_SECONDS) * 1e9
-        every = [(os.fspath(source.path), state) for source, state in self.files]
-        is_log = [os.path.dirname(path) in logs for path, _ in every]  # noqa: PTH120
-        others = tuple(each for each, log in zip(every, is_log, strict=True) if not log)
-        active = tuple(each for each, log in zip(every, is_log, strict=True) if log and each[1][0] >= since)
-        folders = _settled(self._folders)
-        _SEEN[self.root] = _Seen(seal, time.monotonic(), folders, self._names, others, active)
+        others = tuple((os.fspath(source.path), state) for source, state in self._others)
+        active = tuple((path, state) for path, _, state in self._logs if state[0] >= since)
+        _SEEN[self.root] = _Seen(seal, time.monotonic(), _settled(self._folders), self._names, others, active)
 
 
 def none_since(root: Path, seal: str) -> bool:
@@ -117,21 +125,21 @@ class ReadLog(NamedTuple):
     hosts: str = ""
 
 
-def read_logs(connection: sqlite3.Connection, root: Path) -> dict[Path, tuple[ReadLog, int]]:
-    """Return every log of a project with what the index has read of it, and its size.
+def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[ReadLog, int]]:
+    """Return by path every log of a session or a run with what the index has read of it, and its size.
 
     A log with the recorded time and size is trusted; of any other the digest of the part that was read must be the
     same, or nothing of it counts.
     """
     columns = "path, mtime_ns, size, inode, digest, offset, lines, problems, events, hosts"
-    rows = {row[0]: row[1:] for row in connection.execute(f"SELECT {columns} FROM sources WHERE format = 'log'")}
-    logs: dict[Path, tuple[ReadLog, int]] = {}
-    for source, state in scan(root):
-        row = rows.get(source.name)
-        if row is not None and (row[:3] == state or _still_begins(source.path, row[3], row[4])):
-            logs[source.path] = ReadLog(*row[4:]), state[1]
-        elif source.format is Format.LOG:
-            logs[source.path] = ReadLog(), state[1]
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    rows = {row[0]: row[1:] for row in cursor.execute(f"SELECT {columns} FROM sources WHERE format = 'log'")}
+    logs: dict[str, tuple[ReadLog, int]] = {}
+    for path, name, state in scan_logs(root):
+        row = rows.get(name)
+        is_read = row is not None and (row[:3] == state or _still_begins(Path(path), row[3], row[4]))
+        logs[path] = ReadLog(*row[4:]) if row is not None and is_read else ReadLog(), state[1]
     return logs
 
 

@@ -34,7 +34,6 @@ from ralph.store.sources import (
     contents,
     has_own,
     read_source,
-    scan,
     sources,
 )
 
@@ -300,11 +299,9 @@ class Index:
         """Bring a database up to date, a few sources in a transaction; with a deadline in slices, the newest first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(connection, self._terms, self._interpret, self.is_order, self._is_own)
-        present = list(scan(self.root))
-        look.files = present
         known = changes.known_states(connection)
-        gone = known.keys() - {source.name for source, _ in present}
-        differing = [(source, state) for source, state in present if known.get(source.name) != state]
+        gone = known.keys() - look.scan()
+        differing = look.differing(known)
         deadline, slice_size = math.inf, _BATCH
         if within is not None:
             deadline, slice_size = time.monotonic() + within, _SLICE

@@ -105,11 +105,32 @@ def scan(root: Path, *, logs: bool = True) -> Iterator[tuple[Source, FileState]]
     seen: set[str] = set()
     folders: dict[str, str] = {}
     name = source_names(root)
-    for path, form in (*_places(root), *(_logs(root) if logs else ())):
+    for path, form in _places(root):
         real, state = _file(os.fspath(path), folders)
         if real and real not in seen:
             seen.add(real)
             yield Source(path, name(path), form), state
+    for place, log_name, state in scan_logs(root) if logs else ():
+        yield Source(Path(place), log_name, Format.LOG), state
+
+
+def scan_logs(root: Path) -> Iterator[tuple[str, str, FileState]]:
+    """Yield path, name and state of every log of a session or a run; there may be thousands."""
+    seen: set[str] = set()
+    folders: dict[str, str] = {}
+    name = source_names(root)
+    for folder in sorted(log_folders(root)):
+        try:
+            entries = sorted(entry for entry in os.listdir(folder) if entry.endswith(".jsonl"))  # noqa: PTH208
+        except OSError:
+            continue
+        beginning = name(folder)
+        for entry in entries:
+            path = f"{folder}{os.sep}{entry}"
+            real, state = _file(path, folders)
+            if real and real not in seen:
+                seen.add(real)
+                yield path, f"{beginning}/{entry}" if entry.isascii() else name(Path(path)), state
 
 
 def file_state(status: os.stat_result) -> FileState:
@@ -209,16 +230,6 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
             yield path, form
     # bodies that were replaced: retired, so that search does not offer them
     yield paths.log_folder(root) / "knowledge.jsonl", Format.LOG
-
-
-def _logs(root: Path) -> Iterator[tuple[Path, Format]]:
-    for folder in sorted(log_folders(root)):
-        try:
-            names = sorted(name for name in os.listdir(folder) if name.endswith(".jsonl"))  # noqa: PTH208
-        except OSError:
-            continue
-        for name in names:
-            yield folder / name, Format.LOG
 
 
 def contents(
