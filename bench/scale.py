@@ -51,15 +51,15 @@ _OBSERVATIONS = "line seq type title content tags files scope metadata digest".s
 _SESSIONS = "project_path task_id mode reason host summary tags messages".split()
 
 
-def make(root: Path, size: int) -> None:
+def make(root: Path, size: int, seed: int = SEED) -> None:
     """Make a project of about so many events, with its index."""
     (root / ".ralph").mkdir()
-    speed.write(root, min(size, SEED), Words(SEED))
+    speed.write(root, min(size, seed), Words(seed))
     indexes.of(root).rebuild()
     path = paths.index_file(root)
     with closing(db.connect(path)) as connection:
         connection.create_function("terms", 1, terms.index_terms, deterministic=True)
-        for copy in range(1, size // SEED):
+        for copy in range(1, size // seed):
             with db.atomic(connection):
                 _copy(connection, root, copy)
         with db.atomic(connection):
