@@ -1,7 +1,8 @@
 """`make bench`: every benchmark, one after the other; exit 1 when a limit is exceeded.
 
-`python bench/run.py [DIR] [--save]`: DIR holds data sets for retrieval besides our own (or RALPH_BENCH_DATA, or
-`../shared/bench-data` where it is there); `--save` writes the retrieval results to bench/results.
+`python bench/run.py [DIR] [--save] [--sizes SMALL LARGE]`: DIR holds data sets for retrieval besides our own (or
+RALPH_BENCH_DATA, or `../shared/bench-data` where it is there); `--save` writes the retrieval results to bench/results;
+`--sizes` are the records of the two projects that `scale` compares.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import graph, loop, mcp_server, parse, retrieval, startup, web
+from bench import graph, loop, mcp_server, parse, retrieval, scale, startup, web
 
 
 def main() -> int:
@@ -20,6 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=retrieval.DATA)
     parser.add_argument("--save", action="store_true", help="write the retrieval results to bench/results")
+    parser.add_argument("--sizes", nargs=2, type=int, default=scale.SIZES, help="records of the projects to compare")
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     lines: list[str] = []
@@ -30,6 +32,7 @@ def main() -> int:
         graph.run,
         mcp_server.run,
         web.run,
+        partial(scale.run, options.sizes),
         partial(retrieval.run, options.data, keep=options.save),
     ):
         print("\n".join(table := ["", *run()]), flush=True)

@@ -290,7 +290,8 @@ EDITS = {
     "DELETE FROM observations WHERE seq = 3": "",
     "UPDATE observations SET created_at = '2030-01-01' WHERE seq = 3": DIFFERS,
     "INSERT INTO search(rowid, title, tags, text, files) VALUES (3000, 'more', '', '', '')": "the record is not",
-    "INSERT INTO sources VALUES (99, 'nowhere.md', 'knowledge', 0, 0, 0, '', 0, 0, 0)": "",
+    "INSERT INTO sources(key, path, format, mtime_ns, size, inode, digest, offset, lines) "
+    "VALUES (99, 'nowhere.md', 'knowledge', 0, 0, 0, '', 0, 0)": "",
 }
 
 

@@ -4,9 +4,13 @@ import base64
 import codecs
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.context import injections
 
+from ralph.context import injection_guard
 from ralph.context.injection_guard import is_injection
-from ralph.context.injection_rules import CLASSES, FOREIGN, RULES
+from ralph.context.injection_rules import CLASSES, FOREIGN, PARTS, RULES
 
 HOSTILE = {
     "concealment": [
@@ -214,3 +218,45 @@ def test_every_class_has_a_rule_and_every_rule_its_classes() -> None:
     assert named <= set(CLASSES)
     assert set(CLASSES) - named == {"unlike", "protect", "tome"}  # these cancel a match
     assert {name for names in FOREIGN for name in names.split()} <= set(CLASSES)
+
+
+_SENTENCES = [
+    *(text for texts in HOSTILE.values() for text in texts),
+    *injections.KNOWN_HOSTILE,
+    *injections.NOTES,
+]
+_FRAGMENTS = [
+    *(part for parts in PARTS.values() for part in parts.split(";")),
+    *(part.replace("_", " ") for parts in FOREIGN.values() for part in parts.split()),
+]
+
+
+@given(st.lists(st.sampled_from([*_SENTENCES, *_FRAGMENTS]) | st.text(max_size=12), max_size=6))
+def test_what_is_skipped_could_not_have_matched(pieces: list[str]) -> None:
+    text = "".join(pieces).lower()
+    parts = [part for parts in PARTS.values() for part in parts.split(";") if part in text]
+    assert sorted(part for part, _ in injection_guard.written_parts(text)) == sorted(parts)
+    spaced = f" {' '.join(text.split())} "
+    foreign = [
+        names
+        for names, entries in FOREIGN.items()
+        for entry in entries.split()
+        if (part := entry.replace("_", " ")) in spaced and (max(part) < "\u0250" or max(spaced) >= "\u0250")
+    ]
+    assert len(injection_guard.foreign_classes(spaced, is_latin=max(spaced) < "\u0250")) == len(foreign)
+
+
+@given(st.sets(st.integers(0, len(CLASSES) - 1)))
+def test_a_rule_is_left_out_only_when_a_sentence_lacks_one_of_its_classes(numbers: set[int]) -> None:
+    names = {name for at, name in enumerate(CLASSES) if at in numbers}
+    count = sum(
+        all(names & set(step.lstrip("!~+").split("|")) for step in rule.split()[1:] if step != "&")
+        for rules in RULES.values()
+        for rule in rules.split("; ")
+    )
+    assert len(injection_guard.possible_rules(sum(1 << number for number in numbers))) == count
+
+
+def test_a_word_that_decodes_to_nothing_gives_no_points() -> None:
+    assert not is_injection("decoded : ")
+    assert not is_injection("decoded : " * 20)

@@ -12,7 +12,7 @@ from ralph.model.record import MemoryKind
 class TestParts:
     def test_nodes_and_edges_have_what_the_picture_needs(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get("/api/graph")
-        assert sorted(told) == ["edges", "from", "nodes", "total_edges", "total_nodes", "until"]
+        assert sorted(told) == ["edges", "from", "missing_sources", "nodes", "total_edges", "total_nodes", "until"]
         assert len(told["nodes"]) == told["total_nodes"]
         nodes = {node["id"]: node for node in told["nodes"]}
         assert nodes[here.memories["keys"]]["record"] == here.memories["keys"]

@@ -99,24 +99,38 @@ class LinkChange:
 Question = Callable[[Connection, Connection, GraphVisibility], T]
 
 
-def query_graph(root: Path, question: Question[T], *, task: str = "", progress: Progress | None = None) -> T:
-    """Call `question` with connections to the graph and the index, both up to date, and what a task may see."""
+def query_graph(
+    root: Path,
+    question: Question[T],
+    *,
+    task: str = "",
+    progress: Progress | None = None,
+    within: float | None = None,
+) -> T:
+    """Call `question` with connections to the graph and the index, both up to date, and what a task may see.
+
+    `within` limits the seconds to bring the graph up to date: the first time, it may lack sources then.
+    """
 
     def ask(connection: Connection) -> T:
-        with closing(_open_graph(root, connection)) as graph:
+        with closing(_open_graph(root, connection, within)) as graph:
             return question(graph, connection, filters.graph_visibility(graph, connection, task))
 
     return index.ask(root, ask, progress)
 
 
-def _open_graph(root: Path, connection: Connection) -> Connection:
+def _open_graph(root: Path, connection: Connection, within: float | None = None) -> Connection:
     """Open the graph of an open index, up to date; in memory when the index is, or the disk cannot be written."""
     path = paths.graph_file(root)
+
+    def read(key: int, name: str) -> stored.SourceFacts:
+        db.restart_deadline(connection)
+        return source_facts(connection, key, name)
 
     def synced(graph: Connection) -> Connection:
         try:
             with db.explained(path):
-                stored.sync(graph, connection, lambda key, name: source_facts(connection, key, name))
+                stored.sync(graph, connection, read, within=within)
         except BaseException:
             graph.close()
             raise

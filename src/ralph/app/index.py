@@ -24,8 +24,10 @@ from ralph.model.record import Record
 from ralph.search import terms
 from ralph.settings import Privacy
 from ralph.store import db, files, queries
-from ralph.store.index import PATIENCE, Index, Progress, Synced, discard, in_memory
-from ralph.store.sources import Interpret, sources
+from ralph.store.changes import ReadLog
+from ralph.store.changes import read_logs as read_logs_of
+from ralph.store.index import PATIENCE, SCHEMA_VERSION, Index, Progress, Synced, discard, in_memory
+from ralph.store.sources import Interpret, scan, scan_logs, sources
 
 T = TypeVar("T")
 
@@ -145,6 +147,17 @@ def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     yield from (f"the words of record {key} are in the index, the record is not" for key in indexed_terms)
 
 
+def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
+    """Return every log with what the index has read of it, and its size; nothing is brought up to date."""
+    index = _index(root)
+    with suppress(RalphError, sqlite3.Error):  # no index yet, or a damaged one: then every log is read
+        if index.outside() is None and index.path.exists():
+            with db.explained(index.path), closing(index.connect()) as connection:
+                if db.version_of(connection) == SCHEMA_VERSION:
+                    return read_logs_of(connection, root)
+    return {path: (ReadLog(), state[1]) for path, _, state in scan_logs(root)}
+
+
 def status(root: Path) -> dict[str, Any]:
     """Measure index and logs: `indexed` counts rows by table, `index_behind` the files that changed since."""
     index = _index(root)
@@ -152,7 +165,9 @@ def status(root: Path) -> dict[str, Any]:
     size |= {"database_bytes": 0, "log_bytes": 0}
     if index.outside() is not None:
         return size
-    size["log_bytes"] = sum(path.stat().st_size for path in paths.log_folder(root).rglob("*.jsonl"))
+    logs = [*scan_logs(root)]
+    others = sum(path.stat().st_size for path in paths.log_folder(root).glob("*.jsonl"))
+    size["log_bytes"] = others + sum(state[1] for _, _, state in logs)
     if not index.path.exists():
         return size
     databases = [path for path in index.path.parent.glob("ralph.db*") if path.is_file()]
@@ -163,7 +178,8 @@ def status(root: Path) -> dict[str, Any]:
         with db.explained(index.path), closing(index.connect()) as connection:
             states = queries.source_states(connection).values()
             indexed = {(state.path, state.mtime_ns, state.size) for state in states}
-            current = {(source.name, (now := source.path.stat()).st_mtime_ns, now.st_size) for source in sources(root)}
+            current = {(source.name, *state[:2]) for source, state in scan(root, logs=False)}
+            current.update((name, *state[:2]) for _, name, state in logs)
             size["index_behind"] = len({name for name, *_ in indexed ^ current})  # changed, new or gone
             size["indexed"] = queries.count_rows(connection)
         size["index_complete"] = True

@@ -5,11 +5,11 @@ files that hold something, and sees the changes of editors, git, hooks and loops
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ralph import paths
 from ralph.app import index, runs, sessions, usage
@@ -26,6 +26,7 @@ from ralph.store import files
 from ralph.store import sessions as stored_sessions
 
 Row = dict[str, Any]
+T = TypeVar("T")
 SORTS = ("priority", "newest", "title", "state")
 _STATE_ORDER = ("in_progress", "pending", "blocked", "failed", "done")
 _TITLE_LENGTH = 160
@@ -125,10 +126,9 @@ def session_rows(
 
 def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
     """Return sessions as rows; `agent` and `mode` are those of a chat."""
-    ended = index.ask(root, stored_sessions.ended_sessions) if page else set()
-    tokens = Counter[str]()
-    for injection in read_ledger(root).injections:
-        tokens[injection.session] += injection.tokens
+    names = [session.id for session in page]
+    ended = index.ask(root, lambda connection: stored_sessions.ended_sessions(connection, names)) if page else set()
+    tokens = ledger_value(root, _session_tokens)
     rows = []
     for session in page:
         members = session_json(session)
@@ -146,18 +146,36 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
     return rows
 
 
+def _session_tokens(ledger: usage.Ledger) -> Counter[str]:
+    tokens = Counter[str]()
+    for injection in ledger.injections:
+        tokens[injection.session] += injection.tokens
+    return tokens
+
+
 def read_ledger(root: Path) -> usage.Ledger:
     """Return the complete ledger, read again when it has changed."""
+    return ledger_value(root, _complete)
+
+
+def ledger_value(root: Path, compute: Callable[[usage.Ledger], T]) -> T:
+    """Return what a function computes of the complete ledger, computed again when the ledger has changed."""
     try:
         status = usage.ledger_file(root).stat()
     except OSError:
-        return usage.Ledger()
-    return _cached_ledger(root, status.st_mtime_ns, status.st_size)
+        return compute(usage.Ledger())
+    value: T = _cached_value(root, compute, status.st_mtime_ns, status.st_size)
+    return value
 
 
-@lru_cache(maxsize=2)
-def _cached_ledger(root: Path, changed: int, size: int) -> usage.Ledger:
-    return usage.read_ledger(root, _LEDGER)
+def _complete(ledger: usage.Ledger) -> usage.Ledger:
+    return ledger
+
+
+@lru_cache(maxsize=8)
+def _cached_value(root: Path, compute: Callable[[usage.Ledger], Any], changed: int, size: int) -> Any:
+    is_read = compute is _complete
+    return compute(usage.read_ledger(root, _LEDGER) if is_read else _cached_value(root, _complete, changed, size))
 
 
 class Watcher:

@@ -94,15 +94,15 @@ def list_(
     """
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:
-        found = [session for session in _sessions(connection, within) if session.started_at >= since]
-        if task:
-            matching = stored_sessions.sessions_of_task(connection, task)
-            found = [each for each in found if each.id in matching]
+        among = stored_sessions.sessions_of_task(connection, task) if task else None
         if words:
             matching = stored_sessions.sessions_with_text(connection, words)
-            found = [each for each in found if each.id in matching]
-        shown = found[offset:] if limit is None else found[offset : offset + limit]
-        return tuple(_with_prompt(connection, session) for session in shown), len(found)
+            among = matching if among is None else among & matching
+        hidden = queries.hidden_sessions(connection, within)
+        rows, total = stored_sessions.list_sessions(
+            connection, hidden=hidden, among=among, since=since, limit=limit, offset=offset
+        )
+        return tuple(_with_prompt(connection, Session(**fields)) for fields in rows), total
 
     found, total = index.ask(root, question)
     return tuple(_with_chat_mode(root, each) for each in found), total
@@ -192,13 +192,6 @@ def summary(root: Path, session_id: str = "", *, budget: int = SUMMARY_TOKENS, w
     return SessionSummary(session, text, stored=bool(session.summary))
 
 
-def _sessions(connection: sqlite3.Connection, within: str = "") -> list[Session]:
-    hidden = {"", *queries.hidden_sessions(connection, within)}
-    every = (Session(**fields) for fields in stored_sessions.all_sessions(connection))
-    visible = [session for session in every if session.id not in hidden]
-    return sorted(visible, key=lambda session: (session.started_at, session.id), reverse=True)
-
-
 def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
     """Return a session with its first prompt, number of messages, and task; only its notes are read."""
     where = "session_id = ? AND type = 'note' ORDER BY seq"
@@ -215,20 +208,18 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
         if not queries.sees_session(connection, session_id, within):
             raise filters.hidden_error(f"session {session_id}", filter(None, [exact["task"]]))
         return Session(**exact)
-    everything = _sessions(connection, within)
-    if not session_id:
-        if not everything:
-            raise NothingYet("no session is recorded here", hint="`ralph install claude` lets Claude Code record them")
-        return everything[0]
-    near = [session for session in everything if session.id.startswith(session_id)]
+    hidden, most = queries.hidden_sessions(connection, within), _MAX_NAMES if session_id else 1
+    near, total = stored_sessions.list_sessions(connection, hidden=hidden, begin=session_id, limit=most)
     if not near:
-        if within and any(session.id.startswith(session_id) for session in _sessions(connection)):
+        if not session_id:
+            raise NothingYet("no session is recorded here", hint="`ralph install claude` lets Claude Code record them")
+        if within and stored_sessions.list_sessions(connection, begin=session_id, limit=1)[1]:
             raise filters.hidden_error(f"session {session_id}")
         raise NotFound(f"there is no session {session_id}", hint="`ralph session list` shows the ids")
-    if len(near) > 1:
-        names = ", ".join(session.id for session in near[:_MAX_NAMES])
-        raise Conflict(f"{len(near)} sessions begin with {session_id}: {names}", hint="give more of the id")
-    return near[0]
+    if session_id and total > 1:
+        names = ", ".join(fields["id"] for fields in near)
+        raise Conflict(f"{total} sessions begin with {session_id}: {names}", hint="give more of the id")
+    return Session(**near[0])
 
 
 # --- improved summaries --------------------------------------------------------------------------

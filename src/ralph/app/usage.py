@@ -26,6 +26,7 @@ from ralph.search import terms
 from ralph.search.terms import EVERYDAY_WORDS, stem
 from ralph.store import db, files, queries
 from ralph.store.library import Library
+from ralph.store.sources import log_folders
 
 LEDGER_BYTES = 1_000_000  # bytes of the ledger that a hook reads: its end, some 7,000 injections
 
@@ -329,13 +330,23 @@ def unused_memories(root: Path, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def hook_usage(root: Path) -> dict[str, Any]:
-    """Count what the hooks recorded and how often they failed; `hosts` are those of which an event has arrived."""
+    """Count what the hooks recorded and how often they failed; `hosts` are those of which an event has arrived.
+
+    Lines that the index has read are counted there.
+    """
     recorded, is_outside = 0, index.outside(root) is not None  # nothing is read behind such a link
     hosts: set[str] = set()
-    logs = [] if is_outside else sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))
-    for path in filter(Path.is_file, logs):
+    sessions = f"{log_folders(root)[0]}/"
+    for path, (read, size) in ({} if is_outside else index.read_logs(root)).items():
+        if not path.startswith(sessions):
+            continue
+        recorded += read.events
+        hosts.update(read.hosts.split())
+        if read.offset >= size:
+            continue
         try:
-            with files.open_regular(path) as file:
+            with files.open_regular(Path(path)) as file:
+                file.seek(read.offset)
                 for match in filter(None, map(_EVENT.match, file)):
                     recorded += 1
                     hosts.add((match[1] or b"").decode())

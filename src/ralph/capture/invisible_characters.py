@@ -105,6 +105,8 @@ def fold(text: str) -> str:
 
 def remove_codes(text: str) -> str:
     """Remove terminal codes, control characters and lone surrogates, which could separate a secret from its key."""
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
     if any(code in text for code in _CODES):
         text = re.compile(_TERMINAL).sub(lambda code: code["inner"] if _may_contain_tag(code) else "", text)
     if not text.isprintable():

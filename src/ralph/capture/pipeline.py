@@ -67,6 +67,8 @@ def of_loop(record: Record, line: Mapping[str, object]) -> Record:
     )
     number = whole_number(line.get("iteration"))
     iteration = None if number is not None and number < 0 else number
+    if not run and not task and iteration is None:
+        return record
     return replace(record, origin=replace(record.origin, run=run, iteration=iteration, task=task))
 
 
@@ -165,7 +167,7 @@ def drop_sigils(event: Event) -> Event:
         return event
     from ralph.formats.sigils import without_sigils  # few messages need it
 
-    return replace(event, message=without_sigils(event.message))
+    return replace(event, message=without_sigils(event.message)) if event.message else event
 
 
 def is_own_traffic(record: Record) -> bool:

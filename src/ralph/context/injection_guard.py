@@ -18,6 +18,13 @@ from ralph.context.injection_rules import (
     SUBJECT,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Key = TypeVar("Key")
+    Value = TypeVar("Value")
+
 _LIMIT = 3  # points of an injection
 _NEARBY = 3  # sentences whose points are added
 _REPORTED = 2  # points at most of a harm that a sentence only describes
@@ -47,8 +54,15 @@ _FOREIGN = [
     for names, entries in FOREIGN.items()
     for entry in entries.split()
 ]
-_LATIN = [entry for entry in _FOREIGN if max(entry[0]) < "\u0250"]
-_WRITTEN = [(part, _WORDS[token]) for token, parts in PARTS.items() for part in parts.split(";")]
+_LATIN: dict[str, list[tuple[str, int]]] = {}  # by their first three characters
+for _part, _bit in _FOREIGN:
+    if max(_part) < "\u0250":
+        _LATIN.setdefault(_part[:3], []).append((_part, _bit))
+_WRITTEN: dict[str, list[tuple[str, int]]] = {}  # by a character that they have, one of few if possible
+for _name, _entries in PARTS.items():
+    for _part in _entries.split(";"):
+        _mark = next((char for char in '|<[$`"(=*-_:./' if char in _part), "")
+        _WRITTEN.setdefault(_mark, []).append((_part, _WORDS[_name]))
 
 _Step = tuple[int, int, bool]  # the classes, how far behind the step before, and whether a negation excludes it
 
@@ -70,6 +84,9 @@ def _parse_rule(feature: str, rule: str) -> _Rule:
 
 
 _PARSED = [_parse_rule(feature, rule) for feature, rules in RULES.items() for rule in rules.split("; ")]
+_CACHE_SIZE = 20_000
+_possible: dict[int, list[_Rule]] = {}  # the rules whose classes a sentence has, by its classes
+_bits_of: dict[str, int] = {}  # the classes of a word by itself
 _STARTS = frozenset("^ : ( and then please always just also to quietly simply automatically".split())
 _EDGES = "(),.;:<>\"'`[]!?*{}"
 _PUNCTUATION = {ord(char): " " for char in '"#$%&*+-./<=>?@[\\]^`{|}~“”…·—–「」（）。！？；•×'}
@@ -160,9 +177,8 @@ def _variants(text: str) -> "list[str]":
     if len(max(words, key=len, default="")) >= _BLOB_LENGTH:
         for char in "'\"()`":
             text = text.replace(char, " ")
-        variants += [
-            f"decoded : {_decode(word)}" for word in text.split() if len(word) >= _BLOB_LENGTH and word.isascii()
-        ]
+        blobs = (_decode(word) for word in text.split() if len(word) >= _BLOB_LENGTH and word.isascii())
+        variants += [f"decoded : {plain}" for plain in blobs if plain]
     return variants
 
 
@@ -209,7 +225,7 @@ def _points(text: str) -> int:
     for end in (". ", "! ", "? ", "。", "！", "？"):
         if end in text:
             text = text.replace(end, end + "\n")
-    written = [(part, classes) for part, classes in _WRITTEN if part in text]
+    written = written_parts(text)
     secrets = [part for part in SECRET_FILES if part in text]
     sentences = [sentence for sentence in text.split("\n") if sentence and not sentence.isspace()]
     features = [_features(sentence, written, secrets) for sentence in sentences]
@@ -254,8 +270,7 @@ def _features(sentence: str, written: "list[tuple[str, int]]", secrets: "list[st
             classes[min(sentence.count(" ", 0, sentence.find(part)) + 1, len(classes) - 1)] |= bits
     is_ordered = True
     if ENGLISH.isdisjoint(words) and (len(words) > 5 or not sentence.isascii()):
-        spaced = f" {' '.join(words[1:])} "
-        foreign = [bits for part, bits in (_LATIN if max(sentence) < "\u0250" else _FOREIGN) if part in spaced]
+        foreign = foreign_classes(f" {' '.join(words[1:])} ", is_latin=max(sentence) < "\u0250")
         if len(foreign) > sentence.isascii():
             is_ordered = False
             classes += foreign
@@ -264,21 +279,45 @@ def _features(sentence: str, written: "list[tuple[str, int]]", secrets: "list[st
         union |= bits
     is_negated = not is_ordered and bool(union & (_NEGATION | _BITS["never"]))
     features: dict[str, int] = {}
-    for feature, points, needed, sequences in _PARSED:
-        for bits in needed:
-            if not union & bits:
-                break
-        else:
-            if points > features.get(feature, 0) and (
-                all(_has_sequence(steps, 0, classes, 0, len(classes)) for steps in sequences)
-                if is_ordered
-                else not (is_negated and feature in HARMS)
-            ):
-                features[feature] = points
+    for feature, points, _, sequences in possible_rules(union) if union else ():
+        if points > features.get(feature, 0) and (
+            all(_has_sequence(steps, 0, classes, 0, len(classes)) for steps in sequences)
+            if is_ordered
+            else not (is_negated and feature in HARMS)
+        ):
+            features[feature] = points
     if not features.pop("order", 0) and is_ordered:
         for feature in HARMS & features.keys():
             features[feature] = min(features[feature], _REPORTED)
     return {} if features.keys() == {"context"} else features
+
+
+def possible_rules(union: int) -> "list[_Rule]":
+    """Return the rules that find at least one of each of their classes among those of a sentence."""
+    rules = _possible.get(union)
+    if rules is None:
+        rules = [rule for rule in _PARSED if all(union & bits for bits in rule[2])]
+        _remember(_possible, union, rules)
+    return rules
+
+
+def written_parts(text: str) -> "list[tuple[str, int]]":
+    """Return the PARTS that a text has, with their classes; most texts lack the characters of most of them."""
+    return [entry for mark, entries in _WRITTEN.items() if mark in text for entry in entries if entry[0] in text]
+
+
+def foreign_classes(spaced: str, *, is_latin: bool) -> "list[int]":
+    """Return the classes of all FOREIGN parts of words that a sentence has."""
+    if not is_latin:
+        return [bits for part, bits in _FOREIGN if part in spaced]
+    beginnings = _LATIN.keys() & {spaced[at : at + 3] for at in range(len(spaced) - 2)}
+    return [bits for start in beginnings for part, bits in _LATIN[start] if part in spaced]
+
+
+def _remember(cache: "dict[Key, Value]", key: "Key", value: "Value") -> None:
+    if len(cache) >= _CACHE_SIZE:
+        cache.clear()
+    cache[key] = value
 
 
 def _split_words(sentence: str, secrets: "list[str]") -> "list[str]":
@@ -322,10 +361,8 @@ def _classes(words: "list[str]") -> "list[int]":
     """Return the classes of each word; a phrase counts for its first word."""
     result = []
     for index, word in enumerate(words):
-        bits = _WORDS.get(word, 0)
-        for stem, bit in _STEMS.get(word[:4], ()):
-            if word.startswith(stem):
-                bits |= bit
+        found = _bits_of.get(word)
+        bits = _word_classes(word) if found is None else found
         phrases = _PHRASES.get(word)
         if phrases:
             for rest, bit in phrases.get("", ()):
@@ -340,6 +377,15 @@ def _classes(words: "list[str]") -> "list[int]":
             bits &= ~_BITS["tell"]
         result.append(bits)
     return result
+
+
+def _word_classes(word: str) -> int:
+    bits = _WORDS.get(word, 0)
+    for stem, bit in _STEMS.get(word[:4], ()):
+        if word.startswith(stem):
+            bits |= bit
+    _remember(_bits_of, word, bits)
+    return bits
 
 
 def _has_phrase(words: "list[str]", at: int, rest: "list[str]") -> bool:

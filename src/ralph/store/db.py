@@ -57,7 +57,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         with explained(path):
             connection.execute("PRAGMA trusted_schema = OFF")
             if read_only:
-                connection.set_progress_handler(_deadline(), 20_000)
+                restart_deadline(connection)
             else:
                 connection.execute(f"PRAGMA page_size = {_PAGE}")  # counts for a file that is empty
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -69,6 +69,11 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def restart_deadline(connection: sqlite3.Connection) -> None:
+    """Let the time limit of queries begin again: a long job of many short ones is not ended."""
+    connection.set_progress_handler(_deadline(), 20_000)
 
 
 def _deadline() -> Callable[[], bool]:

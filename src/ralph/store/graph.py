@@ -6,7 +6,9 @@ the result depends on the rows alone, never on their order.
 """
 
 import json
+import math
 import sqlite3
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,19 +98,27 @@ def in_memory() -> sqlite3.Connection:
     return connection
 
 
-def sync(graph: sqlite3.Connection, index: sqlite3.Connection, read_facts: ReadFacts) -> int:
-    """Bring the graph up to date with the index; return how many sources were removed or read again."""
+def sync(
+    graph: sqlite3.Connection, index: sqlite3.Connection, read_facts: ReadFacts, *, within: float | None = None
+) -> int:
+    """Bring the graph up to date with the index; return how many sources were removed or read again.
+
+    After `within` seconds the rest is left to the next call (see `count_missing`).
+    """
     sql = f"SELECT path, key, digest || ' ' || offset FROM sources WHERE format NOT IN ({placeholders(_LEFT_OUT)})"
     present = {path: (key, stamp) for path, key, stamp in index.execute(sql, _LEFT_OUT)}
     if not _changed_paths(graph, present):
         return 0
+    deadline = math.inf if within is None else time.monotonic() + within
     with db.atomic(graph):
         changed = _changed_paths(graph, present)  # once more: another process may have been faster
-        for path in changed:
-            row = graph.execute("SELECT key FROM sources WHERE path = ?", (path,)).fetchone()
+        known = dict(graph.execute("SELECT path, key FROM sources").fetchall())
+        for path in changed & known.keys():
             for sql in ("DELETE FROM edges WHERE origin = ?", _CLEAR_NODES, "DELETE FROM sources WHERE key = ?"):
-                graph.execute(sql, (row[0] if row is not None else None,))
+                graph.execute(sql, (known[path],))
         for path in sorted(changed & present.keys()):
+            if time.monotonic() > deadline:
+                break
             key, stamp = present[path]
             added = graph.execute("INSERT INTO sources(path, stamp) VALUES (?, ?)", (path, stamp))
             _put(graph, int(added.lastrowid or 0), read_facts(key, path))
@@ -116,6 +126,13 @@ def sync(graph: sqlite3.Connection, index: sqlite3.Connection, read_facts: ReadF
         _supersede(graph)
         graph.execute(_DELETE_UNUSED)
     return len(changed)
+
+
+def count_missing(graph: sqlite3.Connection, index: sqlite3.Connection) -> int:
+    """Count the sources of the index that the graph does not have yet."""
+    sql = f"SELECT count(*) FROM sources WHERE format NOT IN ({placeholders(_LEFT_OUT)})"
+    every, here = index.execute(sql, _LEFT_OUT), graph.execute("SELECT count(*) FROM sources")
+    return max(0, int(every.fetchone()[0]) - int(here.fetchone()[0]))
 
 
 def _changed_paths(graph: sqlite3.Connection, present: Mapping[str, tuple[int, str]]) -> set[str]:

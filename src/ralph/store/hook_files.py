@@ -85,14 +85,19 @@ def probe(folder: str) -> str:
     """
     while not os.path.lexists(folder):
         folder = folder.rpartition("/")[0]
-    path = f"{folder}/.ralph-probe-{os.getpid()}"
+    path = ""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o600)
+        try:  # without a name, where the system can: then the folder keeps its time
+            handle = os.open(folder, os.O_WRONLY | getattr(os, "O_TMPFILE", os.O_CREAT) | _CLOEXEC, 0o600)
+        except OSError:
+            path = f"{folder}/.ralph-probe-{os.getpid()}"
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o600)
         try:
             is_written = os.write(handle, bytes(FAILURES_SIZE)) == FAILURES_SIZE
         finally:
             os.close(handle)
-            os.unlink(path)
+            if path:
+                os.unlink(path)
     except OSError as error:
         return f"{folder}: {(error.strerror or 'cannot be written').lower()}"
     return "" if is_written else f"{folder}: no space left"

@@ -5,7 +5,6 @@ so that a deadline holds. One process writes at a time. A database that is damag
 or of another version is made again: nothing is stored only here. Where it cannot be written, one in memory answers.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -15,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 from ralph import paths
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.model.record import Family, Record
-from ralph.store import db, files, forgotten, queries
+from ralph.store import changes, db, files, forgotten, queries, totals
+from ralph.store.changes import digest_to, file_digest
 from ralph.store.lookup import SCHEMA_VERSION, placeholders
 from ralph.store.queries import FAMILIES, TABLES, Row, Terms, column_value, row_values, safe, search_columns
 from ralph.store.sources import (
@@ -42,7 +42,6 @@ __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "in_memo
 PATIENCE = 5.0  # seconds to wait for another process that makes the index for the first time
 _BATCH = 1_000_000  # bytes of files in one transaction; the full-text index writes a segment for each
 _SLICE = 64 * 1024  # bytes of a log between two looks at the clock
-_WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this much of either end is compared
 _ALLOWED = {"mode": ("plan", "agent"), "status": ("running", "success", "failed", "stopped")}
 _SESSION = "project_path task_id session_id mode started_at ended_at reason host summary tags created_at updated_at"
 _RUN = "goal iterations status reason started_at ended_at"
@@ -167,7 +166,7 @@ class Index:
             with suppress(RalphError, OSError, sqlite3.DatabaseError), db.explained(self.path):
                 with closing(self.connect()) as connection:
                     connection.backup(copy)
-                self._update(copy, None, None)
+                self._update(copy, changes.Look(self.root), None, None)
                 return copy
         return None
 
@@ -196,14 +195,20 @@ class Index:
                     self._drop_forgotten()
                 if not self.path.exists() and self._copy_main is not None and self._copy_main():
                     self._copy_from_main()
+                if sealed and changes.none_since(self.root, _current_seal(self.path)):
+                    self._link()
+                    return Synced()
+                look = changes.Look(self.root)
                 try:
-                    result = self._sync(within, progress)
+                    result = self._sync(look, within, progress)
                 except db.Damaged:
                     _remove(self.path)
-                    result = self._sync(within, progress)
+                    result = self._sync(look, within, progress)
                 self._link()
                 if (sealed or not trusting) and _current_seal(self.path) != self._read_seal():
-                    files.write(_seal_of(self.path), _current_seal(self.path), mode=files.PRIVATE)
+                    write_seal(self.path)
+                if result.complete:
+                    look.remember(_current_seal(self.path))
                 return result
         except db.Busy:
             return Synced(complete=False, busy=True)
@@ -254,7 +259,7 @@ class Index:
         with db.atomic(copy):
             for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
                 path = present.get(row["path"])
-                if path is None or (not row["path"].startswith(SHARED) and _file_digest(path) != row["digest"]):
+                if path is None or (not row["path"].startswith(SHARED) and file_digest(path) != row["digest"]):
                     writer.clear(row["key"])
 
     def _drop_forgotten(self) -> None:
@@ -284,22 +289,27 @@ class Index:
                     files.delete(link)
                     files.link(link, Path(target))
 
-    def _sync(self, within: float | None, progress: Progress | None) -> Synced:
+    def _sync(self, look: changes.Look, within: float | None, progress: Progress | None) -> Synced:
         with db.explained(self.path), closing(db.connect(self.path)) as connection:
-            return self._update(connection, within, progress)
+            return self._update(connection, look, within, progress)
 
-    def _update(self, connection: sqlite3.Connection, within: float | None, progress: Progress | None) -> Synced:
+    def _update(
+        self, connection: sqlite3.Connection, look: changes.Look, within: float | None, progress: Progress | None
+    ) -> Synced:
         """Bring a database up to date, a few sources in a transaction; with a deadline in slices, the newest first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(connection, self._terms, self._interpret, self.is_order, self._is_own)
-        rows = {row["path"]: row for row in connection.execute("SELECT * FROM sources")}
-        present = list(sources(self.root))
-        gone = rows.keys() - {source.name for source in present}
-        changed = [source for source in present if _differs(source, rows.get(source.name))]
+        known = changes.known_states(connection)
+        gone = known.keys() - look.scan()
+        differing = look.differing(known)
         deadline, slice_size = math.inf, _BATCH
         if within is not None:
             deadline, slice_size = time.monotonic() + within, _SLICE
-            changed.sort(key=_modified, reverse=True)
+            differing.sort(key=lambda each: each[1][0], reverse=True)
+        changed = [source for source, _ in differing]
+        sql = "SELECT * FROM sources WHERE path IN (SELECT value FROM json_each(?))"
+        stored = json.dumps([*gone, *(source.name for source in changed if source.name in known)])
+        rows = {row["path"]: row for row in connection.execute(sql, (stored,))}
         for name in gone:
             with db.atomic(connection):
                 writer.clear(rows[name]["key"])
@@ -367,6 +377,11 @@ def _seal_of(path: Path) -> Path:
     return path.with_name(path.name + "-seal")
 
 
+def write_seal(path: Path) -> None:
+    """Record how a database is now: the next sync trusts it."""
+    files.write(_seal_of(path), _current_seal(path), mode=files.PRIVATE)
+
+
 def _current_seal(path: Path) -> str:
     """Return how a database and the list of what was forgotten are now: it has nothing that is on the list."""
     return f"{db.seal(path)} {forgotten.mark()}".rstrip()
@@ -375,21 +390,6 @@ def _current_seal(path: Path) -> str:
 def _remove(path: Path) -> None:
     files.delete(_seal_of(path))
     db.remove(path)
-
-
-def _differs(source: Source, row: sqlite3.Row | None) -> bool:
-    try:
-        stat = source.path.stat()
-    except OSError:
-        return True
-    return row is None or (stat.st_mtime_ns, stat.st_size, stat.st_ino) != (row["mtime_ns"], row["size"], row["inode"])
-
-
-def _modified(source: Source) -> int:
-    try:
-        return source.path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 class IndexWriter:
@@ -424,7 +424,7 @@ class IndexWriter:
         with files.open_regular(source.path) as file:
             start, lines = (int(row["offset"]), int(row["lines"])) if row is not None else (0, 0)
             is_same = is_log or start == stat.st_size
-            if row is not None and not (start and is_same and _digest_to(file, start) == row["digest"]):
+            if row is not None and not (start and is_same and digest_to(file, start) == row["digest"]):
                 self.clear(row["key"])
                 row, start, lines = None, 0, 0
             file.seek(start)
@@ -437,7 +437,7 @@ class IndexWriter:
             end = start + len(payload)
             # Until the end is reached, the stored size is another one than the file's: the next sync reads on.
             size = stat.st_size if complete else end
-            values = (stat.st_mtime_ns, size, stat.st_ino, _digest_to(file, end), end, lines + payload.count(b"\n"))
+            values = (stat.st_mtime_ns, size, stat.st_ino, digest_to(file, end), end, lines + payload.count(b"\n"))
         if row is None:
             key = self.add_source(source.name, source.format, values)
         else:
@@ -448,6 +448,7 @@ class IndexWriter:
             text, state = payload.decode("utf-8", "surrogateescape"), row is not None and bool(row["in_own_turn"])
             new = contents(source, text, self._interpret, self._is_own, in_own_turn=state)
             self.put(key, new, lines_before=lines)
+            totals.add_log(self.connection, key, new)
             if new.in_own_turn != state:
                 sql = "UPDATE sources SET in_own_turn = ? WHERE key = ?"
                 self.connection.execute(sql, (int(new.in_own_turn), key))
@@ -479,9 +480,11 @@ class IndexWriter:
         for sql, found in ((_COMPLETE_SESSIONS, sessions - {""}), (_COMPLETE_RUNS, runs - {""})):
             if found:
                 self.connection.execute(sql, (json.dumps(sorted(found)),))
+        totals.begin_sessions(self.connection, sessions - {""})
 
     def clear(self, source: int) -> None:
         """Remove every row of a source."""
+        sessions = totals.sessions_in(self.connection, source)
         sql = "INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)"
         for family in FAMILIES:
             rows = queries.select_records(self.connection, family, "source = ?", (source,))
@@ -493,6 +496,7 @@ class IndexWriter:
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
+        totals.remove_source(self.connection, source, sessions)
 
     def _add_records(self, source: int, family: Family, placed: Sequence[Placed], lines_before: int) -> None:
         keys = self._new_keys(family, len(placed))
@@ -511,6 +515,7 @@ class IndexWriter:
             (fts, column), (table, rowid) = _FTS[family], TABLES[family]
             new = f"SELECT {rowid}, {column} FROM {table} WHERE {rowid} >= ?"
             self.connection.execute(f"INSERT INTO {fts}(rowid, {column}) {new}", (keys[0],))
+        totals.add_records(self.connection, source, family, keys[0])
 
     def _fold_lines(
         self, table: str, columns: Sequence[str], source: int, lines: Sequence[Mapping[str, object]]
@@ -572,21 +577,3 @@ class IndexWriter:
                 last[session] = self.connection.execute(sql, (session,)).fetchone()[0]
             last[session] += 1
             yield last[session]
-
-
-def _digest_to(file: BinaryIO, end: int) -> str:
-    """Return the digest of a file up to a position; of a very long part only its ends count, and its length."""
-    digest = hashlib.sha1(str(end).encode() if end > _WHOLE_DIGEST else b"", usedforsecurity=False)
-    parts = [(0, end)] if end <= _WHOLE_DIGEST else [(0, _DIGEST_ENDS), (end - _DIGEST_ENDS, _DIGEST_ENDS)]
-    for start, length in parts:
-        file.seek(start)
-        digest.update(file.read(length))
-    return digest.hexdigest()
-
-
-def _file_digest(path: Path) -> str:
-    try:
-        with files.open_regular(path) as file:
-            return _digest_to(file, path.stat().st_size)
-    except OSError:
-        return ""

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 """Raised with every change of schema.sql, of the tokeniser, or of the rules for injections and for Ralph's own traffic:
 an older database is then made again."""
 
 _FTS = ("observations_fts", "journal_fts")
 _MADE = (
-    "sources records sessions observations loop_runs journal tasks search search_terms search_data search_idx "
-    "search_docsize search_config nodes edges vectors"
+    "sources records sessions observations loop_runs journal tasks facets session_list search search_terms search_data "
+    "search_idx search_docsize search_config nodes edges vectors"
     + "".join(f" {name}{part}" for name in _FTS for part in ("", "_data", "_idx", "_docsize", "_config"))
 )
 UNEXPECTED = (

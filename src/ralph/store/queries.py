@@ -8,7 +8,6 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ralph.errors import Unreadable
@@ -66,6 +65,20 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=s
 """SQLite reads this JSON, too: it knows no infinite numbers."""
 _LARGEST = 2**63
 _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
+_FOLDER_TASK = (
+    "(SELECT k.id FROM sources s JOIN sources j ON j.path = "
+    f"{lookup.FOLDER.replace('path', 's.path')} || 'task.json' JOIN tasks k ON k.source = j.key WHERE s.key = source)"
+)
+_SESSION_TASK = (
+    "(SELECT max(s.task_id) FROM sessions s WHERE s.id = observations.session_id "
+    "OR s.session_id = observations.session_id)"
+)
+_OWNERS = (
+    f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_FOLDER_TASK.replace('= source', '= records.source')}, '')",
+    f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_SESSION_TASK}, '')",
+    f"coalesce(nullif(task_id, ''), {_FOLDER_TASK.replace('= source', '= journal.source')}, '')",
+)
+"""The task that a record belongs to, by `key % 3`: as its origin, its session or its folder says."""
 _ID = '{"id":'  # with which the metadata of a second bearer begins
 
 
@@ -238,9 +251,50 @@ def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -
 
 def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None) -> list[int]:
     """Return the keys of the newest records that pass the filters; of one time, the last in its file first."""
-    parts, values = _selected(query, "{key} AS key, created_at, (SELECT path FROM sources WHERE key = source) AS place")
-    sql = " UNION ALL ".join(parts) + " ORDER BY created_at DESC, place DESC, key DESC LIMIT ?"
-    return [row[0] for row in connection.execute(sql, (*values, -1 if limit is None else limit))]
+    return [position.key for position in page(connection, filter_of(query), limit)]
+
+
+class ListPosition(NamedTuple):
+    """Where a record is in a list by time: behind others of its time by its source, then by its key."""
+
+    created_at: str
+    source: str
+    key: int
+
+
+def page(
+    connection: sqlite3.Connection,
+    keep: "lookup.Filter",
+    limit: int | None,
+    offset: int = 0,
+    *,
+    oldest: bool = False,
+    after: ListPosition | None = None,
+    keys: Sequence[int] | None = None,
+) -> list[ListPosition]:
+    """Return a page of the records that pass a filter, the newest first, behind a position; of some keys or of all.
+
+    Rows come in the order of an index, so that a page costs what it shows, whatever the size of the project.
+    """
+    order, relation = ("ASC", ">") if oldest else ("DESC", "<")
+    path = "(SELECT path FROM sources WHERE key = source)"
+    parts: list[str] = []
+    all_values: list[object] = []
+    for place, test, values in keep:
+        table, key = lookup.TABLES[place]
+        parts.append(f"SELECT created_at, {path} AS place, {key} AS key FROM {table} WHERE {test or '1'}")
+        all_values += values
+        if after is not None:
+            parts[-1] += f" AND created_at {relation}= ? AND (created_at, {path}, {key}) {relation} (?, ?, ?)"
+            all_values += [after.created_at, *after]
+        if keys is not None:
+            parts[-1] += f" AND {key} IN (SELECT value FROM json_each(?))"
+            all_values.append(str([each for each in keys if each % len(FAMILIES) == place]))
+    if not parts:
+        return []
+    sql = f"{' UNION ALL '.join(parts)} ORDER BY created_at {order}, place {order}, key {order} LIMIT ? OFFSET ?"
+    rows = connection.execute(sql, (*all_values, -1 if limit is None else limit, offset))
+    return [ListPosition(*row) for row in rows]
 
 
 def count(connection: sqlite3.Connection, query: Query) -> int:
@@ -307,17 +361,7 @@ def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, r
 
 def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return the tasks that records belong to, by key: as their origins, their sessions or their folders say."""
-    folder = (
-        "(SELECT k.id FROM sources s JOIN sources j ON j.path = "
-        f"{lookup.FOLDER.replace('path', 's.path')} || 'task.json' JOIN tasks k ON k.source = j.key "
-        "WHERE s.key = {table}.source)"
-    )
-    session = "(SELECT max(task_id) FROM sessions s WHERE {table}.session_id IN (s.id, s.session_id))"
-    tasks = [(lookup.ORIGIN_TASK, folder), (lookup.ORIGIN_TASK, session), ("task_id", folder)]
-    parts = (
-        lookup.select_keys(connection, place, f"{{key}}, coalesce(nullif({own}, ''), {other}, '')", keys)
-        for place, (own, other) in enumerate(tasks)
-    )
+    parts = (lookup.select_keys(connection, place, f"{{key}}, {owner}", keys) for place, owner in enumerate(_OWNERS))
     return {row[0]: row[1] for part in parts for row in part if row[1]}
 
 
@@ -439,6 +483,38 @@ def source_digests(connection: sqlite3.Connection, formats: Sequence[str]) -> tu
     return tuple((str(path), str(digest)) for path, digest in connection.execute(sql, tuple(formats)))
 
 
+def facet_filter(chosen: Mapping[str, Collection[str]], *, since: str = "", task: str = "") -> "lookup.Filter":
+    """Return the filter of the records with chosen values of facets; archived ones pass only where that is chosen.
+
+    A tag is chosen by the lists of tags, as rows have them, that contain it.
+    """
+    parts: list[tuple[int, str, Sequence[object]]] = []
+    families, kinds, tags, scopes, sources, statuses = (
+        [*map(safe, chosen.get(facet, ()))] for facet in ("family", "type", "tag", "scope", "source", "status")
+    )
+    marks = lookup.placeholders
+    for place, family in enumerate(FAMILIES):
+        if families and family.value not in families:
+            continue
+        status, scope, _ = USUAL[family]
+        own, archived = "status", f"status <> '{Status.RETIRED.value}'"
+        if family is not Family.MEMORY:
+            own = lookup.ORIGIN_TASK.replace("task", "status")
+            archived = f"""instr(metadata, '"status":"{Status.RETIRED.value}"') = 0"""
+        tests: list[lookup.Condition] = [
+            ("type" in chosen, f"{lookup.KIND_COLUMNS[place]} IN ({marks(kinds)})", kinds),
+            ("tag" in chosen, f"tags IN ({marks(tags)})", tags),
+            ("scope" in chosen, f"coalesce(nullif(scope, ''), ?) IN ({marks(scopes)})", (scope.value, *scopes)),
+            ("source" in chosen, f"source IN (SELECT key FROM sources WHERE path IN ({marks(sources)}))", sources),
+            ("status" in chosen, f"coalesce(nullif({own}, ''), ?) IN ({marks(statuses)})", (status.value, *statuses)),
+            ("status" not in chosen, archived, ()),
+            (since, "created_at >= ?", (since,)),
+            (task, f"{_OWNERS[place]} = ?", (safe(task),)),
+        ]
+        parts.append(lookup.conditions(place, *tests))
+    return parts
+
+
 def filter_of(query: Query) -> "list[tuple[int, str, list[object]]]":
     """Return what a query may see, for the SELECTs of `lookup`."""
     return [_conditions(family, query) for family in query.families or FAMILIES]
@@ -472,17 +548,6 @@ def _selected(query: Query, columns: str) -> tuple[list[str], list[object]]:
     return parts, all_values
 
 
-class FacetValues(NamedTuple):
-    """What is counted of a record, its time aside; many records have the same values."""
-
-    family: str
-    type: str
-    tag: tuple[str, ...]
-    scope: str
-    source: str
-    status: str
-
-
 class SourceState(NamedTuple):
     """A source as the index read it; `mtime_ns` is 0 in an index that is made for one question."""
 
@@ -499,37 +564,6 @@ def source_states(connection: sqlite3.Connection) -> dict[int, SourceState]:
     return {row[0]: SourceState(*row[1:]) for row in connection.execute(sql)}
 
 
-def table_sizes(connection: sqlite3.Connection) -> tuple[int, ...]:
-    """Return the number of rows and the last key of each family, which differ in an index that was made anew."""
-    parts = (f"SELECT count(*), coalesce(max({key}), 0) FROM {table}" for table, key in lookup.TABLES)
-    return tuple(number for part in parts for number in connection.execute(part).fetchone())
-
-
-def facet_values(connection: sqlite3.Connection) -> Iterator[tuple[int, FacetValues, str]]:
-    """Yield key, counted values and time of every record, without decoding anything else."""
-    for place, family in enumerate(FAMILIES):
-        table, key = TABLES[family]
-        status, scope, _ = USUAL[family]
-        own = "status" if family is Family.MEMORY else lookup.ORIGIN_TASK.replace("task", "status")
-        sql = (
-            f"SELECT t.{key}, {lookup.KIND_COLUMNS[place]}, tags, coalesce(nullif(scope, ''), ?), path, "
-            f"coalesce(nullif({own}, ''), ?), created_at FROM {table} t JOIN sources s ON s.key = t.source"
-        )
-        for number, kind, tags, *values, created in connection.execute(sql, (scope.value, status.value)):
-            yield number, FacetValues(family.value, kind, _tags(tags), *values), created
-
-
 def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:
     """Return the keys of everything that a full-text match finds, in no order."""
     return [row[0] for row in connection.execute("SELECT rowid FROM search WHERE search MATCH ?", (match,))]
-
-
-@lru_cache(maxsize=4096)
-def _tags(text: str) -> tuple[str, ...]:
-    """Tags as they are counted: upper and lower case are the same, each once."""
-    if not text:
-        return ()
-    try:
-        return tuple(dict.fromkeys(str(tag).lower() for tag in json.loads(text)))
-    except (ValueError, TypeError):
-        return ()

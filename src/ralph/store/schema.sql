@@ -15,7 +15,11 @@ CREATE TABLE sources (
     digest TEXT NOT NULL,           -- of what was read of it
     offset INTEGER NOT NULL,        -- how far a log was read, in bytes
     lines INTEGER NOT NULL,         -- and in lines
-    in_own_turn INTEGER NOT NULL DEFAULT 0  -- whether the log was in a turn that only called Ralph
+    in_own_turn INTEGER NOT NULL DEFAULT 0, -- whether the log was in a turn that only called Ralph
+    problems INTEGER NOT NULL DEFAULT 0,    -- of its lines, as `ralph doctor` reports them
+    events INTEGER NOT NULL DEFAULT 0,      -- lines of a log that hooks wrote
+    hosts TEXT NOT NULL DEFAULT '',         -- and of which agents, separated by spaces
+    records INTEGER NOT NULL DEFAULT 0      -- its records that are not archived
 );
 
 CREATE TABLE records (              -- memories: key % 3 = 0
@@ -128,12 +132,33 @@ CREATE TABLE tasks (
     updated_at TEXT
 );
 
+-- Totals beside the rows: a page of a large project counts nothing. Source 0 has the sums over all sources.
+CREATE TABLE facets (
+    source INTEGER NOT NULL, family TEXT NOT NULL, kind TEXT NOT NULL, tags TEXT NOT NULL, scope TEXT NOT NULL,
+    status TEXT NOT NULL, event TEXT NOT NULL, day TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (source, family, kind, tags, scope, status, event, day)
+) WITHOUT ROWID;
+
+CREATE TABLE session_list (         -- every session that a line of its own or an observation names
+    id TEXT PRIMARY KEY,
+    started_at TEXT NOT NULL DEFAULT '',
+    first TEXT NOT NULL DEFAULT '',     -- time of an observation
+    last TEXT NOT NULL DEFAULT '',
+    observations INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+CREATE INDEX sessions_by_host_id ON sessions(session_id);
+CREATE INDEX sources_by_records ON sources(records DESC, path);
+CREATE INDEX session_list_by_time ON session_list(started_at, id);
+CREATE INDEX records_by_time ON records(created_at, source);
+CREATE INDEX journal_by_time ON journal(created_at, source);
 CREATE INDEX records_by_source ON records(source);
 -- Few records state that they take the place of another one, and a hook has no time to look through all of them.
 CREATE INDEX records_superseding ON records(id) WHERE instr(metadata, '"supersede') > 0;
 CREATE INDEX observations_by_source ON observations(source);
 CREATE INDEX observations_by_session ON observations(session_id, seq);
-CREATE INDEX observations_by_time ON observations(created_at);
+CREATE INDEX observations_by_time ON observations(created_at, source);
 CREATE INDEX journal_by_source ON journal(source);
 CREATE INDEX journal_by_run ON journal(run_id, iteration);
 

@@ -2,21 +2,17 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from ralph.store.queries import safe
 
 _ALL = """
-SELECT o.id, coalesce(nullif(s.started_at, ''), o.first, '') AS started_at,
+SELECT o.id, o.started_at,
     coalesce(nullif(s.ended_at, ''), nullif(o.last, ''), s.updated_at, '') AS ended_at,
     coalesce(s.host, '') AS host, coalesce(s.mode, '') AS mode, coalesce(s.project_path, '') AS project,
-    coalesce(s.task_id, '') AS task, o.count AS observations, coalesce(s.summary, '') AS summary, s.tags AS tags
-FROM (
-    SELECT session_id AS id, count(*) AS count, min(nullif(created_at, '')) AS first, max(created_at) AS last
-        FROM observations GROUP BY session_id
-    UNION ALL SELECT id, 0, NULL, NULL FROM sessions WHERE id NOT IN (SELECT session_id FROM observations)
-) o LEFT JOIN sessions s ON s.id = o.id
+    coalesce(s.task_id, '') AS task, o.observations, coalesce(s.summary, '') AS summary, s.tags AS tags
+FROM session_list o LEFT JOIN sessions s ON s.id = o.id
 """
 _BY_TASK = """
 SELECT id FROM sessions WHERE task_id = ?
@@ -41,15 +37,6 @@ SELECT 'loop: ' || goal || ' (iteration ' || iterations || ')' FROM loop_runs WH
 UNION ALL
 SELECT 'task ' || id || ': ' || title FROM tasks WHERE status = 'in_progress' LIMIT 5
 """
-_EVENTS = """
-SELECT CASE
-        WHEN type = 'note' AND title = 'prompt' THEN 'UserPromptSubmit'
-        WHEN type = 'note' AND title = 'answer' THEN 'Stop'
-        WHEN type = 'note' THEN 'SubagentStop'
-        WHEN type = 'error' THEN 'PostToolUseFailure'
-        ELSE 'PostToolUse' END AS event, count(*)
-FROM observations WHERE created_at >= ? GROUP BY event
-"""
 _WITH_PROMPT = """
 SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
     SELECT o.content FROM observations o
@@ -66,9 +53,32 @@ class RecentSession(NamedTuple):
     at: str = ""
 
 
-def all_sessions(connection: sqlite3.Connection) -> list[dict[str, Any]]:
-    """Return every session that is known by a line of its own or by an observation, as the fields of a listing."""
-    return [_session(row) for row in connection.execute(_ALL)]
+def list_sessions(
+    connection: sqlite3.Connection,
+    *,
+    hidden: Collection[str] = (),
+    among: Collection[str] | None = None,
+    since: str = "",
+    begin: str = "",
+    limit: int | None = None,
+    offset: int = 0,
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the newest sessions as the fields of a listing, and how many there are in all.
+
+    `among` are the only ids that count, `hidden` those that do not; `begin` is the beginning of an id.
+    """
+    tests: list[tuple[object, str, tuple[object, ...]]] = [
+        (hidden, "o.id NOT IN (SELECT value FROM json_each(?))", (json.dumps(sorted(hidden)),)),
+        (among is not None, "o.id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(among or ())),)),
+        (since, "o.started_at >= ?", (safe(since),)),
+        (begin, "substr(o.id, 1, ?) = ?", (len(begin), safe(begin))),
+    ]
+    active = [(test, values) for is_active, test, values in tests if is_active]
+    where, values = " AND ".join(test for test, _ in active) or "1", [each for _, own in active for each in own]
+    total = int(connection.execute(f"SELECT count(*) FROM session_list o WHERE {where}", values).fetchone()[0])
+    sql = f"{_ALL} WHERE {where} ORDER BY o.started_at DESC, o.id DESC LIMIT ? OFFSET ?"
+    rows = connection.execute(sql, (*values, -1 if limit is None else limit, offset))
+    return [_session(row) for row in rows], total
 
 
 def session(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
@@ -92,9 +102,10 @@ def sessions_with_text(connection: sqlite3.Connection, text: str) -> set[str]:
     return set(_column(connection, _BY_WORDS, text))
 
 
-def ended_sessions(connection: sqlite3.Connection) -> set[str]:
-    """Return the ids of the sessions that have ended."""
-    return set(_column(connection, "SELECT id FROM sessions WHERE coalesce(ended_at, '') <> ''"))
+def ended_sessions(connection: sqlite3.Connection, names: Collection[str]) -> set[str]:
+    """Return which of some sessions have ended."""
+    sql = "SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?)) AND coalesce(ended_at, '') <> ''"
+    return set(_column(connection, sql, json.dumps(list(names))))
 
 
 def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> list[RecentSession]:
@@ -111,11 +122,6 @@ def last_observation_at(connection: sqlite3.Connection, session_id: str, until: 
     """Return the time of a session's last observation up to a moment; "" when there is none."""
     sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
     return _text(connection, sql, session_id, until)
-
-
-def count_events(connection: sqlite3.Connection, since: str) -> dict[str, int]:
-    """Count the observations of each hook event since a day."""
-    return {str(row[0]): int(row[1]) for row in connection.execute(_EVENTS, (since,))}
 
 
 def active_work(connection: sqlite3.Connection, task: str = "") -> list[str]:

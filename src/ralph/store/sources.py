@@ -28,6 +28,10 @@ Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str
 SHARED = ("log/", ".ralph/tasks/")
 """Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
 
+FileState = tuple[int, int, int]
+"""Time of the last change, size and inode of a file."""
+NO_FILE: FileState = (0, 0, 0)
+
 IsOwn = Callable[[Record], bool]
 """Whether an observation is a call of Ralph itself, which is not worth remembering."""
 
@@ -78,40 +82,76 @@ class Placed(NamedTuple):
 class Contents:
     """What one source has: records, tasks, and the other lines of a log by their type.
 
-    `in_own_turn`: a log ends within the turn of a slash command of Ralph's that has done nothing else so far.
+    `in_own_turn`: a log ends within the turn of a slash command of Ralph's that has done nothing else so far. `events`
+    are the lines that hooks wrote, `hosts` the agents that they are of, `problems` what doctor reports of its lines.
     """
 
     records: tuple[Placed, ...] = ()
     tasks: "tuple[Task, ...]" = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
     in_own_turn: bool = False
+    problems: int = 0
+    events: int = 0
+    hosts: frozenset[str] = frozenset()
 
 
 def sources(root: Path) -> Iterator[Source]:
     """Yield every source of a project that exists, in a fixed order; two names of one file count once."""
+    return (source for source, _ in scan(root))
+
+
+def scan(root: Path, *, logs: bool = True) -> Iterator[tuple[Source, FileState]]:
+    """Yield every source with the state of its file, one `stat` for each; or those that are not logs of sessions."""
     seen: set[str] = set()
     folders: dict[str, str] = {}
     name = source_names(root)
     for path, form in _places(root):
-        real = _file(os.fspath(path), folders)
+        real, state = _file(os.fspath(path), folders)
         if real and real not in seen:
             seen.add(real)
-            yield Source(path, name(path), form)
+            yield Source(path, name(path), form), state
+    for place, log_name, state in scan_logs(root) if logs else ():
+        yield Source(Path(place), log_name, Format.LOG), state
 
 
-def _file(path: str, folders: dict[str, str]) -> str:
+def scan_logs(root: Path) -> Iterator[tuple[str, str, FileState]]:
+    """Yield path, name and state of every log of a session or a run; there may be thousands."""
+    seen: set[str] = set()
+    folders: dict[str, str] = {}
+    name = source_names(root)
+    for folder in sorted(log_folders(root)):
+        try:
+            entries = sorted(entry for entry in os.listdir(folder) if entry.endswith(".jsonl"))  # noqa: PTH208
+        except OSError:
+            continue
+        beginning = name(folder)
+        for entry in entries:
+            path = f"{folder}{os.sep}{entry}"
+            real, state = _file(path, folders)
+            if real and real not in seen:
+                seen.add(real)
+                yield path, f"{beginning}/{entry}" if entry.isascii() else name(Path(path)), state
+
+
+def file_state(status: os.stat_result) -> FileState:
+    """Return time, size and inode."""
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _file(path: str, folders: dict[str, str]) -> tuple[str, FileState]:
     """Return the file that a path leads to, "" for none; each folder is followed once: a log has thousands of files."""
     folder, sep, name = path.rpartition(os.sep)
     try:
-        mode = os.lstat(path).st_mode
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode):
+            real = os.path.realpath(path)
+            status = os.stat(real)  # noqa: PTH116
+            return (real, file_state(status)) if stat.S_ISREG(status.st_mode) else ("", NO_FILE)
     except (OSError, ValueError):
-        return ""
-    if not stat.S_ISREG(mode):
-        real = os.path.realpath(path)
-        return real if os.path.isfile(real) else ""  # noqa: PTH113  (never an error, whatever the rights)
+        return "", NO_FILE
     if folder not in folders:
         folders[folder] = os.path.realpath(folder + sep)
-    return f"{folders[folder]}{os.sep}{name}"
+    return f"{folders[folder]}{os.sep}{name}", file_state(status)
 
 
 def source_names(root: Path) -> Callable[[Path], str]:
@@ -169,6 +209,12 @@ def has_own(root: Path) -> bool:
     return any(source.format not in OUTSIDE for source in sources(root))
 
 
+def log_folders(root: Path) -> tuple[Path, Path]:
+    """Return the folders of the logs of sessions and of runs."""
+    log = paths.log_folder(root)
+    return log / "sessions", log / "runs"
+
+
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     yield from memory_files(root)
     yield from outside_files(root)
@@ -182,10 +228,8 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     ):
         for path in sorted(tasks.glob(f"*/{name}")):
             yield path, form
-    log = paths.log_folder(root)
-    yield log / "knowledge.jsonl", Format.LOG  # bodies that were replaced: retired, so that search does not offer them
-    for path in sorted([*log.glob("sessions/*.jsonl"), *log.glob("runs/*.jsonl")], key=os.fspath):
-        yield path, Format.LOG
+    # bodies that were replaced: retired, so that search does not offer them
+    yield paths.log_folder(root) / "knowledge.jsonl", Format.LOG
 
 
 def contents(
@@ -252,6 +296,9 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
     document = parse_log(text)
     placed = [(entry.start, Placed(entry.record, entry.line)) for entry in document.entries]
     lines: list[tuple[str, Mapping[str, object]]] = []
+    raw = [line.value for line in document.lines if line.type == EVENT]
+    events = len(raw) + sum(entry.record.family is Family.OBSERVATION for entry in document.entries)
+    hosts = frozenset(host for value in raw if isinstance(host := value.get("host"), str) and host.isidentifier())
     for line in document.lines:
         if line.type != EVENT or interpret is None:
             lines.append((line.type, line.value))
@@ -261,7 +308,8 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
         if session is not None:
             lines.append(("session", session))
     placed.sort(key=itemgetter(0))  # as they happened, whoever wrote them
-    return Contents(tuple(each for _, each in placed), lines=tuple(lines))
+    ordered = tuple(each for _, each in placed)
+    return Contents(ordered, (), tuple(lines), problems=len(document.problems), events=events, hosts=hosts)
 
 
 def _without_own(read: Contents, is_own: IsOwn, in_own_turn: bool) -> Contents:

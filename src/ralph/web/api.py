@@ -68,6 +68,7 @@ def _get_records(request: ApiRequest) -> Json:
         sort=request.word("sort"),
         limit=request.limit,
         offset=request.offset,
+        after=request.word("after"),
     )
     page = request.state.explorer.page(listing, embedding=request.config.embedding)
     return {**page, "took_ms": round((time.perf_counter() - began) * 1000, 1)}

@@ -26,7 +26,7 @@ from ralph.formats.text import Problem, normalise_text
 from ralph.model import ids
 from ralph.model.ids import parse_time
 from ralph.model.record import Record
-from ralph.store import files, queries
+from ralph.store import files, queries, totals
 from ralph.store import sessions as stored_sessions
 
 DAYS = 30
@@ -127,7 +127,7 @@ def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
     ledger = lists.read_ledger(root)
 
     def question(connection: sqlite3.Connection) -> tuple[dict[str, int], list[tuple[str, str, float]]]:
-        return stored_sessions.count_events(connection, since), _response_times(connection, ledger, since)
+        return totals.count_events(connection, since), _response_times(connection, ledger, since)
 
     counts, times = index.ask(root, question)
     failures = hook_state.read_failures(root)

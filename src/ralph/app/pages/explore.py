@@ -1,12 +1,14 @@
 """Lists records page by page for the Memory Explorer, with a count for every value of each facet.
 
 A search uses the ranking of `ralph search` for the best hits; the rest follows by its full-text score. Each facet is
-counted under the choices of the others, from a view that is cached until the index changes.
+counted under the choices of the others, from totals that the index keeps.
 """
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +31,9 @@ from ralph.search.rank import (
     rank,
     replacements,
 )
-from ralph.store import lookup, queries, sessions
-from ralph.store.queries import FacetValues
+from ralph.store import lookup, queries, sessions, totals
+from ralph.store.queries import ListPosition
+from ralph.store.totals import FacetRow, FacetValues
 
 if TYPE_CHECKING:
     from ralph.settings import Embedding
@@ -39,18 +42,14 @@ if TYPE_CHECKING:
 FACETS = (*FacetValues._fields, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
 SORTS = ("relevance", "newest", "oldest")
-_ARCHIVED = STATUS_WORDS[Status.RETIRED]
 MAX_FACET_VALUES = 40
 """The most frequent values of a facet that are listed; chosen values are always listed."""
 MAX_RANKED = 60
 """The hits that are ranked in full; the rest of the list is in full-text order and has no score."""
 PREVIEW_LENGTH = 280
-_FILTER_FUNCTION = "explored"
 
 FacetFilter = Mapping[str, Collection[str]]
 """The chosen values of each facet; a facet without any lets everything through."""
-Shape = Mapping[str, Sequence[str]]
-"""The values of a record in each facet but its age."""
 FacetCounts = dict[str, list[tuple[str, int]]]
 Page = dict[str, Any]
 """One page of a list: `items`, `total`, `facets`, and `notes` for the reader."""
@@ -58,7 +57,10 @@ Page = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A search text, the chosen values of each facet, a task, the order, and the page."""
+    """A search text, the chosen values of each facet, a task, the order, and the page.
+
+    `after` is the `next` of the page before: records that come meanwhile neither repeat nor hide any.
+    """
 
     text: str = ""
     chosen: FacetFilter = field(default_factory=dict)
@@ -66,6 +68,7 @@ class ListRequest:
     sort: str = ""
     limit: int = 100
     offset: int = 0
+    after: str = ""
 
 
 def record_row(
@@ -100,65 +103,67 @@ def record_row(
     }
 
 
-@dataclass(frozen=True)
-class FacetView:
-    """Every record of one state of the index: its time, its facet values, and its position from the newest."""
-
-    stamp: object
-    created: Mapping[int, str]
-    shape_of: Mapping[int, int]
-    shapes: Sequence[Shape]
-    position: Mapping[int, int]
-
-    def passing(self, keys: Iterable[int], chosen: FacetFilter) -> list[int]:
-        """Return the keys that pass every facet; archived records pass only where that is chosen."""
-        fitting, shape_of = self._fitting(chosen), self.shape_of
-        return [key for key in self._young(keys, chosen) if shape_of[key] in fitting]
-
-    def counts(self, keys: Collection[int], chosen: FacetFilter) -> tuple[list[int], FacetCounts]:
-        """Return the keys that pass, and the values of each facet, counted under the choices of the others."""
-        by_shape = Counter(map(self.shape_of.__getitem__, self._young(keys, chosen)))
-        facets: FacetCounts = {}
-        usual = self._fitting(chosen)
-        for facet in FacetValues._fields:
-            fitting = self._fitting(chosen, but=facet) if facet in (*chosen, "status") else usual
-            count: Counter[str] = Counter()
-            for number, several in by_shape.items():
-                if number in fitting:
-                    for value in self.shapes[number][facet]:
-                        count[value] += several
-            best = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
-            values = set(chosen.get(facet, ()))
-            top = best[:MAX_FACET_VALUES] + [pair for pair in best[MAX_FACET_VALUES:] if pair[0] in values]
-            facets[facet] = top + [(value, 0) for value in sorted(values - {value for value, _ in top})]
-        of_any_age = self.passing(keys, {facet: values for facet, values in chosen.items() if facet != "age"})
-        days = Counter(self.created[key][:10] for key in of_any_age)
-        first_days = {age: ids.first_day(count) for age, count in AGES.items()}
-        facets["age"] = [
-            (age, sum(several for day, several in days.items() if day >= first)) for age, first in first_days.items()
-        ]
-        return self.passing(of_any_age, chosen) if "age" in chosen else of_any_age, facets
-
-    def _young(self, keys: Iterable[int], chosen: FacetFilter) -> Iterable[int]:
-        if "age" not in chosen:
-            return keys
-        first = ids.first_day(max(AGES[age] for age in chosen["age"]))
-        return [key for key in keys if self.created[key] >= first]
-
-    def _fitting(self, chosen: FacetFilter, *, but: str = "") -> Collection[int]:
-        required = {facet: values for facet, values in chosen.items() if facet not in (but, "age")}
-        hide_archived = but != "status" and "status" not in required
-        return {
-            number
-            for number, shape in enumerate(self.shapes)
-            if not (hide_archived and _ARCHIVED in shape["status"])
-            and all(any(value in values for value in shape[facet]) for facet, values in required.items())
-        }
+def count_facets(rows: Iterable[FacetRow], chosen: FacetFilter) -> tuple[int, FacetCounts]:
+    """Return how many records pass, and the values of each facet, counted under the choices of the others."""
+    since = first_day(chosen)
+    counts: dict[str, Counter[str]] = {facet: Counter() for facet in FacetValues._fields}
+    days: Counter[str] = Counter()
+    total = 0
+    for values, day, number in rows:
+        failing = _failing_facets(values, chosen)
+        is_young = day >= since
+        for facet, counter in counts.items() if is_young else ():
+            if failing <= {facet}:
+                for value in _facet_values(values, facet):
+                    counter[value] += number
+        if not failing:
+            days[day] += number
+            total += number if is_young else 0
+    facets: FacetCounts = {facet: _top_values(counter, chosen.get(facet, ())) for facet, counter in counts.items()}
+    first_days = {age: ids.first_day(count) for age, count in AGES.items()}
+    facets["age"] = [(age, sum(number for day, number in days.items() if day >= at)) for age, at in first_days.items()]
+    return total, facets
 
 
-def _facets_of(values: FacetValues) -> Shape:
-    facets = values._replace(status=STATUS_WORDS.get(values.status, values.status))._asdict()
-    return {facet: value if facet == "tag" else (value,) for facet, value in facets.items()}
+def first_day(chosen: FacetFilter) -> str:
+    """Return the first day of the chosen ages; "" without one."""
+    return ids.first_day(max(AGES[age] for age in chosen["age"])) if chosen.get("age") else ""
+
+
+def _failing_facets(values: FacetValues, chosen: FacetFilter) -> set[str]:
+    """Return the facets whose choice a record does not pass; archived ones pass only where that is chosen."""
+    failing = {
+        facet
+        for facet, wanted in chosen.items()
+        if facet != "age" and not any(value in wanted for value in _facet_values(values, facet))
+    }
+    if "status" not in chosen and values.status == Status.RETIRED:
+        failing.add("status")
+    return failing
+
+
+def _facet_values(values: FacetValues, facet: str) -> Sequence[str]:
+    value: str | tuple[str, ...] = getattr(values, facet)
+    if isinstance(value, tuple):
+        return value
+    return (STATUS_WORDS.get(value, value) if facet == "status" else value,)
+
+
+def _read_position(text: str) -> ListPosition | None:
+    """Return the position that the `next` of a page names; None without one."""
+    if not text:
+        return None
+    with suppress(ValueError, TypeError, RecursionError):
+        created, source, key = json.loads(text)
+        if isinstance(created, str) and isinstance(source, str) and type(key) is int and abs(key) < 1 << 63:
+            return ListPosition(queries.safe(created), queries.safe(source), key)
+    raise UsageError(f"{text[:40]!r} is no position in a list", hint="`next` of a page is one")
+
+
+def _top_values(count: Mapping[str, int], chosen: Collection[str]) -> list[tuple[str, int]]:
+    best = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
+    top = best[:MAX_FACET_VALUES] + [pair for pair in best[MAX_FACET_VALUES:] if pair[0] in chosen]
+    return top + [(value, 0) for value in sorted(set(chosen) - {value for value, _ in top})]
 
 
 class Explorer:
@@ -166,28 +171,9 @@ class Explorer:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._cached_view = FacetView(None, {}, {}, (), {})
-
-    def _view(self, connection: sqlite3.Connection) -> FacetView:
-        states = queries.source_states(connection)
-        stamp = (states, queries.table_sizes(connection))
-        # an index in memory has no times, so its view is never the same
-        if self._cached_view.stamp == stamp and all(state.mtime_ns for state in states.values()):
-            return self._cached_view
-        shapes: dict[FacetValues, int] = {}
-        shape_of: dict[int, int] = {}
-        order: list[tuple[str, str, int]] = []
-        for key, shape, created in queries.facet_values(connection):
-            shape_of[key] = shapes.setdefault(shape, len(shapes))
-            order.append((created, shape.source, key))
-        order.sort(reverse=True)
-        created_at = {key: created for created, _, key in order}
-        position = {key: number for number, key in enumerate(created_at)}
-        self._cached_view = FacetView(stamp, created_at, shape_of, [_facets_of(each) for each in shapes], position)
-        return self._cached_view
 
     def page(self, request: ListRequest, *, embedding: "Embedding | None" = None) -> Page:
-        """Return one page; UsageError for an unknown order or age."""
+        """Return one page; UsageError for an unknown order, age or position."""
         if request.sort and request.sort not in SORTS:
             raise UsageError(f"{request.sort!r} is no order", hint=f"valid ones: {', '.join(SORTS)}")
         ages = [age for age in request.chosen.get("age", ()) if age not in AGES]
@@ -199,7 +185,7 @@ class Explorer:
         request = replace(request, chosen=chosen)
 
         def ask(connection: sqlite3.Connection) -> Page:
-            listing = _Listing(self.root, connection, self._view(connection), request)
+            listing = _Listing(self.root, connection, request)
             return listing.search(embedding) if request.text.strip() else listing.everything()
 
         return index.ask(self.root, ask)
@@ -207,52 +193,81 @@ class Explorer:
     def tags(self, begin: str, limit: int) -> list[tuple[str, int]]:
         """Return tags that contain some letters, those that begin with them first, then the most frequent."""
         part = begin.strip().lstrip("#").lower()
-        view = index.ask(self.root, self._view)
         counts: Counter[str] = Counter()
-        for number, several in Counter(view.shape_of.values()).items():
-            for tag in view.shapes[number]["tag"]:
+        for values, _, number in index.ask(self.root, lambda connection: list(totals.facet_rows(connection))):
+            for tag in values.tag:
                 if part in tag:
-                    counts[tag] += several
+                    counts[tag] += number
         return sorted(counts.items(), key=lambda pair: (not pair[0].startswith(part), -pair[1], pair[0]))[:limit]
 
     def sizes(self) -> tuple[int, int]:
         """Return how many records are listed without a filter, and how many tasks there are."""
 
         def ask(connection: sqlite3.Connection) -> tuple[int, int]:
-            view = self._view(connection)
-            return len(view.passing(view.created, {})), sessions.count_tasks(connection)
+            return sum(totals.count_records(connection).values()), sessions.count_tasks(connection)
 
         return index.ask(self.root, ask)
 
 
 class _Listing:
-    def __init__(self, root: Path, connection: sqlite3.Connection, view: FacetView, request: ListRequest) -> None:
-        self.root, self.connection, self.view, self.request = root, connection, view, request
-        self.keys: Collection[int] = view.created.keys()
-        if request.task:
-            owners = queries.tasks_of(connection, list(view.created))
-            self.keys = {key for key in view.created if owners.get(key) == request.task}
+    def __init__(self, root: Path, connection: sqlite3.Connection, request: ListRequest) -> None:
+        self.root, self.connection, self.request = root, connection, request
+        self.is_oldest = request.sort == "oldest"
+        stored = {facet: values for facet, values in request.chosen.items() if facet != "age"}
+        if "tag" in stored:
+            stored["tag"] = totals.tag_texts(connection, stored["tag"])
+        if "status" in stored:
+            stored["status"] = [each.value for each in Status if STATUS_WORDS.get(each, each.value) in stored["status"]]
+        self.stored: FacetFilter = stored
+        self.keep = queries.facet_filter(stored, since=first_day(request.chosen), task=request.task)
 
     def everything(self) -> Page:
-        """Return a page of all records that pass."""
-        passing, facets = self.view.counts([key for key in self.view.position if key in self.keys], self.request.chosen)
-        return self._page(self._by_time(passing), len(passing), facets)
+        """Return a page of all records that pass, behind a position if one is named."""
+        request, chosen = self.request, self.request.chosen
+        if request.task:
+            total, facets = count_facets(totals.facet_rows_of(self.connection, self._visible(), None), chosen)
+        else:
+            total, facets = count_facets(totals.facet_rows(self.connection, chosen.get("source", ())), chosen)
+            facets["source"] = self._count_sources(facets["source"] if "source" in chosen else [])
+        positions = queries.page(
+            self.connection,
+            self.keep,
+            request.limit,
+            request.offset,
+            oldest=self.is_oldest,
+            after=_read_position(request.after),
+        )
+        page = self._page([position.key for position in positions], total, facets)
+        return {**page, "next": json.dumps(positions[-1]) if len(positions) == request.limit else ""}
 
-    def _by_time(self, keys: Iterable[int]) -> list[int]:
-        return sorted(keys, key=self.view.position.__getitem__, reverse=self.request.sort == "oldest")
+    def _count_sources(self, chosen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        others = {facet: values for facet, values in self.stored.items() if facet != "source"}
+        top = totals.count_sources(self.connection, others, first_day(self.request.chosen), MAX_FACET_VALUES)
+        return [*top, *(pair for pair in chosen if pair[0] not in dict(top))]
+
+    def _visible(self) -> "Filter":
+        """Return the filter of the task alone: facets are counted under the choices of the others."""
+        return queries.facet_filter({"status": [each.value for each in Status]}, task=self.request.task)
+
+    def _slice(self, order: Sequence[int]) -> Sequence[int]:
+        return order[self.request.offset : self.request.offset + self.request.limit]
+
+    def _by_time(self, keys: Sequence[int]) -> list[int]:
+        """Return those of some keys that pass, by time."""
+        page = queries.page(self.connection, self.keep, None, oldest=self.is_oldest, keys=keys)
+        return [position.key for position in page]
 
     def _page(
         self,
-        order: Sequence[int],
+        keys: Sequence[int],
         total: int,
         facets: FacetCounts,
         notes: Sequence[str] = (),
         hits: Mapping[int, tuple[Hit, int]] | None = None,
         ranking: Ranking | None = None,
     ) -> Page:
-        """Return the page of an order; `hits` are the best ones with how many repeat each."""
+        """Return the page of some keys; `hits` are the best ones with how many repeat each."""
         connection, best = self.connection, hits or {}
-        keys = order[self.request.offset : self.request.offset + self.request.limit]
         records = queries.records(connection, [key for key in keys if key not in best])
         records.update({key: best[key][0].record for key in keys if key in best})
         keys = [key for key in keys if key in records]
@@ -269,22 +284,24 @@ class _Listing:
             score = hit.score if hit is not None else None
             owner = owners.get(key, "")
             items.append(record_row(record, locations[key], owner, score=score, why=why, count=count, **problems))
-        return {"items": items, "total": total, "facets": facets, "notes": notes}
+        return {"items": items, "total": total, "facets": facets, "notes": notes, "next": ""}
 
     def search(self, embedding: "Embedding | None") -> Page:
         """Return a page of what a text finds: an id, words by rank, or the beginning of a word."""
         connection, request, text = self.connection, self.request, self.request.text.strip()
         if queries.key_of(connection, text) is not None or ids.date_of(text):  # an id also finds archived records
-            keys = [key for key in queries.keys_of(connection, text) if key in self.keys]
-            records = queries.records(connection, keys)
+            visible, keys = self._visible(), queries.keys_of(connection, text)
+            by_time = [each.key for each in queries.page(connection, visible, None, oldest=self.is_oldest, keys=keys)]
+            order = [key for key in keys if key in by_time] if request.sort in ("", "relevance") else by_time
+            records = queries.records(connection, order)
             by_id = {key: (Hit(record, 1.0, ("id",)), 1) for key, record in records.items()}
-            order = list(records) if request.sort in ("", "relevance") else self._by_time(records)
-            return self._page(order, len(order), self.view.counts(list(records), request.chosen)[1], hits=by_id)
+            facets = count_facets(totals.facet_rows_of(connection, visible, order), request.chosen)[1]
+            return self._page(self._slice(order), len(order), facets, hits=by_id)
         notes: list[str] = []
         near = None
         if embedding is not None:
             near = meaning.meaning_for(self.root, embedding, connection, Query(text), notes.append)
-        keep = self._sql_filter()
+        keep = self.keep if request.task or request.chosen else lookup.EVERYTHING
         ranking = rank(connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=near)
         ranked = [row for row in ranking.best if row.matched or row.link or row.close >= STANDARD.close]
         records = queries.records(connection, [row.row.key for row in ranked])
@@ -296,39 +313,31 @@ class _Listing:
         match = " OR ".join(f'"{term}"' for term in question.rarest_terms(ranking.words, STANDARD.common))
         is_counted = match and (ranked or request.chosen)
         matching = queries.matching_keys(connection, match) if is_counted else []
-        everything = {key for key in matching if key in self.keys} | records.keys()
-        passing, facets = self.view.counts(everything, request.chosen)
+        everything = [*{*matching, *records}]
+        total, facets = count_facets(totals.facet_rows_of(connection, self._visible(), everything), request.chosen)
         if not best:
-            passing = []
-        if not passing and not request.chosen and (containing := self._containing()) is not None:
+            total = 0
+        if not total and not request.chosen and (containing := self._containing()) is not None:
             return containing
         if request.sort in ("newest", "oldest"):
-            order, total = self._by_time(passing), len(passing)
+            order = self._by_time(everything) if total else []
         else:
-            order, total = list(best), len(passing) - len(records) + len(best)
+            order, total = list(best), max(total - len(records), 0) + len(best)
             end = request.offset + request.limit
             if len(order) < min(end, total) and match:
                 more = lookup.matching(connection, match, STANDARD.fields, end + len(records), keep)
                 order += [key for key, _ in more if key not in records]
         replaced = replacements(connection, ranking.words, keep) if hits else ()
         notes = [*describe_replacements(replaced), *notes]
-        return self._page(order, total, facets, notes, best, ranking)
+        return self._page(self._slice(order), total, facets, notes, best, ranking)
 
     def _containing(self) -> Page | None:
         text = queries.safe(self.request.text.strip())
-        keys = lookup.containing(self.connection, text.split(), lookup.EVERYTHING)
-        passing, facets = self.view.counts([key for key in keys if key in self.keys], self.request.chosen)
-        if not passing:
+        keys = self._by_time(lookup.containing(self.connection, text.split(), lookup.EVERYTHING))
+        if not keys:
             return None
-        return self._page(self._by_time(passing), len(passing), facets, [f"Texts that contain {text!r}, newest first."])
-
-    def _sql_filter(self) -> "Filter":
-        """Return the filter of the ranking: SQLite asks for each key whether it passes the chosen facets."""
-        if not self.request.task and not self.request.chosen:
-            return lookup.EVERYTHING
-        passing = frozenset(self.view.passing(self.keys, self.request.chosen))
-        self.connection.create_function(_FILTER_FUNCTION, 1, passing.__contains__, deterministic=True)
-        return [(number, f"{_FILTER_FUNCTION}({key})", ()) for number, (_, key) in enumerate(lookup.TABLES)]
+        facets = count_facets(totals.facet_rows_of(self.connection, self._visible(), keys), self.request.chosen)[1]
+        return self._page(self._slice(keys), len(keys), facets, [f"Texts that contain {text!r}, newest first."])
 
     def _reasons(self, keys: Sequence[int], ranking: Ranking) -> dict[int, tuple[str, ...]]:
         rows = {row.row.key: row for row in ranking.best}

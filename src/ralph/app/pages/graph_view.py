@@ -20,15 +20,18 @@ from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.store import graph as stored
 
 LIMIT, MAX_LIMIT = 400, 2_000
+_SYNC_SECONDS = 5.0
+"""For reading what is new; the graph of a large project comes with several requests."""
 
 
 class GraphSnapshot(NamedTuple):
-    """The complete graph in memory: nodes by id, edges in order, the degree of each node, and the first day."""
+    """The graph in memory: nodes by id, edges in order, the degree of each node, the first day, and what it lacks."""
 
     nodes: Mapping[str, Node]
     edges: Sequence[Edge]
     degrees: Mapping[str, int]
     since: str
+    missing: int = 0
 
     def edges_at(self, at: str) -> Sequence[Edge]:
         """Return the edges that are valid at a time; an empty time is now."""
@@ -61,6 +64,7 @@ class GraphSnapshot(NamedTuple):
             "total_edges": total_edges,
             "from": self.since,
             "until": ids.today() if self.nodes else "",
+            "missing_sources": self.missing,
         }
 
 
@@ -138,7 +142,7 @@ _CACHE: dict[tuple[Path, tuple[tuple[str, str], ...]], GraphSnapshot] = {}
 
 
 def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
-    def question(connection: sqlite3.Connection, *_: object) -> GraphSnapshot:
+    def question(connection: sqlite3.Connection, records: sqlite3.Connection, *_: object) -> GraphSnapshot:
         stamp = (root, stored.source_stamps(connection))
         snapshot = _CACHE.get(stamp)
         if snapshot is None:
@@ -146,10 +150,11 @@ def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
             edges = [stored.edge_of(row, nodes) for row in stored.edges(connection)]
             degrees = Counter(end for edge in edges for end in {edge.source, edge.target})
             by_id = {node.id: node for node in nodes.values()}
-            snapshot = GraphSnapshot(by_id, edges, degrees, stored.oldest_time(connection)[:10])
+            missing = stored.count_missing(connection, records)
+            snapshot = GraphSnapshot(by_id, edges, degrees, stored.oldest_time(connection)[:10], missing)
             _CACHE.clear()
             _CACHE[stamp] = snapshot
         return snapshot
 
-    snapshot = graph.query_graph(root, question)
+    snapshot = graph.query_graph(root, question, within=_SYNC_SECONDS)
     return snapshot, snapshot.edges_at(at)

@@ -1,0 +1,183 @@
+"""How pages and commands grow with a project: the same requests at two sizes, as a ratio.
+
+A few thousand events are written and indexed as usual; their logs are then copied and their rows multiplied by SQL,
+each copy earlier than the one before, since to read a million events would take a quarter of an hour. The full-text
+index of a copy has only titles: nothing here searches.
+"""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.sessions import SESSION, Words
+from bench.web import asked, served
+
+from bench import speed
+from ralph import paths
+from ralph.app import index as indexes
+from ralph.search import terms
+from ralph.store import db, index, totals
+from ralph.store.queries import FAMILIES, TABLES
+
+SIZES = (10_000, 1_000_000)
+SEED = 50 * SESSION
+ROUNDS = 3
+PAGES = {
+    "records?limit=50": "/api/records?limit=50",
+    "sessions": "/api/sessions",
+    "dashboard": "/api/dashboard",
+}
+COMMANDS = {
+    "ralph doctor": ("doctor",),
+    "ralph status": ("status",),
+    "ralph status --usage": ("status", "--usage"),
+    "ralph session list": ("session", "list"),
+}
+GRAPH = "graph"
+_AT_MOST = dict.fromkeys(PAGES, 3.0) | dict.fromkeys(COMMANDS, 5.0)
+_HOURS = SEED / 4 / 60  # that the seed covers
+_SHIFTED = "strftime('%Y-%m-%dT%H:%M:%SZ', {}, '-' || (?1 * " + str(_HOURS * 60) + ") || ' minutes')"
+_OBSERVATIONS = "line seq type title content tags files scope metadata digest".split()
+_SESSIONS = "project_path task_id mode reason host summary tags messages".split()
+
+
+def make(root: Path, size: int, seed: int = SEED) -> None:
+    """Make a project of about so many events, with its index."""
+    (root / ".ralph").mkdir()
+    speed.write(root, min(size, seed), Words(seed))
+    indexes.of(root).rebuild()
+    path = paths.index_file(root)
+    with closing(db.connect(path)) as connection:
+        connection.create_function("terms", 1, terms.index_terms, deterministic=True)
+        for copy in range(1, size // seed):
+            with db.atomic(connection):
+                _copy(connection, root, copy)
+        with db.atomic(connection):
+            _count(connection)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    index.write_seal(path)
+
+
+def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:
+    """Add one copy of every log and of its rows."""
+    folder = paths.log_folder(root) / "sessions"
+    first = connection.execute("SELECT max(key) FROM sources").fetchone()[0]
+    seed = connection.execute("SELECT * FROM sources WHERE path LIKE 'log/sessions/%' AND path NOT LIKE '%~%'")
+    keys = {}
+    for number, row in enumerate(seed.fetchall(), first + 1):
+        original = folder / Path(row["path"]).name
+        new = folder / f"{original.stem}~{copy}.jsonl"
+        shutil.copyfile(original, new)
+        new.chmod(0o600)
+        at = original.stat().st_mtime_ns - int(copy * _HOURS * 3600e9)
+        os.utime(new, ns=(at, at))
+        status = new.stat()
+        state = (status.st_mtime_ns, status.st_size, status.st_ino)
+        keys[row["key"]] = number
+        values = (number, f"log/sessions/{new.name}", row["format"], *state, *tuple(row)[6:])
+        connection.execute(f"INSERT INTO sources VALUES ({', '.join('?' * len(values))})", values)
+    connection.execute("CREATE TEMP TABLE IF NOT EXISTS copied(old INTEGER PRIMARY KEY, new INTEGER)")
+    connection.execute("DELETE FROM temp.copied")
+    connection.executemany("INSERT INTO temp.copied VALUES (?, ?)", keys.items())
+    highest = connection.execute("SELECT max(key) FROM observations").fetchone()[0]
+    columns = ", ".join(_OBSERVATIONS)
+    connection.execute(
+        f"INSERT INTO observations(key, id, source, session_id, created_at, {columns}) "
+        f"SELECT key + ?2 - 1, id || '~' || ?1, new, session_id || '~' || ?1, {_SHIFTED.format('created_at')}, "
+        f"{columns} FROM observations JOIN temp.copied ON old = source",
+        (copy, highest),
+    )
+    columns = ", ".join(_SESSIONS)
+    times = [_SHIFTED.format(name) for name in ("started_at", "ended_at", "created_at", "updated_at")]
+    connection.execute(
+        f"INSERT INTO sessions(id, source, session_id, started_at, ended_at, created_at, updated_at, {columns}) "
+        f"SELECT id || '~' || ?1, new, id || '~' || ?1, {', '.join(times)}, {columns} "
+        "FROM sessions JOIN temp.copied ON old = source",
+        (copy,),
+    )
+    connection.execute(
+        "INSERT INTO search(rowid, title, tags, text, files) "
+        "SELECT key, terms(title), '', '', '' FROM observations WHERE key > ?",
+        (highest,),
+    )
+
+
+def _count(connection: sqlite3.Connection) -> None:
+    """Make the totals again, as the index would have written them."""
+    connection.execute("DELETE FROM facets")
+    for family in FAMILIES:
+        table, columns = TABLES[family][0], ", ".join(totals.facet_columns(family))
+        for source in ("source", "0"):
+            sql = f"INSERT INTO facets SELECT {source}, {columns}, count(*) FROM {table}"
+            connection.execute(f"{sql} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8")
+    sql = "SELECT coalesce(sum(number), 0) FROM facets f WHERE f.source = sources.key AND status <> 'retired'"
+    connection.execute(f"UPDATE sources SET records = ({sql})")
+    connection.execute("DELETE FROM session_list")
+    connection.execute(
+        "INSERT INTO session_list SELECT s.id, s.started_at, min(o.created_at), max(o.created_at), count(*) "
+        "FROM sessions s JOIN observations o ON o.session_id = s.id GROUP BY s.id"
+    )
+
+
+def measure(root: Path, rounds: int = ROUNDS, *, graph: bool = True) -> dict[str, float]:
+    """The median time of each page and command in milliseconds; of the graph the first request, which makes it."""
+    times: dict[str, float] = {}
+    with served(root) as (connection, headers):
+        for name, path in PAGES.items():
+            times[name] = _middle(lambda path=path: asked(connection, headers, path), rounds * 3)  # type: ignore[misc]
+        if graph:
+            connection.timeout = 600
+            times["graph, made"] = _taken(lambda: asked(connection, headers, "/api/graph"))
+            times[GRAPH] = _middle(lambda: asked(connection, headers, "/api/graph"), rounds)
+    for name, words in COMMANDS.items():
+        times[name] = _middle(lambda words=words: _run(root, words), rounds)  # type: ignore[misc]
+    return times
+
+
+def _middle(task: Callable[[], object], rounds: int) -> float:
+    task()
+    return median(_taken(task) for _ in range(rounds))
+
+
+def _taken(task: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    task()
+    return (time.perf_counter() - begun) * 1000
+
+
+def _run(root: Path, words: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "ralph", *words]
+    subprocess.run(command, cwd=root, capture_output=True, check=False, timeout=600)
+
+
+def run(sizes: Sequence[int] = SIZES) -> list[str]:
+    """The table and the promises."""
+    measured: list[dict[str, float]] = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            make(Path(folder), size)
+            measured.append(measure(Path(folder)))
+    lines = ["growth with the project: " + " against ".join(f"{size:,}" for size in sizes) + " records"]
+    for name, times in ((name, [each[name] for each in measured]) for name in measured[0]):
+        numbers = " ".join(f"{value:9.1f}" for value in times)
+        at_most = _AT_MOST.get(name)
+        ratio = times[-1] / times[0]
+        verdict = f"{ratio:7.2f}"
+        if at_most is not None:
+            verdict += f" (at most {at_most:g}) {'ok' if ratio <= at_most else 'BROKEN'}"
+        lines.append(f"  {name:<24} {numbers} ms {verdict}")
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(run([int(word) for word in sys.argv[1:]] or SIZES)))

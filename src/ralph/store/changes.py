@@ -1,0 +1,168 @@
+"""Which files changed since the index read them: by time, size and inode, and by digest where these differ.
+
+A project may have thousands of logs of ended sessions. A process that lives on (the web server) looks at those that
+were quiet for two days only when one of them came, went or was replaced, which their folder shows, and once a minute;
+at all other files it looks every time.
+"""
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ralph.store import files
+from ralph.store.sources import FileState, Format, Source, file_state, log_folders, scan, scan_logs
+
+_QUIET_SECONDS = 2 * 24 * 3600
+_FULL_SECONDS = 60.0
+_RECENT_SECONDS = 0.1  # a folder that changed just now may change again within one tick of the clock
+_WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this much of either end is compared
+
+
+class _Seen(NamedTuple):
+    """What the last complete sync of this process saw: the index, the folders of logs, and files by their paths."""
+
+    seal: str
+    at: float
+    folders: tuple[int, ...]
+    names: tuple[int, ...]
+    others: tuple[tuple[str, FileState], ...]
+    active: tuple[tuple[str, FileState], ...]
+
+
+_SEEN: dict[Path, _Seen] = {}
+
+
+class Look:
+    """One look at the files of a project, which begins before they are listed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._folders, self._names = _folder_times(root), _folder_names(root)
+        self._at = time.time()
+        self._others: list[tuple[Source, FileState]] = []
+        self._logs: list[tuple[str, str, FileState]] = []
+
+    def scan(self) -> set[str]:
+        """List the files; return the names of all sources."""
+        self._others, self._logs = list(scan(self.root, logs=False)), list(scan_logs(self.root))
+        return {source.name for source, _ in self._others} | {name for _, name, _ in self._logs}
+
+    def differing(self, known: Mapping[str, FileState]) -> list[tuple[Source, FileState]]:
+        """Return the listed sources that are in another state than the index read them in."""
+        others = [(source, state) for source, state in self._others if known.get(source.name) != state]
+        logs = (each for each in self._logs if known.get(each[1]) != each[2])
+        return others + [(Source(Path(path), name, Format.LOG), state) for path, name, state in logs]
+
+    def remember(self, seal: str) -> None:
+        """Remember for this process that the index with this seal has all that the look saw."""
+        since = (self._at - _QUIET_SECONDS) * 1e9
+        others = tuple((os.fspath(source.path), state) for source, state in self._others)
+        active = tuple((path, state) for path, _, state in self._logs if state[0] >= since)
+        _SEEN[self.root] = _Seen(seal, time.monotonic(), _settled(self._folders), self._names, others, active)
+
+
+def none_since(root: Path, seal: str) -> bool:
+    """Whether nothing has changed since this process last brought the index with this seal up to date."""
+    seen = _SEEN.get(root)
+    if seen is None or seen.seal != seal or time.monotonic() - seen.at > _FULL_SECONDS:
+        return False
+    times = _folder_times(root)
+    if seen.folders != times:
+        if seen.names != _folder_names(root):
+            return False
+        _SEEN[root] = seen._replace(folders=_settled(times))
+    if any(_state_of(path) != state for path, state in seen.active):
+        return False
+    return seen.others == tuple((os.fspath(source.path), state) for source, state in scan(root, logs=False))
+
+
+def _folder_times(root: Path) -> tuple[int, ...]:
+    return tuple(_state_of(os.fspath(folder))[0] for folder in log_folders(root))
+
+
+def _settled(times: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the times of folders, nothing when one changed just now: the next look lists the names again."""
+    return times if time.time() - max(times) / 1e9 >= _RECENT_SECONDS else ()
+
+
+def _folder_names(root: Path) -> tuple[int, ...]:
+    """Return a hash of the names and inodes in each folder of logs."""
+    hashes = []
+    for folder in log_folders(root):
+        entries: frozenset[tuple[str, int]] = frozenset()
+        with suppress(OSError), os.scandir(folder) as found:
+            entries = frozenset((entry.name, entry.inode()) for entry in found)
+        hashes.append(hash(entries))
+    return tuple(hashes)
+
+
+def _state_of(path: str) -> FileState:
+    try:
+        return file_state(os.stat(path))  # noqa: PTH116
+    except OSError:
+        return 0, 0, 0
+
+
+def known_states(connection: sqlite3.Connection) -> dict[str, FileState]:
+    """Return the state in which each source was read, by its name."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return {row[0]: row[1:] for row in cursor.execute("SELECT path, mtime_ns, size, inode FROM sources")}
+
+
+class ReadLog(NamedTuple):
+    """What the index has read of a log that still begins so: up to where, and what it counted there."""
+
+    offset: int = 0
+    lines: int = 0
+    problems: int = 0
+    events: int = 0
+    hosts: str = ""
+
+
+def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[ReadLog, int]]:
+    """Return by path every log of a session or a run with what the index has read of it, and its size.
+
+    A log with the recorded time and size is trusted; of any other the digest of the part that was read must be the
+    same, or nothing of it counts.
+    """
+    columns = "path, mtime_ns, size, inode, digest, offset, lines, problems, events, hosts"
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    rows = {row[0]: row[1:] for row in cursor.execute(f"SELECT {columns} FROM sources WHERE format = 'log'")}
+    logs: dict[str, tuple[ReadLog, int]] = {}
+    for path, name, state in scan_logs(root):
+        row = rows.get(name)
+        is_read = row is not None and (row[:3] == state or _still_begins(Path(path), row[3], row[4]))
+        logs[path] = ReadLog(*row[4:]) if row is not None and is_read else ReadLog(), state[1]
+    return logs
+
+
+def _still_begins(path: Path, digest: str, offset: int) -> bool:
+    with suppress(OSError), files.open_regular(path) as file:
+        return digest_to(file, offset) == digest
+    return False
+
+
+def digest_to(file: BinaryIO, end: int) -> str:
+    """Return the digest of a file up to a position; of a very long part only its ends count, and its length."""
+    digest = hashlib.sha1(str(end).encode() if end > _WHOLE_DIGEST else b"", usedforsecurity=False)
+    parts = [(0, end)] if end <= _WHOLE_DIGEST else [(0, _DIGEST_ENDS), (end - _DIGEST_ENDS, _DIGEST_ENDS)]
+    for start, length in parts:
+        file.seek(start)
+        digest.update(file.read(length))
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a whole file; "" when it cannot be read."""
+    try:
+        with files.open_regular(path) as file:
+            return digest_to(file, path.stat().st_size)
+    except OSError:
+        return ""
