@@ -1,16 +1,18 @@
-// Insights: proposed memories with their evidence; accept, reject or promote each, with a preview of the diff.
+// Review: what only a person can decide. Held memories, insights with their evidence, and memories that cite something
+// that is gone. Each decision has a preview of the diff.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { ChangeDialog } from "../parts/changes.js";
+import { ChangeDialog, Decisions } from "../parts/changes.js";
 import { Button, IdLink, recordPath, taskPath } from "../parts/controls.js";
 import { Empty, Loaded } from "../parts/placeholders.js";
 import { Icon } from "../parts/icons.js";
+import { Section } from "../parts/widgets.js";
 import { setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { count, Kind, readable, sentence } from "../parts/format.js";
+import { coded, count, Kind, number, readable, ReviewKind, sentence } from "../parts/format.js";
 
 const STATES = ["proposed", "accepted", "rejected", "all"];
-const SUB = "Proposed memories that wait for review. Accepted ones can be promoted to files that every agent reads.";
+const SUB = "What only you can decide: held memories, insights, and memories that cite something that is gone.";
 const EXPLANATION =
   "Insights come from sessions and runs: an error and its fix, a repeated statement, a decision. " +
   "They are extracted when a task ends, or with this command.";
@@ -42,14 +44,14 @@ function Insight({ one, act }) {
       <span class="quiet small num">seen ${count(one.count ?? 1, "time")}</span>
       ${one.task && html`<${IdLink} path=${taskPath} id=${one.task} small=${true} />`}
     </div>
-    <h2 class="insight-title"><a href=${recordPath(one.id)} data-link>${titled ? one.title : line}</a></h2>
-    ${more && html`<p class="insight-text">${more}</p>`}
+    <h3 class="insight-title"><a href=${recordPath(one.id)} data-link>${coded(titled ? one.title : line)}</a></h3>
+    ${more && html`<p class="insight-text">${coded(more)}</p>`}
     ${one.promoted_to?.length > 0 &&
     html`<p class="quiet small">Promoted to <span class="file">${one.promoted_to.join(", ")}</span></p>`}
     <${Evidence} items=${one.evidence} />
     <div class="actions">
       ${one.status !== "accepted" &&
-      html`<${Button} icon="check" look="small" opens=${true} onClick=${() => act("accept", one)}>Accept<//>`}
+      html`<${Button} icon="check" look="small primary" opens=${true} onClick=${() => act("accept", one)}>Accept<//>`}
       ${one.status !== "rejected" &&
       html`<${Button} icon="close" look="small" opens=${true} onClick=${() => act("reject", one)}>Reject<//>`}
       <${Button} icon="promote" look="small" opens=${true} onClick=${() => act("promote", one)}>Promote<//>
@@ -57,9 +59,28 @@ function Insight({ one, act }) {
   </li>`;
 }
 
-function Nothing({ status }) {
-  if (status === "accepted" || status === "rejected") return html`<${Empty} title=${`No insight is ${status}`} />`;
-  return html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph review extract" />`;
+/** A memory that reads like an instruction to an agent: added by somebody, or in a file that nobody committed. */
+function Held({ one, act }) {
+  const record = { ...one, held: true };
+  const drop = one.kind === "edit" ? ["delete", "trash", "Delete"] : ["reject", "close", "Reject"];
+  return html`<li class="card insight">
+    <div class="insight-head"><${ReviewKind} kind=${one.kind} />${one.label && html`<${Kind} kind=${one.label} />`}
+      ${one.kind === "edit" && html`<span class="file small">${one.source}</span>`}</div>
+    <p class="held-text">${one.text}</p>
+    <p class="quiet small">${sentence(one.why)}.</p>
+    <div class="actions">
+      <${Button} icon="check" look="small" opens=${true} onClick=${() => act("accept", record)}>Accept<//>
+      <${Button} icon=${drop[1]} look="small" opens=${true} onClick=${() => act(drop[0], record)}>${drop[2]}<//>
+    </div>
+  </li>`;
+}
+
+function Stale({ one }) {
+  return html`<li class="card insight">
+    <div class="insight-head"><${ReviewKind} kind=${one.kind} /><span class="file small">${one.source}</span></div>
+    <h3 class="insight-title"><a href=${recordPath(one.id)} data-link>${coded(one.text.split("\n")[0])}</a></h3>
+    <p class="quiet small">${one.why[0].toUpperCase() + one.why.slice(1)}</p>
+  </li>`;
 }
 
 function Choose({ status, task }) {
@@ -75,27 +96,49 @@ function Choose({ status, task }) {
   </div>`;
 }
 
-function List({ data, status, act }) {
-  return html`<p class="quiet small insight-count" role="status">${count(data.total, "insight")}</p>
-    ${data.items.length
-      ? html`<ul class="plain stack insight-list">
-          ${data.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}
-        </ul>`
-      : html`<${Nothing} status=${status} />`}`;
+function Insights({ data, status, act }) {
+  if (!data.items.length) {
+    return status === "accepted" || status === "rejected"
+      ? html`<${Empty} title=${`No insight is ${status}`} />`
+      : html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph review extract" />`;
+  }
+  return html`<${Decisions} actions=${["accept", "promote", "reject"]} />
+    <p class="visually-hidden" role="status">${count(data.total, "insight")}</p>
+    <ul class="plain stack insight-list">
+      ${data.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}</ul>`;
 }
 
-/** `/insights`. */
+const total = (value) => html`<span class="quiet num">${number(value)}</span>`;
+
+/** `/review`. */
 export function Page({ query }) {
   const status = query.get("status") ?? "proposed";
   const task = query.get("task") ?? "";
   const asked = { status: status === "all" ? "" : status, task, limit: 500 };
-  const state = useGet("/api/insights", asked, { on: ["insights", "records"] });
+  const insights = useGet("/api/insights", asked, { on: ["insights", "records"] });
+  const others = useGet(status === "proposed" && !task ? "/api/review" : null,
+    { kind: ["held", "edit", "citation"], limit: 500 }, { on: ["insights", "records"] });
   const [open, setOpen] = useState(null);
   const act = (action, record) => setOpen({ action, record });
-  return html`<${PageHead} title="Insights" sub=${SUB} />
-    <${Choose} status=${status} task=${task} />
-    <${Loaded} state=${state} lines=${6} what="the insights">
-      ${(data) => html`<${List} data=${data} status=${status} act=${act} />`}
+  const of = (...kinds) => (others.value?.items ?? []).filter((one) => kinds.includes(one.kind));
+  const [held, stale] = [of("held", "edit"), of("citation")];
+  return html`<div class="page-narrow"><${PageHead} title="Review" sub=${SUB} />
+    ${held.length > 0 && html`<${Section} title="Held memories" aside=${total(held.length)}>
+      <p class="quiet section-note">They read like instructions to an agent, so they wait for you.</p>
+      <${Decisions} actions=${["accept", "reject"]} held=${true} />
+      <ul class="plain stack insight-list">${held.map((one) => html`<${Held} key=${one.id} one=${one} act=${act} />`)}</ul>
+    <//>`}
+    <${Section} title="Insights" aside=${insights.value && total(insights.value.total)}>
+      <p class="quiet section-note">Memories that Ralph proposes, from what happened in sessions and runs.</p>
+      <${Choose} status=${status} task=${task} />
+      <${Loaded} state=${insights} lines=${6} what="the insights">
+        ${(data) => html`<${Insights} data=${data} status=${status} act=${act} />`}
+      <//>
     <//>
-    ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} />`}`;
+    ${stale.length > 0 && html`<${Section} title="Stale memories" aside=${total(stale.length)}>
+      <p class="quiet section-note">They cite something that is gone or has changed. Open one to edit, archive or delete it.</p>
+      <ul class="plain stack insight-list">${stale.map((one) => html`<${Stale} key=${one.id} one=${one} />`)}</ul>
+    <//>`}
+    ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} />`}
+  </div>`;
 }
