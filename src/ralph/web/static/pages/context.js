@@ -143,7 +143,7 @@ function LeftOut({ items }) {
 function RecordLinks({ items }) {
   return html`<ul class="found">
     ${items.map((item) => html`<li key=${item.id}>
-      <a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.id)}</a>
+      <a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a>
       <span class="quiet found-rest num">${number(item.tokens)} tokens</span></li>`)}
   </ul>`;
 }

@@ -102,8 +102,8 @@ function GraphView({ data, asked, ends, path, loading }) {
     <${Legend} counts=${seen.counts} off=${off} />
     <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />`;
   return html`<div class="toolbar">
-      <${Pick} label="Show around" nodes=${seen.nodes} all=${all} value=${centre?.name ?? ""} onPick=${showAround}
-        placeholder="A memory, file, tag or task" search=${true} />
+      <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${(data.around ? centre : chosen)?.name ?? ""}
+        onPick=${data.around ? showAround : find} placeholder="A memory, file, tag or task" search=${true} />
       <${Scope} around=${data.around} />
     </div>
     ${narrow ? html`<details class="between" open=${Boolean(filtered) || undefined}><summary>Filters and paths</summary>${more}</details>` : more}
@@ -128,7 +128,7 @@ function Scope({ around }) {
   return html`<div class="seg graph-scope" role="group" aria-label="How much of the graph">
     <button type="button" class="seg-one" aria-pressed=${all ? "false" : "true"} onClick=${() => choose(false)}>
       ${query.get("around") ? "Around this" : "Around the newest memory"}</button>
-    <button type="button" class="seg-one" aria-pressed=${all ? "true" : "false"} onClick=${() => choose(true)}>All</button>
+    <button type="button" class="seg-one" aria-pressed=${all ? "true" : "false"} onClick=${() => choose(true)}>Whole graph</button>
   </div>`;
 }
 

@@ -37,13 +37,14 @@ const found = rows(loader("family=memory"));
 
 /** How many there are: memories, or records of every kind once activity is included. */
 const counted = (query) =>
-  query.has("family") ? count(found.count.value, "memory", "memories") : count(found.count.value, "record");
+  query.getAll("family").join() === "memory" ? count(found.count.value, "memory", "memories") : count(found.count.value, "record");
 
 /** The part of a query that is a question to the server, in a fixed order. */
 function requestQuery(query) {
   const words = new URLSearchParams();
   for (const name of NAMES) for (const value of query.getAll(name)) if (value) words.append(name, value);
-  if (!query.has("activity")) words.append("family", "memory");
+  const families = query.getAll("family").filter(Boolean);
+  if (!query.has("activity")) for (const one of families.length ? families : ["memory"]) words.append("family", one);
   return words.toString();
 }
 
@@ -114,7 +115,7 @@ function Sort({ query }) {
 }
 
 function Nothing({ query }) {
-  const filters = chosenFilters(query).length > 0;
+  const filters = chosenFilters(query).some(({ name }) => name !== "family");
   if (!query.get("q") && !filters) {
     return html`<${Empty} title="There are no memories yet"
       text="Add the first memory above, or in the terminal. With hooks installed, sessions are recorded automatically."

@@ -177,7 +177,7 @@ function Neighbours({ id, items }) {
     <div class="card-head">
       <h2>Neighbours</h2>
       ${items?.length > 0 &&
-      html`<a class="small" href=${`/graph?around=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
+      html`<a class="small" href=${`/graph?around=${encodeURIComponent(id)}&node=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
     </div>
     ${items?.length
       ? html`<ul class="plain neighbours">${items.map((one, at) => html`<${Neighbour} key=${at} one=${one} />`)}</ul>`

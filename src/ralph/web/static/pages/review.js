@@ -4,7 +4,7 @@ import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { ChangeDialog, Decisions } from "../parts/changes.js";
 import { Button, IdLink, recordPath, taskPath } from "../parts/controls.js";
-import { Empty, Loaded } from "../parts/placeholders.js";
+import { Empty, Failure, Loaded, Loading } from "../parts/placeholders.js";
 import { Icon } from "../parts/icons.js";
 import { Section } from "../parts/widgets.js";
 import { setQuery } from "../parts/router.js";
@@ -123,6 +123,8 @@ export function Page({ query }) {
   const of = (...kinds) => (others.value?.items ?? []).filter((one) => kinds.includes(one.kind));
   const [held, stale] = [of("held", "edit"), of("citation")];
   return html`<div class="page-narrow"><${PageHead} title="Review" sub=${SUB} />
+    ${others.value === undefined && others.loading && html`<${Loading} lines=${2} what="what is held" />`}
+    ${others.error && others.value === undefined && html`<${Failure} error=${others.error} retry=${others.reload} />`}
     ${held.length > 0 && html`<${Section} title="Held memories" aside=${total(held.length)}>
       <p class="quiet section-note">They read like instructions to an agent, so they wait for you.</p>
       <${Decisions} actions=${["accept", "reject"]} held=${true} />

@@ -76,9 +76,7 @@ function Review({ plan }) {
   return html`<div class="review">
     <p>${plan.summary}</p>
     ${plan.warnings?.map((warning) => html`<p class="notice" key=${warning}><${RichText} text=${sentence(warning)} /></p>`)}
-    ${plan.files.map((file) => file.name.startsWith("log/")
-      ? html`<p class="quiet small" key=${file.name}>Ralph's own note <code>${file.name}</code> changes with it.</p>`
-      : html`<${Diff} key=${file.name} name=${file.name} text=${file.diff} />`)}
+    ${plan.files.map((file) => html`<${Diff} key=${file.name} name=${file.name} text=${file.diff} />`)}
     ${plan.files.length === 0 && html`<p class="quiet">No file changes.</p>`}
   </div>`;
 }

@@ -24,7 +24,7 @@ export function valueLabel(facet, value) {
 
 /** What is chosen in a query: `[[facet, value], ...]`, in the facets' order. */
 export function chosenFilters(query) {
-  const all = [...FACETS, { name: "task", title: "Task" }];
+  const all = [...FACETS, { name: "family", title: "Only" }, { name: "task", title: "Task" }];
   return all.flatMap(({ name, title }) => query.getAll(name).map((value) => ({ name, title, value })));
 }
 

@@ -76,6 +76,7 @@ function options(Plotter, host, { stamps, series, say, height, top }) {
       x: { time: true, range: () => range },
       y: { range: (_, low, high) => [0, top ?? Math.max(1, (high ?? 1) * 1.1)] },
     },
+    hooks: { setScale: [({ scales: { x } }, key) => key === "x" && (host.dataset.days = Math.round((x.max - x.min) / DAY))] },
     series: [{}, ...drawn(Plotter, series)],
     axes: axes(say, width),
   };
@@ -132,7 +133,6 @@ export function Plot({ title, days, series, say = formatCount, height = 168, top
       const stamps = days.map(seconds);
       plot = new Plotter(options(Plotter, host, { stamps, series, say, height, top }),
         [stamps, ...series.map((one) => one.values)], host);
-      host.dataset.days = Math.round((plot.scales.x.max - plot.scales.x.min) / DAY);
       plot.over.addEventListener("mouseleave", () => setAt(null));
       plot.over.addEventListener("mousemove", () => setAt(plot.cursor.idx ?? null));
     };
