@@ -186,20 +186,22 @@ def test_a_guardrail_and_a_knowledge_page_change_in_their_own_files(window: Read
 def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: Sample) -> None:
     page = loaded(window, "/review")
     change = Change(page, shop.root)
-    card = page.locator(".insight").first
+    insights = page.get_by_role("region", name="Insights")
+    listed = insights.locator(".insight")
+    card = listed.first
     link = card.locator(".insight-title a").get_attribute("href")
-    mine = page.locator(".insight", has=page.locator(f"a[href='{link}']"))
-    waiting = page.locator(".insight").count()
+    mine = insights.locator(".insight", has=page.locator(f"a[href='{link}']"))
+    waiting = listed.count()
     for button, words, state in (("Accept", "Accept", "Accepted"), ("Reject", "Reject", "Rejected")):
         change.apply(words, change.looked(card.get_by_role("button", name=button)))
         answer = page.evaluate("() => fetch('/api/insights?status=proposed').then((answer) => answer.text())")
-        expect(page.locator(".insight"), answer).to_have_count(waiting - 1)
+        expect(listed, answer).to_have_count(waiting - 1)
         page.get_by_role("button", name=state, exact=True).click()
         expect(mine).to_have_count(1)
         change.undo()
         expect(mine).to_have_count(0)
         page.get_by_role("button", name="Proposed", exact=True).click()
-        expect(page.locator(".insight")).to_have_count(waiting)
+        expect(listed).to_have_count(waiting)
     card.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name="Memory").check()
     change.dialog.get_by_label("Text to use instead").fill("What the task has taught us, in a sentence of our own.")

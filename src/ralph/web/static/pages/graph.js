@@ -102,9 +102,9 @@ function GraphView({ data, asked, ends, path, loading }) {
     <${Legend} counts=${seen.counts} off=${off} />
     <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />`;
   return html`<div class="toolbar">
-      <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${(data.around ? centre : chosen)?.name ?? ""}
+      <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${data.around ? "" : (chosen?.name ?? "")}
         onPick=${data.around ? showAround : find} placeholder="A memory, file, tag or task" search=${true} />
-      <${Scope} around=${data.around} />
+      <${Scope} around=${data.around} name=${centre?.name ?? ""} />
     </div>
     ${narrow ? html`<details class="between" open=${Boolean(filtered) || undefined}><summary>Filters and paths</summary>${more}</details>` : more}
     <div class="graph-body ${chosen ? "has-panel" : ""}">
@@ -121,13 +121,13 @@ function GraphView({ data, asked, ends, path, loading }) {
 }
 
 /** Whether only what is near one node is shown, or everything. */
-function Scope({ around }) {
-  const { query } = route.value;
+function Scope({ around, name }) {
   const all = !around;
+  const words = name.length > 40 ? `${name.slice(0, 39)}…` : name;
   const choose = (next) => setQuery({ all: next ? "1" : null, task: null, tag: null });
   return html`<div class="seg graph-scope" role="group" aria-label="How much of the graph">
     <button type="button" class="seg-one" aria-pressed=${all ? "false" : "true"} onClick=${() => choose(false)}>
-      ${query.get("around") ? "Around this" : "Around the newest memory"}</button>
+      ${words ? `Around: ${words}` : "Around one memory"}</button>
     <button type="button" class="seg-one" aria-pressed=${all ? "true" : "false"} onClick=${() => choose(true)}>Whole graph</button>
   </div>`;
 }
