@@ -209,6 +209,11 @@ def checkout_cache(root: Path) -> Path:
     return tree_caches(root) / name if name else cache_folder(root)
 
 
+def web_server(root: Path) -> Path:
+    """Return the file with the port and key of the `ralph web` that runs for a checkout."""
+    return checkout_cache(root) / "web.json"
+
+
 def graph_file(root: Path) -> Path:
     """Return the graph of a checkout, made from its index."""
     return checkout_cache(root) / "graph.db"

@@ -6,7 +6,10 @@ import pytest
 from tests.web import sample
 from tests.web.asking import Site
 from tests.web.sample import Sample
+from tests.web.test_board import ORDER
 
+from ralph.app import memory
+from ralph.errors import Refused
 from ralph.store.sources import source_names
 
 MEMORIES = ".agent/memories.md"
@@ -90,6 +93,37 @@ def test_every_action_can_be_planned_applied_and_undone(window: Site, shop: Samp
         undone = window.post("/api/changes/undo", undo=done["undo"])
         assert everything(shop.root) == before, body
         assert {each["name"] for each in undone["files"]} == changed
+
+
+@pytest.mark.parametrize("action", ["accept", "reject"])
+def test_a_held_memory_is_decided_and_the_decision_undone(window: Site, shop: Sample, action: str) -> None:
+    with pytest.raises(Refused):
+        memory.add(shop.root, ORDER, by="agent")
+    before = everything(shop.root)
+    body = {"action": action, "id": window.get("/api/review")["items"][0]["id"]}
+    plan = window.post("/api/changes/plan", **body)
+    assert everything(shop.root) == before
+    written = {MEMORIES, "log/held.jsonl", "log/accepted"} if action == "accept" else {"log/held.jsonl"}
+    assert {each["name"] for each in plan["files"]} == written
+    done = window.post("/api/changes/apply", **body, stamps=stamps(plan))
+    assert "held" not in window.get("/api/review")["counts"]
+    texts = [row["text"] for row in window.get("/api/records", source=MEMORIES, limit=100)["items"]]
+    assert (ORDER in texts) is (action == "accept")
+    window.post("/api/changes/undo", undo=done["undo"])
+    assert window.get("/api/review")["counts"]["held"] == 1
+    assert (shop.root / MEMORIES).read_bytes() == before[MEMORIES]
+
+
+def test_a_text_that_nobody_signed_is_accepted_on_its_page(window: Site, shop: Sample) -> None:
+    file = shop.root / MEMORIES
+    entry = f"\n## Patterns\n\n### mem-1794000000-feed\n> {ORDER}\n<!-- tags: x | created: 2026-11-06 -->\n"
+    file.write_text(file.read_text(encoding="utf-8") + entry, encoding="utf-8")
+    page = window.get("/api/records/mem-1794000000-feed")
+    assert (page["held"], page["actions"][0]) == (True, "accept")
+    body = {"action": "accept", "id": "mem-1794000000-feed"}
+    window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    assert window.get("/api/records/mem-1794000000-feed")["held"] is False
+    assert window.posted("/api/changes/plan", **body)[0] == 400
 
 
 def test_the_plan_is_what_is_written(window: Site, shop: Sample) -> None:

@@ -12,7 +12,8 @@ from ralph.model.record import MemoryKind
 class TestParts:
     def test_nodes_and_edges_have_what_the_picture_needs(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get("/api/graph")
-        assert sorted(told) == ["edges", "from", "missing_sources", "nodes", "total_edges", "total_nodes", "until"]
+        members = ["around", "edges", "from", "missing_sources", "nodes", "total_edges", "total_nodes", "until"]
+        assert sorted(told) == members
         assert len(told["nodes"]) == told["total_nodes"]
         nodes = {node["id"]: node for node in told["nodes"]}
         assert nodes[here.memories["keys"]]["record"] == here.memories["keys"]
@@ -22,6 +23,20 @@ class TestParts:
         stated = {(edge["source"], edge["relation"]) for edge in told["edges"] if edge["explicit"]}
         assert (here.memories["keys"], "supersedes") in stated
         assert told["from"] < told["until"]
+
+    def test_a_part_is_around_the_newest_memory_or_the_one_that_is_named(
+        self, shop: Site, here: sample.Sample, tmp_path: Path
+    ) -> None:
+        whole = shop.get("/api/graph")
+        newest = shop.get("/api/graph", around="newest")
+        assert newest["nodes"][0]["id"] == newest["around"]
+        assert newest["nodes"][0]["record"] is not None
+        assert 1 < newest["total_nodes"] < whole["total_nodes"]
+        file = shop.get("/api/graph", around="file:src/auth/session.ts")
+        assert file["around"] == "file:src/auth/session.ts"
+        assert {here.memories["jwt"], "tag:jwt"} <= {node["id"] for node in file["nodes"]}
+        assert shop.refusal("/api/graph", around="mem-1-none")[0] == 404
+        assert Site(tmp_path).get("/api/graph", around="newest")["nodes"] == []
 
     def test_degrees_are_those_of_the_whole_graph(self, shop: Site) -> None:
         whole = {node["id"]: node["degree"] for node in shop.get("/api/graph")["nodes"]}

@@ -3,9 +3,12 @@
 import re
 
 import pytest
+from tests.cases import for_each
 from tests.web import sample
 from tests.web.asking import Site, tags
 from tests.web.sample import Sample
+
+from ralph.app.pages import detail
 
 ROW = set(
     "id type text title tags created_at updated_at source by via status family scope task session tokens score why "
@@ -103,14 +106,42 @@ def test_an_unknown_order_or_age_is_an_error(window: Site) -> None:
 def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> None:
     row = window.get("/api/records", source=".agent/memories.md", limit=1)["items"][0]
     page = window.get(f"/api/records/{row['id']}")
-    assert set(page) == set("record layers superseded_by citations injections used neighbours actions".split())
-    assert ROW | {"html", "origin", "links"} <= set(page["record"])
+    assert set(page) == set("record layers superseded_by citations injections used neighbours actions held".split())
+    assert ROW | {"heading", "html", "origin", "links"} <= set(page["record"])
     name, _, line = page["record"]["source"].rpartition(":")
     assert name == ".agent/memories.md"
     assert row["id"] in (shop.root / name).read_text(encoding="utf-8").split("\n")[int(line) - 1]
     costs = [page["layers"][name]["tokens"] for name in ("line", "full")]
     assert costs[0] <= costs[1]
     assert page["actions"] == ["edit", "retag", "archive", "delete", "promote"]
+
+
+@for_each(
+    ("title", "text", "heading", "rest"),
+    [
+        ("A title", "Its text.", "A title", "Its text."),
+        ("A title", "A title", "A title", ""),
+        ("", "One sentence is the whole text.", "One sentence is the whole text.", ""),
+        ("prompt", "Why is it slow? It was fast.", "Why is it slow?", "It was fast."),
+        ("", "The first line\n\n- a list", "The first line", "- a list"),
+        ("", "Run `a. b` first. Then go.", "Run `a. b` first.", "Then go."),
+        ("", "```\ncode\n```", "``` code ```", "```\ncode\n```"),
+        ("", "", "", ""),
+    ],
+)
+def test_a_heading_is_not_repeated_below_it(title: str, text: str, heading: str, rest: str) -> None:
+    assert detail.split_heading(title, text) == (heading, rest)
+
+
+def test_sessions_are_named_by_their_titles(window: Site, shop: Sample) -> None:
+    page = window.get(f"/api/records/{shop.memories['redis']}")
+    titles = {each["session"]: each["session_title"] for each in page["injections"]}
+    listed = {row["id"]: row["title"] for row in window.get("/api/sessions")["items"]}
+    assert titles
+    assert all(titles[name] == listed[name] for name in titles)
+    observed = window.get("/api/records", family="observation", limit=1)["items"][0]
+    record = window.get(f"/api/records/{observed['id']}")["record"]
+    assert record["session_title"] == listed[record["session"]]
 
 
 def test_citations_say_whether_they_are_there(window: Site) -> None:

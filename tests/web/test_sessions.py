@@ -1,10 +1,13 @@
 """Sessions over HTTP: lists, chats with their messages, timelines in pages, and what was injected and used."""
 
+import json
 from pathlib import Path
 
 from tests.web import sample
 from tests.web.asking import Site, tags
 from tests.web.test_markdown import TAGS
+
+from ralph.hooks.handler import run_event
 
 
 class TestListing:
@@ -65,7 +68,31 @@ class TestOne:
         whole = [row["id"] for row in shop.get(path)["timeline"]["items"]]
         parts = [shop.get(path, limit=10, offset=offset)["timeline"]["items"] for offset in (0, 10, 20, 30)]
         assert [row["id"] for part in parts for row in part] == whole
-        assert shop.get(path, offset=1000)["timeline"] == {"items": [], "total": len(whole)}
+        assert shop.get(path, offset=1000)["timeline"] == {"items": [], "total": len(whole), "before": []}
+
+    def test_what_was_injected_is_in_the_timeline_where_it_happened(self, shop: Site, here: sample.Sample) -> None:
+        path = f"/api/sessions/{here.sessions[3]}"
+        told = shop.get(path)
+        timeline = told["timeline"]
+        assert {item["event"] for item in timeline["before"]} == {"SessionStart"}
+        first = timeline["items"][0]
+        assert first["title"] == "prompt"
+        assert {item["event"] for item in first["injected"]} == {"UserPromptSubmit"}
+        placed = [*timeline["before"], *(item for row in timeline["items"] for item in row["injected"])]
+        assert placed == told["injected"]
+        parts = [shop.get(path, limit=1, offset=offset)["timeline"] for offset in range(3)]
+        assert [part["items"][0]["injected"] for part in parts] == [row["injected"] for row in timeline["items"][:3]]
+        assert parts[1]["before"] == []
+
+    def test_a_session_without_a_prompt_has_a_title(self, tmp_path: Path) -> None:
+        here = sample.copied(tmp_path / "shop")
+        name = "0e551011-0000-4000-8000-00000000000e"
+        event = {"session_id": name, "cwd": str(here.root), "hook_event_name": "PostToolUse", "tool_name": "Read",
+                 "tool_input": {"file_path": "README.md"}, "tool_response": {"content": "x"}}  # fmt: skip
+        env = {**here.env, "CLAUDE_PROJECT_DIR": str(here.root)}
+        run_event("claude", "PostToolUse", json.dumps(event).encode(), env)
+        titles = {row["id"]: row["title"] for row in Site(here.root).get("/api/sessions")["items"]}
+        assert titles[name] == "Session without a prompt (claude)"
 
     def test_what_was_injected_says_whether_it_was_used(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get(f"/api/sessions/{here.sessions[0]}")

@@ -136,7 +136,7 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
         rows.append(
             {
                 **{name: members[name] for name in _SESSION_MEMBERS.split()},
-                "title": one_line(session.prompt or session.summary, _TITLE_LENGTH),
+                "title": session_title(session),
                 "agent": session.host if is_chat else "",
                 "mode": session.mode if is_chat else "",
                 "tokens_injected": tokens[session.id],
@@ -151,6 +151,11 @@ def _session_tokens(ledger: usage.Ledger) -> Counter[str]:
     for injection in ledger.injections:
         tokens[injection.session] += injection.tokens
     return tokens
+
+
+def session_title(session: Session) -> str:
+    """Return what was asked first, else how the summary begins; never an id."""
+    return one_line(session.prompt or session.summary, _TITLE_LENGTH) or f"Session without a prompt ({session.host})"
 
 
 def read_ledger(root: Path) -> usage.Ledger:
@@ -213,7 +218,7 @@ def _part_marks(root: Path) -> dict[str, int]:
         "tasks": _mark(folder / name for folder in folders for name in names),
         "sessions": _mark((*_scan_folder(logs / "sessions"), logs / "injections.jsonl")),
         "runs": _mark(_scan_folder(paths.runs_folder(root))),
-        "insights": _mark(folder / "memory/insights.json" for folder in folders),
+        "insights": _mark((*(folder / "memory/insights.json" for folder in folders), paths.held_memories(root))),
     }
 
 

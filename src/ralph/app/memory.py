@@ -383,8 +383,7 @@ def accept_by_author(root: Path, saved: SavedMemory, by: str, observer: WriteObs
 
     if by != "human" or not quarantine.is_suspicious(saved.stored.record):
         return saved
-    if not isinstance(observer, files.DryRun):
-        quarantine.remember_accepted(root, saved.stored.record)
+    quarantine.remember_accepted(root, saved.stored.record, observer)
     return replace(saved, is_order=True)
 
 

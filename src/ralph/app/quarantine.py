@@ -18,6 +18,7 @@ from ralph.errors import NotFound, Refused
 from ralph.model import ids
 from ralph.model.record import Record, Scope
 from ralph.store import files
+from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, Library, Stored
 
 _AGENT_VARIABLES = (
@@ -73,15 +74,17 @@ def accepted_keys(root: Path) -> frozenset[str]:
     return frozenset(key for path in places if path for key in (files.read(path) or "").split())
 
 
-def remember_accepted(root: Path, record: Record) -> None:
+def remember_accepted(root: Path, record: Record, observer: WriteObserver | None = None) -> None:
     """Remember that a person wants a text, if it is one that would be held."""
     key = render.text_key(record.title, record.text, record.tags)
     if is_suspicious(record) and key not in accepted_keys(root):
         if record.scope is Scope.PERSONAL and (path := paths.personal_accepted()):
-            files.append(path, f"{key}\n", durable=True)
+            files.append(path, f"{key}\n", durable=True, observer=observer)
             return
-        files.hide_state(root)
-        files.append(paths.accepted_texts(root), f"{key}\n", root=paths.state_boundary(root), durable=True)
+        if observer is None or observer.real:
+            files.hide_state(root)
+        boundary = paths.state_boundary(root)
+        files.append(paths.accepted_texts(root), f"{key}\n", root=boundary, durable=True, observer=observer)
 
 
 def is_suspicious(record: Record) -> bool:
@@ -183,14 +186,15 @@ def find(root: Path, name: str) -> HeldMemory | None:
     return by_id.get(ids.resolve(name, matches) if matches else name)
 
 
-def release(root: Path, record_id: str) -> None:
+def release(root: Path, record_id: str, observer: WriteObserver | None = None) -> None:
     """Take a memory out of the quarantine."""
 
     def without(text: str) -> str:
         lines = _read_lines(text)
         return "".join(f"{line}\n" for line, memory in lines if memory is None or memory.id != record_id)
 
-    files.update(paths.held_memories(root), without, root=paths.state_boundary(root), mode=files.PRIVATE)
+    boundary = paths.state_boundary(root)
+    files.update(paths.held_memories(root), without, root=boundary, mode=files.PRIVATE, observer=observer)
 
 
 def _read_lines(text: str) -> list[tuple[str, HeldMemory | None]]:

@@ -150,7 +150,7 @@ def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str
     if held is None:
         return _decide(root, name, Status.ACCEPTED, observer).stored
     if isinstance(held, Stored):
-        quarantine.remember_accepted(root, held.record)
+        quarantine.remember_accepted(root, held.record, observer)
         return held
     added = memory.add(
         root,
@@ -164,8 +164,9 @@ def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str
         via=held.via,
         allow_secret=True,
         accepted=True,
+        observer=observer,
     )
-    quarantine.release(root, held.id)
+    quarantine.release(root, held.id, observer)
     return added.stored
 
 
@@ -176,8 +177,13 @@ def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str
         return _decide(root, name, insight.REJECTED, observer).stored
     if isinstance(held, Stored):
         raise Refused(f"{name} stands in a file", hint=f"ralph memory delete {name}")
-    quarantine.release(root, held.id)
+    quarantine.release(root, held.id, observer)
     return Stored(Record(held.id, MemoryKind.CONTEXT, held.text), paths.held_memories(root), 0)
+
+
+def is_held(root: Path, name: str) -> bool:
+    """Whether this is a memory that waits for a person."""
+    return _find_held(root, name, "human") is not None
 
 
 def _find_held(root: Path, name: str, by: str) -> Stored | HeldMemory | None:

@@ -7,7 +7,7 @@ of another task is hidden until that task is finished.
 import os
 import shlex
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -139,6 +139,16 @@ def _read(
 def find(root: Path, session_id: str = "", *, within: str = "") -> Session:
     """Return the session with this id or the only one whose id begins so; without an id, the newest."""
     return _read(root, session_id, within, lambda connection, session: None)[0]
+
+
+def find_all(root: Path, names: Iterable[str]) -> dict[str, Session]:
+    """Return the sessions with these ids, by id; those that are not recorded are left out."""
+
+    def question(connection: sqlite3.Connection) -> dict[str, Session]:
+        rows = {name: stored_sessions.session(connection, name) for name in names}
+        return {name: _with_prompt(connection, Session(**row)) for name, row in rows.items() if row is not None}
+
+    return index.ask(root, question)
 
 
 def session_records(root: Path, session_id: str, *, within: str = "") -> tuple[Session, list[Record]]:

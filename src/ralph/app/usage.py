@@ -281,19 +281,24 @@ def usage_stats(root: Path) -> dict[str, Any]:
     ledger = read_ledger(root, _ALL_BYTES)
     names = dict.fromkeys(each.event for each in (*ledger.injections, *ledger.skill))
     events = [{"event": name or "unknown", **_count(ledger, event=name)} for name in names]
-    since = ids.first_day(_WEEK)
     total = _count(ledger)
     injected = count_uses(ledger).keys()
     return {
         "reference_rate": _rate(total["referenced"], total["injected"]),
         **total,
-        "week": {"since": since, **_count(ledger, since=since)},
+        "week": count_week(ledger),
         "events": sorted(events, key=lambda each: (-each["tokens"], each["event"])),
         "hooks": hook_usage(root),
         "loop": loop_usage(root),
         "never_used": unused_memories(root, ledger),
         "never_injected": sum(record.id not in injected for record in _curated(root)),
     }
+
+
+def count_week(ledger: Ledger) -> dict[str, Any]:
+    """Count what was injected and used in the last seven days; `since` is the first of them."""
+    since = ids.first_day(_WEEK)
+    return {"since": since, **_count(ledger, since=since)}
 
 
 def _count(ledger: Ledger, *, event: str | None = None, since: str = "") -> dict[str, int]:

@@ -76,8 +76,9 @@ def _get_records(request: ApiRequest) -> Json:
 
 def _get_record(request: ApiRequest) -> Json:
     page = detail.record_page(request.root, request.path["id"])
-    page["record"]["html"] = render_html(page["record"]["text"])
-    return page
+    record = page["record"]
+    heading, body = detail.split_heading(record["title"], record["text"])
+    return {**page, "record": {**record, "heading": heading, "html": render_html(body)}}
 
 
 def _insights(request: ApiRequest, task: str, status: str = "") -> list[Json]:
@@ -96,6 +97,11 @@ def _insights(request: ApiRequest, task: str, status: str = "") -> list[Json]:
         }
         for each in entries
     ]
+
+
+def _get_review(request: ApiRequest) -> Json:
+    items, counts = dashboard.review_inbox(request.root, request.words("kind"))
+    return {**request.page(items), "counts": counts}
 
 
 def _get_doctor(request: ApiRequest) -> Json:
@@ -159,6 +165,7 @@ def _post_context(request: ApiRequest) -> Json:
 def _get_graph(request: ApiRequest) -> Json:
     return graph_view.graph_part(
         request.root,
+        around=request.word("around"),
         task=request.word("task"),
         tag=request.word("tag"),
         types=request.words("type"),
@@ -251,6 +258,8 @@ ROUTES: list[Route] = [
     route("/api/tags", lambda call: {"items": call.state.explorer.tags(call.word("q"), _MAX_TAGS)}),
     route("/api/insights", lambda call: call.page(_insights(call, call.word("task"), call.word("status")))),
     route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
+    route("/api/review", _get_review),
+    route("/api/hooks", lambda call: dashboard.hook_times(call.root)),
     route("/api/health", lambda call: dashboard.memory_health(call.root, call.config.privacy.patterns)),
     route("/api/doctor", _get_doctor),
     route("/api/tasks", _get_tasks),

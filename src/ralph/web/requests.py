@@ -44,7 +44,7 @@ _CLAUSES = (
     (r"`ralph task (list|show)\b", "search in Tasks"),
     (r"`ralph session (list|show)\b", "search in Sessions"),
     (r"`ralph loop (list|show|status|journal)\b", "search in Runs"),
-    (r"`ralph review( --status all| show)\b", "search in Insights"),
+    (r"`ralph review( --status all| show)\b", "search in Review"),
     (r"`ralph graph show\b", "search in the graph"),
 )
 _STATUS: tuple[tuple[type[RalphError], int], ...] = (

@@ -1,7 +1,8 @@
 """The web application: access checks, events, static files, and the server on the loopback interface.
 
-Only the browser window that `ralph web` opened may send requests: the address carries a token that works once and is
-exchanged for a cookie. Every page is one shell (`static/index.html`).
+Only a browser window that `ralph web` opened may send requests: the address carries a token that works once and is
+exchanged for a cookie. Who can read the state folder has the key that gets a further token (`ralph web --link`).
+Every page is one shell (`static/index.html`).
 """
 
 import hashlib
@@ -11,9 +12,10 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from html import escape
+from http.client import HTTPConnection, HTTPException
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -30,13 +32,15 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ralph import paths
 from ralph.app.lists import Row, Watcher
 from ralph.app.pages.changes import ChangeHistory
 from ralph.app.pages.explore import Explorer
-from ralph.errors import RalphError
+from ralph.errors import NotFound, RalphError
+from ralph.store import files
 from ralph.web import api
 from ralph.web.connections import connection_options
-from ralph.web.requests import message_response
+from ralph.web.requests import json_response, message_response
 
 _POLL_SECONDS = 1.0
 _HEARTBEAT = 15.0
@@ -62,7 +66,11 @@ _TYPES = {
     "json": "application/json",
     "txt": "text/plain; charset=utf-8",
 }
-_REOPEN = "Use the window that `ralph web` opened, or run `ralph web` again."
+_REOPEN = "Use the window that `ralph web` opened, or run `ralph web --link` for another one."
+_LINK_PATH = "/api/link"
+_LINK_SECONDS = 5.0
+MAX_LINKS = 20
+"""Links that were printed and not opened yet; an older one expires."""
 
 
 class _Rejected(Exception):
@@ -74,13 +82,13 @@ class _Rejected(Exception):
 
 
 class _Guard:
-    """The access checks in front of the application; the token works once."""
+    """The access checks in front of the application; a token works once, and `key` gets a further one."""
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
+    def __init__(self, app: ASGIApp, *, port: int, token: str, key: str = "") -> None:
         self._app = app
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._cookie = f"ralph_{port}"
-        self._token: str | None = token
+        self._tokens, self._key = [token], key
         self._secret = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,8 +101,13 @@ class _Guard:
         is_api = f"{scope['path']}/".startswith("/api/")
         more = {"cache-control": "no-store"} if is_api else {}
         answer = self._app
+        headers = Headers(scope=scope)
         try:
-            if self._opens(scope, Headers(scope=scope), is_api):
+            is_link = self._key and (scope["method"], scope["path"]) == ("POST", _LINK_PATH)
+            if is_link and _equal(headers.get("authorization", ""), self._key):
+                self._tokens = [*self._tokens[1 - MAX_LINKS :], secrets.token_urlsafe(32)]
+                answer = json_response({"token": self._tokens[-1]})
+            elif self._opens(scope, headers, is_api):
                 more["set-cookie"] = f"{self._cookie}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
                 more["cache-control"] = "no-store"
         except _Rejected as no:
@@ -125,9 +138,10 @@ class _Guard:
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if path != "/" or method != "GET" or not token:
             raise _Rejected(401 if is_api else 403, "This window is not the one that was opened.")
-        if self._token is None or not _equal(token, self._token):
+        unused = [each for each in self._tokens if not _equal(token, each)]
+        if len(unused) == len(self._tokens):
             raise _Rejected(403, "Link expired: it was already used, or is not the one that was printed.")
-        self._token = None
+        self._tokens = unused
         return True
 
     def _has_cookie(self, headers: Headers) -> bool:
@@ -188,8 +202,8 @@ def _event(name: str, value: object) -> str:
     return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True)}\n\n"
 
 
-def build_app(root: Path, *, port: int, token: str) -> Starlette:
-    """Return the application for a project, which the token opens once."""
+def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
+    """Return the application for a project, which the token opens once; `key` gets further tokens."""
     app = Starlette(
         routes=[
             Route("/api/events", _events),
@@ -199,7 +213,7 @@ def build_app(root: Path, *, port: int, token: str) -> Starlette:
             Route("/{path:path}", _shell),
         ],
         middleware=[
-            Middleware(_Guard, port=port, token=token),
+            Middleware(_Guard, port=port, token=token, key=key),
             Middleware(GZipMiddleware, minimum_size=800, compresslevel=5),
         ],
     )
@@ -212,7 +226,8 @@ def build_app(root: Path, *, port: int, token: str) -> Starlette:
 def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None]) -> None:
     """Serve until interrupted; `opened` receives the address as soon as requests are accepted."""
     port = listening.getsockname()[1]
-    app = build_app(root, port=port, token=token)
+    key = secrets.token_urlsafe(32)
+    app = build_app(root, port=port, token=token, key=key)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -224,8 +239,33 @@ def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[
     )
     server = uvicorn.Server(config)
     app.state.ending = lambda: server.should_exit
-    opened(f"http://127.0.0.1:{port}/?token={token}")
-    server.run(sockets=[listening])
+    note = paths.web_server(root)
+    with suppress(RalphError, OSError):  # a state folder that cannot be written has no further links
+        text = json.dumps({"port": port, "key": key})
+        files.write(note, text, root=paths.state_boundary(root), mode=files.PRIVATE)
+    try:
+        opened(_address(port, token))
+        server.run(sockets=[listening])
+    finally:
+        with suppress(RalphError, OSError, ValueError, KeyError):
+            if json.loads(files.read(note) or "{}")["key"] == key:
+                files.delete(note)
+
+
+def request_link(root: Path) -> str:
+    """Return a further one-time address of the server that runs for this project; NotFound when none does."""
+    try:
+        note = json.loads(files.read(paths.web_server(root)) or "{}")
+        connection = HTTPConnection("127.0.0.1", int(note["port"]), timeout=_LINK_SECONDS)
+        with closing(connection):
+            connection.request("POST", _LINK_PATH, headers={"Authorization": note["key"]})
+            return _address(int(note["port"]), json.loads(connection.getresponse().read())["token"])
+    except (OSError, HTTPException, ValueError, TypeError, KeyError) as error:
+        raise NotFound("no `ralph web` runs for this project", hint="start it with `ralph web`") from error
+
+
+def _address(port: int, token: str) -> str:
+    return f"http://127.0.0.1:{port}/?token={token}"
 
 
 async def _not_found(request: Request) -> Response:

@@ -16,8 +16,11 @@ from tests.e2e.web.explorer import Reader, keep
 from tests.e2e.web.shop import loaded
 from tests.web import sample
 from tests.web.sample import Sample
+from tests.web.test_board import ORDER
 
 from ralph import paths
+from ralph.app import memory
+from ralph.errors import Refused
 
 pytestmark = pytest.mark.e2e
 
@@ -80,10 +83,10 @@ def test_an_edit_shows_its_diff_is_written_and_taken_back(window: Reader, shop: 
     assert MEMORIES in change.plan["summary"]
     keep(page, "edit-diff")
     change.apply("Save", wanted)
-    expect(page.locator(".prose").first).to_contain_text("세금은 줄마다")
+    expect(page.locator("main")).to_contain_text("세금은 줄마다")
     expect(page.locator(".page-sub .kind")).to_have_text("fix")
     change.undo()
-    expect(page.locator(".prose").first).to_contain_text("because the tax office checks each line")
+    expect(page.locator("main")).to_contain_text("because the tax office checks each line")
     expect(page.locator(".page-sub .kind")).to_have_text("decision")
 
 
@@ -181,22 +184,24 @@ def test_a_guardrail_and_a_knowledge_page_change_in_their_own_files(window: Read
 
 
 def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: Sample) -> None:
-    page = loaded(window, "/insights")
+    page = loaded(window, "/review")
     change = Change(page, shop.root)
-    card = page.locator(".insight").first
+    insights = page.get_by_role("region", name="Insights")
+    listed = insights.locator(".insight")
+    card = listed.first
     link = card.locator(".insight-title a").get_attribute("href")
-    mine = page.locator(".insight", has=page.locator(f"a[href='{link}']"))
-    waiting = page.locator(".insight").count()
+    mine = insights.locator(".insight", has=page.locator(f"a[href='{link}']"))
+    waiting = listed.count()
     for button, words, state in (("Accept", "Accept", "Accepted"), ("Reject", "Reject", "Rejected")):
         change.apply(words, change.looked(card.get_by_role("button", name=button)))
         answer = page.evaluate("() => fetch('/api/insights?status=proposed').then((answer) => answer.text())")
-        expect(page.locator(".insight"), answer).to_have_count(waiting - 1)
+        expect(listed, answer).to_have_count(waiting - 1)
         page.get_by_role("button", name=state, exact=True).click()
         expect(mine).to_have_count(1)
         change.undo()
         expect(mine).to_have_count(0)
         page.get_by_role("button", name="Proposed", exact=True).click()
-        expect(page.locator(".insight")).to_have_count(waiting)
+        expect(listed).to_have_count(waiting)
     card.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name="Memory").check()
     change.dialog.get_by_label("Text to use instead").fill("What the task has taught us, in a sentence of our own.")
@@ -207,6 +212,27 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
     expect(page.locator(".toasts")).to_contain_text("Promoted")
     assert "a sentence of our own" in (shop.root / MEMORIES).read_text(encoding="utf-8")
     change.undo()
+
+
+def test_a_held_memory_is_listed_with_its_decisions_and_accepted(window: Reader, shop: Sample) -> None:
+    with pytest.raises(Refused):
+        memory.add(shop.root, ORDER, by="agent")
+    page = loaded(window, "/review")
+    change = Change(page, shop.root)
+    held = page.get_by_role("region", name="Held memories")
+    expect(held).to_contain_text(ORDER)
+    expect(held.locator("dl.decisions dt")).to_have_text(["Accept", "Reject"])
+    change.looked(held.get_by_role("button", name="Accept"))
+    change.dialog.get_by_role("button", name="Accept", exact=True).click()
+    expect(held).to_have_count(0)
+    assert ORDER in (shop.root / MEMORIES).read_text(encoding="utf-8")
+    page.locator(".toasts").get_by_role("button", name="Undo").click()
+    expect(held).to_contain_text(ORDER)
+    change.looked(held.get_by_role("button", name="Reject"))
+    change.dialog.get_by_role("button", name="Reject", exact=True).click()
+    expect(held).to_have_count(0)
+    assert ORDER not in (shop.root / MEMORIES).read_text(encoding="utf-8")
+    paths.held_memories(shop.root).unlink()
 
 
 def test_a_change_is_made_with_the_keyboard_alone(window: Reader, shop: Sample) -> None:
@@ -232,11 +258,11 @@ def test_a_change_is_made_with_the_keyboard_alone(window: Reader, shop: Sample) 
     to("Save")
     page.keyboard.press("Enter")
     expect(change.dialog).to_have_count(0)
-    expect(page.locator(".prose").first).to_contain_text("time zone. Always.")
+    expect(page.locator("main")).to_contain_text("time zone. Always.")
     expect(page.get_by_role("button", name="Edit", exact=True)).to_be_focused()
     to("Undo")
     page.keyboard.press("Enter")
-    expect(page.locator(".prose").first).not_to_contain_text("Always.")
+    expect(page.locator("main")).not_to_contain_text("Always.")
 
 
 # --- adding -------------------------------------------------------------------------------------
@@ -262,7 +288,7 @@ def test_a_memory_is_added_and_taken_back(window: Reader, shop: Sample) -> None:
     assert _ID.sub("ID", now) == _ID.sub("ID", wanted[MEMORIES])
     window.excused.append("status of 404")
     change.undo()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Record not found")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Memory not found")
 
 
 @pytest.mark.parametrize(("what", "where"), [("Guardrail", ".ralph/guardrails.md"), ("Knowledge", "knowledge/")])
@@ -285,7 +311,7 @@ def test_what_is_added_goes_where_the_person_said(window: Reader, shop: Sample, 
     assert where in names[0]
     change.dialog.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator(".toast")).to_contain_text(names[0])
-    expect(page.locator(".prose").first).to_contain_text("the courier does not wait")
+    expect(page.locator("main")).to_contain_text("the courier does not wait")
     window.excused.append("status of 404")
     change.undo()
 
@@ -385,7 +411,7 @@ def test_typed_text_outlives_a_change_of_the_record_by_somebody_else(window: Rea
     text = change.dialog.get_by_label("Text")
     text.fill("Half a sentence that I am still")
     path.write_bytes(original.replace(b"VAT is computed per line", b"VAT is reckoned per line"))
-    expect(change.dialog).to_contain_text("The record was changed in its file since you opened this")
+    expect(change.dialog).to_contain_text("It was changed in its file since you opened this")
     expect(text).to_have_value("Half a sentence that I am still")
     expect(text).to_be_focused()
     wanted = change.see()

@@ -5,6 +5,7 @@ injections, sessions and runs is the same afterwards, byte for byte.
 """
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -66,6 +67,13 @@ def test_what_was_left_out_the_exact_text_and_the_address_belong_to_the_prompt(r
     page.reload()
     preview(page, answer)
     expect(page.get_by_label("Prompt")).to_have_value(PROMPT)
+
+
+def test_a_phone_shows_what_was_left_out_on_demand(reader: OpenReader) -> None:
+    page = loaded(reader(width=360, height=740), f"/context?{urlencode({'prompt': PROMPT})}")
+    expect(page.locator(".left:visible")).to_have_count(0)
+    page.get_by_text("Show what was left out, and why").click()
+    expect(page.locator(".left").first).to_be_visible()
 
 
 def test_the_bar_adds_up_to_what_the_server_says_and_a_preview_records_nothing(

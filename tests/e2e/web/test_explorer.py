@@ -22,7 +22,8 @@ def window(reader: OpenReader) -> Reader:
 
 
 def told(page: Page, path: str = "/api/records", **params: object) -> Any:
-    """What the API says to this window."""
+    """What the API says to this window; of records, about memories unless other families are named."""
+    params = {"family": "memory", **params} if path == "/api/records" else params
     return page.evaluate("(path) => fetch(path).then((answer) => answer.json())", f"{path}?{urlencode(params, True)}")
 
 
@@ -36,7 +37,7 @@ def said(page: Page) -> Locator:
 
 
 def hits(page: Page) -> Locator:
-    return page.get_by_role("grid", name="Records").get_by_role("row")
+    return page.get_by_role("grid", name="Memories").get_by_role("row")
 
 
 def active(page: Page) -> Locator:
@@ -49,7 +50,7 @@ def asks(page: Page, **wanted: list[str]) -> None:
 
 
 def records(total: int) -> str:
-    return f"{total:,} record{'' if total == 1 else 's'}"
+    return f"{total:,} memor{'y' if total == 1 else 'ies'}"
 
 
 # --- search -------------------------------------------------------------------------------------
@@ -57,11 +58,18 @@ def records(total: int) -> str:
 
 def test_everything_is_there_before_a_word_is_typed(window: Reader) -> None:
     page = window.go("/memory")
-    everything = told(page)
-    expect(said(page)).to_contain_text(records(everything["total"]))
-    expect(page.get_by_role("grid")).to_have_attribute("aria-rowcount", str(everything["total"]))
-    expect(hits(page).first).to_contain_text(everything["items"][0]["source"])
+    memories, everything = told(page), told(page, family=[])
+    expect(said(page)).to_contain_text(records(memories["total"]))
+    expect(page.get_by_role("grid")).to_have_attribute("aria-rowcount", str(memories["total"]))
+    expect(hits(page).first).to_contain_text(memories["items"][0]["source"])
+    titles = page.get_by_role("complementary", name="Filters").locator("legend:visible")
+    expect(titles).to_have_text(["Type", "Tag", "Age"])
+    page.locator(".facets-more summary").click()
+    expect(titles).to_have_text(["Type", "Tag", "Age", "Status", "Scope", "File"])
     keep(page, "explorer")
+    page.get_by_role("switch", name="Include activity").click()
+    expect(said(page)).to_contain_text(f"{everything['total']:,} records")
+    asks(page, activity=["1"])
 
 
 def test_the_list_follows_while_somebody_types(window: Reader) -> None:
@@ -131,7 +139,7 @@ def test_a_search_that_is_given_up_is_aborted(window: Reader) -> None:
 def test_words_that_nothing_has_lead_to_a_way_out(window: Reader) -> None:
     page = window.go("/memory?q=zzzyqx&type=fix")
     expect(page.locator(".empty")).to_contain_text("No results")
-    page.get_by_role("button", name="Show everything").click()
+    page.get_by_role("button", name="Show all memories").click()
     expect(said(page)).to_contain_text(records(told(page)["total"]))
 
 
@@ -184,8 +192,8 @@ def test_facets_count_what_choosing_them_shows_and_stand_in_the_address(window: 
 
 
 def test_every_facet_narrows_the_list_to_its_count(window: Reader, site: Site) -> None:
-    facets = Shop(site).get("/api/records")["facets"]
-    for name in ("family", "type", "status", "age", "scope", "tag", "source"):
+    facets = Shop(site).get("/api/records", family="memory")["facets"]
+    for name in ("type", "status", "age", "scope", "tag", "source"):
         value, number = facets[name][-1]
         page = window.go(f"/memory?{urlencode({name: value})}")
         expect(said(page)).to_contain_text(records(number))
@@ -231,13 +239,13 @@ def test_a_hit_says_why_it_was_found_and_shows_its_layers(window: Reader) -> Non
     row.get_by_role("button", name="More of").click()
     expect(row.locator(".why li")).to_have_text(first["why"])
     layers = told(page, f"/api/records/{first['id']}")["layers"]
-    for tab, name in (("Line", "line"), ("Moment", "moment"), ("Full", "full")):
+    for tab, name in (("Short", "line"), ("Around", "moment"), ("Full", "full")):
         row.get_by_role("tab", name=tab).click()
         expect(row.get_by_role("tabpanel")).to_have_text(layers[name]["text"])
         expect(row.get_by_role("tab", name=tab)).to_contain_text(str(layers[name]["tokens"]))
     row.get_by_role("tab", name="Full").press("ArrowLeft")
-    expect(row.get_by_role("tab", name="Moment")).to_be_focused()
-    expect(row.get_by_role("tab", name="Moment")).to_have_attribute("aria-selected", "true")
+    expect(row.get_by_role("tab", name="Around")).to_be_focused()
+    expect(row.get_by_role("tab", name="Around")).to_have_attribute("aria-selected", "true")
     keep(page, "explorer-why")
     page.wait_for_function(_MAKES_ROOM)
     row.get_by_role("button", name="Less of").click()
@@ -270,7 +278,12 @@ def test_a_record_has_all_that_is_known_of_it(window: Reader) -> None:
     jwt = told(page, q="refresh tokens rotate rotateRefreshToken", family="memory")["items"][0]
     whole = told(page, f"/api/records/{jwt['id']}")
     page = window.go(f"/memory/{jwt['id']}")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Refresh tokens rotate")
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_contain_text("Refresh tokens rotate")
+    assert page.locator("main .stack").first.inner_text().count(heading.inner_text()) <= 1, "only as agents get it"
+    expect(page.locator("dl.decisions dt")).to_have_text(["Promote"])
+    first = page.locator(".card", has_text="Injected into sessions").get_by_role("link").first
+    expect(first).to_have_text(whole["injections"][0]["session_title"])
     expect(page.locator("main")).to_contain_text(f"{whole['record']['source']}")
     for one in whole["citations"]:
         expect(page.locator(".card", has_text="Citations")).to_contain_text(one["what"])
@@ -321,7 +334,7 @@ def test_slash_searches_and_the_keys_walk_through_what_was_found(window: Reader)
     page.keyboard.type("jwt key")
     expect(said(page)).to_contain_text("for “jwt key”")
     page.keyboard.press("ArrowDown")
-    grid = page.get_by_role("grid", name="Records")
+    grid = page.get_by_role("grid", name="Memories")
     expect(grid).to_be_focused()
     expect(active(page)).to_have_attribute("aria-rowindex", "1")
     focus_shows(page)

@@ -65,7 +65,7 @@ def find(page: Page, label: str, words: str) -> None:
 class TestThePicture:
     def test_every_kind_is_drawn_in_the_colour_of_its_legend(self, reader: OpenReader, shop: Shop) -> None:
         told = shop.get("/api/graph")
-        page = loaded(reader(), "/graph")
+        page = loaded(reader(), "/graph?all=1")
         picture = holds(page, len(told["nodes"]), len(told["edges"]))
         counts = f"{len(told['nodes'])} nodes and {len(told['edges'])} edges"
         said = f"Graph of {counts}. The tabs Nodes and Edges have the same as lists."
@@ -75,16 +75,29 @@ class TestThePicture:
         for kind in kinds.all():
             shows(page, kind.locator(".shape").evaluate("shape => getComputedStyle(shape).fill"))
 
+    def test_it_opens_around_the_newest_memory_and_shows_another_or_everything(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
+        newest, whole = shop.get("/api/graph", around="newest"), shop.get("/api/graph")
+        page = loaded(reader(), "/graph")
+        holds(page, len(newest["nodes"]), len(newest["edges"]))
+        page.get_by_role("combobox", name="Find a node").fill("keys.current")
+        page.get_by_role("listbox", name="Find a node").locator("[role=option]:not([aria-disabled])").first.click()
+        holds(page, len(shop.get("/api/graph", around=shop.memory(KEYS))["nodes"]))
+        expect(page.locator(".node-panel")).to_have_attribute("data-node", shop.memory(KEYS))
+        page.get_by_role("button", name="Whole graph").click()
+        holds(page, len(whole["nodes"]), len(whole["edges"]))
+
     def test_the_legend_takes_kinds_away_and_brings_them_back(self, reader: OpenReader, shop: Shop) -> None:
         told = shop.get("/api/graph")
-        page = loaded(reader(), "/graph")
+        page = loaded(reader(), "/graph?all=1")
         tags = [each for each in told["nodes"] if each["type"] == "tag"]
         switch = page.get_by_role("button", name="tag")
         expect(switch).to_have_attribute("aria-pressed", "true")
         switch.click()
         holds(page, len(told["nodes"]) - len(tags))
         expect(switch).to_have_attribute("aria-pressed", "false")
-        assert page.evaluate("location.search") == "?off=tag"
+        assert page.evaluate("location.search") == "?all=1&off=tag"
         switch.click()
         holds(page, len(told["nodes"]), len(told["edges"]))
 
@@ -93,7 +106,7 @@ class TestThePicture:
         of_task, of_tag = shop.get("/api/graph", task=task), shop.get("/api/graph", tag="auth")
         assert 0 < len(of_task["nodes"]) < len(whole["nodes"])
         assert 0 < len(of_tag["nodes"]) < len(whole["nodes"])
-        page = loaded(reader(), "/graph")
+        page = loaded(reader(), "/graph?all=1")
         page.get_by_label("Task").select_option(task)
         holds(page, len(of_task["nodes"]), len(of_task["edges"]))
         page.get_by_label("Task").select_option("")
@@ -105,7 +118,7 @@ class TestThePicture:
         day = (datetime.now(UTC) - timedelta(days=10)).date()
         then = shop.get("/api/graph", as_of=day.isoformat())
         assert 0 < len(then["nodes"]) < len(whole["nodes"])
-        page = loaded(reader(), "/graph")
+        page = loaded(reader(), "/graph?all=1")
         slider = page.get_by_role("slider", name="As of")
         expect(slider).to_have_attribute("aria-valuetext", "now")
         slider.focus()
@@ -113,7 +126,7 @@ class TestThePicture:
             slider.press("ArrowLeft")
         holds(page, len(then["nodes"]), len(then["edges"]))
         expect(page.locator(".slider-day")).to_contain_text(f"{day.day} {day:%B %Y}")
-        assert page.evaluate("location.search") == f"?as_of={day.isoformat()}"
+        assert page.evaluate("location.search") == f"?all=1&as_of={day.isoformat()}"
         slider.press("Home")
         first = shop.get("/api/graph", as_of=whole["from"])
         holds(page, len(first["nodes"]))
@@ -121,7 +134,7 @@ class TestThePicture:
         holds(page, len(whole["nodes"]), len(whole["edges"]))
 
     def test_nearer_farther_and_all_move_the_picture(self, reader: OpenReader) -> None:
-        page = loaded(reader(), "/graph")
+        page = loaded(reader(), "/graph?all=1")
         canvas = page.locator(".force canvas").first
         for name in ("Nearer", "Farther", "Farther", "All"):
             painted(page)
@@ -133,7 +146,7 @@ class TestThePicture:
 
 class TestOneNode:
     def test_a_click_opens_its_panel_and_the_panel_its_record(self, reader: OpenReader, shop: Shop) -> None:
-        page = loaded(reader(), "/graph")
+        page = loaded(reader(), "/graph?all=1")
         find(page, "Find a node", "keys.current")
         panel = page.locator(".node-panel")
         expect(panel).to_have_attribute("data-node", shop.memory(KEYS))
@@ -147,11 +160,11 @@ class TestOneNode:
         expect(panel).to_contain_text("supersedes")
         expect(panel.get_by_role("button", name=ENVIRONMENT)).to_be_visible()
         keep(page, "graph-panel")
-        panel.get_by_role("link", name="Open the record").click()
+        panel.get_by_role("link", name="Open the memory").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text(KEYS)
 
     def test_a_neighbour_of_the_panel_is_opened_from_it(self, reader: OpenReader, shop: Shop) -> None:
-        page = loaded(reader(), f"/graph?node={shop.memory(KEYS)}")
+        page = loaded(reader(), f"/graph?all=1&node={shop.memory(KEYS)}")
         panel = page.locator(".node-panel")
         panel.get_by_role("button", name=ENVIRONMENT).click()
         expect(panel).to_have_attribute("data-node", shop.memory(ENVIRONMENT))
@@ -175,7 +188,7 @@ class TestPaths:
     def test_a_path_between_two_is_found_told_and_drawn(self, reader: OpenReader, shop: Shop) -> None:
         told = shop.get("/api/graph/path", a=shop.memory(ENVIRONMENT), b="file:src/auth/keys.ts")
         assert told["found"]
-        page = loaded(reader(), "/graph")
+        page = loaded(reader(), "/graph?all=1")
         page.get_by_text("Path between two nodes").click()
         find(page, "From", "JWT_KEY in the environment")
         expect(page.get_by_text("Choose the other end")).to_be_visible()
@@ -194,7 +207,7 @@ class TestPaths:
         shows(page, marked, False)
 
     def test_the_ends_are_chosen_from_panels_and_no_way_is_said(self, reader: OpenReader, shop: Shop) -> None:
-        page = loaded(reader(), f"/graph?node={shop.memory(KEYS)}")
+        page = loaded(reader(), f"/graph?all=1&node={shop.memory(KEYS)}")
         page.get_by_role("button", name="Path from here").click()
         find(page, "Find a node", "feature flags")
         page.get_by_role("button", name="Path to here").click()
@@ -205,7 +218,7 @@ class TestPaths:
 class TestTheLists:
     def test_nodes_are_read_and_opened_with_the_keyboard_alone(self, reader: OpenReader, shop: Shop) -> None:
         told = shop.get("/api/graph")
-        page = loaded(reader(), "/graph")
+        page = loaded(reader(), "/graph?all=1")
         page.get_by_role("tab", name="Picture").focus()
         page.keyboard.press("ArrowRight")
         grid = page.get_by_role("grid", name="Nodes")
@@ -227,7 +240,7 @@ class TestTheLists:
 
     def test_edges_are_read_as_sentences(self, reader: OpenReader, shop: Shop) -> None:
         told = shop.get("/api/graph")
-        page = loaded(reader(), "/graph?view=edges")
+        page = loaded(reader(), "/graph?all=1&view=edges")
         expect(page.get_by_role("grid", name="Edges")).to_have_attribute("aria-rowcount", str(len(told["edges"])))
         stated = page.get_by_role("row").filter(has_text="supersedes").filter(has_text="stated")
         expect(stated).to_contain_text(KEYS)

@@ -213,7 +213,7 @@ class TestWaiting:
         held: list[Route] = []
         page.route("**/api/health", lambda route: held.append(route))  # noqa: PLW0108  (Playwright marks it)
         window.go("/")
-        for title in ("Running now", "Tasks", "Context over time", "Hook latency", "Recent sessions"):
+        for title in ("This week", "Running now", "Tasks", "Context over time", "Recent sessions"):
             expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
         expect(page.locator("ul[aria-label=Tasks] li").first).to_be_visible()
         expect(page.locator(".tile")).to_have_count(0)

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.e2e
 
 PLACES = {
     "Dashboard": ("/", ("Search orders by name", "Begin with the address form.", "Number invoices without gaps")),
-    "Memory": ("/memory", ("Edit services/billing/invoice.py",)),
-    "Insights": ("/insights", ("Proposed", "Accepted")),
+    "Memory": ("/memory", ("Sums of prices",)),
+    "Review": ("/review", ("Proposed", "Accepted", "Stale memories")),
     "Sessions": ("/sessions", ("How is VAT computed on an invoice?", "plan mode", "agent mode")),
     "Runs": ("/runs", ("Round sums in the cart", "Number invoices without gaps")),
     "Tasks": ("/tasks", ("Checkout in one page", "Import the rest of the SOAP orders")),
@@ -33,7 +33,8 @@ PLACES = {
 COMMANDS = {
     "/": "ralph loop start",
     "/memory": "ralph memory add",
-    "/insights": "ralph review extract",
+    "/review": "ralph review extract",
+    "/hooks": "ralph install claude",
     "/sessions": "ralph install claude",
     "/sessions?view=tasks": "ralph session new",
     "/runs": "ralph loop start",
@@ -134,8 +135,28 @@ class TestTheDashboard:
         expect(plot.locator("tbody tr")).to_have_count(len(tokens["days"]))
         assert "days from" in (plot.locator("[role=img]").get_attribute("aria-label") or "")
 
-    def test_hooks_have_their_latency(self, reader: OpenReader) -> None:
+    def test_it_says_what_ralph_did_what_waits_and_what_runs(self, reader: OpenReader, shop: Shop) -> None:
+        week, waiting = shop.get("/api/dashboard")["week"], shop.get("/api/review")
         page = loaded(reader(), "/")
+        expect(page.locator(".board-top h2")).to_have_text(["This week", "Needs your review", "Running now"])
+        words = f"Ralph reminded your agents of {week['injected']} things in {week['sessions']} sessions. "
+        expect(page.locator(".week-words")).to_contain_text(f"{words}{week['referenced']} were used.")
+        expect(page.locator(".waiting-list li")).to_have_count(min(3, waiting["total"]))
+        page.get_by_role("link", name=f"Review all {waiting['total']}").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Review")
+
+    def test_a_plot_of_the_first_day_shows_that_day(self, reader: OpenReader, shop: Shop) -> None:
+        board = shop.get("/api/dashboard")
+        board["tokens"] = {name: values[:1] for name, values in board["tokens"].items()}
+        window = reader()
+        window.page.route("**/api/dashboard", lambda route: route.fulfill(json=board))
+        plot = loaded(window, "/").locator("figure.plot [role=img]").first
+        expect(plot).to_have_attribute("data-days", "1")
+
+    def test_hooks_have_their_latency_on_a_page_of_their_own(self, reader: OpenReader) -> None:
+        page = loaded(reader(), "/")
+        page.get_by_role("link", name="hook latency").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Hooks")
         row = page.get_by_role("region", name="Hook latency by event").get_by_role("row", name="UserPromptSubmit")
         expect(row).to_contain_text(" ms")
 

@@ -80,7 +80,7 @@ def test_the_printed_address_opens_one_window_and_no_second_one(browser: Browser
         assert answer is not None
         assert answer.status == 403
         expect(second.page.locator("body")).to_contain_text("Link expired")
-        expect(second.page.locator("body")).to_contain_text("run `ralph web` again")
+        expect(second.page.locator("body")).to_contain_text("run `ralph web --link`")
         assert second.context.cookies() == []
 
         page.reload()
@@ -251,7 +251,7 @@ def test_an_odd_address_is_a_page_that_says_so(reader: OpenReader) -> None:
     window = reader()
     window.excused.append("status of 404")
     page = window.go("/memory/..%2F..%2Fetc%2Fpasswd")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Record not found")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Memory not found")
     page = window.go("/%3Cscript%3Ewindow.hacked=1%3C/script%3E")
     expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
     assert hostile.broken(page) == []
@@ -288,7 +288,7 @@ def test_a_hostile_memory_is_text_in_the_list_with_its_tags_and_layers(window: R
     shown(page, hostile.SCRIPT)
     page.get_by_role("button", name="More of: A title").first.click()
     page.get_by_role("tab", name="Full").wait_for()
-    for tab in ("Line", "Moment", "Full"):
+    for tab in ("Short", "Around", "Full"):
         page.get_by_role("tab", name=tab).click()
         shown(page, hostile.IMAGE)
     expect(page.get_by_role("group", name="Tag")).to_contain_text(hostile.TAG)
@@ -374,7 +374,7 @@ _QUERIES = (hostile.SCRIPT, hostile.IMAGE, hostile.DRAWING, hostile.TAG, "javasc
 
 
 def test_a_hostile_search_is_text_on_every_page_that_searches(window: Reader) -> None:
-    for path in ("/memory", "/tasks", "/sessions", "/runs", "/insights", "/graph"):
+    for path in ("/memory", "/tasks", "/sessions", "/runs", "/review", "/graph"):
         page = window.go(f"{path}?{urlencode({'q': chr(34) + chr(39) + '>' + ''.join(_QUERIES)})}")
         assert hostile.broken(page) == [], path
     page = window.go("/memory")

@@ -16,7 +16,7 @@ AT = "(place) => Math.abs(window.scrollY - place) < 2"
 
 def left_far_down(page: Page) -> list[Route]:
     """The list left at PLACE for a record that is loaded again, and gone back to; its answer is held."""
-    expect(page.get_by_role("grid", name="Records").get_by_role("row").first).to_be_visible()
+    expect(page.get_by_role("grid", name="Memories").get_by_role("row").first).to_be_visible()
     page.evaluate("(place) => window.scrollTo(0, place)", PLACE)
     page.wait_for_function(AT, arg=PLACE)
     page.evaluate("() => document.querySelector('.row .hit-title').click()")
@@ -52,6 +52,6 @@ def test_a_hand_on_the_page_ends_the_way_back(reader: OpenReader) -> None:
     page.mouse.wheel(0, 10)
     page.evaluate(DRAWN)
     let_go(page, held)
-    expect(page.get_by_role("grid", name="Records").get_by_role("row").nth(3)).to_be_visible()
+    expect(page.get_by_role("grid", name="Memories").get_by_role("row").nth(3)).to_be_visible()
     page.evaluate(DRAWN)
     assert page.evaluate("window.scrollY") < PLACE

@@ -73,12 +73,13 @@ def apply_action(
         return _add(root, request, options)
     if request.action not in ACTIONS:
         raise UsageError(f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(ACTIONS)}")
-    name = request.id
-    record, _, form = locate_record(root, name)
-    possible = possible_actions(record, form)
-    if request.action not in possible:
-        hint = f"possible actions: {', '.join(possible)}" if possible else "it can only be read"
-        raise Refused(f"{request.action} is not possible for {record.id}", hint=hint)
+    name, form = request.id, Format.MEMORIES
+    if request.action not in ("accept", "reject") or not review.is_held(root, name):
+        record, _, form = locate_record(root, name)
+        possible = possible_actions(record, form)
+        if request.action not in possible:
+            hint = f"possible actions: {', '.join(possible)}" if possible else "it can only be read"
+            raise Refused(f"{request.action} is not possible for {record.id}", hint=hint)
     secret = request.allow_secret
     match request.action:
         case "edit":

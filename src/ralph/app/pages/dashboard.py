@@ -1,4 +1,4 @@
-"""The dashboard: running work, token usage and hook times at once; memory health and doctor as requests of their own.
+"""The dashboard: this week's use, running work and tokens at once; review, health, doctor and hooks on their own.
 
 Health is bounded in time, and `note` reports what was not checked. The response time of a hook is the time between a
 recorded event and its answer, which only two kinds of events leave behind.
@@ -9,6 +9,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import date, timedelta
 from functools import lru_cache
 from itertools import combinations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app import doctor, hook_state, index, lists, memory, outdated, usage
+from ralph.app import doctor, hook_state, index, lists, memory, outdated, review, usage
 from ralph.app.lists import one_line
 from ralph.app.usage import Ledger
 from ralph.capture import privacy
@@ -67,10 +68,17 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "tasks": {**tasks, "items": first},
         "runs": lists.run_rows(root, limit=MAX_RUNS)[0],
         "sessions": lists.session_rows(root, limit=MAX_SESSIONS)[0],
+        "week": usage.count_week(lists.read_ledger(root)),
         "tokens": token_usage(root),
-        "hooks": hook_times(root),
         "doctor": [_notice(paths.shown(path, root), problem) for path, problem in hook_state.find_problems(root, env)],
     }
+
+
+def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str, int]]:
+    """Return what waits for a person's decision (of some kinds), held memories first, and the count of every kind."""
+    items = review.items(root)
+    wanted = [asdict(item) for item in items if not kinds or item.kind in kinds]
+    return wanted, Counter(item.kind for item in items)
 
 
 def doctor_notices(root: Path, env: Mapping[str, str]) -> Items:
@@ -136,7 +144,7 @@ def hook_times(root: Path, days: int = DAYS) -> dict[str, Any]:
         by_event[event].append(milliseconds)
         by_day[day].append(milliseconds)
     dates = _date_range(by_day, days)
-    note = "only the answers to prompts and to failed commands leave a time" if counts else ""
+    note = "latency is measured for prompts and for failed commands only" if counts else ""
     return {
         "events": [
             {

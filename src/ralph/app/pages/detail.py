@@ -4,13 +4,15 @@ Citations are checked now, as `ralph doctor --citations` does. A failure of git 
 and never fails the page.
 """
 
+import re
 import sqlite3
+from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ralph.app import chat_log, filters, graph, index, insights, lists, outdated, sessions, usage
+from ralph.app import chat_log, filters, graph, index, insights, lists, outdated, quarantine, sessions, usage
 from ralph.app import search as searching
 from ralph.app.json_shapes import node_json
 from ralph.app.lists import one_line
@@ -21,6 +23,7 @@ from ralph.app.tasks import task
 from ralph.app.usage import Injection
 from ralph.context import render, tokens
 from ralph.errors import NotFound, RalphError
+from ralph.model.ids import parse_time
 from ralph.model.record import Family, Record, Status
 from ralph.store import files, queries
 from ralph.store import sessions as stored_sessions
@@ -35,6 +38,13 @@ _INJECTIONS = 200
 _NEIGHBOURS = 200
 _TITLE_LENGTH = 100
 _LINE_LENGTH = 120
+_HEADING_LENGTH = 200
+_SPEAKERS = ("prompt", "answer")
+"""Titles of observations that say who spoke."""
+_SENTENCE = re.compile(r".{12,110}?[.!?\u3002](?=\s|$)")
+_BLOCKS = ("```", "~~~", "- ", "* ", "> ", "|", "#", "<", "    ")
+"""How a line begins that is more than a sentence in markdown."""
+_CURATED = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL)
 ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject")
 
 
@@ -43,7 +53,7 @@ def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
     if form is Format.INSIGHTS:
         judged = {Status.ACCEPTED: ("reject",), insights.REJECTED: ("accept",)}
         return (*judged.get(record.status, ("accept", "reject")), "promote")
-    if form in (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL):
+    if form in _CURATED:
         if record.status is Status.RETIRED:
             return ("unarchive", "delete")
         return ("edit", "retag", "archive", "delete", "promote")
@@ -71,6 +81,19 @@ def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
 def record_title(record: Record) -> str:
     """Return the title of a record, or else how its text begins."""
     return record.title or one_line(record.text, _TITLE_LENGTH)
+
+
+def split_heading(title: str, text: str) -> tuple[str, str]:
+    """Return the heading of a record and the text below it, which does not repeat the heading."""
+    text = text.strip()
+    if title and title not in _SPEAKERS:
+        return title, "" if text == title else text
+    line, _, more = text.partition("\n")
+    match = _SENTENCE.match(line)
+    heading = match[0] if match and all(match[0].count(mark) % 2 == 0 for mark in ("`", "**")) else line
+    if len(heading) > _HEADING_LENGTH or heading.startswith(_BLOCKS):
+        return one_line(text, _TITLE_LENGTH), text
+    return heading, f"{line[len(heading) :].strip()}\n{more}".strip()
 
 
 def record_page(root: Path, record_id: str) -> dict[str, Any]:
@@ -104,17 +127,27 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
     injected, used = usage.count_uses(ledger).get(record_id, (0, 0))
     using = {session for session, record in ledger.uses if record == record_id}
     injections = [each for each in ledger.injections if each.record == record_id][-_INJECTIONS:]
+    names = {each.session for each in injections} | {record.origin.session} - {""}
+    session_titles = {name: lists.session_title(each) for name, each in sessions.find_all(root, names).items()}
+    row["session_title"] = session_titles.get(record.origin.session, "")
+    is_held = form in _CURATED and not quarantine.injectable(root)(record)
     return {
         "record": row,
         "layers": {name: {"text": text, "tokens": tokens.estimate(text + "\n")} for name, text in layers.items()},
         "superseded_by": {"id": newer, "title": titles.get(newer, "")} if newer else None,
         "citations": _citations(root, record),
         "injections": [
-            {**_injection_json(each, each.session in using), "session": each.session} for each in reversed(injections)
+            {
+                **_injection_json(each, each.session in using),
+                "session": each.session,
+                "session_title": session_titles.get(each.session, ""),
+            }
+            for each in reversed(injections)
         ],
         "used": {"injected": injected, "used": used},
         "neighbours": _neighbours(root, record_id),
-        "actions": possible_actions(record, form),
+        "actions": (*(("accept",) if is_held else ()), *possible_actions(record, form)),
+        "held": is_held,
     }
 
 
@@ -238,22 +271,33 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
     history = chat_log.read_history(root, session.id).turns if row["mode"] else ()
 
     def question(connection: sqlite3.Connection) -> dict[str, Any]:
-        keys = queries.observation_keys(connection, session.id, limit, offset)
+        keys = queries.observation_keys(connection, session.id, limit + 1, offset)
         records, locations = queries.records(connection, keys), queries.locations(connection, keys)
-        items = [
-            {**record_row(records[key], locations[key], ""), "at": records[key].created_at}
+        items: list[dict[str, Any]] = [
+            {**record_row(records[key], locations[key], ""), "at": records[key].created_at, "injected": []}
             for key in keys
             if key in records
         ]
-        return {"items": items, "total": session.observations}
+        times = [_moment(item["at"]) for item in items]
+        earlier: list[dict[str, Any]] = []
+        for injection in injected:
+            place = bisect_right(times, _moment(injection["at"])) - 1
+            (items[place]["injected"] if place >= 0 else earlier).append(injection)
+        return {"items": items[:limit], "total": session.observations, "before": [] if offset else earlier}
 
+    injected = _session_injections(root, session.id)
     return {
         "session": row,
         "summary": session.summary or sessions.summary(root, session.id).text,
         "turns": [{"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": turn.tools} for turn in history],
         "timeline": index.ask(root, question),
-        "injected": _session_injections(root, session.id),
+        "injected": injected,
     }
+
+
+def _moment(at: str) -> float:
+    time = parse_time(at)
+    return time.timestamp() if time is not None else 0.0
 
 
 def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A part of the graph for a picture: the nodes with the most edges, filtered by task, tag, type, text and time.
+"""A part of the graph for a picture: around one node, or the nodes with the most edges, filtered by what they are.
 
 A node's degree is that of the complete graph, so that it does not change with the filter. The graph is cached until
 its sources change, since the time slider asks again and again.
@@ -22,6 +22,9 @@ from ralph.store import graph as stored
 LIMIT, MAX_LIMIT = 400, 2_000
 _SYNC_SECONDS = 5.0
 """For reading what is new; the graph of a large project comes with several requests."""
+NEWEST = "newest"
+"""In place of a node's id: the newest memory that is linked to something."""
+_AROUND_HOPS = 2
 
 
 class GraphSnapshot(NamedTuple):
@@ -39,6 +42,18 @@ class GraphSnapshot(NamedTuple):
             return self.edges
         valid = {name for name, node in self.nodes.items() if node.holds(at)}
         return [edge for edge in self.edges if edge.source in valid and edge.target in valid and edge.holds(at)]
+
+    def newest(self, edges: Iterable[Edge]) -> str:
+        """Return the newest record that has an edge; "" when nothing is linked."""
+        linked = {end for edge in edges for end in (edge.source, edge.target) if entity_type(end) is None}
+        return max(linked & self.nodes.keys(), key=lambda name: (self.nodes[name].recorded, name), default="")
+
+    def near(self, name: str, edges: Iterable[Edge], hops: int) -> set[str]:
+        """Return a node and what is within some hops of it."""
+        names = {name} & self.nodes.keys()
+        for _ in range(hops):
+            names |= _adjacent(names, edges)
+        return names
 
     def part(self, names: Collection[str], edges: Iterable[Edge], limit: int, first: str = "") -> dict[str, object]:
         """Return the nodes with the most edges of these as JSON, with the edges between them."""
@@ -86,9 +101,10 @@ def graph_part(
     types: Sequence[str] = (),
     text: str = "",
     at: str = "",
+    around: str = "",
     limit: int = LIMIT,
 ) -> dict[str, object]:
-    """Return the filtered part of the graph; UsageError for an unknown type or time."""
+    """Return the filtered part of the graph, of what is near the node `around`; UsageError for an unknown type."""
     valid = {kind.value for kind in NodeType}
     wrong = [word for word in types if word not in valid]
     if wrong:
@@ -96,7 +112,8 @@ def graph_part(
     at = when(at)
     snapshot, edges = _snapshot(root, at)
     nodes = snapshot.nodes
-    names = set(nodes)
+    centre = snapshot.newest(edges) if around == NEWEST else graph.show(root, around).node.id if around else ""
+    names = snapshot.near(centre, edges, _AROUND_HOPS) if centre else set(nodes)
     if at:  # a file or a tag has no time of its own: it is there when an edge is
         ends = {end for edge in edges for end in (edge.source, edge.target)}
         names = {name for name in names if nodes[name].holds(at) and (name in ends or entity_type(name) is None)}
@@ -114,17 +131,14 @@ def graph_part(
         names = {name for name in names if nodes[name].type.value in types}
     for word in text.casefold().split():
         names = {name for name in names if word in f"{name}\n{nodes[name].name}".casefold()}
-    return snapshot.part(names, edges, limit)
+    return {**snapshot.part(names, edges, limit, first=centre), "around": centre}
 
 
 def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT) -> dict[str, object]:
     """Return a node and what is within some hops of it; NotFound when there is none of that name."""
     node = graph.show(root, name).node.id
     snapshot, edges = _snapshot(root, when(at))
-    names = {node} & snapshot.nodes.keys()
-    for _ in range(hops):
-        names |= _adjacent(names, edges)
-    return snapshot.part(names, edges, limit, first=node)
+    return snapshot.part(snapshot.near(node, edges, hops), edges, limit, first=node)
 
 
 def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]:

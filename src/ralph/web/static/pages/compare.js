@@ -42,7 +42,7 @@ function Choices({ kind, items, a, b }) {
 }
 
 function named(item) {
-  const title = item.goal || item.title || item.id;
+  const title = item.goal || item.title;
   const day = (item.started_at ?? "").slice(0, 10);
   return `${title.length > 60 ? `${title.slice(0, 59)}…` : title} (${[day, item.status].filter(Boolean).join(", ")})`;
 }

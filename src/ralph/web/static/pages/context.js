@@ -8,8 +8,8 @@ import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
 import { Choice, Section } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { useQueryText } from "../parts/hooks.js";
-import { Kind, number, sentence } from "../parts/format.js";
+import { useMedia, useQueryText } from "../parts/hooks.js";
+import { coded, Kind, number, sentence } from "../parts/format.js";
 
 const EVENTS = [
   ["UserPromptSubmit", "with a prompt"],
@@ -77,6 +77,7 @@ function spoken({ data, busy }) {
 function Preview({ preview, event }) {
   const { data, error, busy } = preview;
   const [chosen, setChosen] = useState(null);
+  const narrow = useMedia("(max-width: 640px)");
   if (error) return html`<${Failure} error=${error} />`;
   if (!data && busy) return html`<${Loading} lines=${6} what="the preview" />`;
   if (!data) return html`<${Empty} title=${event === "loop" ? "Type a goal, or choose a task" : "Type a prompt"}
@@ -94,7 +95,9 @@ function Preview({ preview, event }) {
       <${Section} title="Injected" aside=${html`<span class="quiet num">${number(data.items.length)}</span>`}>
         <${Items} data=${data} chosen=${chosen} /><//>
       <${Section} title="Left out" aside=${html`<span class="quiet num">${number(data.left_out.length)}</span>`}>
-        <${LeftOut} items=${data.left_out} /><//>
+        ${narrow && data.left_out.length > 0
+          ? html`<details class="more-of"><summary>Show what was left out, and why</summary><div><${LeftOut} items=${data.left_out} /></div></details>`
+          : html`<${LeftOut} items=${data.left_out} />`}<//>
     </div>
     ${data.text && html`<details class="more-of exact">
           <summary>Exactly what the agent would read (${number(data.tokens)} tokens)</summary><pre class="code">${data.text}</pre></details>`}
@@ -103,7 +106,7 @@ function Preview({ preview, event }) {
 
 function Items({ data, chosen }) {
   if (!data.items.length) return html`<${Empty} title="Nothing would be injected"
-      text="No record matches closely enough. Use a longer prompt, or add a memory." command='ralph memory add "what one should know"'
+      text="No memory matches closely enough. Use a longer prompt, or add a memory." command='ralph memory add "what one should know"'
       action=${html`<${AddMemory} />`} />`;
   return html`<ol class="items">
       ${data.items.map((item) => html`<li key=${item.id + item.order}
@@ -112,7 +115,7 @@ function Items({ data, chosen }) {
 
 function Item({ item }) {
   return html`<div class="item-head"><span class="item-order num" aria-hidden="true">${item.order}</span>
-      <a class="item-title" href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.text || item.id}</a>
+      <a class="item-title" href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.text || item.id)}</a>
       <span class="num quiet item-tokens">${number(item.tokens)} tokens</span></div>
     <p class="item-why"><${Kind} kind=${item.type} />
       ${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) =>

@@ -1,15 +1,16 @@
-// The dashboard: running loops, tasks, context over time, memory health. Health reads every record, so it is a separate
-// request, repeated as long as the server has more to scan. Live runs are updated by events.
+// The dashboard: what Ralph did this week, what waits for review, what runs now; then tasks, tokens and memory health.
+// Review and health read every memory, so they are separate requests. Live runs are updated by events.
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Loaded, RichText } from "../parts/placeholders.js";
+import { Empty, Failure, Loaded, RichText } from "../parts/placeholders.js";
+import { recordPath } from "../parts/controls.js";
 import { Health } from "../parts/health.js";
 import { onEvent } from "../parts/events.js";
 import { secondsBetween, Choice, Section, stateLabel, Switches, toggled } from "../parts/widgets.js";
 import { Plot } from "../parts/plot.js";
 import { RunEntry, SessionEntry, TaskEntry } from "../parts/entries.js";
-import { PageHead, project } from "../parts/shell.js";
-import { count, number, seconds, sentence } from "../parts/format.js";
+import { PageHead } from "../parts/shell.js";
+import { count, number, ReviewKind, seconds, sentence } from "../parts/format.js";
 
 const STATES = ["in_progress", "pending", "blocked", "failed", "done"];
 const SHOWN = 8;
@@ -17,7 +18,9 @@ const SHOWN = 8;
 /** The page at `/`. */
 export function Page() {
   const board = useGet("/api/dashboard", {}, { on: ["tasks", "runs", "sessions", "records"] });
-  const health = useGet("/api/health");
+  const shown = board.value !== undefined || board.error !== null;
+  const waiting = useGet(shown ? "/api/review" : null, { limit: WAITING }, { on: ["insights", "records"] });
+  const health = useGet(shown ? "/api/health" : null);
   // Doctor parses every file: it is requested after health, and again with it.
   const looked = health.value !== undefined || health.error !== null;
   const doctor = useGet(looked ? "/api/doctor" : null);
@@ -26,32 +29,61 @@ export function Page() {
     if (health.value?.more && !health.loading) health.reload();
   }, [health.value]);
   return html`<div class="board">
-    <${PageHead} title="Dashboard" sub=${html`<${Sub} />`} />
+    <${PageHead} title="Dashboard" />
     <${Loaded} state=${board} lines=${8}>
-      ${(data) => html`<${Running} runs=${data.runs} />
+      ${(data) => html`<div class="board-top">
+          <${Week} week=${data.week} />
+          <${Waiting} state=${waiting} />
+          <${Running} runs=${data.runs} />
+        </div>
         <div class="board-grid">
           <div class="board-wide">
             <${Tasks} tasks=${data.tasks} />
             <${Tokens} tokens=${data.tokens} />
-            <${Hooks} hooks=${data.hooks} />
           </div>
           <div class="board-side">
+            <${Sessions} sessions=${data.sessions} />
             <${Section} title="Memory health"
               aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${again}>
                 ${health.loading ? "Checking" : "Check again"}</button>`}>
               <${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
             <${Doctor} notes=${[...(data.doctor ?? []), ...(doctor.value?.items ?? [])]} />
-            <${Sessions} sessions=${data.sessions} />
             <${Ended} runs=${data.runs} />
           </div>
-        </div>`}
+        </div>
+        <p class="board-foot quiet">For diagnosis: <a href="/hooks" data-link>hook latency</a></p>`}
     <//>
   </div>`;
 }
 
-function Sub() {
-  const state = project.value;
-  return state && html`<span class="num">${count(state.record_count, "record")}, ${count(state.task_count, "task")}</span>`;
+const WAITING = 3;
+
+/** What Ralph did for the person in seven days, in one sentence. */
+function Week({ week }) {
+  return html`<${Section} title="This week" class="week">
+    ${week.injected > 0
+      ? html`<p class="week-words">Ralph reminded your agents of <b class="num">${count(week.injected, "thing")}</b>${" "}
+            in ${count(week.sessions, "session")}. ${" "}<b class="num">${number(week.referenced)}</b>
+            ${week.referenced === 1 ? " was" : " were"} used.</p>
+          <p class="quiet small num">${count(week.tokens, "token")}${week.skill_tokens > 0
+            && `, ${number(week.skill_tokens)} of them instructions for using Ralph`}</p>`
+      : html`<${Empty} title="Nothing was injected this week"
+          text="With hooks installed, your agents get the memories that match their work." command="ralph install claude" />`}
+  <//>`;
+}
+
+/** What only a person can decide: the first few, and how many there are. */
+function Waiting({ state }) {
+  const total = state.value?.total;
+  return html`<${Section} title="Needs your review" class="waiting"
+      aside=${total > 0 && html`<a href="/review" data-link>Review all ${number(total)}</a>`}>
+    ${state.error && state.value === undefined && html`<${Failure} error=${state.error} retry=${state.reload} />`}
+    ${total === undefined && !state.error && html`<p class="quiet" role="status">Checking…</p>`}
+    ${total === 0 && html`<p class="quiet">Nothing waits for you.</p>`}
+    ${total > 0 && html`<ul class="waiting-list">
+      ${state.value.items.map((item) => html`<li key=${item.kind + item.id}><${ReviewKind} kind=${item.kind} />
+        <a href=${item.kind === "held" ? "/review" : recordPath(item.id)} data-link>${item.text}</a></li>`)}</ul>`}
+  <//>`;
 }
 
 /** Running loops; the seconds are counted here, the rest is what the server says. */
@@ -68,7 +100,7 @@ function Running({ runs }) {
       ${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ")}</div>
     ${live.length === 0
       ? html`<${Empty} title="No loop is running"
-          text="A loop gives an agent one prompt after another until the work is done. Progress appears here."
+          text="A loop gives an agent one prompt after another until the work is done."
           command='ralph loop start "what should be done"' />`
       : html`<ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>`}
   <//>`;
@@ -160,45 +192,12 @@ function Tokens({ tokens }) {
           <${Plot} title="Tokens injected and used a day" days=${tokens.days}
             series=${[{ label: "injected", values: tokens.injected, colour: "--plot-1", bars: true },
                 { label: "used", values: tokens.used, colour: "--plot-2" }]} />
-          <h3 class="plot-title">Reference rate: what share of the injected items was used</h3>
-          <${Plot} title="Reference rate" days=${tokens.days} say=${percent} top=${1} height=${132}
-            series=${[{ label: "reference rate", values: tokens.rate, colour: "--plot-2" }]} />`
+          <h3 class="plot-title">Share of the injected memories that was used</h3>
+          <${Plot} title="Share used" days=${tokens.days} say=${percent} top=${1} height=${132}
+            series=${[{ label: "share used", values: tokens.rate, colour: "--plot-2" }]} />`
       : html`<${Empty} title="Nothing was injected yet"
-          text="Once an agent's hooks ask for context, each day's tokens stand here, with how many of them were used."
+          text="Once an agent's hooks ask for context, this shows each day's tokens, and how many of them were used."
           command="ralph install claude" />`}
-  <//>`;
-}
-
-const milliseconds = (value) =>
-  (value === null || value === undefined ? "–" : `${value > 0 && value < 10 ? value.toFixed(1) : Math.round(value)} ms`);
-
-function Hooks({ hooks }) {
-  if (!hooks.events.length) {
-    return html`<${Section} title="Hook latency">
-        <${Empty} title="No hook has run"
-          text="Through hooks an agent's host reports events to Ralph. Their response times are shown here."
-          command="ralph install claude" /><//>`;
-  }
-  return html`<${Section} title="Hook latency">
-    ${hooks.note && html`<p class="quiet remark"><${RichText} text=${sentence(hooks.note)} /></p>`}
-    ${hooks.days?.length > 0 && html`<h3 class="plot-title">Median response time of hooks</h3>
-      <${Plot} title="Median time of a hook" days=${hooks.days} say=${milliseconds} height=${132}
-        series=${[{ label: "median", values: hooks.p50, colour: "--plot-2" }]} />`}
-    <div class="scroller" tabindex="0" role="region" aria-label="Hook latency by event">
-      <table>
-        <thead><tr><th scope="col">Event</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Median</th>
-            <th scope="col" class="num">95 %</th></tr></thead>
-        <tbody>
-          ${hooks.events.map(
-            (event) => html`<tr key=${event.event}>
-              <th scope="row">${event.event}</th><td class="num">${number(event.count)}</td>
-              <td class="num">${milliseconds(event.p50_ms)}</td>
-              <td class="num">${milliseconds(event.p95_ms)}</td>
-            </tr>`,
-          )}
-        </tbody>
-      </table>
-    </div>
   <//>`;
 }
 

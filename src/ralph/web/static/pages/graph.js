@@ -1,5 +1,5 @@
-// The graph: how memories, files, symbols, tags, tasks and sessions are linked, at any time. Picture and lists show the
-// same nodes and edges; the filter is part of the address.
+// The graph: how memories, files, symbols, tags, tasks and sessions are linked, at any time. It opens around the newest
+// memory; another node, a filter or "All" shows another part. Picture and lists show the same; the address holds it.
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { AddMemory } from "../parts/changes.js";
@@ -11,20 +11,23 @@ import { Choice, Switches, Tabs, toggled } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { KINDS, typeLabel, Shape } from "../parts/node_shapes.js";
 import { PageHead } from "../parts/shell.js";
+import { useMedia } from "../parts/hooks.js";
 import { TimeSlider } from "../parts/slider.js";
 import { count, number } from "../parts/format.js";
 
 const NONE = { nodes: [], edges: [] };
 
-/** The page at `/graph?task=&tag=&as_of=&off=&node=&a=&b=&view=`. */
+/** The page at `/graph?around=&all=&task=&tag=&as_of=&off=&node=&a=&b=&view=`. */
 export function Page() {
   const { query } = route.value;
   const asked = { task: query.get("task") ?? "", tag: query.get("tag") ?? "", as_of: query.get("as_of") ?? "" };
+  const everything = query.has("all") || asked.task || asked.tag;
+  asked.around = everything ? "" : (query.get("around") ?? "newest");
   const graph = useGet("/api/graph", asked, { on: ["records", "tasks", "sessions"] });
   const ends = { a: query.get("a") ?? "", b: query.get("b") ?? "" };
   const path = useGet(ends.a && ends.b && ends.a !== ends.b ? "/api/graph/path" : null, { ...ends, as_of: asked.as_of });
   return html`<${PageHead} title="Graph"
-      sub="How everything is linked. Solid edges were added by hand, dashed ones are derived from the records." />
+      sub="How memories, files, tasks and sessions are linked. Solid edges were added by hand, dashed ones are derived." />
     <${Loaded} state=${graph} lines=${8} what="the graph">
       ${(data) =>
         data.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
@@ -36,7 +39,7 @@ export function Page() {
     <//>`;
 }
 
-function Filters({ asked, data, children }) {
+function Filters({ asked, data }) {
   const tasks = useGet("/api/tasks", { limit: 200, sort: "newest" }, { on: ["tasks"] });
   const tags = useGet("/api/tags", { limit: 200 });
   const options = [["", "all tasks"], ...(tasks.value?.items ?? []).map((one) => [one.id, one.title])];
@@ -44,7 +47,6 @@ function Filters({ asked, data, children }) {
   if (asked.task && !options.some(([id]) => id === asked.task)) options.push([asked.task, asked.task]);
   if (asked.tag && !words.some(([tag]) => tag === asked.tag)) words.push([asked.tag, asked.tag]);
   return html`<div class="toolbar">
-    ${children}
     <${Choice} label="Task" name="task" value=${asked.task} options=${options} onChange=${(task) => setQuery({ task })} />
     <${Choice} label="Tag" name="tag" value=${asked.tag} options=${words} onChange=${(tag) => setQuery({ tag })} />
     <${TimeSlider} from=${data.from} until=${data.until} value=${asked.as_of} onChange=${(as_of) => setQuery({ as_of })} />
@@ -73,12 +75,13 @@ function GraphView({ data, asked, ends, path, loading }) {
   const found = path.value?.found ? path.value : NONE;
   const seen = useMemo(() => shownOf(data, added, found, off), [data, added, found, [...off].join(" ")]);
   const selected = query.get("node");
+  const centre = data.nodes.find((node) => node.id === data.around);
   const chosen = seen.nodes.find((node) => node.id === selected) ?? data.nodes.find((node) => node.id === selected);
   const open = (id) => setQuery({ node: id });
   const view = query.get("view") ?? "picture";
-  const all = data.nodes.length >= data.total_nodes;
+  const all = !data.around && data.nodes.length >= data.total_nodes;
   const add = (more) => setAdded((old) => ({ nodes: [...old.nodes, ...more.nodes], edges: [...old.edges, ...more.edges] }));
-  useEffect(() => setAdded(NONE), [data.total_nodes, asked.as_of]);
+  useEffect(() => setAdded(NONE), [data.total_nodes, data.around, asked.as_of]);
   useMissing(chosen ? null : selected, asked.as_of, add);
   const find = (node) => {
     if (!node) return open(null);
@@ -86,16 +89,24 @@ function GraphView({ data, asked, ends, path, loading }) {
     open(node.id);
     return control.current?.centre(node.id);
   };
+  const showAround = (node) => setQuery({ around: node?.id ?? null, node: node?.id ?? null, all: null, task: null, tag: null });
+  const narrow = useMedia("(max-width: 640px)");
+  const filtered = asked.task || asked.tag || asked.as_of || off.size || ends.a || ends.b;
   const tabs = [
     { key: "picture", label: "Picture" },
     { key: "nodes", label: "Nodes", count: seen.nodes.length },
     { key: "edges", label: "Edges", count: seen.edges.length },
   ];
   const words = html`<span class="quiet" role="status">${counted(seen, data)}${loading ? ", asking again" : ""}</span>`;
-  return html`<${Filters} asked=${asked} data=${data}>
-      <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${chosen?.name ?? ""} onPick=${find} search=${true} /><//>
+  const more = html`<${Filters} asked=${asked} data=${data} />
     <${Legend} counts=${seen.counts} off=${off} />
-    <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />
+    <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />`;
+  return html`<div class="toolbar">
+      <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${data.around ? "" : (chosen?.name ?? "")}
+        onPick=${data.around ? showAround : find} placeholder="A memory, file, tag or task" search=${true} />
+      <${Scope} around=${data.around} name=${centre?.name ?? ""} />
+    </div>
+    ${narrow ? html`<details class="between" open=${Boolean(filtered) || undefined}><summary>Filters and paths</summary>${more}</details>` : more}
     <div class="graph-body ${chosen ? "has-panel" : ""}">
       <${Tabs} label="How the graph is shown" aside=${words} tabs=${tabs} chosen=${view}
         onChoose=${(key) => setQuery({ view: key === "picture" ? null : key })}>
@@ -105,8 +116,20 @@ function GraphView({ data, asked, ends, path, loading }) {
           html`<${Picture} seen=${seen} selected=${chosen?.id ?? null} path=${found} onOpen=${open} control=${control} />`}
       <//>
       ${chosen && html`<${NodePanel} key=${chosen.id} node=${chosen} asOf=${asked.as_of} onOpen=${find} onMore=${add}
-        onEnd=${(end, id) => setQuery({ [end]: id })} />`}
+        onAround=${() => showAround(chosen)} onEnd=${(end, id) => setQuery({ [end]: id })} />`}
     </div>`;
+}
+
+/** Whether only what is near one node is shown, or everything. */
+function Scope({ around, name }) {
+  const all = !around;
+  const words = name.length > 40 ? `${name.slice(0, 39)}…` : name;
+  const choose = (next) => setQuery({ all: next ? "1" : null, task: null, tag: null });
+  return html`<div class="seg graph-scope" role="group" aria-label="How much of the graph">
+    <button type="button" class="seg-one" aria-pressed=${all ? "false" : "true"} onClick=${() => choose(false)}>
+      ${words ? `Around: ${words}` : "Around one memory"}</button>
+    <button type="button" class="seg-one" aria-pressed=${all ? "true" : "false"} onClick=${() => choose(true)}>Whole graph</button>
+  </div>`;
 }
 
 /** A node that the address names and the answer has not: it is asked for, with what is beside it. */

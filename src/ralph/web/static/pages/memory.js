@@ -1,5 +1,6 @@
-// The Memory Explorer: search as you type, facets with counts, and a virtual list. The address holds the whole view; the
-// rows outlive the page, so that coming back from a record restores the position.
+// The Memory Explorer: search as you type, facets with counts, and a virtual list of memories; "Include activity" adds
+// what sessions and runs recorded. The address holds the whole view; the rows outlive the page, so that coming back from
+// a memory restores the position.
 import { html, signal, useEffect, useRef, useState } from "../lib.js";
 import { get, queryOf } from "../parts/api.js";
 import { ChangeDialog, RecentChanges } from "../parts/changes.js";
@@ -18,7 +19,7 @@ import { count, sentence } from "../parts/format.js";
 
 const TYPING_DELAY = 80;
 const OTHER_WORDS = "Try fewer or other words. Search by meaning needs the extra 'local'.";
-const NAMES = ["q", "family", "type", "tag", "scope", "source", "status", "age", "task", "sort"];
+const NAMES = ["q", "type", "tag", "scope", "source", "status", "age", "task", "sort"];
 const SHOWN = ["records", "insights", "sessions", "runs"];
 const opened = signal(new Set());
 const narrow = window.matchMedia("(max-width: 700px)");
@@ -32,12 +33,18 @@ const loader =
     const data = await get(`/api/records?${question ? `${question}&` : ""}${page}`, {}, { signal: abort });
     return { ...data, query: new URLSearchParams(question) };
   };
-const found = rows(loader(""));
+const found = rows(loader("family=memory"));
+
+/** How many there are: memories, or records of every kind once activity is included. */
+const counted = (query) =>
+  query.getAll("family").join() === "memory" ? count(found.count.value, "memory", "memories") : count(found.count.value, "record");
 
 /** The part of a query that is a question to the server, in a fixed order. */
 function requestQuery(query) {
   const words = new URLSearchParams();
   for (const name of NAMES) for (const value of query.getAll(name)) if (value) words.append(name, value);
+  const families = query.getAll("family").filter(Boolean);
+  if (!query.has("activity")) for (const one of families.length ? families : ["memory"]) words.append("family", one);
   return words.toString();
 }
 
@@ -108,15 +115,16 @@ function Sort({ query }) {
 }
 
 function Nothing({ query }) {
-  const filters = chosenFilters(query).length > 0;
+  const filters = chosenFilters(query).some(({ name }) => name !== "family");
   if (!query.get("q") && !filters) {
     return html`<${Empty} title="There are no memories yet"
       text="Add the first memory above, or in the terminal. With hooks installed, sessions are recorded automatically."
       command='ralph memory add -t decision "We use Postgres, since two writers block each other in SQLite"' />`;
   }
+  const more = query.has("family") && html`<${Button} onClick=${() => setQuery({ activity: "1" })}>Include activity<//>`;
   return html`<${Empty} title="No results"
     text=${filters ? "Remove a filter, or search for fewer words." : OTHER_WORDS}
-    action=${html`<${Button} onClick=${() => go("/memory")}>Show everything<//>`} />`;
+    action=${html`<span class="actions">${more}<${Button} onClick=${() => go("/memory")}>Show all memories<//></span>`} />`;
 }
 
 function Results({ handle }) {
@@ -129,13 +137,13 @@ function Results({ handle }) {
   const { count: total, error, answer, version } = found;
   version.value; // a page that came redraws
   if (error.value) return html`<${Failure} error=${error.value} retry=${() => found.refresh()} />`;
-  if (!answer.value) return html`<${Loading} lines=${8} what="the records" />`;
+  if (!answer.value) return html`<${Loading} lines=${8} what="the memories" />`;
   if (!total.value) return html`<${Nothing} query=${answer.value.query} />`;
   const words = wordsOf(answer.value.query.get("q"));
   const isOpen = opened.value;
   const draw = (row) =>
     html`<${RecordItem} row=${row} words=${words} open=${isOpen.has(row.id)} onToggle=${() => toggleRow(row.id)} />`;
-  return html`<${VirtualList} label="Records" count=${total.value} rowHeight=${narrow.matches ? 104 : 88}
+  return html`<${VirtualList} label="Memories" count=${total.value} rowHeight=${narrow.matches ? 104 : 88}
     get=${found.get} handle=${handle} onOpen=${(row) => go(recordPath(row.id))} render=${draw}
     detail=${(row) => isOpen.has(row.id) && html`<${RecordDetail} row=${row} />`} />`;
 }
@@ -144,7 +152,7 @@ function Summary() {
   const answer = found.answer.value;
   if (found.error.value) return null; // it says what is wrong, and an old count beside it would not be true
   if (!answer) return html`<p class="quiet small" role="status">Searching…</p>`;
-  const all = count(found.count.value, "record");
+  const all = counted(answer.query);
   const q = answer.query.get("q");
   const what = q ? `${all} for “${q.trim()}”` : all;
   const took = answer.took_ms === undefined ? "" : ` in ${Math.max(1, Math.round(answer.took_ms))} ms`;
@@ -156,15 +164,23 @@ function Summary() {
 
 function Head({ onOpen }) {
   const state = project.value;
-  return html`<${PageHead} title="Memory" sub=${state && `All records of ${state.project}`}
+  return html`<${PageHead} title="Memory" sub=${state && `What agents and people learned in ${state.project}`}
     actions=${html`<${Button} icon="undo" opens=${true} onClick=${() => onOpen("changes")}>Recent changes<//>
       <${Button} icon="plus" look="primary" opens=${true} onClick=${() => onOpen("add")}>Add a memory<//>`} />`;
 }
 
 /** The facets where there is no room beside the list. */
 function Drawer({ onClose, children }) {
-  const footer = html`<${Button} look="primary" onClick=${onClose}>Show ${count(found.count.value, "record")}<//>`;
+  const answer = found.answer.value;
+  const footer = html`<${Button} look="primary" onClick=${onClose}>Show ${answer ? counted(answer.query) : ""}<//>`;
   return html`<${Dialog} title="Filters" onClose=${onClose} side=${true} footer=${footer}>${children}<//>`;
+}
+
+/** Whether prompts, tool calls, answers and the journal are listed, too. */
+function Activity({ query }) {
+  return html`<label class="activity" title="Prompts, tool calls and answers of sessions, and the journal of runs">
+    <input type="checkbox" role="switch" checked=${query.has("activity")}
+      onChange=${(event) => setQuery({ activity: event.target.checked ? "1" : null })} />Include activity</label>`;
 }
 
 /** `/memory`. */
@@ -200,6 +216,7 @@ export function Page() {
           Filters${chosen ? ` (${chosen})` : ""}
         <//>
         <${Sort} query=${query} />
+        <${Activity} query=${query} />
       </div>
       <${ChosenFilters} query=${query} />
     </div>

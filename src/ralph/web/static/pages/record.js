@@ -1,7 +1,7 @@
 // One record: text, layers, citations, injections, neighbours, git history, and every possible change.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { actionTitle, ChangeDialog, hasDraft } from "../parts/changes.js";
+import { actionTitle, ChangeDialog, Decisions, hasDraft } from "../parts/changes.js";
 import { Button, IdLink, recordPath, sessionPath, taskPath } from "../parts/controls.js";
 import { Diff } from "../parts/diff.js";
 import { Empty, Failure, Loaded, Loading } from "../parts/placeholders.js";
@@ -11,7 +11,7 @@ import { Layers } from "../parts/layers.js";
 import { Html } from "../parts/markdown.js";
 import { go } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { count, hueOf, Kind, number, readable, sentence, Time } from "../parts/format.js";
+import { coded, count, hueOf, Kind, number, readable, sentence, Time } from "../parts/format.js";
 
 /** The changes in the order of their buttons, with their drawings. */
 const ACTIONS = [
@@ -24,6 +24,7 @@ const ACTIONS = [
   ["unarchive", "undo"],
   ["delete", "trash"],
 ];
+const DECISIONS = ["accept", "reject", "promote"];
 const LOOKS = { accept: "primary", delete: "danger" };
 
 function Actions({ record, actions }) {
@@ -63,11 +64,11 @@ function Facts({ data }) {
     <h2>Facts</h2>
     <dl class="facts">
       <${Fact} name="Type"><${Kind} kind=${record.type || record.family} label=${labelOf(record)} /><//>
-      <${Fact} name="Family">${readable(record.family)}<//>
       <${Fact} name="Status">${readable(record.status)}<//>
       <${Fact} name="Scope">${record.scope && readable(record.scope)}<//>
       <${Fact} name="Task">${record.task && html`<${IdLink} path=${taskPath} id=${record.task} />`}<//>
-      <${Fact} name="Session">${record.session && html`<${IdLink} path=${sessionPath} id=${record.session} />`}<//>
+      <${Fact} name="Session">${record.session && record.session_title &&
+        html`<a href=${sessionPath(record.session)} data-link>${record.session_title}</a>`}<//>
       <${Fact} name="File">
         ${record.source && html`<span class="file">${record.source}</span>`}
       <//>
@@ -118,7 +119,7 @@ function Injection({ one }) {
   const used = html`<span class="badge good"><${Icon} name="check" />used</span>`;
   return html`<tr>
     <td class="nowrap"><${Time} at=${one.at} /></td>
-    <td><${IdLink} path=${sessionPath} id=${one.session} /></td>
+    <td><a href=${sessionPath(one.session)} data-link>${one.session_title || "A session that is not recorded"}</a></td>
     <td>${one.event}</td>
     <td class="num">${number(one.tokens)}</td>
     <td>${one.used ? used : html`<span class="quiet">not used</span>`}</td>
@@ -176,7 +177,7 @@ function Neighbours({ id, items }) {
     <div class="card-head">
       <h2>Neighbours</h2>
       ${items?.length > 0 &&
-      html`<a class="small" href=${`/graph?node=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
+      html`<a class="small" href=${`/graph?around=${encodeURIComponent(id)}&node=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
     </div>
     ${items?.length
       ? html`<ul class="plain neighbours">${items.map((one, at) => html`<${Neighbour} key=${at} one=${one} />`)}</ul>`
@@ -214,7 +215,7 @@ function History({ id }) {
     </div>
     ${wanted
       ? html`<${Loaded} state=${state} lines=${4} what="the history">${(data) => html`<${Commits} data=${data} />`}<//>`
-      : html`<p class="quiet">The commits that changed this record's lines, with what they changed.</p>`}
+      : html`<p class="quiet">The commits that changed its lines, with what they changed.</p>`}
   </section>`;
 }
 
@@ -250,17 +251,20 @@ function RecordView({ data }) {
     <${Badges} row=${record} />
     <span class="num">${count(record.tokens ?? 0, "token")}</span>
     <${Time} at=${record.updated_at || record.created_at} />`;
-  return html`<${PageHead} title=${titleOf(record)} back=${["/memory", "Memory"]} sub=${sub}
-      actions=${html`<${Actions} record=${record} actions=${data.actions ?? []} />`} />
+  return html`<${PageHead} title=${coded(record.heading || record.id)} name=${titleOf(record)} back=${["/memory", "Memory"]} sub=${sub}
+      actions=${html`<${Actions} record=${{ ...record, held: data.held }} actions=${data.actions ?? []} />`} />
+    ${data.held && html`<p class="notice past-notice"><${Icon} name="alert" /><span>Held: it reads like an instruction to an
+      agent, and it is not committed, so no agent gets it. Accept it if you want it, or delete it.</span></p>`}
+    ${DECISIONS.some((one) => data.actions?.includes(one)) && html`<${Decisions} held=${data.held}
+      actions=${DECISIONS.filter((one) => data.actions.includes(one) && !(data.held && one === "promote"))} />`}
     <${RecordNotices} row=${record} newer=${data.superseded_by} />
     <div class="record-columns">
       <div class="stack">
-        <section class="card" aria-labelledby="record-content">
-          <h2 id="record-content" class="visually-hidden">Content</h2>
-          ${record.html ? html`<${Html} html=${record.html} />` : html`<p class="quiet">It has no text.</p>`}
-        </section>
+        ${record.html && html`<section class="card" aria-labelledby="record-content">
+          <h2 id="record-content" class="visually-hidden">Content</h2><${Html} html=${record.html} />
+        </section>`}
         <section class="card">
-          <h2>Text for agents</h2>
+          <h2>What agents get</h2>
           <${Layers} layers=${data.layers} start="line" />
         </section>
         <${Citations} items=${data.citations} />
@@ -282,14 +286,14 @@ export function Page({ params: { id } }) {
   const { value, error, reload } = state;
   // It was deleted while a draft is open: keep the dialog and the text.
   if (error?.status === 404 && !(value && hasDraft(id))) {
-    return html`<${PageHead} title="Record not found" back=${["/memory", "Memory"]} />
+    return html`<${PageHead} title="Memory not found" back=${["/memory", "Memory"]} />
       <${Empty} title=${sentence(error.message)}
         text="It may have been deleted, or its file renamed. Its history is in git."
         action=${html`<a class="button" href=${`/memory?q=${encodeURIComponent(id)}`} data-link>Search in Memory</a>`} />`;
   }
   if (!value) {
-    return html`<${PageHead} title="Record" back=${["/memory", "Memory"]} />
-      ${error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Loading} lines=${8} what="the record" />`}`;
+    return html`<${PageHead} title="Memory" back=${["/memory", "Memory"]} />
+      ${error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Loading} lines=${8} what="the memory" />`}`;
   }
   return html`<${Failure} error=${error} retry=${reload} /><${RecordView} data=${value} />`;
 }

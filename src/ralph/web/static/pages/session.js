@@ -1,13 +1,15 @@
-// One session: messages, timeline, injected records and summary, in tabs; the open tab is part of the address.
+// One session: messages, timeline, injected memories and summary, in tabs; the open tab is part of the address. What was
+// injected is also shown in messages and timeline, where it happened.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Loaded } from "../parts/placeholders.js";
+import { Command, Empty, Loaded } from "../parts/placeholders.js";
+import { labelOf } from "../parts/record_row.js";
 import { Html } from "../parts/markdown.js";
 import { Paged, useRows } from "../parts/paging.js";
 import { secondsBetween, Facts, Mode, Section, State, Tabs } from "../parts/widgets.js";
 import { go, route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { Kind, Time, number, seconds } from "../parts/format.js";
+import { coded, count, Kind, Time, number, seconds } from "../parts/format.js";
 
 /** The page at `/sessions/ID`. */
 export function Page({ params }) {
@@ -27,14 +29,14 @@ function Session({ data, path }) {
   ].filter(Boolean);
   const wanted = route.value.query.get("view");
   const chosen = tabs.some((tab) => tab.key === wanted) ? wanted : tabs[0].key;
-  return html`<${PageHead} title=${session.title || session.id} back=${["/sessions", "Sessions"]}
+  return html`<${PageHead} title=${session.title} back=${["/sessions", "Sessions"]}
       actions=${html`<a class="button" href=${`/compare?kind=sessions&a=${encodeURIComponent(session.id)}`} data-link>Compare</a>`}
       sub=${html`<span class="head-states"><${Mode} mode=${session.mode} />
-        ${session.status && html`<${State} state=${session.status} />`}<code>${session.id}</code></span>`} />
+        ${session.status && html`<${State} state=${session.status} />`}</span>`} />
     <${Facts} of=${facts(session, data)} />
     <${Tabs} label="Parts of this session" tabs=${tabs} chosen=${chosen} onChoose=${(key) => setQuery({ view: key })}>
-      ${chosen === "messages" && html`<${Messages} turns=${data.turns} />`}
-      ${chosen === "timeline" && html`<${Timeline} path=${path} />`}
+      ${chosen === "messages" && html`<${Messages} turns=${data.turns} injected=${data.injected} />`}
+      ${chosen === "timeline" && html`<${Timeline} path=${path} before=${data.timeline.before ?? []} />`}
       ${chosen === "injected" && html`<${Injected} items=${data.injected} />`}
       ${chosen === "summary" && html`<h2 class="visually-hidden">Summary</h2><${Html} html=${data.summary_html} />`}
     <//>`;
@@ -52,17 +54,43 @@ function facts(session, data) {
     ["Messages", session.messages ? number(session.messages) : null],
     ["Tokens injected", session.tokens_injected ? number(session.tokens_injected) : null],
     ["Used", data.injected.length > 0 && `${number(used)} of ${number(data.injected.length)} injected`],
+    ["In the terminal", html`<${Command} command=${`ralph session show ${session.id.slice(0, SHORT_ID)}`} />`],
   ];
+}
+
+const SHORT_ID = 8;
+const FEW = 3;
+
+/** What was injected at this moment: the first few, and the others on demand. */
+function InjectedHere({ items, where = "here" }) {
+  if (!items?.length) return null;
+  const line = (item, at) => html`<li key=${at}><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.id)}</a>
+    ${item.used && html`<${State} state="used" />`}</li>`;
+  return html`<div class="injected-here">
+    <p class="injected-words">${items.length === 1 ? `Injected ${where}` : `${count(items.length, "memory", "memories")} injected ${where}`}
+      <span class="quiet num">${number(items.reduce((sum, item) => sum + item.tokens, 0))} tokens</span></p>
+    <ul class="plain">${items.slice(0, FEW).map(line)}</ul>
+    ${items.length > FEW && html`<details class="more-of"><summary>${number(items.length - FEW)} more</summary>
+      <ul class="plain">${items.slice(FEW).map(line)}</ul></details>`}
+  </div>`;
+}
+
+/** What was injected from one time on, and before another. */
+function between(injected, from, until) {
+  const [first, last] = [Date.parse(from) || 0, Date.parse(until) || Infinity];
+  return injected.filter((item) => Date.parse(item.at) >= first && Date.parse(item.at) < last);
 }
 
 const SHOWN = 100;
 
 /** A chat's messages; long ones in steps, so that the page stays small. */
-function Messages({ turns }) {
+function Messages({ turns, injected }) {
   const [most, setMost] = useState(SHOWN);
   return html`<h2 class="visually-hidden">Messages</h2>
+    <${InjectedHere} items=${between(injected, "", turns[0].at)} where="at the start" />
     <ol class="turns">
-      ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.role}"><${Turn} turn=${turn} /></li>`)}
+      ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.role}"><${Turn} turn=${turn} />
+        <${InjectedHere} items=${turn.at ? between(injected, turn.at, turns[at + 1]?.at) : []} /></li>`)}
     </ol>
     ${turns.length > most && html`<button type="button" class="button" onClick=${() => setMost(most + SHOWN)}>
       Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
@@ -91,10 +119,12 @@ function oneLine(value) {
   return plain(value ?? "").replace(/\s+/g, " ").slice(0, 160);
 }
 
-function Timeline({ path }) {
+function Timeline({ path, before }) {
   const list = useRows(path, {}, { on: ["sessions"], pick: (data) => data.timeline, size: 200 });
   return html`<div class="timeline">
+    <${InjectedHere} items=${before} where="at the start" />
     <${Paged} list=${list} label="Timeline" rowHeight=${56} render=${(row) => html`<${Moment} row=${row} />`}
+      detail=${(row) => row.injected?.length > 0 && html`<${InjectedHere} items=${row.injected} />`}
       onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
       empty=${html`<${Empty} title="No observations"
         text="Hooks of the agent's host record what it does. Check that they are installed and not paused."
@@ -104,11 +134,13 @@ function Timeline({ path }) {
 
 /** One thing that happened: when, of what kind, and its first line. */
 function Moment({ row }) {
-  return html`<a class="moment" href=${`/memory/${encodeURIComponent(row.id)}`} data-link tabindex="-1">
+  const spoken = labelOf(row) === row.title;
+  const rest = !spoken && row.title && !row.title.endsWith(row.text) ? row.text : "";
+  return html`<a class="moment ${rest ? "" : "is-single"}" href=${`/memory/${encodeURIComponent(row.id)}`} data-link tabindex="-1">
     <time class="moment-at num" datetime=${row.at} title=${row.at}>${clock(row.at)}</time>
-    <span class="moment-kind"><${Kind} kind=${row.type} /></span>
-    <span class="moment-text">${row.title || row.text}</span>
-    <span class="moment-rest quiet">${row.title && row.text !== row.title ? row.text : ""}</span>
+    <span class="moment-kind"><${Kind} kind=${row.type} label=${labelOf(row)} /></span>
+    <span class="moment-text">${(!spoken && row.title) || row.text}</span>
+    ${rest && html`<span class="moment-rest quiet">${rest}</span>`}
   </a>`;
 }
 
@@ -122,10 +154,10 @@ function Injected({ items }) {
   if (!items.length) return html`<${Empty} title="Nothing was injected"
       text="Either nothing matched, or injection is off. The preview shows what a prompt would get now."
       action=${html`<a class="button" href="/context" data-link>To the context preview</a>`} />`;
-  return html`<${Section} title="Injected records">
+  return html`<${Section} title="Injected memories">
     <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
       <table class="is-tight">
-        <thead><tr><th scope="col">Record</th><th scope="col">Used</th><th scope="col" class="num">Tokens</th>
+        <thead><tr><th scope="col">Memory</th><th scope="col">Used</th><th scope="col" class="num">Tokens</th>
             <th scope="col">Event</th><th scope="col">When</th></tr></thead>
         <tbody>
           ${items.slice(0, most).map(

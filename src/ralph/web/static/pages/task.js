@@ -130,7 +130,7 @@ function Chats({ sessions, task }) {
 }
 
 function Insights({ insights }) {
-  return html`<${Section} title="Insights" aside=${insights.length > 0 && html`<a href="/insights" data-link>All insights</a>`}>
+  return html`<${Section} title="Insights" aside=${insights.length > 0 && html`<a href="/review" data-link>All insights</a>`}>
     ${insights.length
       ? html`<ul class="found">${insights.map(
           (one) => html`<li key=${one.id}>

@@ -18,10 +18,23 @@ const WORDS = {
   archive: { title: "Archive", apply: "Archive", text: "It stays in its file and is no longer injected." },
   unarchive: { title: "Unarchive", apply: "Unarchive", text: "It can be injected again." },
   delete: { title: "Delete", apply: "Delete", danger: true, text: "It is deleted from its file." },
-  promote: { title: "Promote", apply: "Promote" },
-  accept: { title: "Accept", apply: "Accept", text: "It is promoted when its task is done." },
-  reject: { title: "Reject", apply: "Reject", text: "It stays in its file and is not proposed again." },
+  promote: { title: "Promote", apply: "Promote", text: "Copies it now to a file that more agents read; you choose which." },
+  accept: { title: "Accept", apply: "Accept", text: "Keeps it. It is promoted to the project's patterns when its task is done." },
+  reject: { title: "Reject", apply: "Reject", text: "Hides it. It is not proposed again." },
 };
+const HELD_WORDS = {
+  accept: "Adds it to your memories, so that agents get it.",
+  reject: "Drops it. No agent gets it.",
+};
+
+const explain = (action, held) => (held && HELD_WORDS[action]) || WORDS[action]?.text;
+
+/** What the decisions do, a sentence each, where their buttons are. */
+export function Decisions({ actions, held = false }) {
+  return html`<dl class="decisions">
+    ${actions.map((action) => html`<div key=${action}><dt>${WORDS[action].title}</dt><dd>${explain(action, held)}</dd></div>`)}
+  </dl>`;
+}
 
 /** The words for an action's button. */
 export const actionTitle = (action) => WORDS[action]?.title ?? action;
@@ -34,7 +47,7 @@ const OVERRIDES = {
 const TIMEOUT = 2000;
 const WAITING = "Another program may be writing to this file. Waiting at most 30 seconds.";
 const CHANGED_MEANWHILE =
-  "The record was changed in its file since you opened this form. Your text is unchanged; the preview shows the difference.";
+  "It was changed in its file since you opened this form. Your text is unchanged; the preview shows the difference.";
 const EMPTY = "Changes made in these pages since the server started can be undone here. Older ones are in git.";
 const drafts = new Map();
 /** Whether a record has an unsaved draft. */
@@ -198,7 +211,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
           <${Form} values=${values} set=${set} record=${record} />
         </form>`
       : html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
-          ${!Form && words.text && html`<p class="quiet">${words.text}</p>`}
+          ${!Form && words.text && html`<p class="quiet">${explain(action, record?.held)}</p>`}
           ${plan ? html`<${Review} plan=${plan} />` : !error && html`<${Loading} lines=${5} what="the diff" />`}
         </div>`}
   <//>`;

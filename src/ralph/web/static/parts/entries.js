@@ -48,7 +48,7 @@ export function SessionEntry({ session, inList, withTask = true }) {
   return html`<${Entry}
     inList=${inList}
     href=${`/sessions/${encodeURIComponent(session.id)}`}
-    title=${session.title || session.id}
+    title=${session.title}
     sub=${sub}
     state=${html`<${Mode} mode=${session.mode} />${session.status && html`<${State} state=${session.status} />`}`}
     aside=${html`<${Time} at=${session.started_at} />`}

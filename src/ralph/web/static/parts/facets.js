@@ -4,15 +4,14 @@ import { Icon } from "./icons.js";
 import { setQuery } from "./router.js";
 import { hueOf, number, readable } from "./format.js";
 
-/** The facets in the order in which they are shown; `single` ones hold one value. */
+/** The facets in the order in which they are shown; `single` ones hold one value, `rare` ones are behind "More". */
 export const FACETS = [
-  { name: "family", title: "Family" },
   { name: "type", title: "Type", hues: true },
-  { name: "status", title: "Status" },
-  { name: "age", title: "Age", single: true },
-  { name: "scope", title: "Scope" },
   { name: "tag", title: "Tag", search: true },
-  { name: "source", title: "Source file", search: true, code: true },
+  { name: "age", title: "Age", single: true },
+  { name: "status", title: "Status", rare: true },
+  { name: "scope", title: "Scope", rare: true },
+  { name: "source", title: "File", search: true, code: true, rare: true },
 ];
 const AGES = { "1d": "last day", "7d": "last 7 days", "30d": "last 30 days", "90d": "last 90 days" };
 const SHORT = 7;
@@ -25,7 +24,7 @@ export function valueLabel(facet, value) {
 
 /** What is chosen in a query: `[[facet, value], ...]`, in the facets' order. */
 export function chosenFilters(query) {
-  const all = [...FACETS, { name: "task", title: "Task" }];
+  const all = [...FACETS, { name: "family", title: "Only" }, { name: "task", title: "Task" }];
   return all.flatMap(({ name, title }) => query.getAll(name).map((value) => ({ name, title, value })));
 }
 
@@ -93,12 +92,14 @@ function Facet({ facet, values, query, hasCounts }) {
   </fieldset>`;
 }
 
-/** All facets; `counts` is the API's `facets`. */
+/** The usual facets, and the others behind "More"; `counts` is the API's `facets`. */
 export function Facets({ counts, query }) {
+  const draw = (facet) => html`<${Facet} key=${facet.name} facet=${facet} values=${counts?.[facet.name] ?? []} query=${query}
+    hasCounts=${Boolean(counts)} />`;
+  const rare = FACETS.filter((facet) => facet.rare);
+  const chosen = rare.some((facet) => query.has(facet.name));
   return html`<div class="facets">
-    ${FACETS.map(
-      (facet) => html`<${Facet} key=${facet.name} facet=${facet} values=${counts?.[facet.name] ?? []} query=${query}
-        hasCounts=${Boolean(counts)} />`,
-    )}
+    ${FACETS.filter((facet) => !facet.rare).map(draw)}
+    <details class="facets-more" open=${chosen || undefined}><summary>More</summary>${rare.map(draw)}</details>
   </div>`;
 }

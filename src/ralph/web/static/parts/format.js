@@ -147,6 +147,24 @@ export function Kind({ kind, label }) {
     >${other ? readable(other).toLowerCase() : words}</span>`;
 }
 
+/** A text with names in backticks as code. */
+export function coded(text) {
+  return text.split("`").map((part, at) => (at % 2 ? html`<code key=${at}>${part}</code>` : part));
+}
+
+const REVIEWS = {
+  held: ["held memory", "rose"],
+  edit: ["held memory", "rose"],
+  insight: ["insight", "plum"],
+  citation: ["stale", "amber"],
+};
+
+/** What waits for review, in a word. */
+export function ReviewKind({ kind }) {
+  const [word, hue] = REVIEWS[kind] ?? [kind, "slate"];
+  return html`<span class="kind hue-${hue}">${word}</span>`;
+}
+
 /** How many tokens, with the word. */
 export function Tokens({ n }) {
   return html`<span class="num tokens" title="by estimate">${number(n)} tokens</span>`;

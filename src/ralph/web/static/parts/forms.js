@@ -109,7 +109,7 @@ function Promote({ values, set, record }) {
       hint="The name of a page in specs/design." />`}
     ${values.to === "memory" && html`<${TypeField} open=${true} value=${values.type} set=${(type) => set({ type })} />`}
     <${TextField} label="Text to use instead" short=${true} required=${false} value=${values.text}
-      set=${(text) => set({ text })} hint="Leave it empty to use the record's text." />`;
+      set=${(text) => set({ text })} hint="Leave it empty to use its text." />`;
 }
 
 /** Which changes have a form. */

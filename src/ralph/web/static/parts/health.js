@@ -8,7 +8,7 @@ const ASPECTS = [
   { key: "stale", label: "stale", about: "They cite something that is missing or changed.",
     none: "All citations are valid.", command: "ralph doctor --citations" },
   { key: "unused", label: "unused", about: "They were injected and never used.",
-    none: "Every injected record was used at least once." },
+    none: "Every injected memory was used at least once." },
   { key: "duplicates", label: "duplicates", about: "They repeat another memory.", none: "There are no duplicates." },
   { key: "secrets", label: "secrets", about: "These lines look like a password or a key.",
     none: "No secrets were found.", command: "ralph doctor --secrets" },

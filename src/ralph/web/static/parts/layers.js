@@ -5,8 +5,8 @@ import { Failure, Loading } from "./placeholders.js";
 import { count } from "./format.js";
 
 const NAMES = [
-  ["line", "Line"],
-  ["moment", "Moment"],
+  ["line", "Short"],
+  ["moment", "Around"],
   ["full", "Full"],
 ];
 
@@ -43,6 +43,6 @@ export function Layers({ layers, start = "moment" }) {
 export function RecordLayers({ id, start }) {
   const state = useGet(`/api/records/${encodeURIComponent(id)}`);
   if (state.error) return html`<${Failure} error=${state.error} retry=${state.reload} />`;
-  if (!state.value) return html`<${Loading} lines=${3} what="the record" />`;
+  if (!state.value) return html`<${Loading} lines=${3} what="the text" />`;
   return html`<${Layers} layers=${state.value.layers} start=${start} />`;
 }

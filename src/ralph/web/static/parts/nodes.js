@@ -11,7 +11,7 @@ import { count, number, readable, Time } from "./format.js";
 
 /** Where a node has a page of its own, as [address, words]. */
 export function pageOf(node) {
-  if (node.record) return [`/memory/${encodeURIComponent(node.record)}`, "Open the record"];
+  if (node.record) return [`/memory/${encodeURIComponent(node.record)}`, "Open the memory"];
   const name = node.id.slice(node.id.indexOf(":") + 1);
   if (node.type === "task") return [`/tasks/${encodeURIComponent(name)}`, "Open the task"];
   if (node.type === "session") return [`/sessions/${encodeURIComponent(name)}`, "Open the session"];
@@ -21,10 +21,10 @@ export function pageOf(node) {
 
 /**
  * The panel of one node.
- * @param {{node: object, asOf: string, onOpen: (node: object|null) => void, onEnd: (end: "a"|"b", id: string) => void,
+ * @param {{node: object, asOf: string, onOpen: (node: object|null) => void, onAround: () => void, onEnd: (end: "a"|"b", id: string) => void,
  *   onMore: (data: object) => void}} props
  */
-export function NodePanel({ node, asOf, onOpen, onEnd, onMore }) {
+export function NodePanel({ node, asOf, onOpen, onAround, onEnd, onMore }) {
   const near = useGet("/api/graph/neighbors", { id: node.id, hops: 1, as_of: asOf });
   const [href, words] = pageOf(node);
   return html`<aside class="card node-panel" aria-label="The chosen node" data-node=${node.id}>
@@ -32,10 +32,11 @@ export function NodePanel({ node, asOf, onOpen, onEnd, onMore }) {
       <button type="button" class="icon-button" aria-label="Close the panel" onClick=${() => onOpen(null)}>
         <${Icon} name="close" /></button></header>
     <h2 class="node-title">${node.name || node.id}</h2>
-    <p><a class="button" href=${href} data-link>${words}</a></p>
+    <p class="node-ends"><a class="button" href=${href} data-link>${words}</a>
+      <button type="button" class="button" onClick=${onAround}>Show around this</button></p>
     ${(node.superseded || node.retired) && html`<p><span class="badge warn">${node.retired ? "archived" : "superseded"}</span></p>`}
     <${Facts} of=${[
-      ["Name", html`<code>${node.id}</code>`],
+      ["Id", node.type !== "session" && html`<code>${node.id}</code>`],
       ["Edges", number(node.degree)],
       ["Since", node.valid_from && html`<${Time} at=${node.valid_from} />`],
     ]} />

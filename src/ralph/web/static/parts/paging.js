@@ -26,14 +26,15 @@ export function useRows(path, params, { on = [], pick = (data) => data, size = 1
 
 /**
  * The list itself, or why there is none.
- * @param {{list: any, empty: any, label: string, rowHeight: number, render: (row: any) => any, onOpen: (row: any) => void}} props
+ * @param {{list: any, empty: any, label: string, rowHeight: number, render: (row: any) => any, onOpen: (row: any) => void,
+ *   detail?: (row: any) => any}} props
  */
-export function Paged({ list, empty, label, rowHeight, render, onOpen }) {
+export function Paged({ list, empty, label, rowHeight, render, onOpen, detail }) {
   // Reading the version is what draws the list again when a page of it has come.
   const version = list.version.value;
   const failed = list.error.value && html`<${Failure} error=${list.error.value} retry=${() => list.refresh()} />`;
   if (list.answer.value === null) return failed || html`<${Loading} lines=${6} what=${label} />`;
   if (list.count.value === 0) return html`${failed}${empty}`;
   return html`${failed}<${VirtualList} count=${list.count.value} rowHeight=${rowHeight} get=${list.get} render=${render}
-      onOpen=${onOpen} label=${label} version=${version} />`;
+      onOpen=${onOpen} label=${label} version=${version} detail=${detail} />`;
 }

@@ -61,8 +61,10 @@ function drawn(Plotter, series) {
   });
 }
 
-function options(Plotter, host, { series, say, height, top }) {
+function options(Plotter, host, { stamps, series, say, height, top }) {
   const width = host.clientWidth;
+  // From the data: for a single point uPlot passes a range of a thousand days.
+  const range = [stamps[0] - DAY / 2, stamps[stamps.length - 1] + DAY / 2];
   return {
     width,
     height,
@@ -71,9 +73,10 @@ function options(Plotter, host, { series, say, height, top }) {
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 } },
     padding: [12, 12, 0, 0],
     scales: {
-      x: { time: true, range: (_, low, high) => [low - DAY / 2, high + DAY / 2] },
+      x: { time: true, range: () => range },
       y: { range: (_, low, high) => [0, top ?? Math.max(1, (high ?? 1) * 1.1)] },
     },
+    hooks: { setScale: [({ scales: { x } }, key) => key === "x" && (host.dataset.days = Math.round((x.max - x.min) / DAY))] },
     series: [{}, ...drawn(Plotter, series)],
     axes: axes(say, width),
   };
@@ -127,8 +130,9 @@ export function Plot({ title, days, series, say = formatCount, height = 168, top
     let plot = null;
     let gone = false;
     const make = (Plotter) => {
-      plot = new Plotter(options(Plotter, host, { series, say, height, top }),
-        [days.map(seconds), ...series.map((one) => one.values)], host);
+      const stamps = days.map(seconds);
+      plot = new Plotter(options(Plotter, host, { stamps, series, say, height, top }),
+        [stamps, ...series.map((one) => one.values)], host);
       plot.over.addEventListener("mouseleave", () => setAt(null));
       plot.over.addEventListener("mousemove", () => setAt(plot.cursor.idx ?? null));
     };
@@ -158,6 +162,7 @@ function sentence(title, days, series, say) {
   const last = days.length - 1;
   if (last < 0) return title;
   const now = series.map((one) => `${one.label} ${say(one.values[last])}`).join(", ");
+  if (last === 0) return `${title} on ${days[0].slice(0, 10)}: ${now}.`;
   return `${title}, ${days.length} days from ${days[0].slice(0, 10)} to ${days[last].slice(0, 10)}; on the last day ${now}.`;
 }
 

@@ -80,9 +80,9 @@ export function RecordItem({ row, words, open, onToggle }) {
     ${titled && html`<p class="hit-text"><${Marked} text=${excerpt(text, words)} words=${words} /></p>`}
     <p class="hit-meta">
       <${Kind} kind=${row.type || row.family} label=${labelOf(row)} />
-      <${Time} at=${row.updated_at || row.created_at} />
+      <${Time} at=${row.created_at} />
       <span class="num">${count(row.tokens ?? 0, "token")}</span>
-      ${row.source && html`<span class="file hit-source" title=${row.source}><bdi>${row.source}</bdi></span>`}
+      ${row.source && row.family === "memory" && html`<span class="file hit-source" title=${row.source}><bdi>${row.source}</bdi></span>`}
       ${row.tags?.slice(0, 3).map((tag) => html`<span class="hit-tag" key=${tag}>#${tag}</span>`)}
       ${row.tags?.length > 3 &&
       html`<span class="hit-tag" title=${row.tags.slice(3).join(", ")}>+${row.tags.length - 3}</span>`}
@@ -101,6 +101,6 @@ export function RecordDetail({ row }) {
       <ul>${why.map((one) => html`<li key=${one}>${one}</li>`)}</ul>
     </div>`}
     <${RecordLayers} id=${row.id} />
-    <p><a href=${recordPath(row.id)} data-link>Open record</a></p>
+    <p><a href=${recordPath(row.id)} data-link>Open</a></p>
   </div>`;
 }

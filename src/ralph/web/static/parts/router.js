@@ -7,7 +7,8 @@ const TABLE = [
   ["/", "dashboard"],
   ["/memory", "memory"],
   ["/memory/:id", "record"],
-  ["/insights", "insights"],
+  ["/review", "review"],
+  ["/insights", "review"],
   ["/sessions", "sessions"],
   ["/sessions/:id", "session"],
   ["/runs", "runs"],
@@ -17,6 +18,7 @@ const TABLE = [
   ["/tasks/:id", "task"],
   ["/context", "context"],
   ["/graph", "graph"],
+  ["/hooks", "hooks"],
 ];
 
 /** The page's name and its parameters for a path, or null. */

@@ -15,7 +15,7 @@ export const project = signal(null);
 const PLACES = [
   ["/", "Dashboard", "dashboard", "d"],
   ["/memory", "Memory", "memory", "m"],
-  ["/insights", "Insights", "insights", "i"],
+  ["/review", "Review", "insights", "v"],
   ["/sessions", "Sessions", "sessions", "s"],
   ["/runs", "Runs", "runs", "r"],
   ["/tasks", "Tasks", "tasks", "t"],
@@ -23,7 +23,7 @@ const PLACES = [
   ["/graph", "Graph", "graph", "g"],
 ];
 const NARROW = ["/", "/memory", "/sessions", "/tasks"];
-const PARTS = { "/compare": "/runs" };
+const PARTS = { "/compare": "/runs", "/insights": "/review", "/hooks": "/" };
 
 const KEYS = [
   ["/", "search"],

@@ -1,0 +1,146 @@
+// Review: what only a person can decide. Held memories, insights with their evidence, and memories that cite something
+// that is gone. Each decision has a preview of the diff.
+import { html, useState } from "../lib.js";
+import { useGet } from "../parts/api.js";
+import { ChangeDialog, Decisions } from "../parts/changes.js";
+import { Button, IdLink, recordPath, taskPath } from "../parts/controls.js";
+import { Empty, Failure, Loaded, Loading } from "../parts/placeholders.js";
+import { Icon } from "../parts/icons.js";
+import { Section } from "../parts/widgets.js";
+import { setQuery } from "../parts/router.js";
+import { PageHead } from "../parts/shell.js";
+import { coded, count, Kind, number, readable, ReviewKind, sentence } from "../parts/format.js";
+
+const STATES = ["proposed", "accepted", "rejected", "all"];
+const SUB = "What only you can decide: held memories, insights, and memories that cite something that is gone.";
+const EXPLANATION =
+  "Insights come from sessions and runs: an error and its fix, a repeated statement, a decision. " +
+  "They are extracted when a task ends, or with this command.";
+
+/** Evidence is an id of a record, or words. */
+function EvidenceItem({ one }) {
+  const text = typeof one === "string" ? one : (one.text ?? one.id ?? JSON.stringify(one));
+  return /^(mem|obs|ins|jrn|know|pat)-[\w-]+$/.test(text) ? html`<${IdLink} path=${recordPath} id=${text} />` : text;
+}
+
+function Evidence({ items }) {
+  if (!items?.length) return null;
+  return html`<details class="evidence">
+    <summary>${count(items.length, "piece")} of evidence</summary>
+    <ul>${items.map((one, at) => html`<li key=${at}><${EvidenceItem} one=${one} /></li>`)}</ul>
+  </details>`;
+}
+
+function Insight({ one, act }) {
+  // A title that is only the beginning of the text is no title: the text stands for itself.
+  const titled = one.title && !one.text.startsWith(one.title.replace(/…$/, ""));
+  const [line, ...rest] = one.text.trim().split("\n");
+  const more = titled ? one.text : rest.join("\n").trim();
+  return html`<li class="card insight">
+    <div class="insight-head">
+      <${Kind} kind=${one.type || "insight"} />
+      <span class="badge ${one.status === "accepted" ? "good" : ""}">${readable(one.status)}</span>
+      ${one.due && html`<span class="badge warn" title="It is promoted when its task is done">due</span>`}
+      <span class="quiet small num">seen ${count(one.count ?? 1, "time")}</span>
+      ${one.task && html`<${IdLink} path=${taskPath} id=${one.task} small=${true} />`}
+    </div>
+    <h3 class="insight-title"><a href=${recordPath(one.id)} data-link>${coded(titled ? one.title : line)}</a></h3>
+    ${more && html`<p class="insight-text">${coded(more)}</p>`}
+    ${one.promoted_to?.length > 0 &&
+    html`<p class="quiet small">Promoted to <span class="file">${one.promoted_to.join(", ")}</span></p>`}
+    <${Evidence} items=${one.evidence} />
+    <div class="actions">
+      ${one.status !== "accepted" &&
+      html`<${Button} icon="check" look="small primary" opens=${true} onClick=${() => act("accept", one)}>Accept<//>`}
+      ${one.status !== "rejected" &&
+      html`<${Button} icon="close" look="small" opens=${true} onClick=${() => act("reject", one)}>Reject<//>`}
+      <${Button} icon="promote" look="small" opens=${true} onClick=${() => act("promote", one)}>Promote<//>
+    </div>
+  </li>`;
+}
+
+/** A memory that reads like an instruction to an agent: added by somebody, or in a file that nobody committed. */
+function Held({ one, act }) {
+  const record = { ...one, held: true };
+  const drop = one.kind === "edit" ? ["delete", "trash", "Delete"] : ["reject", "close", "Reject"];
+  return html`<li class="card insight">
+    <div class="insight-head"><${ReviewKind} kind=${one.kind} />${one.label && html`<${Kind} kind=${one.label} />`}
+      ${one.kind === "edit" && html`<span class="file small">${one.source}</span>`}</div>
+    <p class="held-text">${one.text}</p>
+    <p class="quiet small">${sentence(one.why)}.</p>
+    <div class="actions">
+      <${Button} icon="check" look="small" opens=${true} onClick=${() => act("accept", record)}>Accept<//>
+      <${Button} icon=${drop[1]} look="small" opens=${true} onClick=${() => act(drop[0], record)}>${drop[2]}<//>
+    </div>
+  </li>`;
+}
+
+function Stale({ one }) {
+  return html`<li class="card insight">
+    <div class="insight-head"><${ReviewKind} kind=${one.kind} /><span class="file small">${one.source}</span></div>
+    <h3 class="insight-title"><a href=${recordPath(one.id)} data-link>${coded(one.text.split("\n")[0])}</a></h3>
+    <p class="quiet small">${one.why[0].toUpperCase() + one.why.slice(1)}</p>
+  </li>`;
+}
+
+function Choose({ status, task }) {
+  const choose = (value) => setQuery({ status: value === "proposed" ? null : value });
+  return html`<div class="seg insight-tabs" role="group" aria-label="Which insights">
+    ${STATES.map(
+      (value) => html`<button type="button" class="seg-one" key=${value} onClick=${() => choose(value)}
+        aria-pressed=${status === value ? "true" : "false"}>${sentence(value)}</button>`,
+    )}
+    ${task &&
+    html`<button type="button" class="chip on" aria-label="Remove the filter task ${task}"
+      onClick=${() => setQuery({ task: null })}>${task}<${Icon} name="close" /></button>`}
+  </div>`;
+}
+
+function Insights({ data, status, act }) {
+  if (!data.items.length) {
+    return status === "accepted" || status === "rejected"
+      ? html`<${Empty} title=${`No insight is ${status}`} />`
+      : html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph review extract" />`;
+  }
+  return html`<${Decisions} actions=${["accept", "promote", "reject"]} />
+    <p class="visually-hidden" role="status">${count(data.total, "insight")}</p>
+    <ul class="plain stack insight-list">
+      ${data.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}</ul>`;
+}
+
+const total = (value) => html`<span class="quiet num">${number(value)}</span>`;
+
+/** `/review`. */
+export function Page({ query }) {
+  const status = query.get("status") ?? "proposed";
+  const task = query.get("task") ?? "";
+  const asked = { status: status === "all" ? "" : status, task, limit: 500 };
+  const insights = useGet("/api/insights", asked, { on: ["insights", "records"] });
+  const others = useGet(status === "proposed" && !task ? "/api/review" : null,
+    { kind: ["held", "edit", "citation"], limit: 500 }, { on: ["insights", "records"] });
+  const [open, setOpen] = useState(null);
+  const act = (action, record) => setOpen({ action, record });
+  const of = (...kinds) => (others.value?.items ?? []).filter((one) => kinds.includes(one.kind));
+  const [held, stale] = [of("held", "edit"), of("citation")];
+  return html`<div class="page-narrow"><${PageHead} title="Review" sub=${SUB} />
+    ${others.value === undefined && others.loading && html`<${Loading} lines=${2} what="what is held" />`}
+    ${others.error && others.value === undefined && html`<${Failure} error=${others.error} retry=${others.reload} />`}
+    ${held.length > 0 && html`<${Section} title="Held memories" aside=${total(held.length)}>
+      <p class="quiet section-note">They read like instructions to an agent, so they wait for you.</p>
+      <${Decisions} actions=${["accept", "reject"]} held=${true} />
+      <ul class="plain stack insight-list">${held.map((one) => html`<${Held} key=${one.id} one=${one} act=${act} />`)}</ul>
+    <//>`}
+    <${Section} title="Insights" aside=${insights.value && total(insights.value.total)}>
+      <p class="quiet section-note">Memories that Ralph proposes, from what happened in sessions and runs.</p>
+      <${Choose} status=${status} task=${task} />
+      <${Loaded} state=${insights} lines=${6} what="the insights">
+        ${(data) => html`<${Insights} data=${data} status=${status} act=${act} />`}
+      <//>
+    <//>
+    ${stale.length > 0 && html`<${Section} title="Stale memories" aside=${total(stale.length)}>
+      <p class="quiet section-note">They cite something that is gone or has changed. Open one to edit, archive or delete it.</p>
+      <ul class="plain stack insight-list">${stale.map((one) => html`<${Stale} key=${one.id} one=${one} />`)}</ul>
+    <//>`}
+    ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} />`}
+  </div>`;
+}
