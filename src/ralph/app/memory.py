@@ -227,10 +227,11 @@ def _fit(
     from ralph.context import knowledge
 
     is_knowledge = collection.name == "knowledge"
-    ordered = list(records) if is_knowledge else list(sort_by_section(records, collection.layout.kinds))
+    plain = [*map(without_instant, records)]
+    ordered = plain if is_knowledge else list(sort_by_section(plain, collection.layout.kinds))
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
-        chosen = [without_instant(ordered[row]) for row in rows]
+        chosen = [ordered[row] for row in rows]
         if form == "json":
             return json_array([*before.records, *chosen])
         text = knowledge.render(chosen, 0) if is_knowledge else render_memories(chosen, collection.layout.kinds)
