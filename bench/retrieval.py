@@ -112,7 +112,7 @@ def data_sets(folders: Sequence[Path], names: Sequence[str] = ()) -> list[DataSe
         for folder in folders:
             paths = [path for patterns in each.files if (path := _first(folder, patterns)) is not None]
             if len(paths) == len(each.files):
-                loaded.append(each.load(*map(_json, paths)))
+                loaded.append(each.load(*map(read_json, paths)))
                 break
         else:
             if names:
@@ -127,7 +127,8 @@ def _first(folder: Path, patterns: str) -> Path | None:
     return None
 
 
-def _json(path: Path) -> object:
+def read_json(path: Path) -> object:
+    """Return the content of a data file; Unreadable says what to do."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -170,6 +171,7 @@ BASELINES: Mapping[str, System] = {
     "any word": lambda collection: baselines.any_word(collection.records),
     "fts5 naive": lambda collection: baselines.plain_fts5(collection.records),
     "fts5 quoted": lambda collection: baselines.plain_fts5(collection.records, quoted=True),
+    "fts5 porter": lambda collection: baselines.porter_fts5(collection.records),
 }
 
 

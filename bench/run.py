@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import graph, loop, mcp_server, parse, retrieval, startup, web
+from bench import delivery, graph, loop, mcp_server, parse, retrieval, startup, web
 
 
 def main() -> int:
@@ -30,6 +30,7 @@ def main() -> int:
         graph.run,
         mcp_server.run,
         web.run,
+        partial(delivery.run, options.data),
         partial(retrieval.run, options.data, keep=options.save),
     ):
         print("\n".join(table := ["", *run()]), flush=True)
