@@ -129,7 +129,9 @@ def test_a_miss_is_a_miss(query: str) -> None:
 
 def test_one_common_word_of_many_is_no_answer() -> None:
     found = ask(NOISE, "remark quantum chromodynamics lattice simulation")
-    assert found.hits == ()
+    assert found.hits
+    assert all(hit.weak and not hit.handed for hit in found.hits)
+    assert ask(NOISE, "quantum chromodynamics lattice simulation").hits == ()
 
 
 def test_a_retired_record_is_not_found_by_words_or_among_the_newest() -> None:

@@ -44,8 +44,10 @@ def names(ranked: Ranking) -> list[str]:
 
 
 def among(records: Sequence[Record], text: str, query: Query | None = None, limit: int | None = 10) -> list[str]:
+    """The ids of what answers a question; none where there are only weak matches."""
     with indexed(*records) as connection:
-        return names(ask(connection, text, query, limit))
+        ranked = ask(connection, text, query, limit)
+        return [] if ranked.weak else names(ranked)
 
 
 # --- links -------------------------------------------------------------------------------------

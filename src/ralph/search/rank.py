@@ -96,14 +96,17 @@ class RankedRow:
 
 
 class Ranking:
-    """The best rows, how many there are in all, and the words of the query."""
+    """The best rows, how many there are in all, the words of the query, and whether none of the first answers it."""
 
-    __slots__ = ("best", "total", "words")
+    __slots__ = ("best", "total", "weak", "words")
 
-    def __init__(self, best: "Sequence[RankedRow]", total: int, words: "Sequence[WeightedWord]") -> None:
+    def __init__(
+        self, best: "Sequence[RankedRow]", total: int, words: "Sequence[WeightedWord]", *, weak: bool = False
+    ) -> None:
         self.best = best
         self.total = total
         self.words = words
+        self.weak = weak
 
 
 def search(
@@ -143,14 +146,13 @@ def search(
         letters = dict.fromkeys(text.lower().split(), 1.0)
         return SearchResult(tuple(Hit(each, 0.0, ("letters",)) for each in records.values()), len(keys), (), letters)
     records = queries.records(connection, [each.row.key for each in ranked.best])
-    is_strong = any(is_answer(each, recipe) for each in ranked.best[:_FIRST])
-    injectable = gate(ranked.best, recipe) if is_strong else []
+    injectable = [] if ranked.weak else gate(ranked.best, recipe)
     hits = []
     for each in ranked.best:
         record = records.get(each.row.key)
         if record is not None and query.accepts(record):
             why = explain(each, ranked.words, day, recipe)
-            hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable))
+            hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable, ranked.weak))
     instead = replacements(connection, ranked.words, keep)
     return SearchResult(tuple(hits), ranked.total, instead, matched_terms(ranked.words))
 
@@ -230,8 +232,7 @@ def rank(
     judged = ranker.judge(order, fused, near, around, today, share)
     matching = [each for each in judged if each.matched or each.close]
     if not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST]):
-        judged = [each for each in matching if len(words) <= recipe.any_word and _has_word(each, words)]
-        return Ranking(judged[:limit], len(judged), words)
+        return Ranking(matching[:limit], len(matching), words, weak=True)
     ranker.follow_links(judged, related)
     return Ranking(judged[:limit], max(total, len(order), len(judged)), words)
 
