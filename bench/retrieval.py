@@ -204,6 +204,8 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
                 start = time.perf_counter()
                 hits = ask(question.text, limit)
                 ms = (time.perf_counter() - start) * 1000
+                if not question.relevant:  # a weak hit says that nothing certain was found
+                    hits = [hit for hit in hits if not hit.weak]
                 ids = rank_sessions(hits) if collection.whole_sessions else [hit.record.id for hit in hits]
                 injected = tuple(hit.record.id for hit in _injected(hits) if hit.record.id not in question.allowed)
                 yield Answered(
@@ -225,7 +227,7 @@ def _injected(hits: Sequence[Hit]) -> Sequence[Hit]:
     """The hits that a prompt would be given unasked: the engine's choice, for a baseline those near its best."""
     recipe = rank.STANDARD
     near = [hit for hit in hits[: recipe.injected] if hit.score >= recipe.gate * hits[0].score]
-    return [hit for hit in hits if hit.handed] or near
+    return [hit for hit in hits if hit.handed] or [hit for hit in near if not hit.weak]
 
 
 def rank_sessions(hits: Sequence[Hit]) -> list[str]:

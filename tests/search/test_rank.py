@@ -132,7 +132,7 @@ def judged(
     score: float, *, subject: float = 0.0, close: float = 0.0, link: str = "", matched: bool = True
 ) -> RankedRow:
     each = RankedRow(RecordRow(1, *("",) * 11, None, ""), score)
-    each.subject, each.close, each.link = subject, close, link
+    each.subject, each.close, each.link, each.outstanding = subject, close, link, close > 0
     each.matched = {"word": 1.0} if matched else {}
     return each
 

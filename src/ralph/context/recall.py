@@ -29,9 +29,7 @@ MEMORY_SHARE = 0.15  # the default part of a context window that memories may fi
 HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}")
 # The quick recipe beside other tasks: their records on the same subject must not crowd out all else.
-_CROWDED = ranking.Recipe(
-    candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, any_word=0, thorough=False
-)
+_CROWDED = ranking.Recipe(candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=False)
 _RANKED = 20
 PER_SESSION = 2  # records of one earlier session
 MOST = 5  # records for a prompt

@@ -46,12 +46,11 @@ class Recipe:
     subject: float = 0.8
     meaning: float = 0.5
     faraway: float = 0.7
-    close: float = 0.45
+    alone: float = 0.9
     floor: float = 0.45
     evidence: float = 0.7
     gate: float = 0.6
     injected: int = 5
-    any_word: int = 2
     candidates: int = 300
     spreading: int = 150
     judged: int = 20
@@ -66,14 +65,17 @@ class Recipe:
 
 
 STANDARD = Recipe()
-QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, any_word=0, thorough=False)
-"""For a hook: fewer candidates, chosen by rarer words, little effort for unknown words, and no weak answers."""
+QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=False)
+"""For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
+WEAK = "nothing certain; nearest:"  # above weak hits
 _FAMILIES = len(lookup.TABLES)
 _MOST_PAIRS = 12
 _MEMORIES = 5
 _LINKING = 3  # links of so many of the best records are followed
 _FIRST = 5  # one of so many best records must be an answer, or there is none
+_MARGIN = 0.08  # of a cosine to the next: no question of own-dev without an answer has it
+_CROWD, _SPREADS = 30, 5  # in so many cosines, one that is so many standard deviations above the median stands out
 _READ = 20_000  # characters of a text in which a written word is looked for
 
 
@@ -82,10 +84,11 @@ class RankedRow:
 
     `matched` are the words of the query in it; `cover` is their share by weight, `evidence` their sum; `subject` is
     the weight of the best word among its tags, or 1 when it has a distinctive identifier of the query; `close` is
-    the similarity in meaning; `link` is the id of the record that led to it.
+    the similarity in meaning, and `outstanding` says that it is far above that of other records; `link` is the id of
+    the record that led to it.
     """
 
-    __slots__ = ("close", "cover", "evidence", "link", "matched", "row", "score", "subject")
+    __slots__ = ("close", "cover", "evidence", "link", "matched", "outstanding", "row", "score", "subject")
 
     def __init__(self, row: "RecordRow", score: float = 0.0) -> None:
         self.row = row
@@ -93,6 +96,24 @@ class RankedRow:
         self.matched: Mapping[str, float] = {}
         self.cover = self.evidence = self.subject = self.close = 0.0
         self.link = ""
+        self.outstanding = False
+
+
+class Nearness(dict[int, float]):
+    """Similarities in meaning by key, and the `level` from which one stands out among those of all records."""
+
+    level = 2.0  # no cosine is that high
+
+
+def outstanding_level(cosines: "Sequence[float]") -> float:
+    """Return from which similarity on a record stands out: from the next one, or from the crowd of all records."""
+    best, second = [*sorted(cosines, reverse=True)[:2], 0.0, 0.0][:2]
+    level = best if best - max(second, 0.0) >= _MARGIN else Nearness.level
+    if len(cosines) >= _CROWD:
+        mean = sum(cosines) / len(cosines)
+        spread = (sum((value - mean) ** 2 for value in cosines) / len(cosines)) ** 0.5
+        level = min(level, sorted(cosines)[len(cosines) // 2] + _SPREADS * spread)
+    return level
 
 
 class Ranking:
@@ -230,7 +251,10 @@ def rank(
         others = {key: fused[key] for key in fused if key % _FAMILIES == 0 and key not in present}
         order += ranker.filter_best(others, _MEMORIES - len(present))
     judged = ranker.judge(order, fused, near, around, today, share)
-    matching = [each for each in judged if each.matched or each.close]
+    level = near.level if isinstance(near, Nearness) else outstanding_level(list(near.values()))
+    for each in judged:
+        each.outstanding = each.close >= level
+    matching = [each for each in judged if each.matched or each.close > 0]
     if not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST]):
         return Ranking(matching[:limit], len(matching), words, weak=True)
     ranker.follow_links(judged, related)
@@ -243,21 +267,15 @@ def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
         judged.cover >= recipe.floor
         or judged.evidence >= recipe.evidence
         or judged.subject >= recipe.subject
-        or judged.close >= recipe.close
+        or judged.outstanding
     )
-
-
-def _has_word(judged: RankedRow, words: "Sequence[WeightedWord]") -> bool:
-    """Whether a record certainly has one of the words that is no everyday word."""
-    telling = (each for each in words if each.certain and each.word.lower() not in terms.EVERYDAY_WORDS)
-    return any(judged.matched.get(each.word, 0.0) > question.HALF for each in telling)
 
 
 def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":
     """Return the few that may be injected: near the best, or on a subject of the query, with a match of their own."""
     first = best[: recipe.injected]
     least = recipe.gate * first[0].score if first else 0.0
-    fit = [each for each in first if each.matched or each.link or each.close >= recipe.close]
+    fit = [each for each in first if each.matched or each.link or each.outstanding]
     return [each for each in fit if each.score >= least or each.subject >= recipe.subject]
 
 
@@ -328,10 +346,14 @@ class _Ranker:
         """Return how much meaning counts: the more, the fewer words of the query the best match has.
 
         The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
+        Where no match covers enough of the query to be an answer, meaning counts almost alone.
         """
         first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
         found = lookup.fetch_rows(self.connection, first).values()
-        cover = max((question.coverage(self.words, match_words(row, self.words))[0] for row in found), default=0.0)
+        shares = [question.coverage(self.words, match_words(row, self.words)) for row in found]
+        cover = max((share for share, _ in shares), default=0.0)
+        if cover < self.recipe.floor and all(evidence < 2 * self.recipe.evidence for _, evidence in shares):
+            return self.recipe.alone
         return self.recipe.meaning + (self.recipe.faraway - self.recipe.meaning) * (1 - cover)
 
     def judge(
@@ -430,7 +452,7 @@ def explain(judged: RankedRow, words: "Sequence[WeightedWord]", today: str, reci
             reasons.append(f"{field}: {each.word}")
     if judged.link:
         reasons.append(f"link: {judged.link}")
-    if judged.close >= recipe.close:
+    if judged.outstanding or (judged.close > 0 and not (judged.matched or judged.link)):
         reasons.append(f"meaning: {judged.close:.2f}")
     if freshness(row.created_at, today, recipe) > 1 - recipe.recency / 2:
         reasons.append(f"recent: {row.created_at[:10]}")
