@@ -8,13 +8,14 @@ are not. FTS5 porter has stems and no stop words.
 Every baseline sees the same words as the engine: title, tags, text and file names.
 """
 
+import importlib
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from ralph.model.record import Hit, Record, Status
-from ralph.search.terms import STOP_WORDS
+from ralph.search.terms import STOP_WORDS, stem
 from ralph.store import db
 
 Ask = Callable[[str, int], Sequence[Hit]]
@@ -67,6 +68,30 @@ def porter_fts5(records: Sequence[Record]) -> Iterator[Ask]:
     """FTS5 as its manual suggests: stems, any of the words in quotes, but no stop words, `ORDER BY rank`."""
     with _fts5(records, "porter unicode61", telling_match) as ask:
         yield ask
+
+
+@contextmanager
+def bm25s(records: Sequence[Record]) -> Iterator[Ask]:
+    """The package bm25s with stems and without stop words; it must be installed."""
+    library = importlib.import_module("bm25s")
+    offered = [record for record in records if record.status is not Status.RETIRED]
+
+    def tokens(texts: Sequence[str]) -> object:
+        stems = {"stemmer": lambda words: [stem(word) for word in words], "show_progress": False}
+        return library.tokenize(list(texts), stopwords=sorted(STOP_WORDS), **stems)
+
+    index = library.BM25()
+    if offered:
+        index.index(tokens([words_of(record) for record in offered]), show_progress=False)
+
+    def ask(text: str, limit: int) -> list[Hit]:
+        if not offered or not telling_match(text):
+            return []
+        places, scores = index.retrieve(tokens([text]), k=min(limit, len(offered)), show_progress=False)
+        pairs = zip(places[0].tolist(), scores[0].tolist(), strict=True)
+        return [Hit(offered[place], score) for place, score in pairs if score > 0]
+
+    yield ask
 
 
 @contextmanager

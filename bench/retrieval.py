@@ -7,6 +7,7 @@ many questions; single answers are never printed. `--save` writes bench/results/
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -166,13 +167,15 @@ def with_engine(similarity: Similarity | None = None) -> System:
     return opened
 
 
-BASELINES: Mapping[str, System] = {
+BASELINES: dict[str, System] = {
     "substring": lambda collection: baselines.substring(collection.records),
     "any word": lambda collection: baselines.any_word(collection.records),
     "fts5 naive": lambda collection: baselines.plain_fts5(collection.records),
     "fts5 quoted": lambda collection: baselines.plain_fts5(collection.records, quoted=True),
     "fts5 porter": lambda collection: baselines.porter_fts5(collection.records),
 }
+if importlib.util.find_spec("bm25s") is not None:
+    BASELINES["bm25s"] = lambda collection: baselines.bm25s(collection.records)
 
 
 def measure(

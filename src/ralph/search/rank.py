@@ -38,6 +38,8 @@ class Recipe:
     recency: float = 0.15
     half_life_days: float = 30.0
     tags: float = 0.15
+    only_tag: float = 0.6
+    same: float = 0.8
     memory: float = 0.2
     cover: float = 0.5
     beside: float = 0.8
@@ -71,6 +73,7 @@ QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=Fa
 WEAK = "nothing certain; nearest:"  # above weak hits
 _FAMILIES = len(lookup.TABLES)
 _MOST_PAIRS = 12
+_DECISION, _STEP = "decision", 1e-6
 _MEMORIES = 5
 _LINKING = 3  # links of so many of the best records are followed
 _FIRST = 5  # one of so many best records must be an answer, or there is none
@@ -85,17 +88,17 @@ class RankedRow:
     `matched` are the words of the query in it; `cover` is their share by weight, `evidence` their sum; `subject` is
     the weight of the best word among its tags, or 1 when it has a distinctive identifier of the query; `close` is
     the similarity in meaning, and `outstanding` says that it is far above that of other records; `link` is the id of
-    the record that led to it.
+    the record that led to it, `amends` that of an older decision with the same words of the query.
     """
 
-    __slots__ = ("close", "cover", "evidence", "link", "matched", "outstanding", "row", "score", "subject")
+    __slots__ = ("amends", "close", "cover", "evidence", "link", "matched", "outstanding", "row", "score", "subject")
 
     def __init__(self, row: "RecordRow", score: float = 0.0) -> None:
         self.row = row
         self.score = score
         self.matched: Mapping[str, float] = {}
         self.cover = self.evidence = self.subject = self.close = 0.0
-        self.link = ""
+        self.link = self.amends = ""
         self.outstanding = False
 
 
@@ -382,7 +385,10 @@ class _Ranker:
             each.close = near.get(key, 0.0)
             tags = terms.TermMatcher(each.row.tags)
             tagged = [word for word in words if each.row.tags and word.word in each.matched and word.match(tags)]
-            each.subject = max((word.weight * each.matched[word.word] for word in tagged if word.certain), default=0.0)
+            # a single word of several, which only a tag has, counts less than the same word in a text
+            only_tag = len(words) > 1 and len(each.matched) == 1 and bool(tagged) and not _in_text(each.row, tagged[0])
+            certain = (word.weight * each.matched[word.word] for word in tagged if word.certain)
+            each.subject = max(certain, default=0.0)
             if any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words):
                 each.subject = 1.0
             nearby = [matches[other].items() for other in around.get(key, ()) if other in matches]
@@ -393,12 +399,15 @@ class _Ranker:
             score += textual * (
                 recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.coverage(words, together)[0]
             )
+            if only_tag:
+                score *= recipe.only_tag
             if each.matched and key % _FAMILIES == 0:
                 score *= 1 + recipe.memory
             each.score = score / highest
             judged.append(each)
         position = {key: -at for at, key in enumerate(order)}
         judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]), reverse=True)
+        _order_equals(judged, recipe)
         return judged
 
     def follow_links(self, judged: list[RankedRow], related: "Related | None") -> None:
@@ -434,6 +443,33 @@ def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: flo
     return {key: round(value, 9) for key, value in fused.items()}  # the order of a sum must not matter
 
 
+def _order_equals(judged: list[RankedRow], recipe: Recipe) -> None:
+    """Put the newer of two decisions with the same words of the query first, and a memory before a log with its words.
+
+    The older decision must not be much better.
+    """
+    decisions = [each for each in judged if each.row.kind == _DECISION and len(each.matched) > 1]
+    for newer in decisions:
+        for older in decisions:
+            if (
+                newer.row.created_at[:10] > older.row.created_at[:10]
+                and newer.matched.keys() >= older.matched.keys()
+                and newer.score >= recipe.same * older.score
+            ):
+                newer.amends = newer.amends or older.row.id
+                if newer.score <= older.score:
+                    newer.score = older.score + _STEP
+    for memory in judged:
+        if memory.row.key % _FAMILIES == 0 and memory.matched:
+            equal = (each.score for each in judged if each.row.key % _FAMILIES and each.matched == memory.matched)
+            memory.score = max(memory.score, max(equal, default=0.0) + _STEP)
+    judged.sort(key=lambda each: -round(each.score, 9))
+
+
+def _in_text(row: "RecordRow", word: "WeightedWord") -> bool:
+    return word.match(terms.TermMatcher(f"{row.title} {row.text}")) > 0
+
+
 def match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
     """Return the words of the query in a record, and how much of each."""
     text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
@@ -450,6 +486,8 @@ def explain(judged: RankedRow, words: "Sequence[WeightedWord]", today: str, reci
         if each.word in judged.matched:
             field = next((name for name, text in texts if each.match(text)), "text")
             reasons.append(f"{field}: {each.word}")
+    if judged.amends:
+        reasons.append(f"amends: {judged.amends}")
     if judged.link:
         reasons.append(f"link: {judged.link}")
     if judged.outstanding or (judged.close > 0 and not (judged.matched or judged.link)):
