@@ -4,14 +4,18 @@ Substring is "find the whole question in the text"; any-word is grep with the qu
 text that holds most of them first. Plain FTS5 is a table with the default tokeniser and the query
 builder that many tools have: split at blanks, drop words of one or two characters, take ten, join
 with OR. Unquoted, most real questions are then a syntax error, which counts as no answer; quoted they
-are not. Every baseline sees the same words as the engine: title, tags, text and file names.
+are not. FTS5 porter has stems and no stop words.
+Every baseline sees the same words as the engine: title, tags, text and file names.
 """
 
+import importlib
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from ralph.model.record import Hit, Record, Status
+from ralph.search.terms import STOP_WORDS, stem
 from ralph.store import db
 
 Ask = Callable[[str, int], Sequence[Hit]]
@@ -55,14 +59,51 @@ def any_word(records: Sequence[Record]) -> Iterator[Ask]:
 @contextmanager
 def plain_fts5(records: Sequence[Record], *, quoted: bool = False) -> Iterator[Ask]:
     """The default tokeniser, the naive builder, `ORDER BY rank`; a syntax error is no answer."""
+    with _fts5(records, "unicode61", lambda text: naive_match(text, quoted=quoted)) as ask:
+        yield ask
+
+
+@contextmanager
+def porter_fts5(records: Sequence[Record]) -> Iterator[Ask]:
+    """FTS5 as its manual suggests: stems, any of the words in quotes, but no stop words, `ORDER BY rank`."""
+    with _fts5(records, "porter unicode61", telling_match) as ask:
+        yield ask
+
+
+@contextmanager
+def bm25s(records: Sequence[Record]) -> Iterator[Ask]:
+    """The package bm25s with stems and without stop words; it must be installed."""
+    library = importlib.import_module("bm25s")
+    offered = [record for record in records if record.status is not Status.RETIRED]
+
+    def tokens(texts: Sequence[str]) -> object:
+        stems = {"stemmer": lambda words: [stem(word) for word in words], "show_progress": False}
+        return library.tokenize(list(texts), stopwords=sorted(STOP_WORDS), **stems)
+
+    index = library.BM25()
+    if offered:
+        index.index(tokens([words_of(record) for record in offered]), show_progress=False)
+
+    def ask(text: str, limit: int) -> list[Hit]:
+        if not offered or not telling_match(text):
+            return []
+        places, scores = index.retrieve(tokens([text]), k=min(limit, len(offered)), show_progress=False)
+        pairs = zip(places[0].tolist(), scores[0].tolist(), strict=True)
+        return [Hit(offered[place], score) for place, score in pairs if score > 0]
+
+    yield ask
+
+
+@contextmanager
+def _fts5(records: Sequence[Record], tokenizer: str, build: Callable[[str], str]) -> Iterator[Ask]:
     offered = [record for record in records if record.status is not Status.RETIRED]
     with closing(db.connect_memory()) as connection:
-        connection.execute("CREATE VIRTUAL TABLE plain USING fts5(text)")
+        connection.execute(f"CREATE VIRTUAL TABLE plain USING fts5(text, tokenize='{tokenizer}')")
         rows = ((key, words_of(record)) for key, record in enumerate(offered))
         connection.executemany("INSERT INTO plain(rowid, text) VALUES (?, ?)", rows)
 
         def ask(text: str, limit: int) -> list[Hit]:
-            match = naive_match(text, quoted=quoted)
+            match = build(text)
             sql = "SELECT rowid, -rank FROM plain WHERE plain MATCH ? ORDER BY rank LIMIT ?"
             try:
                 found = connection.execute(sql, (match, limit)).fetchall() if match else []
@@ -77,6 +118,12 @@ def naive_match(text: str, *, quoted: bool = False) -> str:
     """The full-text expression that the naive builder makes of a question."""
     words = [word for word in text.split() if len(word) >= _SHORTEST][:_WORDS]
     return " OR ".join('"' + word.replace('"', '""') + '"' for word in words) if quoted else " OR ".join(words)
+
+
+def telling_match(text: str) -> str:
+    """The full-text expression of all words of a question that are no stop words."""
+    words = dict.fromkeys(re.findall(r"\w+", text.lower()))
+    return " OR ".join(f'"{word}"' for word in words if word not in STOP_WORDS)
 
 
 def _texts(records: Sequence[Record]) -> list[tuple[Record, str]]:

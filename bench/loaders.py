@@ -33,6 +33,7 @@ _STATES = {
     Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
 }
 
+NOTE = ObservationKind.NOTE
 Json = Mapping[str, object]
 
 
@@ -80,24 +81,24 @@ class DataSet:
 
 def plain(name: str, told: object) -> DataSet:
     """`{"docs": [{id, text, title?, ts?, created?}], "queries": [{id, text, rel}]}`."""
-    whole = _object(told, name)
-    records = tuple(_document(doc, name) for doc in _objects(whole, "docs", name))
+    whole = read_object(told, name)
+    records = tuple(_document(doc, name) for doc in read_objects(whole, "docs", name))
     questions = tuple(
-        Question(_text(query, "id", name), _text(query, "text", name), frozenset(_texts(query, "rel", name)))
-        for query in _objects(whole, "queries", name)
+        Question(read_text(query, "id", name), read_text(query, "text", name), frozenset(_texts(query, "rel", name)))
+        for query in read_objects(whole, "queries", name)
     )
     return DataSet(name, (Collection(records, questions),))
 
 
 def _document(doc: Json, name: str) -> Record:
     title = str(doc.get("title") or "")
-    text = _text(doc, "text", name)
+    text = read_text(doc, "text", name)
     created = doc.get("created")
     stamp = doc.get("ts")
     if isinstance(stamp, int | float):
         created = datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Record(
-        _text(doc, "id", name),
+        read_text(doc, "id", name),
         MemoryKind.CONTEXT,
         text.removeprefix(title).lstrip() or text if title else text,
         title=title,
@@ -110,20 +111,20 @@ def locomo(told: object, *, sessions: bool = False) -> DataSet:
     name = "locomo-sessions" if sessions else "locomo-turns"
     if not isinstance(told, list):
         raise _unreadable(name, "a list of conversations was expected")
-    return DataSet(name, tuple(_conversation(_object(each, name), name, sessions) for each in told))
+    return DataSet(name, tuple(_conversation(read_object(each, name), name, sessions) for each in told))
 
 
 def _conversation(told: Json, name: str, sessions: bool) -> Collection:
-    records = tuple(_turns(_object(told.get("conversation"), name), name))
+    records = tuple(_turns(read_object(told.get("conversation"), name), name))
     known = {record.id for record in records}
     questions = []
-    for number, qa in enumerate(_objects(told, "qa", name), 1):
+    for number, qa in enumerate(read_objects(told, "qa", name), 1):
         turns = {f"D{int(a)}:{int(b)}" for each in _texts(qa, "evidence", name) for a, b in _EVIDENCE.findall(each)}
         right = turns & known
         if right:  # a few questions have no usable evidence: nobody can say what answers them
             wanted = frozenset(turn.partition(":")[0] for turn in right) if sessions else frozenset(right)
             category = f"category {qa.get('category')}"
-            questions.append(Question(str(number), _text(qa, "question", name), wanted, category))
+            questions.append(Question(str(number), read_text(qa, "question", name), wanted, category))
     return Collection(records, tuple(questions), whole_sessions=sessions)
 
 
@@ -131,10 +132,10 @@ def _turns(conversation: Json, name: str) -> Iterator[Record]:
     numbered = [(int(match[1]), key) for key in conversation if (match := _SESSION.fullmatch(key))]
     for number, key in sorted(numbered):
         created = _locomo_time(conversation.get(f"{key}_date_time"))
-        for turn in _objects(conversation, key, name):
+        for turn in read_objects(conversation, key, name):
             caption = f" [shows: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
-            text = f"{_text(turn, 'speaker', name)}: {_text(turn, 'text', name)}{caption}"
-            yield _observation(_text(turn, "dia_id", name), text, f"D{number}", created)
+            text = f"{read_text(turn, 'speaker', name)}: {read_text(turn, 'text', name)}{caption}"
+            yield _observation(read_text(turn, "dia_id", name), text, f"D{number}", created)
 
 
 def _locomo_time(said: object) -> str:
@@ -161,7 +162,7 @@ def longmemeval(told: object) -> DataSet:
     name = "longmemeval"
     if not isinstance(told, list):
         raise _unreadable(name, "a list of questions was expected")
-    asked = [_object(each, name) for each in told]
+    asked = [read_object(each, name) for each in told]
     return DataSet(name, tuple(_haystack(each, name) for each in asked if not _abstains(each)))
 
 
@@ -182,7 +183,7 @@ def _haystack(told: Json, name: str) -> Collection:
         records.setdefault(session, Record(session, MemoryKind.CONTEXT, text, created_at=_longmemeval_time(day)))
     right = frozenset(_texts(told, "answer_session_ids", name)) & records.keys()
     category = str(told.get("question_type") or "")
-    question = Question(str(told.get("question_id", "")), _text(told, "question", name), right, category)
+    question = Question(str(told.get("question_id", "")), read_text(told, "question", name), right, category)
     day = _day(_longmemeval_time(told.get("question_date")))
     return Collection(tuple(records.values()), (question,) if right else (), asked_on=day)
 
@@ -191,7 +192,7 @@ def _session_text(said: object, name: str) -> str:
     """The beginning of a session; who spoke, and whether the answer is there (`has_answer`), is not told."""
     if not isinstance(said, list):
         raise _unreadable(name, "a session should be a list of turns")
-    text = "\n".join(_text(_object(turn, name), "content", name) for turn in said)
+    text = "\n".join(read_text(read_object(turn, name), "content", name) for turn in said)
     return text[:SESSION_CHARACTERS]
 
 
@@ -210,26 +211,26 @@ def own(name: str, records: object, queries: object) -> DataSet:
         raise _unreadable(name, "a list of records and a list of queries were expected")
     questions = tuple(
         Question(
-            _text(query, "id", name),
-            _text(query, "text", name),
+            read_text(query, "id", name),
+            read_text(query, "text", name),
             frozenset(_texts(query, "relevant", name)),
             str(query.get("category") or ""),
         )
-        for query in (_object(each, name) for each in queries)
+        for query in (read_object(each, name) for each in queries)
     )
-    made = tuple(_own_record(_object(each, name), name) for each in records)
+    made = tuple(_own_record(read_object(each, name), name) for each in records)
     return DataSet(name, (Collection(made, questions),), per_category=True)
 
 
 def _own_record(told: Json, name: str) -> Record:
     try:
-        family = Family(_text(told, "family", name))
-        kind = _KINDS[family][_text(told, "kind", name)]
+        family = Family(read_text(told, "family", name))
+        kind = _KINDS[family][read_text(told, "kind", name)]
     except (ValueError, KeyError) as error:
         raise _unreadable(name, f"record {told.get('id')}: unknown family or kind {error}") from error
     status, scope = _STATES[family]
     return Record(
-        _text(told, "id", name), kind, _text(told, "text", name), family,
+        read_text(told, "id", name), kind, read_text(told, "text", name), family,
         title=str(told.get("title") or ""), tags=_texts(told, "tags", name), status=status, scope=scope,
         origin=Origin(session=str(told.get("session") or ""), files=_texts(told, "files", name)),
         created_at=str(told.get("created_at") or ""),
@@ -247,10 +248,10 @@ def precision(beliefs: object, cases: object) -> DataSet:
     name = "precision"
     if not isinstance(beliefs, list) or not isinstance(cases, list):
         raise _unreadable(name, "a list of beliefs and a list of cases were expected")
-    known = [_object(each, name) for each in beliefs]
+    known = [read_object(each, name) for each in beliefs]
     asked: dict[tuple[str, tuple[str, ...]], list[Question]] = {}
     usual = str(known[0].get("user_id", "")) if known else ""
-    for case in (_object(each, name) for each in cases):
+    for case in (read_object(each, name) for each in cases):
         if "budget" in case or not str(case.get("query", "")).strip():
             continue
         store = str(case.get("userId", usual)), _texts(case, "scope", name)
@@ -271,15 +272,15 @@ def _beliefs(known: Sequence[Json], user: str, scopes: Iterable[str], name: str)
             belief.get("superseded_by") or belief.get("resolved_at") or belief.get("epistemic_status") == "superseded"
         )
         yield Record(
-            _text(belief, "_id", name), MemoryKind.CONTEXT, _text(belief, "content", name),
-            title=_text(belief, "canonical_name", name), tags=_texts(belief, "aliases", name),
+            read_text(belief, "_id", name), MemoryKind.CONTEXT, read_text(belief, "content", name),
+            title=read_text(belief, "canonical_name", name), tags=_texts(belief, "aliases", name),
             status=Status.RETIRED if over else Status.ACCEPTED, created_at=str(belief.get("updated_at") or ""),
             links=tuple(Link("involves", other) for other in involved),
         )  # fmt: skip
 
 
 def _case(case: Json, name: str) -> Question:
-    expect = _object(case.get("expect"), name)
+    expect = read_object(case.get("expect"), name)
 
     def listed(section: str, key: str) -> frozenset[str]:
         found = expect.get(section)
@@ -287,7 +288,9 @@ def _case(case: Json, name: str) -> Question:
 
     right = listed("relevantBeliefs", "shouldOnlyInclude") | listed("pinnedFacts", "mustInclude")
     allowed = listed("openQuestions", "mustInclude") - right
-    return Question(_text(case, "caseId", name), _text(case, "query", name), right, str(case["category"]), allowed)
+    return Question(
+        read_text(case, "caseId", name), read_text(case, "query", name), right, str(case["category"]), allowed
+    )
 
 
 def _day(created: str) -> date | None:
@@ -301,20 +304,23 @@ def _unreadable(name: str, what: str) -> Unreadable:
     return Unreadable(f"{name}: {what}", hint="it should have the shape that its authors publish")
 
 
-def _object(value: object, name: str) -> Json:
+def read_object(value: object, name: str) -> Json:
+    """Return a JSON object of a data set; Unreadable for anything else."""
     if not isinstance(value, dict):
         raise _unreadable(name, "an object was expected")
     return value
 
 
-def _objects(value: Json, key: str, name: str) -> list[Json]:
+def read_objects(value: Json, key: str, name: str) -> list[Json]:
+    """Return a member that is a list of objects; Unreadable for anything else."""
     found = value.get(key)
     if not isinstance(found, list):
         raise _unreadable(name, f"`{key}` should be a list")
-    return [_object(each, name) for each in found]
+    return [read_object(each, name) for each in found]
 
 
-def _text(value: Json, key: str, name: str) -> str:
+def read_text(value: Json, key: str, name: str) -> str:
+    """Return a member that is a text; Unreadable for anything else."""
     found = value.get(key)
     if not isinstance(found, str):
         raise _unreadable(name, f"`{key}` should be text")

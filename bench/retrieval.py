@@ -7,6 +7,7 @@ many questions; single answers are never printed. `--save` writes bench/results/
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -112,7 +113,7 @@ def data_sets(folders: Sequence[Path], names: Sequence[str] = ()) -> list[DataSe
         for folder in folders:
             paths = [path for patterns in each.files if (path := _first(folder, patterns)) is not None]
             if len(paths) == len(each.files):
-                loaded.append(each.load(*map(_json, paths)))
+                loaded.append(each.load(*map(read_json, paths)))
                 break
         else:
             if names:
@@ -127,7 +128,8 @@ def _first(folder: Path, patterns: str) -> Path | None:
     return None
 
 
-def _json(path: Path) -> object:
+def read_json(path: Path) -> object:
+    """Return the content of a data file; Unreadable says what to do."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -165,12 +167,15 @@ def with_engine(similarity: Similarity | None = None) -> System:
     return opened
 
 
-BASELINES: Mapping[str, System] = {
+BASELINES: dict[str, System] = {
     "substring": lambda collection: baselines.substring(collection.records),
     "any word": lambda collection: baselines.any_word(collection.records),
     "fts5 naive": lambda collection: baselines.plain_fts5(collection.records),
     "fts5 quoted": lambda collection: baselines.plain_fts5(collection.records, quoted=True),
+    "fts5 porter": lambda collection: baselines.porter_fts5(collection.records),
 }
+if importlib.util.find_spec("bm25s") is not None:
+    BASELINES["bm25s"] = lambda collection: baselines.bm25s(collection.records)
 
 
 def measure(
@@ -202,6 +207,8 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
                 start = time.perf_counter()
                 hits = ask(question.text, limit)
                 ms = (time.perf_counter() - start) * 1000
+                if not question.relevant:  # a weak hit says that nothing certain was found
+                    hits = [hit for hit in hits if not hit.weak]
                 ids = rank_sessions(hits) if collection.whole_sessions else [hit.record.id for hit in hits]
                 injected = tuple(hit.record.id for hit in _injected(hits) if hit.record.id not in question.allowed)
                 yield Answered(
@@ -223,7 +230,7 @@ def _injected(hits: Sequence[Hit]) -> Sequence[Hit]:
     """The hits that a prompt would be given unasked: the engine's choice, for a baseline those near its best."""
     recipe = rank.STANDARD
     near = [hit for hit in hits[: recipe.injected] if hit.score >= recipe.gate * hits[0].score]
-    return [hit for hit in hits if hit.handed] or near
+    return [hit for hit in hits if hit.handed] or [hit for hit in near if not hit.weak]
 
 
 def rank_sessions(hits: Sequence[Hit]) -> list[str]:

@@ -279,3 +279,19 @@ def test_nothing_found_and_nothing_asked_is_no_failure(project: Project) -> None
     for asked in ("qqqxxyzzy\n", "", "\n", "'; $(reboot) `id`\n"):
         assert project("search", "-", stdin=asked).code == 0, asked
     assert project("search", "-", stdin="qqqxxyzzy\n").out == "Nothing found.\n"
+
+
+def test_weak_hits_are_shown_and_marked_everywhere(project: Project) -> None:
+    project("memory", "add", "Race in checkout: two workers took the last item of the stock")
+    words = "stock zebra xylophone quagga marmalade terracotta"
+    assert project("search", words).out.startswith("nothing certain; nearest:\nmem-")
+    (hit,) = project("search", words, "--format", "json").json["hits"]
+    assert hit["weak"] is True
+    assert "weak" not in project("search", "checkout stock race", "--format", "json").json["hits"][0]
+    (memory,) = project("memory", "search", words, "--format", "json").json
+    assert memory["weak"] is True
+    graph = project("graph", "search", words)
+    assert "Race in checkout" in graph.out
+    assert "nothing certain; nearest:" in graph.err
+    nothing = project("search", "zebra xylophone", "--format", "json").json
+    assert nothing["hits"] == []

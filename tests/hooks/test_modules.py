@@ -22,7 +22,7 @@ RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "assignments
 RULES |= {"ralph.capture.invisible_characters", "ralph.errors"}
 ANSWERING = {
     "ralph.hooks.answer", "ralph.store.lookup", "ralph.context", "ralph.context.recall", "ralph.context.lessons",
-    "ralph.context.render", "ralph.context.tokens", "ralph.model",
+    "ralph.context.passages", "ralph.context.render", "ralph.context.tokens", "ralph.model",
     "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.search.terms",
 }  # fmt: skip
 REPORT = """

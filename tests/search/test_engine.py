@@ -129,7 +129,9 @@ def test_a_miss_is_a_miss(query: str) -> None:
 
 def test_one_common_word_of_many_is_no_answer() -> None:
     found = ask(NOISE, "remark quantum chromodynamics lattice simulation")
-    assert found.hits == ()
+    assert found.hits
+    assert all(hit.weak and not hit.handed for hit in found.hits)
+    assert ask(NOISE, "quantum chromodynamics lattice simulation").hits == ()
 
 
 def test_a_retired_record_is_not_found_by_words_or_among_the_newest() -> None:
@@ -331,3 +333,20 @@ def test_an_edited_or_deleted_record_is_no_longer_found(tmp_path: Path) -> None:
     index = written(tmp_path, PAGE[: PAGE.index("### mem-1700000001")] + PAGE[PAGE.index("### mem-1700000002") :])
     assert texts(hits(index, "sunrise")) == []
     assert len(hits(index, "gateway").hits) == 2
+
+
+def test_a_long_prompt_finds_what_its_beginning_finds_and_what_its_errors_name() -> None:
+    wanted = memory("the checkout race between two workers was fixed with a row lock", 1)
+    failed = memory("ZeroDivisionError in billing_total: an empty cart has no price", 2)
+    others = [memory(f"gardens, tulips and bees, part {number}", 10 + number) for number in range(30)]
+    short = (
+        "Two workers race in the checkout and both take the last item. Which lock did we use? " + "Look at it. " * 30
+    )
+    long = short + "The gardens have tulips and bees, in every part of them. " * 70
+    records = [wanted, failed, *others, *NOISE]
+    assert len(short) > 400
+    assert len(long) > 4000
+    assert texts(ask(records, short))[0] == texts(ask(records, long))[0] == wanted.text
+    traced = f"{long[:3000]}\nZeroDivisionError: division by zero in billing_total\n"
+    assert failed.text in texts(ask(records, traced))[:3]
+    assert not any("tulips" in text for text in texts(ask(records, long))[:1])

@@ -44,8 +44,10 @@ def names(ranked: Ranking) -> list[str]:
 
 
 def among(records: Sequence[Record], text: str, query: Query | None = None, limit: int | None = 10) -> list[str]:
+    """The ids of what answers a question; none where there are only weak matches."""
     with indexed(*records) as connection:
-        return names(ask(connection, text, query, limit))
+        ranked = ask(connection, text, query, limit)
+        return [] if ranked.weak else names(ranked)
 
 
 # --- links -------------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ def judged(
     score: float, *, subject: float = 0.0, close: float = 0.0, link: str = "", matched: bool = True
 ) -> RankedRow:
     each = RankedRow(RecordRow(1, *("",) * 11, None, ""), score)
-    each.subject, each.close, each.link = subject, close, link
+    each.subject, each.close, each.link, each.outstanding = subject, close, link, close > 0
     each.matched = {"word": 1.0} if matched else {}
     return each
 
@@ -310,3 +312,35 @@ def test_the_ranking_loads_next_to_nothing() -> None:
     source = str(Path(ranking.__file__).parents[2])
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code, source, heavy], capture_output=True, check=True)
     assert done.stdout.decode() == "[]\n"
+
+
+# --- decisions, tags, families -------------------------------------------------------------------
+
+
+def test_of_two_decisions_on_one_subject_the_newer_is_first_and_names_the_older() -> None:
+    texts = (("tokens expire: tokens of a session last one day", "2025-01-01"), ("session tokens last", "2025-03-01"))
+    old, new = (
+        replace(memory(text, number, created_at=day), kind=MemoryKind.DECISION)
+        for number, (text, day) in enumerate(texts, 1)
+    )
+    other = memory("session tokens last one hour in tests", 3, created_at="2025-04-01")
+    with indexed(old, new, other, *NOISE) as connection:
+        found = ask(connection, "session tokens")
+        order = [name for name in names(found) if name != other.id]
+        assert order == [new.id, old.id]
+        why = {each.row.id: explain(each, found.words, TODAY) for each in found.best}
+    assert f"amends: {old.id}" in why[new.id]
+    assert not any(reason.startswith("amends") for name in (old.id, other.id) for reason in why[name])
+
+
+def test_a_word_in_a_text_is_before_the_same_word_as_a_single_tag() -> None:
+    tagged = memory("restart the pods one by one", 1, tags=("kubernetes",))
+    said = memory("restart kubernetes pods one by one", 2)
+    assert among([tagged, said, *NOISE], "kubernetes xylophone")[0] == said.id
+
+
+def test_a_memory_is_before_what_a_session_said_in_the_same_words() -> None:
+    text = "the checkout race was fixed with a row lock"
+    stored, logged = memory(text, 1), observation(text, 2, "s1")
+    beside = observation("the checkout race again", 3, "s1")
+    assert among([stored, logged, beside, *NOISE], "checkout race row lock")[0] == stored.id

@@ -94,7 +94,14 @@ def test_a_content_is_as_near_as_its_best_row() -> None:
     assert found["c"] > found["a"] > found.get("b", 0)
     assert "d" not in found
     assert near("bananas are yellow")["b"] == pytest.approx(1, abs=1e-3)
-    assert all(0 < value <= 1 for value in found.values())
+    assert all(-1 <= value <= 1 for value in found.values())
+
+
+def test_what_is_far_away_has_a_cosine_and_what_the_model_cannot_read_has_none() -> None:
+    forward, backward, blank = embeddings.quantize(np.array([[1, 0], [-1, 0], [0, 0]], dtype=np.float32))
+    question = np.array([[1, 0]], dtype=np.float32)
+    cosines = embeddings.cosines({"same": forward, "far": backward, "blank": blank, "both": blank + backward}, question)
+    assert cosines == pytest.approx({"same": 1, "far": -1, "both": -1})
 
 
 def test_a_question_without_words_is_near_to_nothing() -> None:
@@ -124,4 +131,4 @@ def test_damaged_numbers_make_no_error_and_no_score_beyond_bounds() -> None:
         broken = bytearray(STORED["c"])
         for _ in range(20):
             broken[chance.randrange(len(broken))] = chance.choice((0, 0x7F, 0x80, 0xFF, chance.randrange(256)))
-        assert all(0 < value <= 1 for value in near("lock on the folder", {"c": bytes(broken)}).values())
+        assert all(-1 <= value <= 1 for value in near("lock on the folder", {"c": bytes(broken)}).values())

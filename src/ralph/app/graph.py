@@ -247,8 +247,10 @@ def search(
         keep = [part for part in lookup.visible_to(queries.safe(task)) if FAMILIES[part[0]] is not Family.OBSERVATION]
         ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near)
         scores: dict[str, float] = {}
+        if ranked.weak and ranked.best:
+            warnings.append(rank.WEAK)
         for each in ranked.best:
-            if rank.is_answer(each) or each.link:
+            if ranked.weak or rank.is_answer(each) or each.link:
                 name = each.row.id
                 if FAMILIES[each.row.key % len(FAMILIES)] is Family.JOURNAL:  # an entry counts for its task
                     name = entity_id(NodeType.TASK, sessions.task_of_entry(connection, each.row.key))

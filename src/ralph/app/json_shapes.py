@@ -75,6 +75,7 @@ def hit_json(hit: "ShownHit") -> dict[str, object]:
         "score": hit.hit.score,
         "why": list(hit.hit.why),
         "tokens": hit.tokens,
+        **({"weak": True} if hit.hit.weak else {}),
         **({"repeats": list(hit.repeats)} if hit.repeats else {}),
     }
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
 
 NEAREST = 100  # records that are offered by meaning alone, at most
-FAINT = 0.3  # a cosine below this is chance: offering such records found no more and showed noise (own-dev)
+FAINT, NEAREST_FAINT = 0.3, 5  # of records with a lower cosine only so many are offered
 
 _WITH_SYNC = 200  # records that `ralph index sync` embeds at most
 _CHUNKS = 20  # of a record, about 16,000 characters
@@ -192,18 +192,22 @@ def nearness(
             _warn(warn, error)
             return {}
         keep = queries.filter_of(query)
-        close = {digest: value for digest, value in cosines.items() if value >= FAINT}
-        ranked = sorted(((close[digest], key) for key, digest in digests.items() if digest in close), reverse=True)
+        pairs = ((cosines[digest], key) for key, digest in digests.items() if cosines.get(digest, 0) > 0)
+        ranked = sorted(pairs, reverse=True)
         passing: dict[int, float] = {}
         for start in range(0, len(ranked), _FILTER_BATCH):
             some = ranked[start : start + _FILTER_BATCH]
             allowed = lookup.filter_keys(connection, [key for _, key in some], keep)
-            passing.update((key, value) for value, key in some if key in allowed)
-            if len(passing) >= NEAREST:
+            for value, key in some:
+                if key in allowed and (value >= FAINT or len(passing) < NEAREST_FAINT):
+                    passing[key] = value
+            if len(passing) >= NEAREST or (some[-1][0] < FAINT and len(passing) >= NEAREST_FAINT):
                 break
         candidates = lookup.filter_keys(connection, keys, keep)
         requested = {key: cosines[digests[key]] for key in candidates if digests.get(key, "") in cosines}
-        return dict(islice(passing.items(), NEAREST)) | requested
+        result = rank.Nearness(dict(islice(passing.items(), NEAREST)) | requested)
+        result.level = rank.outstanding_level(list(cosines.values()))
+        return result
 
     return near
 

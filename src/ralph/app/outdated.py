@@ -56,6 +56,7 @@ def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record])
 def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit, ...]:
     """Rank superseded and expired hits lower, and below what replaced them; their `why` gets the note."""
     scores = {hit.record.id: hit.score for hit in hits}
+    older = {note.rpartition(" ")[2]: name for name, note in notes.items()}
     ranked: list[Hit] = []
     for hit in hits:
         note = notes.get(hit.record.id, "")
@@ -63,6 +64,9 @@ def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit,
             newer = scores.get(note.rpartition(" ")[2], hit.score)
             score = round(min(hit.score * _SCORE_SHARE, newer * _BEHIND), 4)
             hit = replace(hit, score=score, why=(*hit.why, note))
+        elif (name := older.get(hit.record.id)) in scores and hit.why != ("id",):
+            why = [reason for reason in hit.why if not reason.startswith("amends: ")]
+            hit = replace(hit, why=(*why, f"amends: {name}"))
         ranked.append(hit)
     return tuple(sorted(ranked, key=lambda hit: -hit.score))
 

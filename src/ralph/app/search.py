@@ -66,6 +66,11 @@ class SearchAnswer:
     notes: tuple[str, ...] = ()
 
     @property
+    def is_weak(self) -> bool:
+        """Whether nothing certain was found, and the hits are the nearest."""
+        return bool(self.shown) and all(hit.hit.weak for hit in self.shown)
+
+    @property
     def tokens(self) -> int:
         """The estimated cost of all hits."""
         return sum(hit.tokens for hit in self.shown)

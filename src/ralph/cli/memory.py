@@ -21,7 +21,7 @@ from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.model import ids
 from ralph.model.record import MemoryKind, Query, Record, Status
-from ralph.search.rank import describe_replacements
+from ralph.search.rank import WEAK, describe_replacements
 from ralph.store.library import NAMES, Library, Stored
 
 LIMIT = 5
@@ -133,8 +133,11 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
     result, entries = memory.search(call.root, request, in_=in_)
     if form == "json":
         scored = zip(entries, result.hits, strict=True)
-        output.print_json([{**_json(stored, call), "score": hit.score, "why": list(hit.why)} for stored, hit in scored])
+        shapes = [(_json(stored, call), hit, {"weak": True} if hit.weak else {}) for stored, hit in scored]
+        output.print_json([{**each, "score": hit.score, "why": list(hit.why), **weak} for each, hit, weak in shapes])
     else:
+        if result.hits and result.hits[0].weak:
+            click.echo(WEAK, err=form == "quiet")
         _print_list(entries, in_, form, "No memories found.", call)
     notes = describe_replacements(result.instead)
     if result.total > len(result.hits):

@@ -23,7 +23,7 @@ from ralph.context.brief import ANSWERS
 from ralph.context.render import scope_mark
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Detail, Family, Query
-from ralph.search.rank import describe_replacements
+from ralph.search.rank import WEAK, describe_replacements
 from ralph.settings import Inject
 
 LIMIT, AROUND = 5, 20
@@ -120,6 +120,8 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False, is_t
         hits = list(map(hit_json, answer.shown))
         print_json({"hits": hits, "total": answer.found.total, "tokens": answer.tokens})
         return
+    if answer.is_weak:
+        click.echo(WEAK)
     lines = [shown.text for shown in answer.shown]
     if is_table and lines:
         rows = []

@@ -7,7 +7,7 @@ twice in a session; a record with stale citations ranks lower and says so. Hooks
 
 import os
 
-from ralph.context import lessons, render
+from ralph.context import lessons, passages, render
 from ralph.context.tokens import estimate
 from ralph.model import human_prompt, is_own_prompt
 from ralph.search import rank as ranking
@@ -29,12 +29,11 @@ MEMORY_SHARE = 0.15  # the default part of a context window that memories may fi
 HOW = "`ralph search` with words of your task"
 _FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}")
 # The quick recipe beside other tasks: their records on the same subject must not crowd out all else.
-_CROWDED = ranking.Recipe(
-    candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, any_word=0, thorough=False
-)
+_CROWDED = ranking.Recipe(candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=False)
 _RANKED = 20
 PER_SESSION = 2  # records of one earlier session
 MOST = 5  # records for a prompt
+_NO_LIMIT = 2_000  # tokens for which passages are made where there is no budget
 _FOR_ACTION = 2
 _VERIFIED = 2  # times the injected records are checked for stale citations: behind these, nothing can move up
 _FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
@@ -117,24 +116,57 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
         recipe=_CROWDED if crowding else ranking.QUICK,
         crowded=_CROWDED if options.task and not crowding else None,
     )
-    best = [each for each in fitting(ranked.best) if _has_own_words(each, ranked.words)][:MOST]
+    own = [] if ranked.weak else [each for each in ranked.best if not passages.is_speech(each.row)]
+    quoted: list[passages.Passage] = []
+    if passages.SHARE * (options.budget or _NO_LIMIT) >= passages.LEAST:
+        quoted = passages.gather(connection, ranked.best, ranked.words, keep, lambda row: _may_quote(row, options))
+    if not (quoted or ranked.weak):  # where nothing gathers, single answers are enough
+        own = [each for each in ranked.best if each.row.title != _PROMPT]
+    own = [each for each in own if not _is_log(each.row) or passages.answers([each], ranked.words)]
+    best = [each for each in fitting(own) if _has_own_words(each, ranked.words)][:MOST]
     keys = {row.row.key for row in best}
     by_file = [row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys]
     chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
-    if not chosen:
+    if not (chosen or quoted):
         return NOTHING
-    recalled = render_rows([ranked_row.row for ranked_row in chosen], options)
-    recalled.judged, recalled.words = chosen, ranked.words
+    recalled = render_rows([ranked_row.row for ranked_row in chosen], options, quoted)
+    recalled.judged, recalled.words = (
+        [*chosen, *(each for passage in quoted for each in passage.judged())],
+        ranked.words,
+    )
     return recalled
 
 
-def render_rows(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
-    """Render records at the most detail that fits."""
-    for layer in (3, 2):
+def _is_log(row: "RecordRow") -> bool:
+    return tier(row) == _TIERS - 2
+
+
+def _may_quote(row: "RecordRow", options: RecallOptions) -> bool:
+    """Whether a turn may be part of a passage: new to the session, no command, and no prompt injection."""
+    is_machine = row.title == _PROMPT and human_question(row.text) != row.text.strip()
+    return row.id not in options.seen and not is_machine and not is_withheld(row, options) and bool(row.text.strip())
+
+
+def render_rows(
+    rows: "Sequence[RecordRow]", options: RecallOptions, quoted: "Sequence[passages.Passage]" = ()
+) -> Recalled:
+    """Render records at the most detail that fits, and passages of earlier sessions below them."""
+    for layer in (3, 2, 1):
         recalled = _render(rows, layer, options, options.characters)
-        if len(recalled.records) == len(rows):
-            return recalled
-    return _render(rows, 1, options, options.characters)
+        if layer == 1 or len(recalled.records) == len(rows):
+            break
+    if not quoted:
+        return recalled
+    blocks, costs = _entries(rows, layer, options)
+    blocks, costs = blocks[: len(recalled.records)], costs[: len(recalled.records)]
+    budget = options.budget or _NO_LIMIT
+    room = int(min(passages.SHARE * budget, budget - _FRAME - sum(cost + 1 for _, cost in costs)))
+    parts = passages.quote_all(quoted, room)
+    text, kept = render.within(
+        [*blocks, *(block for block, _ in parts)], len(blocks) + len(parts), HOW, options.characters
+    )
+    groups = [[cost] for cost in costs] + [turns for _, turns in parts]
+    return Recalled(text, [record for at in kept for record in groups[at]], layer)
 
 
 def before_action(
@@ -164,7 +196,7 @@ def prompt_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "
     """Which records may answer a prompt."""
     return (
         _memory_filter(connection, options, options.types),
-        lookup.observations(not_of=options.session, not_called=_PATH_TITLES, not_titled=_PROMPT, task=options.task),
+        lookup.observations(not_of=options.session, not_called=_PATH_TITLES, task=options.task),
         lookup.journal(task=options.task),
     )
 
@@ -341,7 +373,10 @@ def _share(row: "RecordRow", cache: "CitationCache | None") -> float:
     return cache.share(row.id, f"{row.title}\n{row.text}", row.files)
 
 
-def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, characters: int) -> Recalled:
+def _entries(
+    rows: "Sequence[RecordRow]", layer: int, options: RecallOptions
+) -> "tuple[list[str], list[tuple[str, int]]]":
+    """Return the records that fit the budget, rendered, and what each of them costs."""
     blocks: list[str] = []
     spent = _FRAME
     for row in rows:
@@ -353,8 +388,13 @@ def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, cha
         if options.budget and spent > options.budget:
             break
         blocks.append(block)
+    return blocks, [(row.id, estimate(block)) for row, block in zip(rows, blocks, strict=False)]
+
+
+def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, characters: int) -> Recalled:
+    blocks, costs = _entries(rows, layer, options)
     text, kept = render.within(blocks, len(rows), HOW, characters)
-    return Recalled(text, [(rows[at].id, estimate(blocks[at])) for at in kept], layer)
+    return Recalled(text, [costs[at] for at in kept], layer)
 
 
 # --- verified citations --------------------------------------------------------------------------

@@ -395,8 +395,8 @@ def withheld(by: str, text: str) -> bool:
 def is_order(record: "Record") -> bool:
     """Whether a record reads like an instruction to an agent.
 
-    A person's prompt does not, and of a tool's record only the line of an error is tested: the rest that is injected
-    is what the agent did itself.
+    Of a tool's record only the line of an error is tested: the rest that is injected is what the agent did itself. A
+    person's prompt is tested too, for it may quote anything.
     """
     if record.family.value == "memory":
         text = guarded_text(record.title, record.text, record.tags)
@@ -404,8 +404,7 @@ def is_order(record: "Record") -> bool:
         text = str(record.extra.get("error") or "")
     else:
         text = f"{record.title}\n{record.text}"
-    is_prompt = record.origin.by == "human" and record.family.value != "memory"
-    return bool(text) and not is_prompt and looks_like_instructions(text)
+    return bool(text) and looks_like_instructions(text)
 
 
 def guarded_text(title: str, text: str, tags: "str | Iterable[str]") -> str:

@@ -31,7 +31,7 @@ from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool
 from ralph.model.record import Detail, Family, Hit, MemoryKind, Outcome, Query, SearchResult
 from ralph.model.work import TaskStatus
 from ralph.search.graph import ReachedNode
-from ralph.search.rank import describe_replacements
+from ralph.search.rank import WEAK, describe_replacements
 from ralph.settings import Inject
 
 LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
@@ -75,6 +75,7 @@ def memory_search(
     result, _ = memory.search(call.root, request, in_=_LISTED)
     shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
     notes = [*describe_replacements(result.instead), _more(result.total - len(shown))]
+    notes += [WEAK] if shown and shown[0].hit.weak else []
     return _lines_answer(shown, result.total, notes, "No memories found.")
 
 
@@ -115,7 +116,8 @@ def _line(shown: ShownHit) -> dict[str, object]:
     record = shown.hit.record
     name = shown.name or record.id
     text = shown.text if "\n" in shown.text else shown.text.removeprefix(name).strip().removeprefix(record.kind.value)
-    return {"id": name, "type": record.kind.value, "text": render.clean(text.strip())}
+    members: dict[str, object] = {"id": name, "type": record.kind.value, "text": render.clean(text.strip())}
+    return {**members, "weak": True} if shown.hit.weak else members
 
 
 @tool(writes=True)
@@ -209,7 +211,8 @@ def _hits_answer(root: Path, answer: SearchAnswer, layer: Detail, notes: Sequenc
     texts, hits = _safe_hits(root, answer, layer)
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     members = {"hits": hits, "total": max(answer.found.total, len(hits)), "tokens": answer.tokens}
-    return frame(separator.join(texts), members, [*answer.warnings, *answer.notes, *notes], "Nothing found.")
+    notes = [*answer.warnings, *answer.notes, *notes, *([WEAK] if answer.is_weak else [])]
+    return frame(separator.join(texts), members, notes, "Nothing found.")
 
 
 def _safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> tuple[list[str], list[dict[str, object]]]:

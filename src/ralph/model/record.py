@@ -209,12 +209,16 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: the record, how well it fits, which words fit where, and whether it is good enough unasked."""
+    """One answer: the record, how well it fits, which words fit where, and whether it is good enough unasked.
+
+    It is `weak` where nothing certain was found, and this is among the nearest.
+    """
 
     record: Record
     score: float
     why: tuple[str, ...] = ()
     handed: bool = False
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)

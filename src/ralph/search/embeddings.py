@@ -434,7 +434,7 @@ def row_bytes(dimensions: int) -> int:
 
 
 def cosines(vectors: Mapping[str, bytes], question: Matrix) -> dict[str, float]:
-    """Return the cosine of each content's best row, at most 1; unrelated contents are left out.
+    """Return the cosine of each content's best row, from -1 to 1; a row of zeros is a text that the model cannot read.
 
     All rows are compared: fifty thousand take a few milliseconds. Rows of another size are left out, and damaged
     numbers make a wrong score, never an error. `einsum` runs in this thread: on a busy machine the usual product (`@`)
@@ -445,7 +445,7 @@ def cosines(vectors: Mapping[str, bytes], question: Matrix) -> dict[str, float]:
     vector = question.reshape(-1)
     size = row_bytes(vector.size)
     sound = {digest: rows for digest, rows in vectors.items() if rows and len(rows) % size == 0}
-    if not sound:
+    if not sound or not vector.any():
         return {}
     layout = np.dtype([("scale", "<f4"), ("values", "i1", (vector.size,))])
     rows = np.frombuffer(b"".join(sound.values()), dtype=layout)
@@ -454,8 +454,10 @@ def cosines(vectors: Mapping[str, bytes], question: Matrix) -> dict[str, float]:
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
             numbers = some["values"].astype(np.float32)
-            near[start : start + _ROWS_AT_ONCE] = np.einsum("ij,j->i", numbers, vector) * some["scale"]
-    near = np.nan_to_num(near, copy=False, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1.0)
+            products = np.einsum("ij,j->i", numbers, vector) * some["scale"]
+            products[~some["values"].any(axis=1)] = np.nan
+            near[start : start + _ROWS_AT_ONCE] = products
+    near = np.where(np.isfinite(near), near.clip(-1.0, 1.0), -np.inf)
     counts = np.array([len(each) // size for each in sound.values()])
     best = np.maximum.reduceat(near, np.cumsum(counts) - counts)
-    return {digest: value for digest, value in zip(sound, best.tolist(), strict=True) if value > 0}
+    return {digest: value for digest, value in zip(sound, best.tolist(), strict=True) if value >= -1}

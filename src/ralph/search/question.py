@@ -20,6 +20,8 @@ _TYPO_SHARE = 0.9  # of a replacement of a long word by one with a single typo
 _LONG = 6
 _MOST_REPLACED = 8  # a log as a query must not take for ever
 _FEW_WORDS = 3  # a query of so few words also finds longer words that begin with one of them
+_HEAD = 400  # characters of a text that are its beginning, up to the end of a sentence
+_ERRORS, _NAMES = 3, 12  # lines with an error, and identifiers and paths, of the rest of a long text
 _OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
 _FEW, _ONE_IN = 3, 50  # an identifier that so few records have, or one in so many, is distinctive
 _PAIR = 0.5  # the weight of a pair of CJK characters: about half a word
@@ -70,6 +72,8 @@ def weigh_words(
 ) -> list[WeightedWord]:
     """Return the words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
     words = terms.query_terms(text)
+    if len(text) > _HEAD:
+        words = _main_words(text, words)
     known = lookup.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
     count = max(lookup.size(connection), 2)
     weighted: list[WeightedWord] = []
@@ -100,6 +104,16 @@ def weigh_words(
         if each.replaced:
             _join_compounds(each, weighted)
     return weighted
+
+
+def _main_words(text: str, words: "Sequence[terms.QueryWord]") -> "list[terms.QueryWord]":
+    """Return the words of a long text that say what it is about: of its beginning, of errors, and identifiers."""
+    end = min((at for mark in (". ", ".\n", "\n") if (at := text.find(mark, _HEAD)) > 0), default=_HEAD)
+    errors = [line[:_HEAD] for line in text[_HEAD:].split("\n") if "error" in line.lower()][:_ERRORS]
+    main = {word.terms for word in terms.query_terms("\n".join([text[: min(end, 2 * _HEAD)], *errors]))}
+    first = [word for word in words if word.terms in main]
+    names = [word for word in words if word.terms not in main and len(word.terms) > 2][:_NAMES]
+    return [*first, *names] if len(first) >= _FEW_WORDS else list(words)
 
 
 def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> None:

@@ -38,6 +38,8 @@ class Recipe:
     recency: float = 0.15
     half_life_days: float = 30.0
     tags: float = 0.15
+    only_tag: float = 0.6
+    same: float = 0.8
     memory: float = 0.2
     cover: float = 0.5
     beside: float = 0.8
@@ -46,12 +48,11 @@ class Recipe:
     subject: float = 0.8
     meaning: float = 0.5
     faraway: float = 0.7
-    close: float = 0.45
+    alone: float = 0.9
     floor: float = 0.45
     evidence: float = 0.7
     gate: float = 0.6
     injected: int = 5
-    any_word: int = 2
     candidates: int = 300
     spreading: int = 150
     judged: int = 20
@@ -66,14 +67,18 @@ class Recipe:
 
 
 STANDARD = Recipe()
-QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, any_word=0, thorough=False)
-"""For a hook: fewer candidates, chosen by rarer words, little effort for unknown words, and no weak answers."""
+QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=False)
+"""For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
+WEAK = "nothing certain; nearest:"  # above weak hits
 _FAMILIES = len(lookup.TABLES)
 _MOST_PAIRS = 12
+_DECISION, _STEP = "decision", 1e-6
 _MEMORIES = 5
 _LINKING = 3  # links of so many of the best records are followed
 _FIRST = 5  # one of so many best records must be an answer, or there is none
+_MARGIN = 0.08  # of a cosine to the next: no question of own-dev without an answer has it
+_CROWD, _SPREADS = 30, 5  # in so many cosines, one that is so many standard deviations above the median stands out
 _READ = 20_000  # characters of a text in which a written word is looked for
 
 
@@ -82,28 +87,50 @@ class RankedRow:
 
     `matched` are the words of the query in it; `cover` is their share by weight, `evidence` their sum; `subject` is
     the weight of the best word among its tags, or 1 when it has a distinctive identifier of the query; `close` is
-    the similarity in meaning; `link` is the id of the record that led to it.
+    the similarity in meaning, and `outstanding` says that it is far above that of other records; `link` is the id of
+    the record that led to it, `amends` that of an older decision with the same words of the query.
     """
 
-    __slots__ = ("close", "cover", "evidence", "link", "matched", "row", "score", "subject")
+    __slots__ = ("amends", "close", "cover", "evidence", "link", "matched", "outstanding", "row", "score", "subject")
 
     def __init__(self, row: "RecordRow", score: float = 0.0) -> None:
         self.row = row
         self.score = score
         self.matched: Mapping[str, float] = {}
         self.cover = self.evidence = self.subject = self.close = 0.0
-        self.link = ""
+        self.link = self.amends = ""
+        self.outstanding = False
+
+
+class Nearness(dict[int, float]):
+    """Similarities in meaning by key, and the `level` from which one stands out among those of all records."""
+
+    level = 2.0  # no cosine is that high
+
+
+def outstanding_level(cosines: "Sequence[float]") -> float:
+    """Return from which similarity on a record stands out: from the next one, or from the crowd of all records."""
+    best, second = [*sorted(cosines, reverse=True)[:2], 0.0, 0.0][:2]
+    level = best if best - max(second, 0.0) >= _MARGIN else Nearness.level
+    if len(cosines) >= _CROWD:
+        mean = sum(cosines) / len(cosines)
+        spread = (sum((value - mean) ** 2 for value in cosines) / len(cosines)) ** 0.5
+        level = min(level, sorted(cosines)[len(cosines) // 2] + _SPREADS * spread)
+    return level
 
 
 class Ranking:
-    """The best rows, how many there are in all, and the words of the query."""
+    """The best rows, how many there are in all, the words of the query, and whether none of the first answers it."""
 
-    __slots__ = ("best", "total", "words")
+    __slots__ = ("best", "total", "weak", "words")
 
-    def __init__(self, best: "Sequence[RankedRow]", total: int, words: "Sequence[WeightedWord]") -> None:
+    def __init__(
+        self, best: "Sequence[RankedRow]", total: int, words: "Sequence[WeightedWord]", *, weak: bool = False
+    ) -> None:
         self.best = best
         self.total = total
         self.words = words
+        self.weak = weak
 
 
 def search(
@@ -143,14 +170,13 @@ def search(
         letters = dict.fromkeys(text.lower().split(), 1.0)
         return SearchResult(tuple(Hit(each, 0.0, ("letters",)) for each in records.values()), len(keys), (), letters)
     records = queries.records(connection, [each.row.key for each in ranked.best])
-    is_strong = any(is_answer(each, recipe) for each in ranked.best[:_FIRST])
-    injectable = gate(ranked.best, recipe) if is_strong else []
+    injectable = [] if ranked.weak else gate(ranked.best, recipe)
     hits = []
     for each in ranked.best:
         record = records.get(each.row.key)
         if record is not None and query.accepts(record):
             why = explain(each, ranked.words, day, recipe)
-            hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable))
+            hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable, ranked.weak))
     instead = replacements(connection, ranked.words, keep)
     return SearchResult(tuple(hits), ranked.total, instead, matched_terms(ranked.words))
 
@@ -228,10 +254,12 @@ def rank(
         others = {key: fused[key] for key in fused if key % _FAMILIES == 0 and key not in present}
         order += ranker.filter_best(others, _MEMORIES - len(present))
     judged = ranker.judge(order, fused, near, around, today, share)
-    matching = [each for each in judged if each.matched or each.close]
+    level = near.level if isinstance(near, Nearness) else outstanding_level(list(near.values()))
+    for each in judged:
+        each.outstanding = each.close >= level
+    matching = [each for each in judged if each.matched or each.close > 0]
     if not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST]):
-        judged = [each for each in matching if len(words) <= recipe.any_word and _has_word(each, words)]
-        return Ranking(judged[:limit], len(judged), words)
+        return Ranking(matching[:limit], len(matching), words, weak=True)
     ranker.follow_links(judged, related)
     return Ranking(judged[:limit], max(total, len(order), len(judged)), words)
 
@@ -242,21 +270,15 @@ def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
         judged.cover >= recipe.floor
         or judged.evidence >= recipe.evidence
         or judged.subject >= recipe.subject
-        or judged.close >= recipe.close
+        or judged.outstanding
     )
-
-
-def _has_word(judged: RankedRow, words: "Sequence[WeightedWord]") -> bool:
-    """Whether a record certainly has one of the words that is no everyday word."""
-    telling = (each for each in words if each.certain and each.word.lower() not in terms.EVERYDAY_WORDS)
-    return any(judged.matched.get(each.word, 0.0) > question.HALF for each in telling)
 
 
 def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":
     """Return the few that may be injected: near the best, or on a subject of the query, with a match of their own."""
     first = best[: recipe.injected]
     least = recipe.gate * first[0].score if first else 0.0
-    fit = [each for each in first if each.matched or each.link or each.close >= recipe.close]
+    fit = [each for each in first if each.matched or each.link or each.outstanding]
     return [each for each in fit if each.score >= least or each.subject >= recipe.subject]
 
 
@@ -327,10 +349,14 @@ class _Ranker:
         """Return how much meaning counts: the more, the fewer words of the query the best match has.
 
         The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
+        Where no match covers enough of the query to be an answer, meaning counts almost alone.
         """
         first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
         found = lookup.fetch_rows(self.connection, first).values()
-        cover = max((question.coverage(self.words, match_words(row, self.words))[0] for row in found), default=0.0)
+        shares = [question.coverage(self.words, match_words(row, self.words)) for row in found]
+        cover = max((share for share, _ in shares), default=0.0)
+        if cover < self.recipe.floor and all(evidence < 2 * self.recipe.evidence for _, evidence in shares):
+            return self.recipe.alone
         return self.recipe.meaning + (self.recipe.faraway - self.recipe.meaning) * (1 - cover)
 
     def judge(
@@ -359,7 +385,10 @@ class _Ranker:
             each.close = near.get(key, 0.0)
             tags = terms.TermMatcher(each.row.tags)
             tagged = [word for word in words if each.row.tags and word.word in each.matched and word.match(tags)]
-            each.subject = max((word.weight * each.matched[word.word] for word in tagged if word.certain), default=0.0)
+            # a single word of several, which only a tag has, counts less than the same word in a text
+            only_tag = len(words) > 1 and len(each.matched) == 1 and bool(tagged) and not _in_text(each.row, tagged[0])
+            certain = (word.weight * each.matched[word.word] for word in tagged if word.certain)
+            each.subject = max(certain, default=0.0)
             if any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words):
                 each.subject = 1.0
             nearby = [matches[other].items() for other in around.get(key, ()) if other in matches]
@@ -370,12 +399,15 @@ class _Ranker:
             score += textual * (
                 recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.coverage(words, together)[0]
             )
+            if only_tag:
+                score *= recipe.only_tag
             if each.matched and key % _FAMILIES == 0:
                 score *= 1 + recipe.memory
             each.score = score / highest
             judged.append(each)
         position = {key: -at for at, key in enumerate(order)}
         judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]), reverse=True)
+        _order_equals(judged, recipe)
         return judged
 
     def follow_links(self, judged: list[RankedRow], related: "Related | None") -> None:
@@ -411,6 +443,33 @@ def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: flo
     return {key: round(value, 9) for key, value in fused.items()}  # the order of a sum must not matter
 
 
+def _order_equals(judged: list[RankedRow], recipe: Recipe) -> None:
+    """Put the newer of two decisions with the same words of the query first, and a memory before a log with its words.
+
+    The older decision must not be much better.
+    """
+    decisions = [each for each in judged if each.row.kind == _DECISION and len(each.matched) > 1]
+    for newer in decisions:
+        for older in decisions:
+            if (
+                newer.row.created_at[:10] > older.row.created_at[:10]
+                and newer.matched.keys() >= older.matched.keys()
+                and newer.score >= recipe.same * older.score
+            ):
+                newer.amends = newer.amends or older.row.id
+                if newer.score <= older.score:
+                    newer.score = older.score + _STEP
+    for memory in judged:
+        if memory.row.key % _FAMILIES == 0 and memory.matched:
+            equal = (each.score for each in judged if each.row.key % _FAMILIES and each.matched == memory.matched)
+            memory.score = max(memory.score, max(equal, default=0.0) + _STEP)
+    judged.sort(key=lambda each: -round(each.score, 9))
+
+
+def _in_text(row: "RecordRow", word: "WeightedWord") -> bool:
+    return word.match(terms.TermMatcher(f"{row.title} {row.text}")) > 0
+
+
 def match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
     """Return the words of the query in a record, and how much of each."""
     text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
@@ -427,9 +486,11 @@ def explain(judged: RankedRow, words: "Sequence[WeightedWord]", today: str, reci
         if each.word in judged.matched:
             field = next((name for name, text in texts if each.match(text)), "text")
             reasons.append(f"{field}: {each.word}")
+    if judged.amends:
+        reasons.append(f"amends: {judged.amends}")
     if judged.link:
         reasons.append(f"link: {judged.link}")
-    if judged.close >= recipe.close:
+    if judged.outstanding or (judged.close > 0 and not (judged.matched or judged.link)):
         reasons.append(f"meaning: {judged.close:.2f}")
     if freshness(row.created_at, today, recipe) > 1 - recipe.recency / 2:
         reasons.append(f"recent: {row.created_at[:10]}")

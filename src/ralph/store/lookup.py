@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 """Raised with every change of schema.sql, of the tokeniser, or of the rules for injections and for Ralph's own traffic:
 an older database is then made again."""
 
@@ -350,6 +350,14 @@ def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: i
         "WHERE a.key IN (SELECT value FROM json_each(?))"
     )
     yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, str(list(keys)))))
+
+
+def speech(connection: "sqlite3.Connection", session: str, titles: "Sequence[str]", limit: int) -> list[int]:
+    """Return the keys of the observations of a session that have one of the titles, in their order."""
+    sql = (
+        f"SELECT key FROM observations WHERE session_id = ? AND title IN ({placeholders(titles)}) ORDER BY seq LIMIT ?"
+    )
+    return [row[0] for row in connection.execute(sql, (session, *titles, limit))]
 
 
 def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:

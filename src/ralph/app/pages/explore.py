@@ -23,6 +23,7 @@ from ralph.model.record import Hit, Query, Record, Status
 from ralph.search import question
 from ralph.search.rank import (
     STANDARD,
+    WEAK,
     RankedRow,
     Ranking,
     describe_replacements,
@@ -303,9 +304,14 @@ class _Listing:
             near = meaning.meaning_for(self.root, embedding, connection, Query(text), notes.append)
         keep = self.keep if request.task or request.chosen else lookup.EVERYTHING
         ranking = rank(connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=near)
-        ranked = [row for row in ranking.best if row.matched or row.link or row.close >= STANDARD.close]
+        ranked = [row for row in ranking.best if row.matched or row.link or row.close > 0]
         records = queries.records(connection, [row.row.key for row in ranked])
-        hits = [Hit(records[row.row.key], round(row.score, 4)) for row in ranked if row.row.key in records]
+        hits = [
+            Hit(records[row.row.key], round(row.score, 4), weak=ranking.weak)
+            for row in ranked
+            if row.row.key in records
+        ]
+        notes += [WEAK] if hits and ranking.weak else []
         past = outdated.describe_outdated(connection, [hit.record for hit in hits])
         merged = merge_repeats(outdated.demote_outdated(outdated.demote_stale(self.root, hits), past))
         key_of = {id(record): key for key, record in records.items()}

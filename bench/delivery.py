@@ -1,0 +1,313 @@
+"""How much of a decision reaches an agent: chats go in through hooks, and a bug report is the prompt.
+
+`make bench` calls `run`; `python bench/delivery.py [DIR]` runs it alone. DIR/decisions/decisions.json holds chats in
+which something was decided, chats about other things, bug reports, and each decision in words, clause by clause. A
+clause is delivered when 60 % of its telling words are in sentences of the right chats that were injected. The
+negative control is a prompt about something else: nothing should be injected. Single answers are never printed.
+"""
+
+import json
+import os
+import random
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import baselines, loaders, retrieval
+from ralph.context.tokens import estimate
+from ralph.errors import RalphError
+from ralph.hooks.handler import run_event
+from ralph.model.record import Record
+from ralph.search import terms
+
+FILE = "decisions/decisions.json"
+UNRELATED = retrieval.OWN / "unrelated.txt"
+HEADINGS = tuple("arm|decisions|right chat|right first|clauses|whole|amended, newest|tokens p50|silent".split("|"))
+ENOUGH = 0.6  # of a clause's telling words
+BARS = {"clauses": 0.88, "whole": 0.80, "amended": 5 / 6, "first": 0.85, "silent": 0.95}
+TOKENS = 1_500
+_SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
+_LONG = 20  # letters of a sentence that may be a part of one
+_SEED = 7
+
+Chat = Sequence[tuple[str, str]]
+"""Turns: who speaks ("user" or "assistant"), and the text."""
+
+Arm = Callable[[str, Sequence[str]], str]
+"""Returns what a prompt is given; it also gets the names of the right chats, which only the upper bound looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A prompt, the names of the chats that decided, in their order, and the clauses of the decision."""
+
+    prompt: str
+    chats: tuple[str, ...]
+    clauses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What one prompt was given: shares and verdicts for a decision."""
+
+    reached: bool
+    first: bool
+    clauses: tuple[bool, ...]
+    newest: bool | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of an arm."""
+
+    decisions: int
+    reached: float
+    first: float
+    clauses: float
+    whole: float
+    amended: float | None
+    tokens: float
+    silent: float | None
+
+
+def load(value: object) -> tuple[dict[str, Chat], list[Decision]]:
+    """Return the chats by name, in the order of their recording, and the decisions; Unreadable for another shape."""
+    whole = loaders.read_object(value, "decisions")
+    chance = random.Random(_SEED)
+    places: dict[str, tuple[float, Chat]] = {}
+    decisions = []
+    for task in loaders.read_objects(whole, "tasks", "decisions"):
+        name, place = loaders.read_text(task, "task_id", "decisions"), 0.0
+        talks = task.get("conversations")
+        names = []
+        for number, talk in enumerate(talks if isinstance(talks, list) else ()):
+            place += (1 - place) * chance.random()  # what amends another chat comes after it
+            names.append(f"{name}-{number}")
+            places[names[-1]] = place, _turns({"turns": talk})
+        policy = loaders.read_text(task, "policy", "decisions").split(";")
+        clauses = tuple(clause for clause in policy if telling_words(clause))
+        decisions.append(Decision(loaders.read_text(task, "bug_report", "decisions"), tuple(names), clauses))
+    for decoy in loaders.read_objects(whole, "decoys", "decisions"):
+        places[loaders.read_text(decoy, "id", "decisions")] = chance.random(), _turns(decoy)
+    return {name: places[name][1] for name in sorted(places, key=lambda name: places[name][0])}, decisions
+
+
+def _turns(talk: Mapping[str, object]) -> Chat:
+    turns = loaders.read_objects(talk, "turns", "decisions")
+    return [
+        (loaders.read_text(turn, "role", "decisions"), loaders.read_text(turn, "text", "decisions")) for turn in turns
+    ]
+
+
+# --- counting -----------------------------------------------------------------------------------
+
+
+def telling_words(clause: str) -> list[terms.QueryWord]:
+    """Return the words of a clause that are not everyday words."""
+    words = terms.query_terms(clause)
+    return [word for word in words if word.text.lower() not in terms.STOP_WORDS | terms.EVERYDAY_WORDS]
+
+
+def has_clause(sentences: Sequence[str], clause: str) -> bool:
+    """Whether enough of a clause's telling words are in some sentences; an identifier whole, or all its parts."""
+    text = terms.TermMatcher("\n".join(sentences))
+    words = telling_words(clause)
+    present = [
+        word
+        for word in words
+        if text.contains(max(word.terms, key=len))
+        or all(map(text.contains, sorted(word.terms, key=len)[:-1] or ["\0"]))
+    ]
+    return len(present) >= ENOUGH * len(words)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text."""
+    return [part for part in _SENTENCE.split(text) if _letters(part)]
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+class SentenceSource:
+    """Which chats a sentence is from: it is one of theirs, or a long part of one."""
+
+    def __init__(self, chats: Mapping[str, Chat]) -> None:
+        self.known = {
+            name: (
+                {_letters(part) for _, text in chat for part in split_sentences(text)},
+                " ".join(_letters(text) for _, text in chat),
+            )
+            for name, chat in chats.items()
+        }
+
+    def chats(self, sentence: str) -> list[str]:
+        """Return the names of the chats that have a sentence."""
+        part = _letters(sentence)
+        return [
+            name for name, (own, text) in self.known.items() if part in own or (len(part) >= _LONG and part in text)
+        ]
+
+
+def judge(text: str, decision: Decision, chats: Mapping[str, Chat], source: SentenceSource) -> Delivered:
+    """Count what of a decision is in a text."""
+    origins = [(sentence, source.chats(sentence)) for sentence in split_sentences(text)]
+    right = [sentence for sentence, names in origins if not set(names).isdisjoint(decision.chats)]
+    first = next((names for sentence, names in origins if names and len(_letters(sentence)) >= _LONG), [])
+    newest = None
+    if len(decision.chats) > 1:
+        latest = decision.chats[-1]
+        said = [part for _, turn in chats[latest] for part in split_sentences(turn)]
+        given = [sentence for sentence, names in origins if latest in names]
+        newest = all(has_clause(given, clause) for clause in decision.clauses if has_clause(said, clause))
+    return Delivered(
+        any(len(_letters(sentence)) >= _LONG for sentence in right),  # "Right." is in many chats
+        not set(first).isdisjoint(decision.chats),
+        tuple(has_clause(right, clause) for clause in decision.clauses),
+        newest,
+        estimate(text) if text else 0,
+    )
+
+
+def figures(delivered: Sequence[Delivered], silent: float | None) -> Figures:
+    """Return the figures of an arm; clauses are averaged over all decisions' clauses."""
+    amended = [each.newest for each in delivered if each.newest is not None]
+    return Figures(
+        len(delivered),
+        fmean(each.reached for each in delivered),
+        fmean(each.first for each in delivered),
+        fmean(clause for each in delivered for clause in each.clauses),
+        fmean(all(each.clauses) for each in delivered),
+        fmean(amended) if amended else None,
+        median(each.tokens for each in delivered),
+        silent,
+    )
+
+
+# --- arms ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def recorded(chats: Mapping[str, Chat]) -> Iterator[Arm]:
+    """A project whose hooks have seen the chats; the arm is its prompt hook."""
+    with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
+        root = Path(folder).resolve() / "project"
+        (root / ".git").mkdir(parents=True)
+        (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+        (root / "ralph.yml").write_text("memories:\n  enabled: true\n", encoding="utf-8")
+        home = {"HOME": folder, "XDG_STATE_HOME": f"{folder}/state", "XDG_CONFIG_HOME": f"{folder}/config"}
+        env = {**home, "CLAUDE_PROJECT_DIR": str(root), "PATH": os.environ["PATH"]}
+        before = dict(os.environ)
+        os.environ.update(home)  # the user's own memory is no part of this
+
+        def send(event: str, session: str, **members: object) -> str:
+            payload = {"session_id": session, "cwd": str(root), "hook_event_name": event, **members}
+            raw = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+            return run_event("claude", event, raw, env).decode()
+
+        try:
+            for name, chat in chats.items():
+                for who, text in chat:
+                    if who == "user":
+                        send("UserPromptSubmit", name, prompt=text)
+                    else:
+                        send("Stop", name, stop_hook_active=False, last_assistant_message=text)
+                send("SessionEnd", name, reason="other")
+            numbers = iter(range(1 << 30))
+
+            def ask(prompt: str, _: Sequence[str] = ()) -> str:
+                printed = send("UserPromptSubmit", f"asked-{next(numbers)}", prompt=prompt)
+                return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
+
+            yield ask
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def other_arms(chats: Mapping[str, Chat]) -> Iterator[tuple[str, Arm]]:
+    """Yield what Ralph is compared with: nothing, the last chat, five messages by full-text search, the right chats."""
+
+    def whole(names: Sequence[str]) -> str:
+        return "\n\n".join(f"{who}: {text}" for name in names for who, text in chats[name])
+
+    messages = [Record(f"{name}-{number}", loaders.NOTE, text)
+                for name, chat in chats.items() for number, (_, text) in enumerate(chat)]  # fmt: skip
+    yield "no memory", lambda prompt, right: ""
+    yield "the last session", lambda prompt, right: whole([*chats][-1:])
+    with baselines.porter_fts5(messages) as ask:
+        yield "fts5 porter, top 5", lambda prompt, right: "\n\n".join(hit.record.text for hit in ask(prompt, 5))
+    yield "the whole right chats", lambda prompt, right: whole(right)
+
+
+def measure(chats: Mapping[str, Chat], decisions: Sequence[Decision], unrelated: Sequence[str]) -> dict[str, Figures]:
+    """Return the figures of every arm."""
+    source = SentenceSource(chats)
+
+    def asked(arm: Arm, *, control: bool = True) -> Figures:
+        answers = [judge(arm(each.prompt, each.chats), each, chats, source) for each in decisions]
+        silent = fmean(not arm(prompt, ()) for prompt in unrelated) if control and unrelated else None
+        return figures(answers, silent)
+
+    measured = {name: asked(arm, control="right" not in name) for name, arm in other_arms(chats)}
+    with recorded(chats) as hook:
+        measured["ralph"] = asked(hook)
+    return measured
+
+
+# --- the report ---------------------------------------------------------------------------------
+
+
+def report(measured: Mapping[str, Figures]) -> list[str]:
+    """Return the table, and a line for each target of Ralph's."""
+
+    def cell(value: float | None) -> str:
+        return "-" if value is None else f"{value:.3f}"
+
+    rows = [
+        (name, str(each.decisions), *map(cell, (each.reached, each.first, each.clauses, each.whole, each.amended)),
+         f"{each.tokens:.0f}", cell(each.silent))
+        for name, each in measured.items()
+    ]  # fmt: skip
+    lines = retrieval.table(HEADINGS, rows)
+    ralph = measured["ralph"]
+    for name, target in BARS.items():
+        value = getattr(ralph, name)
+        if value is not None:
+            verdict = "target" if value >= target else "below target"
+            lines.append(f"  {'delivery ' + name:<60} {value:5.3f} (target {target:.3f}) {verdict}")
+    verdict = "target" if ralph.tokens <= TOKENS else "below target"
+    lines.append(f"  {'delivery tokens in the median':<60} {ralph.tokens:5.0f} (at most {TOKENS:,}) {verdict}")
+    return lines
+
+
+def run(data: Path = retrieval.DATA) -> list[str]:
+    """Measure and return the report; without the data set, a line that says where it is looked for."""
+    path = data / FILE
+    if not path.exists():
+        return [f"delivery: no data set at {path}"]
+    chats, decisions = load(retrieval.read_json(path))
+    return report(measure(chats, decisions, UNRELATED.read_text(encoding="utf-8").splitlines()))
+
+
+def main() -> int:
+    """Print the report."""
+    try:
+        print("\n".join(run(Path(sys.argv[1]) if sys.argv[1:] else retrieval.DATA)))
+    except RalphError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

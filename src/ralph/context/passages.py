@@ -1,0 +1,262 @@
+"""Passages: the turns of an earlier session that a decision needs, quoted in their order.
+
+Where several turns of a session match a prompt, the session answers it as a whole, and a person's words count as much
+as the agent's. What comes along is chosen by position and form, never by words of a language: turns near a match
+first, later ones before earlier ones. An answer is never cut from what the person said to it. Hooks load this module.
+"""
+
+from ralph.context import render
+from ralph.context.tokens import estimate
+from ralph.search.question import coverage
+from ralph.search.rank import STANDARD, RankedRow
+from ralph.search.terms import EVERYDAY_WORDS, TermMatcher, query_terms
+from ralph.store import lookup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ralph.search.question import WeightedWord
+    from ralph.store.lookup import Filter, RecordRow
+
+SHARE = 0.7  # of the budget that passages may fill
+LEAST = 120  # tokens that are too few for a passage
+_GATHERED = 2  # turns of a session that match, at least
+_MOST = 3  # sessions
+_NEAR_BEST = 0.6  # of the best session's score
+_NEXT, _COUNTED = 0.1, 4  # a session's score is its best turn's and a tenth of the next four
+_COVER, _FEW = 0.5, 2  # a short prompt is answered by so much of it and so many telling words,
+_PART, _MANY, _EVIDENCE = 0.25, 3, 3.0  # a long one by a part, with so many telling words of so much weight
+_NAMED = 0.15  # or by less where it names an identifier that few records have
+_TURNS = 2_000  # of a session that are looked at
+_REACH = 6  # turns on either side of a match
+_LONG = 160  # tokens of an agent's turn that may be shortened where not all fits
+_SETTLED = 1_500  # characters of a session's last answer,
+_RARE, _RARE_SHARED = 12, 5  # of whose rarest words a turn of a later session on the same subject has so many
+_CANDIDATES = 30
+_GAP = "[…]"
+_AMENDS = ", newer than the next passage on this subject, which it amends"
+_SPEAKERS = {"human": "user", "agent": "agent"}
+
+
+class Passage:
+    """Turns of one session in their order, the matches among them by key, and the session's score."""
+
+    __slots__ = ("amends", "keys", "matches", "rows", "score", "session")
+
+    def __init__(self, matches: "Sequence[RankedRow]") -> None:
+        self.matches = {each.row.key: each for each in matches}
+        scores = [each.score for each in matches]
+        self.session: str = matches[0].row.session
+        self.score = scores[0] + _NEXT * sum(scores[1 : 1 + _COUNTED])
+        self.amends = False  # it is newer than the next passage, on the same subject
+        self.keys: list[int] = []  # all turns of the session near a match
+        self.rows: dict[int, RecordRow] = {}
+
+    def judged(self) -> "list[RankedRow]":
+        """Return its turns as rows of a ranking; those that do not match are linked to the best that does."""
+        best = next(iter(self.matches.values()))
+        for key, row in self.rows.items():
+            if key not in self.matches:
+                self.matches[key] = RankedRow(row)
+                self.matches[key].link = best.row.id
+        return [self.matches[key] for key in self.rows]
+
+
+def is_speech(row: "RecordRow") -> bool:
+    """Whether a record is what a person or the agent said in a session."""
+    return row.key % len(lookup.TABLES) == 1 and row.title in render.SPEECH_TITLES and row.by in _SPEAKERS
+
+
+def answers(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> bool:
+    """Whether records of a session, taken together, have enough of a prompt to be injected unasked."""
+    telling = [word for word in words if word.word.lower() not in EVERYDAY_WORDS]
+    together: dict[str, float] = {}
+    most = 0  # telling words in one turn: words that are scattered over many are chance
+    for each in matches:
+        most = max(most, sum(1 for word in telling if word.certain and word.word in each.matched))
+        for name, share in each.matched.items():
+            together[name] = max(share, together.get(name, 0.0))
+    cover, evidence = coverage(words, together)
+    if most < min(_FEW, len(telling)):
+        return False
+    if cover >= _COVER or (cover >= _NAMED and any(each.subject >= 1 for each in matches)):
+        return True
+    certain = sum(1 for word in telling if word.certain and word.word in together)
+    return cover >= _PART and evidence >= _EVIDENCE and certain >= _MANY
+
+
+def gather(
+    connection: "sqlite3.Connection",
+    best: "Sequence[RankedRow]",
+    words: "Sequence[WeightedWord]",
+    keep: "Filter",
+    may_quote: "Callable[[RecordRow], bool]",
+) -> list[Passage]:
+    """Return the sessions in which matches gather, best first; of those on one subject, the newer one first."""
+    sessions: dict[str, list[RankedRow]] = {}
+    for each in best:
+        if each.matched and is_speech(each.row) and may_quote(each.row):
+            sessions.setdefault(each.row.session, []).append(each)
+    passages = [
+        Passage(matches)
+        for matches in sessions.values()
+        if len(matches) >= _GATHERED
+        and any(each.row.by == "agent" for each in matches)  # a question alone is no answer
+        and answers(matches, words)
+    ]
+    passages.sort(key=lambda passage: -passage.score)
+    passages = [each for each in passages if each.score >= _NEAR_BEST * passages[0].score][:_MOST]
+    for passage in passages:
+        _read_turns(connection, passage, keep, may_quote)
+    return _with_amendments(connection, [each for each in passages if each.rows], keep, may_quote)
+
+
+def _read_turns(
+    connection: "sqlite3.Connection", passage: Passage, keep: "Filter", may_quote: "Callable[[RecordRow], bool]"
+) -> None:
+    """Read the turns of a passage's session that are near a match."""
+    passage.keys = lookup.speech(connection, passage.session, render.SPEECH_TITLES, _TURNS)
+    places = [at for at, key in enumerate(passage.keys) if key in passage.matches]
+    near = [key for at, key in enumerate(passage.keys) if any(abs(at - place) <= _REACH for place in places)]
+    allowed = lookup.filter_keys(connection, near, keep)
+    rows = lookup.fetch_rows(connection, [key for key in near if key in allowed])
+    passage.rows = {key: row for key in near if (row := rows.get(key)) is not None and may_quote(row)}
+
+
+class _Subject:
+    """What a session settled: the rarest words of its last answer, by which a later session on it is known."""
+
+    def __init__(self, connection: "sqlite3.Connection", passage: Passage) -> None:
+        answers = [row for row in passage.rows.values() if row.by == "agent"]
+        self.session, self.until = passage.session, max(row.created_at for row in passage.rows.values())
+        text = answers[-1].text[:_SETTLED] if answers else ""
+        words = [word for word in query_terms(text) if word.text.lower() not in EVERYDAY_WORDS]
+        counts = lookup.frequencies(connection, list(dict.fromkeys(word.terms[0] for word in words)))
+        shared = [term for term in sorted(counts, key=lambda term: counts[term]) if counts[term] > 1]
+        self.terms = shared[:_RARE]
+
+    def later_turns(self, connection: "sqlite3.Connection", keep: "Filter") -> "dict[str, list[RankedRow]]":
+        """Return turns of later sessions that have enough of the words, by session, the best first."""
+        if len(self.terms) < _RARE_SHARED:
+            return {}
+        match = " OR ".join(f'"{term}"' for term in self.terms)
+        found = dict(lookup.matching(connection, match, STANDARD.fields, _CANDIDATES))
+        allowed = lookup.filter_keys(connection, list(found), keep)
+        rows = lookup.fetch_rows(connection, [key for key in found if key in allowed])
+        sessions: dict[str, list[RankedRow]] = {}
+        for key, score in found.items():
+            row = rows.get(key)
+            if row is None or not is_speech(row) or row.session == self.session or row.created_at <= self.until:
+                continue
+            text = TermMatcher(row.text)
+            if sum(1 for term in self.terms if text.contains(term)) >= _RARE_SHARED:
+                sessions.setdefault(row.session, []).append(RankedRow(row, score))
+        return sessions
+
+
+def _with_amendments(
+    connection: "sqlite3.Connection",
+    passages: "Sequence[Passage]",
+    keep: "Filter",
+    may_quote: "Callable[[RecordRow], bool]",
+) -> list[Passage]:
+    """Return the passages, each after the newest later session that settled the same subject anew."""
+    by_session = {passage.session: passage for passage in passages}
+    ordered: list[Passage] = []
+    for passage in passages:
+        if passage in ordered:
+            continue
+        later = _Subject(connection, passage).later_turns(connection, keep)
+        session = max(later, key=lambda name: later[name][0].row.created_at, default="")
+        newer = by_session.get(session)
+        if session and newer is None:
+            newer = by_session[session] = Passage([each for each in later[session] if may_quote(each.row)])
+            _read_turns(connection, newer, keep, may_quote)
+        if newer is not None and newer.rows and newer not in ordered:
+            newer.amends = True
+            ordered.append(newer)
+        ordered.append(passage)
+    return ordered
+
+
+def quote_all(passages: "Sequence[Passage]", budget: int) -> "list[tuple[str, list[tuple[str, int]]]]":
+    """Return passages within a budget, each with the ids of its turns and what they cost."""
+    quoted = []
+    for passage in passages:
+        block, turns = quote(passage, budget) if budget >= LEAST else ("", [])
+        if block:
+            budget -= estimate(block) + 1
+            quoted.append((block, turns))
+    return quoted
+
+
+def quote(passage: Passage, budget: int) -> "tuple[str, list[tuple[str, int]]]":
+    """Return a passage as one block within a budget, and its turns with what each costs; "" where too little fits."""
+    first = next(iter(passage.matches.values())).row
+    day = max(row.created_at for row in passage.rows.values())[:10]
+    head = f"- [{render.one_line(first.id)}] {day}, turns of an earlier session{_AMENDS if passage.amends else ''}:"
+    room = budget - estimate(head) - 1
+    texts = {key: _turn(row) for key, row in passage.rows.items()}
+    if sum(estimate(text) + 1 for text in texts.values()) > room:
+        texts = {key: text if passage.rows[key].by == "human" else _shorten(text, _LONG) for key, text in texts.items()}
+    chosen: set[int] = set()
+    for unit in _units(passage):
+        new = [key for key in unit if key not in chosen]
+        cost = sum(estimate(texts[key]) + 2 for key in new)
+        if cost <= room:
+            chosen.update(new)
+            room -= cost
+    if chosen.isdisjoint(passage.matches):
+        return "", []
+    lines, before = [head], -1
+    for at, key in enumerate(passage.keys):
+        if key in chosen:
+            lines += [f"  {_GAP}"] if 0 <= before < at - 1 else []
+            lines.append(texts[key])
+            before = at
+    return "\n".join(lines), [(passage.rows[key].id, estimate(texts[key])) for key in passage.keys if key in chosen]
+
+
+def _units(passage: Passage) -> "Iterator[Sequence[int]]":
+    """Yield turns that are not cut apart, the nearest to a match first: an answer with what the person said to it."""
+    units: list[list[int]] = []
+    for at, key in enumerate(passage.keys):
+        row = passage.rows.get(key)
+        if row is None:
+            continue
+        follows = bool(units) and at > 0 and passage.keys[at - 1] == units[-1][-1]
+        if row.by == "human" and follows and passage.rows[units[-1][-1]].by == "agent":
+            units[-1].append(key)
+        else:
+            units.append([key])
+    matching = [number for number, unit in enumerate(units) if not passage.matches.keys().isdisjoint(unit)]
+    distances = [min(abs(number - other) for other in matching) for number in range(len(units))]
+    yield from (units[number] for number in sorted(range(len(units)), key=lambda number: (distances[number], -number)))
+
+
+def _turn(row: "RecordRow") -> str:
+    """Return a turn with its speaker, indented below the head."""
+    text = render.short_tracebacks(render.clean(row.text).strip("\n").rstrip())
+    return f"  {_SPEAKERS[row.by]}: {text}".replace("\n", "\n    ")
+
+
+def _shorten(text: str, most: int) -> str:
+    """Leave out code, then the sentences without digits or identifiers, until a turn costs so much; the last first."""
+    if estimate(text) <= most:
+        return text
+    parts = text.split("```")
+    text = _GAP.join(parts[::2]) if len(parts) > 2 else text
+    sentences = text.replace("\n", " \n").split(". ")
+    plain = [at for at, sentence in enumerate(sentences) if at and not _has_form(sentence)]
+    while plain and estimate(". ".join(sentences)) > most:
+        sentences[plain.pop()] = ""
+    return ". ".join(filter(None, sentences)).replace(" \n", "\n")
+
+
+def _has_form(sentence: str) -> bool:
+    """Whether a sentence has a digit, or a word that is written as an identifier or a path."""
+    return any(char.isdigit() or char in "_/`=<>\\" for char in sentence) or any(
+        char.isupper() for word in sentence.split() for char in word[1:]
+    )

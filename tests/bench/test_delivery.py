@@ -1,0 +1,74 @@
+"""The delivery benchmark counts clauses of decisions in what the real prompt hook injects."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import delivery
+from ralph.errors import Unreadable
+
+TALK = [
+    {"role": "user", "text": "The exporter loses the leading zeros of part numbers in the ledger."},
+    {"role": "assistant", "text": "The exporter could quote every field of the ledger. Shall I?"},
+    {"role": "user", "text": "No: write leading zeros as a text formula."},
+    {"role": "assistant", "text": "Done: the exporter writes leading zeros as a text formula."},
+]
+AMENDED = [
+    {"role": "user", "text": "Amendment: the exporter of part numbers with leading zeros shall pad to nine digits."},
+    {"role": "assistant", "text": "Amended: the exporter pads part numbers to nine digits in the ledger."},
+]
+OTHER = [
+    {"role": "user", "text": "Which colour has the button?"},
+    {"role": "assistant", "text": "The button is teal since the redesign of the landing page."},
+]
+PROMPT = "The exporter drops the leading zeros of part numbers in the ledger again"
+DATA = {
+    "tasks": [
+        {
+            "task_id": "zeros",
+            "bug_report": PROMPT,
+            "policy": "leading zeros as a text formula; pads to nine digits",
+            "conversations": [TALK, AMENDED],
+        }
+    ],
+    "decoys": [{"id": f"decoy-{number}", "turns": OTHER} for number in range(3)],
+}
+
+
+def test_arms_are_compared_by_what_they_deliver() -> None:
+    chats, decisions = delivery.load(DATA)
+    assert [*chats].index("zeros-0") < [*chats].index("zeros-1")
+    measured = delivery.measure(chats, decisions, ["Draw a picture of a whale"])
+    nothing, whole, ralph = measured["no memory"], measured["the whole right chats"], measured["ralph"]
+    assert (nothing.clauses, nothing.tokens, nothing.silent) == (0, 0, 1)
+    assert (whole.reached, whole.clauses, whole.whole, whole.amended) == (1, 1, 1, 1)
+    assert (ralph.reached, ralph.silent) == (1, 1)
+    assert ralph.tokens > 0
+    lines = "\n".join(delivery.report(measured))
+    assert "below target" in lines or "target" in lines
+    assert PROMPT not in lines
+
+
+def test_only_sentences_of_the_right_chats_count() -> None:
+    chats, (decision,) = delivery.load(DATA)
+    source = delivery.SentenceSource(chats)
+    chance = delivery.judge("Leading zeros as a text formula, pads to nine digits, it says.", decision, chats, source)
+    assert (chance.reached, chance.clauses, chance.newest) == (False, (False, False), False)
+    old = delivery.judge(f"- [obs-1] user: {TALK[2]['text']}", decision, chats, source)
+    assert (old.reached, old.first, old.clauses, old.newest) == (True, True, (True, False), False)
+    new = delivery.judge(f"{OTHER[1]['text']}\n{AMENDED[1]['text']}", decision, chats, source)
+    assert (new.reached, new.first, new.clauses, new.newest) == (True, False, (False, True), True)
+
+
+def test_a_missing_or_broken_data_set_is_reported(tmp_path: Path) -> None:
+    assert delivery.run(tmp_path) == [f"delivery: no data set at {tmp_path / delivery.FILE}"]
+    (tmp_path / "decisions").mkdir()
+    (tmp_path / delivery.FILE).write_text(json.dumps({"tasks": [{"task_id": 1}]}), encoding="utf-8")
+    with pytest.raises(Unreadable, match="decisions: `task_id` should be text"):
+        delivery.run(tmp_path)
+
+
+def test_the_control_has_a_hundred_different_prompts() -> None:
+    prompts = delivery.UNRELATED.read_text(encoding="utf-8").splitlines()
+    assert len({*prompts}) == len(prompts) == 100

@@ -1,0 +1,125 @@
+"""Passages: turns of an earlier session are injected together, in their order, with date and speaker."""
+
+from pathlib import Path
+
+import pytest
+from tests.context.injections import KNOWN_HOSTILE
+from tests.context.test_recall import asked, fill, ids, observed, wanting
+
+from ralph.context.tokens import estimate
+from ralph.model.record import Record
+
+TALK = (
+    "The ledger export drops the leading zeros of part numbers.",
+    "I could quote every field of the ledger export in /srv/export.py.",
+    "We tried that; the importer still strips the zeros.",
+    "Then which form of the part numbers does the importer keep?",
+    'Only ="00042", and only for numbers with leading zeros.',
+    'Settled: part numbers with leading zeros are written as ="00042" in the ledger export; CRLF ends each row.',
+)
+PROMPT = "the ledger export loses the leading zeros of part numbers again"
+
+
+def talk(*texts: str, start: int = 1, session: str = "s-old") -> list[Record]:
+    """Turns of a person and an agent, who take turns."""
+    speakers = (("human", "prompt"), ("agent", "answer"))
+    pairs = ((at, text, *speakers[at % 2]) for at, text in enumerate(texts))
+    return [observed(start + at, text, session=session, by=by, title=title) for at, text, by, title in pairs]
+
+
+def test_turns_of_a_session_are_quoted_in_their_order_with_date_and_speaker(tmp_path: Path) -> None:
+    turns = talk(*TALK)
+    fill(tmp_path, observations=turns)
+    told = asked(tmp_path, PROMPT)
+    lines = [f"  {'agent' if at % 2 else 'user'}: {text}" for at, text in enumerate(TALK)]
+    head, *quoted = told.text.split("\n")[2:-2]
+    assert head.endswith("] 2026-11-13, turns of an earlier session:")
+    assert quoted == lines
+    assert ids(told) == [turn.id for turn in turns]
+    assert sum(tokens for _, tokens in told.records) <= estimate(told.text)
+
+
+def test_where_nothing_gathers_one_record_is_enough(tmp_path: Path) -> None:
+    other = talk("How are you?", "Fine. The ledger export writes leading zeros of part numbers.", "Good.", "Bye.")
+    fill(tmp_path, observations=other)
+    assert ids(asked(tmp_path, PROMPT)) == [other[1].id]
+
+
+def test_with_less_room_an_answer_is_not_cut_from_what_the_person_said_to_it(tmp_path: Path) -> None:
+    turns = talk(*TALK)
+    fill(tmp_path, observations=turns)
+    for budget in range(180, 300, 5):
+        told = asked(tmp_path, PROMPT, wanting(budget=budget))
+        assert estimate(told.text) <= budget
+        for answer, reply in ((1, 2), (3, 4)):
+            if turns[answer].id in ids(told):
+                assert turns[reply].id in ids(told)
+    assert 0 < len(ids(asked(tmp_path, PROMPT, wanting(budget=190)))) < len(turns)
+    assert len(ids(asked(tmp_path, PROMPT, wanting(budget=140)))) == 1  # too little room for a passage
+
+
+def test_what_comes_along_of_a_long_session_is_near_a_match(tmp_path: Path) -> None:
+    before = [f"remark {number} on the weather" for number in range(20)]
+    fill(tmp_path, observations=talk(*before, *TALK, *before))
+    told = asked(tmp_path, PROMPT, wanting(budget=10_000))
+    assert all(text in told.text for text in TALK)
+    assert "remark 0 on" not in told.text.partition(TALK[0])[0]
+    assert "remark 19 on" in told.text.partition(TALK[0])[0]
+
+
+def test_code_and_plain_sentences_of_a_long_answer_go_before_digits_and_names(tmp_path: Path) -> None:
+    filler = " ".join(f"Nothing of note was seen {'again ' * number}there." for number in range(1, 25))
+    long = f"The ledger export has leading zeros. {filler} The part numbers are padded to 9.\n```\nprint()\n```\nDone."
+    fill(tmp_path, observations=talk(TALK[0], long, *TALK[2:]))
+    told = asked(tmp_path, PROMPT, wanting(budget=700))
+    assert "padded to 9" in told.text
+    assert "print()" not in told.text
+    assert told.text.count("Nothing of note") < 24
+
+
+def test_a_turn_that_the_session_knows_is_not_quoted_again(tmp_path: Path) -> None:
+    turns = talk(*TALK)
+    fill(tmp_path, observations=turns)
+    known = frozenset(turn.id for turn in turns[:3])
+    assert ids(asked(tmp_path, PROMPT, wanting(seen=known))) == [turn.id for turn in turns[3:]]
+    assert ids(asked(tmp_path, PROMPT, wanting(seen=frozenset(turn.id for turn in turns)))) == []
+
+
+@pytest.mark.parametrize("by", ["human", "agent"])
+def test_a_turn_that_looks_like_prompt_injection_is_not_quoted(tmp_path: Path, by: str) -> None:
+    at = 2 if by == "human" else 3
+    texts = [*TALK]
+    texts[at] = f"{texts[at]} {KNOWN_HOSTILE[0]}"
+    turns = talk(*texts)
+    fill(tmp_path, observations=turns)
+    told = ids(asked(tmp_path, PROMPT))
+    assert turns[at].id not in told
+    assert turns[-1].id in told
+
+
+def test_what_a_tool_printed_is_not_quoted(tmp_path: Path) -> None:
+    turns = talk(*TALK)
+    printed = observed(
+        9, "$ cat ledger\nleading zeros of part numbers in the ledger export", by="tool", title="cat ledger"
+    )
+    fill(tmp_path, observations=[*turns[:3], printed, *turns[3:]])
+    assert "cat ledger" not in asked(tmp_path, PROMPT).text.partition("turns of an earlier session")[2]
+
+
+def test_the_newer_of_two_sessions_on_one_subject_is_first_and_says_so(tmp_path: Path) -> None:
+    newer = talk(
+        "Amendment: the importer changed.",
+        'Settled anew: part numbers with leading zeros are no longer written as ="00042" in the ledger; pad them.',
+        start=20,
+        session="s-later",
+    )
+    fill(tmp_path, observations=[*talk(*TALK), *newer])
+    told = asked(tmp_path, PROMPT)
+    assert ids(told)[:2] == [turn.id for turn in newer]
+    assert "newer than the next passage on this subject, which it amends:" in told.text.split("\n")[2]
+    assert TALK[-1] in told.text
+
+
+def test_words_that_are_scattered_over_a_session_are_chance(tmp_path: Path) -> None:
+    fill(tmp_path, observations=talk("The ledger is old.", "The export is fine.", "The zeros?", "Part of it."))
+    assert ids(asked(tmp_path, "the ledger export loses zeros in every part")) == []
