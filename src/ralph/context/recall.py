@@ -122,6 +122,11 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
         quoted = passages.gather(connection, ranked.best, ranked.words, keep, lambda row: _may_quote(row, options))
     if not (quoted or ranked.weak):  # where nothing gathers, single answers are enough
         own = [each for each in ranked.best if each.row.title != _PROMPT]
+    if ranked.best and all(passages.is_speech(each.row) for each in ranked.best):  # many turns alike crowd out the rest
+        alone = ranking.rank(
+            connection, prompt, today=options.today, keep=keep[:1], limit=_RANKED, hurried=True, recipe=ranking.QUICK
+        )
+        own = [*(() if alone.weak else alone.best), *own]
     own = [each for each in own if not _is_log(each.row) or passages.answers([each], ranked.words)]
     best = [each for each in fitting(own) if _has_own_words(each, ranked.words)][:MOST]
     keys = {row.row.key for row in best}
