@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -134,13 +135,13 @@ def measure(root: Path, rounds: int = ROUNDS, *, graph: bool = True) -> dict[str
     times: dict[str, float] = {}
     with served(root) as (connection, headers):
         for name, path in PAGES.items():
-            times[name] = _middle(lambda path=path: asked(connection, headers, path), rounds * 3)  # type: ignore[misc]
+            times[name] = _middle(partial(asked, connection, headers, path), rounds * 3)
         if graph:
             connection.timeout = 600
             times["graph, made"] = _taken(lambda: asked(connection, headers, "/api/graph"))
             times[GRAPH] = _middle(lambda: asked(connection, headers, "/api/graph"), rounds)
     for name, words in COMMANDS.items():
-        times[name] = _middle(lambda words=words: _run(root, words), rounds)  # type: ignore[misc]
+        times[name] = _middle(partial(_run, root, words), rounds)
     return times
 
 

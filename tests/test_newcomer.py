@@ -1,7 +1,6 @@
 """A newcomer with a clean home and the wheel: install, init, two sessions, and each statement of the README's start."""
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -112,6 +111,6 @@ def test_everything_goes_again(ann: Newcomer) -> None:
     launcher = json.loads(ann.settings.read_text(encoding="utf-8"))["hooks"]["Stop"][0]["hooks"][0]["command"]
     ann.run("ralph", "uninstall", "--all")
     assert ann.settings.read_text(encoding="utf-8") == '{"model": "opus"}\n'
-    assert not os.path.exists(launcher)  # noqa: PTH110 - a text
+    assert not Path(launcher).exists()
     left = sorted(path.name for path in ann.home.rglob("*") if path.is_file())
     assert left == ["machine-id", "settings.json"]

@@ -91,7 +91,7 @@ def test_codex_may_write_behind_our_table_and_ours_still_goes(home: Path) -> Non
     config.parent.mkdir()
     config.write_text('model = "x"\n', encoding="utf-8")
     install(where)
-    trusted = '\n[projects."/work/shop"]\ntrust_level = "trusted"\n'
+    trusted = '\n[projects."/home/ann/shop"]\ntrust_level = "trusted"\n'
     with config.open("a", encoding="utf-8") as file:
         file.write(trusted)
     uninstall(at(home, Host.CODEX))

@@ -121,7 +121,7 @@ def scan_logs(root: Path) -> Iterator[tuple[str, str, FileState]]:
     name = source_names(root)
     for folder in sorted(log_folders(root)):
         try:
-            entries = sorted(entry for entry in os.listdir(folder) if entry.endswith(".jsonl"))  # noqa: PTH208
+            entries = sorted(entry for entry in os.listdir(folder) if entry.endswith(".jsonl"))  # noqa: PTH208 - thousands of logs: no Path for each
         except OSError:
             continue
         beginning = name(folder)
@@ -145,7 +145,7 @@ def _file(path: str, folders: dict[str, str]) -> tuple[str, FileState]:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
             real = os.path.realpath(path)
-            status = os.stat(real)  # noqa: PTH116
+            status = os.stat(real)  # noqa: PTH116 - as above
             return (real, file_state(status)) if stat.S_ISREG(status.st_mode) else ("", NO_FILE)
     except (OSError, ValueError):
         return "", NO_FILE
