@@ -68,11 +68,17 @@ class World:
             return record.scope is not Scope.TASK or (owner or home or task) == task
         if record.family is Family.OBSERVATION:
             session = record.origin.session
-            theirs = {name for own, name, host in self.sessions if session in (own, host)}
+            theirs = {name or self.first_owner(own) for own, name, host in self.sessions if session in (own, host)}
             return owner not in hidden if owner else not theirs & hidden
         if record.label == "run" and hidden & {entry.task for entry in self.entries if entry.run == record.origin.run}:
             return False
         return (owner or home) not in hidden
+
+    def first_owner(self, session: str) -> str:
+        """The task that a session's observations name first, in the order of the index."""
+        ordered = sorted(self.kept, key=lambda each: each.file)
+        held = [each.record.origin for each in ordered if each.record.family is Family.OBSERVATION]
+        return next((origin.task for origin in held if origin.session == session and origin.task), "")
 
     @property
     def entries(self) -> list[Origin]:
@@ -161,7 +167,7 @@ def test_a_session_is_seen_when_nothing_in_it_is_of_another_open_task(world: Wor
     hidden = world.open_beside(task)
     with closing(world.index()) as connection:
         for session in SESSIONS:
-            theirs = {name for own, name, host in world.sessions if session in (own, host)}
+            theirs = {name or world.first_owner(own) for own, name, host in world.sessions if session in (own, host)}
             held = [each.record.origin for each in world.kept if each.record.family is Family.OBSERVATION]
             theirs |= {origin.task for origin in held if origin.session == session}
             assert queries.sees_session(connection, session, task) == (not theirs & hidden)

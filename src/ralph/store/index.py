@@ -50,7 +50,8 @@ _COMPLETE_SESSIONS = """
 UPDATE sessions SET created_at = min(coalesce(nullif(created_at, ''), started_at), coalesce(started_at, created_at)),
     task_id = coalesce(nullif(task_id, ''), (
         SELECT json_extract(metadata, '$.task') FROM observations
-        WHERE session_id = sessions.id AND instr(metadata, '"task":') > 0 ORDER BY seq LIMIT 1)),
+        WHERE session_id = sessions.id AND instr(metadata, '"task":') > 0 AND json_extract(metadata, '$.task') > ''
+        ORDER BY seq LIMIT 1)),
     messages = (
         SELECT json_group_array(json_object('role', iif(title = 'prompt', 'user', 'assistant'), 'id', id,
             'text', substr(content, 1, 400)))
