@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.runner import Block, numbered, page
+from tests.soak.sampling import every
 from tests.store.test_index import LOG, put, seen
 
 from ralph.app import memory
@@ -33,7 +34,7 @@ def obs(number: int) -> str:
     return f"obs-{1_700_000_000 + number}-{number % 65536:04x}"
 
 
-@pytest.fixture(params=list(LONG))
+@pytest.fixture(params=every(list(LONG), 2))
 def long_text(request: pytest.FixtureRequest) -> str:
     return LONG[str(request.param)]
 
@@ -44,6 +45,7 @@ def project(root: Path, text: str) -> Path:
     return root
 
 
+@pytest.mark.soak
 def test_layer_1_is_at_most_a_hundred_tokens_for_up_to_five_hits(tmp_path: Path, long_text: str) -> None:
     project(tmp_path, long_text)
     for query in ("number", "marker", ""):
@@ -146,6 +148,7 @@ def test_memories_with_the_same_words_are_all_shown(tmp_path: Path) -> None:
     assert [each.count for each in verbs.search(tmp_path, Query("same")).shown] == [1, 1]
 
 
+@pytest.mark.soak
 def test_layer_2_also_names_what_a_record_is_linked_to(tmp_path: Path) -> None:
     note = f"---\ntitle: New way\ntags: [a]\n---\n\nSee [[{numbered(1)}]] and [[Somewhere else]].\n"
     put(tmp_path, ".ralph/knowledge/new.md", note)
@@ -167,6 +170,7 @@ def test_a_whole_record_has_all_that_is_known_of_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.soak
 def test_layer_2_is_at_most_three_hundred_tokens_a_record_in_the_order_of_time(tmp_path: Path, long_text: str) -> None:
     project(tmp_path, long_text)
     for query in ("number", "marker"):
@@ -178,6 +182,7 @@ def test_layer_2_is_at_most_three_hundred_tokens_a_record_in_the_order_of_time(t
             assert 3 <= len(names) <= 5
 
 
+@pytest.mark.soak
 def test_layer_3_is_at_most_a_thousand_tokens_a_record_and_says_what_was_cut(tmp_path: Path, long_text: str) -> None:
     project(tmp_path, long_text)
     for each in verbs.search(tmp_path, Query("marker", layer=Detail.FULL)).shown:
@@ -186,6 +191,7 @@ def test_layer_3_is_at_most_a_thousand_tokens_a_record_and_says_what_was_cut(tmp
         assert whole or f"ralph search --layer 3 {each.hit.record.id}" in each.text
 
 
+@pytest.mark.soak
 def test_asked_for_by_id_a_record_is_never_cut(tmp_path: Path, long_text: str) -> None:
     project(tmp_path, long_text)
     for answer in (

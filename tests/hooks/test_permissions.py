@@ -10,6 +10,7 @@ import pytest
 from tests.app.looping import PASSES, Workshop, git
 from tests.cli.runner import Block, Project, page
 from tests.hooks.world import World, hook, payload, world
+from tests.soak.sampling import every
 
 from ralph import paths
 from ralph.store.hook_files import switch_off_pattern
@@ -18,15 +19,19 @@ from ralph.testing import Step
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
 
 
-@pytest.fixture(params=[0o000, 0o077], ids=["umask 000", "umask 077"])
+@pytest.fixture
 def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
     before = os.umask(request.param)
     yield
     os.umask(before)
 
 
+CASES = [(0o000, "git"), (0o000, "project"), (0o077, "git"), (0o077, "project")]
+
+
+@pytest.mark.soak
 @pytest.mark.usefixtures("_umask")
-@pytest.mark.parametrize("home", ["git", "project"])
+@pytest.mark.parametrize(("_umask", "home"), every(CASES, 3), indirect=["_umask"])
 def test_only_the_owner_reads_what_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
     state_home = tmp_path / "state"
     here = World(tmp_path / "proj", tmp_path / "home", {"XDG_STATE_HOME": str(state_home)})

@@ -6,13 +6,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.cli.runner import Block, Project, page
 from tests.hooks.world import HOOKS, SESSION, World, hook, payload, world
+from tests.soak.sampling import every
 
 from ralph import paths
 from ralph.app import index
@@ -174,7 +174,8 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize(("name", "sealed"), [*((name, True) for name in FORGERIES), ("view", False)])
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "sealed"), every([*((name, True) for name in FORGERIES), ("view", False)], 2))
 def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(here: World, name: str, sealed: bool) -> None:
     database = paths.index_file(here.root)
     seal, copy = database.with_name("ralph.db-seal"), database.with_name("copy.db")
@@ -189,8 +190,8 @@ def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(here: 
         seal.write_text(db.seal(database), encoding="utf-8")
     asked = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens, wombat mirror"), here.env)
     assert (asked.returncode, asked.stdout) == (0, b"")
-    every = (["status"], ["search", "wombat"], ["index", "verify"], ["doctor"])
-    for words in every if name in ("view", "trigger") else every[1:2]:
+    commands = (["status"], ["search", "wombat"], ["index", "verify"], ["doctor"])
+    for words in commands if name in ("view", "trigger") else commands[1:2]:
         done = subprocess.run(
             ["timeout", str(LIMIT), sys.executable, "-m", "ralph", *words],
             cwd=here.root, env={**os.environ, **here.env}, capture_output=True, check=False,
@@ -254,7 +255,7 @@ HOME = ".config/ralph/config.yml .config/ralph/trust.json .claude/settings.json"
 COMMANDS = (
     "status", "doctor", "search vault", "memory list", "memory prime --in guardrails,memories", "session list",
     "task list --all", "index sync", "context vault", "status --usage", "scratchpad show", "memory add new-words",
-    "task show t-1", "knowledge list", "review", "check", "graph show vault", "mcp list", "config show", "trust",
+    "task show t-1", "memory list --in knowledge", "review", "graph show vault", "mcp list", "config show", "trust",
 )  # fmt: skip
 EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "PreToolUse", "Stop", "SessionEnd")
 RUN = """
@@ -295,11 +296,17 @@ def make_device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-@pytest.mark.parametrize("make", [make_fifo, make_device])
-@pytest.mark.parametrize("names", [SETTINGS, FILES, STATE, HOME], ids=["settings", "files", "state", "home"])
-def test_no_fifo_or_device_in_place_of_a_file_hangs(
-    here: World, names: list[str], make: Callable[[Path], None]
-) -> None:
+PLANTS = {
+    f"{place} {make.__name__}": (names, make)
+    for place, names in {"settings": SETTINGS, "files": FILES, "state": STATE, "home": HOME}.items()
+    for make in (make_fifo, make_device)
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("plant", every(list(PLANTS), 3))
+def test_no_fifo_or_device_in_place_of_a_file_hangs(here: World, plant: str) -> None:
+    names, make = PLANTS[plant]
     top = paths.state_folder(here.root) if names is STATE else here.home if names is HOME else here.root
     for name in names:
         (top / name).parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from tests.cases import for_each
 from tests.cli.runner import Project
 from tests.hooks import ordinary
 from tests.hooks.world import SESSION, World, handled, hook, payload, world
-from tests.soak.sampling import every
+from tests.soak.sampling import every, examples
 
 from ralph.capture.privacy import clean_memory, redact
 from ralph.capture.secret_prefilter import needs_rules
@@ -73,11 +73,12 @@ def test_nothing_of_the_secret_corpus_is_in_any_byte_on_the_disk(here: World) ->
     assert here.failures() == 0
 
 
+@pytest.mark.soak
 def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_refused(here: World) -> None:
     tokens = [
         random_token(row, BODY_KINDS[number % len(BODY_KINDS)], Random(f"{row}{number}"))
         for row in token_rules()
-        for number in range(20)
+        for number in range(examples(20, 4))
     ]
     for number in range(0, len(tokens), 80):
         group = tokens[number : number + 80]

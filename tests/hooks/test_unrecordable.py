@@ -8,6 +8,7 @@ import pytest
 from tests.cli.runner import Block, Project, page
 from tests.conftest import SmallDisk, _mount, _unmount
 from tests.hooks.world import World, hook, payload, world
+from tests.soak.sampling import every
 
 from ralph import paths
 from ralph.app import index
@@ -44,7 +45,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return world(tmp_path)
 
 
-@pytest.mark.parametrize("part", ["log", "log/sessions", "."])
+@pytest.mark.soak
+@pytest.mark.parametrize("part", every(["log", "log/sessions", "."], 2))
 def test_a_file_in_place_of_the_log_folder_is_reported(here: World, part: str) -> None:
     check_silent(here)
     folder = paths.state_folder(here.root) / part

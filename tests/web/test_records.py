@@ -4,6 +4,7 @@ import re
 
 import pytest
 from tests.cases import for_each
+from tests.soak.sampling import every
 from tests.web import sample
 from tests.web.asking import Site, tags
 from tests.web.sample import Sample
@@ -220,9 +221,10 @@ def test_a_task_s_own_records_can_be_asked_for(window: Site, shop: Sample) -> No
     assert all(row["task"] == name for row in found["items"])
 
 
+@pytest.mark.soak
 def test_every_record_has_a_page_with_its_actions(window: Site) -> None:
     editable = (".agent/memories.md", ".ralph/guardrails.md", ".ralph/knowledge/")
-    for row in window.get("/api/records", limit=500)["items"]:
+    for row in every(window.get("/api/records", limit=500)["items"], 5):
         page = window.get(f"/api/records/{row['id']}")
         assert page["record"]["id"] == row["id"]
         assert "promote" in page["actions"]
