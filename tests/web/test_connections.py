@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_web import address, start, status
+from tests.mcp_server.test_http import serving
 from tests.web.serving import TOKEN, Served, changing, served
 
 from ralph.app import project
@@ -176,18 +177,13 @@ def test_hostile_clients_leave_no_thread_and_no_descriptor_behind(server: Served
     assert threading.active_count() < 60  # those of the pool, which has forty at most
 
 
-@pytest.mark.soak
-def test_a_thousand_connections_at_once_do_not_take_the_server_down(
-    tmp_path: Path, rounds: Callable[[int, int], int]
-) -> None:
-    number = rounds(1_000, 50)
+@contextlib.contextmanager
+def crowd(number: int, port: int, process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> Iterator[None]:
+    """Opens many connections, half of which begin a request; nothing of them is left in the server afterwards."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2 * number)), hard))
-    process = start(tmp_path, "--no-open")
     try:
-        port, path = address(process)
-        assert status(port, path) == 200
-        before = resources(process)
+        before = resources(process.pid)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1024, hard))  # as most machines have it
         with contextlib.ExitStack() as many:
             lines = [many.enter_context(connected(port)) for _ in range(number)]
@@ -196,22 +192,46 @@ def test_a_thousand_connections_at_once_do_not_take_the_server_down(
                     line.sendall(b"GET /api/state HTTP/1.1\r\nHost")
             answers = [rest(line)[:12] for line in lines]
         assert set(answers) <= {b"HTTP/1.1 408", b"HTTP/1.1 503", b""}
-        assert status(port, "/api/state") == 401
-        after = resources(process)
+        yield
+        after = resources(process.pid)
         assert after[0] <= before[0] + 5
         assert after[1] <= before[1] + 45
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.soak
+def test_a_thousand_connections_at_once_do_not_take_the_server_down(
+    tmp_path: Path, rounds: Callable[[int, int], int]
+) -> None:
+    process = start(tmp_path, "--no-open")
+    try:
+        port, path = address(process)
+        assert status(port, path) == 200
+        with crowd(rounds(1_000, 50), port, process):
+            assert status(port, "/api/state") == 401
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, b"", b"ended\n")
     finally:
         process.kill()
         process.wait()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def resources(process: "subprocess.Popen[bytes]") -> tuple[int, int]:
+@pytest.mark.soak
+def test_a_thousand_connections_at_once_do_not_take_the_mcp_server_down(
+    tmp_path: Path, rounds: Callable[[int, int], int]
+) -> None:
+    project.init(tmp_path)
+    with serving(tmp_path) as mcp:
+        assert mcp.post()[0] == 200
+        with crowd(rounds(1_000, 20), mcp.port, mcp.process):
+            assert mcp.post()[0] == 200
+
+
+def resources(process: int) -> tuple[int, int]:
     """How many descriptors and threads a process has."""
-    folder = Path(f"/proc/{process.pid}")
+    folder = Path(f"/proc/{process}")
     if not folder.is_dir():
         pytest.skip("there is no /proc to count descriptors in")
     return len(list((folder / "fd").iterdir())), len(list((folder / "task").iterdir()))
