@@ -181,6 +181,16 @@ def test_an_error_whose_command_then_passed_is_well_evidenced_at_once() -> None:
     assert is_well_evidenced(found[0])
 
 
+def test_a_label_inside_a_line_of_the_journal_and_one_without_a_name_of_code_count() -> None:
+    notes = "Wrote src/rev.ts. Gotcha: revenue must be summed in cents."
+    entry = journal_record(JournalEntry("run-1", 1, Outcome.DONE, "t-0001aa", notes=notes))
+    found = propose([entry, noted("Gotcha: lion migrations lock the table for minutes", 2)])
+    assert [each.text for each in found] == [
+        "Gotcha: revenue must be summed in cents.",
+        "Gotcha: lion migrations lock the table for minutes",
+    ]
+
+
 def test_noise_gives_nothing() -> None:
     for number, steps in enumerate(EMPTY.values()):
         assert propose(session(*steps, name=f"s{number}")) == []

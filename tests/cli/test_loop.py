@@ -204,6 +204,8 @@ def test_the_settings_of_the_loop_are_shown_and_changed(shop: Project) -> None:
 def test_slash_commands(shop: Project) -> None:
     assert shop("loop", "slash", "status").out == "No run yet.\n"
     assert shop("loop", "slash", "").out == "No run yet.\n"
+    for words in ("start", "start ''", "start --max-iterations 2 x"):
+        assert "needs a goal" in shop("loop", "slash", words).err
     assert shop("loop", "slash", "dance").code == 2
     assert shop("loop", "slash", "stop").out == "No loop is running.\n"
 

@@ -165,6 +165,8 @@ _LABEL = re.compile(
     r"\s*(?:[-*+]\s+)?[*_]*(?P<name>gotcha|decision|convention|pattern|learning|learned|discovery|tip)[*_]*:[*_]*\s+\S.*",
     re.IGNORECASE,
 )
+_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)", re.IGNORECASE)
+"""Between two sentences of a line, the second of which begins with a label."""
 _REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
 _LABELS = {"discovery": "learning", "discoverie": "learning", "learned": "learning"}
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
@@ -200,7 +202,8 @@ def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
 def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
     """Yield the bullets of a text below a heading and, of a journal, its lines that begin with a label."""
     texts = list(headed_bullets(record.text))
-    for line in record.text.splitlines() if source is InsightSource.SIGIL else ():
+    lines = _SENTENCE.sub("\n", record.text).splitlines() if source is InsightSource.SIGIL else ()
+    for line in lines:
         if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line):
             text = line.strip().lstrip("-*+ ")
             texts.append((_label_of(text, "learning"), text))
@@ -238,9 +241,9 @@ def _label_of(text: str, default: str) -> str:
 
 
 def _is_substantial(text: str) -> bool:
-    """Whether a text is long enough to be a lesson and names something: code, a path, a name or a number."""
+    """Whether a text is long enough to be a lesson and has a label or names something: code, a path or a number."""
     is_long = len(text.split()) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_CJK)
-    return is_long and _SPECIFIC.search(text) is not None
+    return is_long and (_LABEL.fullmatch(text.partition("\n")[0]) or _SPECIFIC.search(text)) is not None
 
 
 # --- errors and what resolved them -------------------------------------------------------------

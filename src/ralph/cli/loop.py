@@ -440,8 +440,12 @@ def slash(call: Invocation, text: str) -> None:
     ctx = click.get_current_context()
     verb, _, rest = read_text(text).strip().partition(" ")
     words = rest.split(maxsplit=1)
-    if verb == "start" and words:
-        ctx.invoke(start, goal=rest.strip(), agent="claude", detach=True)
+    if verb == "start":
+        goal = rest.strip()
+        if not goal.strip("\"'") or goal.startswith("--"):
+            raise UsageError("/ralph start needs a goal", hint="/ralph start GOAL; `ralph loop start` has options")
+        is_quoted = goal[0] in "\"'" and goal[0] == goal[-1]
+        ctx.invoke(start, goal=goal[1:-1] if is_quoted else goal, detach=True)
     elif verb == "stop":
         ctx.invoke(stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words)
     elif verb in ("", "status"):
