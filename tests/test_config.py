@@ -111,6 +111,7 @@ class TestShellAndEnvironment:
             "a",
             "b c",
         )
+        assert loaded(tmp_path, RALPH_MEMORIES_FILTER_TAGS="[a, 'b c']").config.memories.filter.tags == ("a", "b c")
         assert loaded(tmp_path, RALPH_PRIVACY_PATTERNS='["a,b"]').config.privacy.patterns == ("a,b",)
         assert loaded(tmp_path, RALPH_PRIVACY_PATTERNS="[a-z]+,x").config.privacy.patterns == ("[a-z]+", "x")
         types = loaded(tmp_path, RALPH_MEMORIES_FILTER_TYPES="fix,Decision").config.memories.filter.types

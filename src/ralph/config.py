@@ -311,13 +311,16 @@ class Loaded:
 
 
 def from_text(key: ConfigKey, text: str) -> ConfigNode:
-    """A value from a variable or the command line; a list is JSON or separated by commas."""
+    """A value from a variable or the command line; a list is JSON, YAML or separated by commas."""
     word = text.strip()
     if isinstance(key.default, tuple):
         if word.startswith("["):
             with contextlib.suppress(ValueError, RecursionError):
                 return config_node(json.loads(word))
-        return ConfigNode(tuple(ConfigNode(part.strip()) for part in word.split(",") if part.strip()))
+            if word.endswith("]") and not key.name.endswith("patterns"):  # a regex may begin with a bracket
+                word = word[1:-1]
+        parts = [part.strip().strip("\"'") for part in word.split(",")]
+        return ConfigNode(tuple(ConfigNode(part) for part in parts if part))
     if key.kind is ValueType.FLAG and word in ("0", "1"):
         return ConfigNode(word == "1")
     return ConfigNode(text if key.kind is ValueType.TEXT else parse_scalar(word), source=text)

@@ -204,7 +204,7 @@ def test_entries_go_in_whole_and_the_note_says_how_many_did_not() -> None:
     done = render(entries, 2000)
     assert estimate(done) <= 2000
     left_out = 20 - done.count("### ")
-    assert done.endswith(f"_{left_out} more did not fit: `ralph context --knowledge` shows them._\n")
+    assert done.endswith(f"_{left_out} more did not fit: `ralph memory list --in knowledge` lists them._\n")
     assert "### Entry 0\n" in done
     assert "### Entry 1\n" not in done, "too large, but what is behind it has the room"
     assert "### Entry 2\n" in done

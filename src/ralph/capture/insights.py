@@ -165,7 +165,9 @@ _LABEL = re.compile(
     r"\s*(?:[-*+]\s+)?[*_]*(?P<name>gotcha|decision|convention|pattern|learning|learned|discovery|tip)[*_]*:[*_]*\s+\S.*",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)", re.IGNORECASE)
+_SENTENCE = re.compile(
+    r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)", re.IGNORECASE
+)
 """Between two sentences of a line, the second of which begins with a label."""
 _REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
 _LABELS = {"discovery": "learning", "discoverie": "learning", "learned": "learning"}

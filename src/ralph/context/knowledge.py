@@ -91,7 +91,7 @@ def render(records: Sequence[Record], budget: int = BUDGET) -> str:
 
     def join(shown: Sequence[str]) -> str:
         omitted = len(blocks) - len(shown)
-        note = [f"_{omitted} more did not fit: `ralph context --knowledge` shows them._\n"] if omitted else []
+        note = [f"_{omitted} more did not fit: `ralph memory list --in knowledge` lists them._\n"] if omitted else []
         return "\n".join([f"{HEADING}\n", *shown, *note]) if shown else ""
 
     if not budget or estimate(join(blocks)) <= budget:

@@ -150,7 +150,7 @@ def row_values(record: Record, name: str, position: int, *, is_order: bool) -> R
     feature, model, seconds = (column_value(extra.get(key)) for key in ("feature", "model", "duration_secs"))
     cost = column_value(extra.get("cost_usd")) or 0.0
     run, iteration, task = safe(origin.run), column_value(origin.iteration), safe(origin.task) or None
-    work = (run, iteration, task, feature, kind, model, seconds, cost, files)
+    work = (run, iteration, task, feature, kind, model, seconds, cost, files or "[]")
     return (*work, title, text, tags, scope, created, metadata, digest)
 
 
