@@ -75,8 +75,8 @@ function Group({ task, title, sessions }) {
   return html`<details class="group" open>
     <summary><h2>${title ?? task}</h2><span class="quiet num">${count(sessions.length, "session")}</span></summary>
     <p class="quiet group-links"><code>${task}</code>
-      <a href=${`/tasks/${encodeURIComponent(task)}`} data-link>the task</a>
-      ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>all of its sessions</a>`}</p>
+      <a href=${`/tasks/${encodeURIComponent(task)}`} data-link>Open the task</a>
+      ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>All of its sessions</a>`}</p>
     <ul class="entries">
       ${sessions.slice(0, SHOWN).map(
         (session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`,
