@@ -1,7 +1,7 @@
 """Rows of tasks, runs and sessions for lists, and a watcher that reports what changed in a project.
 
-A row has nothing that has to be read for one row alone. Open pages look about once a second, and share a look: a `stat`
-of the files that hold something, which sees the changes of editors, git, hooks and loops alike.
+A row has nothing that has to be read for one row alone. Open pages look about once a second: a look is a `stat` of the
+files that hold something, and sees the changes of editors, git, hooks and loops alike.
 """
 
 import time
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeVar
 
 from ralph import paths
@@ -188,63 +187,23 @@ def _cached_value(root: Path, compute: Callable[[usage.Ledger], Any], changed: i
 
 
 class Watcher:
-    """Remembers the last look; runs are read as long as one is alive, since a killed run leaves no trace.
+    """Remembers the last look; runs are read as long as one is alive, since a killed run leaves no trace."""
 
-    The watchers of one server share their `marks`, so that open pages cost no more than one.
-    """
-
-    def __init__(self, root: Path, marks: "PartMarks | None" = None) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._source = marks or PartMarks(root)
+        self._logs = _LogFolder(paths.log_folder(root) / "sessions"), _LogFolder(paths.runs_folder(root))
         self._marks: dict[str, int] | None = None
         self._runs: dict[str, Row] = {}
 
     def look(self) -> tuple[list[str], list[Row]]:
         """Return the parts of the project, and the runs, that changed since the last look."""
-        before, self._marks = self._marks, self._source.read()
+        before, self._marks = self._marks, _part_marks(self._root, *self._logs)
         changed = [part for part, mark in self._marks.items() if before is not None and before[part] != mark]
         if before is not None and "runs" not in changed and not any(row["alive"] for row in self._runs.values()):
             return changed, []
         last, self._runs = self._runs, {row["id"]: row for row in run_rows(self._root, limit=_NEWEST_RUNS)[0]}
         rows = self._runs.values()
         return changed, [row for row in rows if (row["alive"] if before is None else row != last.get(row["id"]))]
-
-
-class PartMarks:
-    """A number for each part of a project, another one after a change; read again after `pause` seconds."""
-
-    def __init__(self, root: Path, *, pause: float = 0.0) -> None:
-        self._root, self._pause, self._lock = root, pause, Lock()
-        self._marks: dict[str, int] = {}
-        self._read_at = 0.0
-        self._sessions = _LogFolder(paths.log_folder(root) / "sessions")
-        self._runs = _LogFolder(paths.runs_folder(root))
-
-    def read(self) -> dict[str, int]:
-        """Return the marks of all parts; callers at the same time share one reading."""
-        with self._lock:
-            if not self._marks or time.monotonic() - self._read_at >= self._pause:
-                self._marks, self._read_at = self._look(), time.monotonic()
-            return self._marks
-
-    def _look(self) -> dict[str, int]:
-        root = self._root
-        folders = _scan_folder(paths.tasks_folder(root))
-        records = (
-            *paths.memories_files(root),
-            *paths.guardrails_files(root),
-            *paths.progress_files(root),
-            paths.global_patterns(root),
-            *_scan_folder(paths.knowledge_folder(root)),
-        )
-        names = ("task.json", "prd.json", "progress.txt")
-        return {
-            "records": _mark(records),
-            "tasks": _mark(folder / name for folder in folders for name in names),
-            "sessions": hash((self._sessions.changes(), _mark([paths.log_folder(root) / "injections.jsonl"]))),
-            "runs": self._runs.changes(),
-            "insights": _mark((*(folder / "memory/insights.json" for folder in folders), paths.held_memories(root))),
-        }
 
 
 class _LogFolder:
@@ -269,6 +228,25 @@ class _LogFolder:
         self._changes += stamps != self._stamps
         self._stamps = stamps
         return self._changes
+
+
+def _part_marks(root: Path, session_logs: _LogFolder, run_logs: _LogFolder) -> dict[str, int]:
+    folders = _scan_folder(paths.tasks_folder(root))
+    records = (
+        *paths.memories_files(root),
+        *paths.guardrails_files(root),
+        *paths.progress_files(root),
+        paths.global_patterns(root),
+        *_scan_folder(paths.knowledge_folder(root)),
+    )
+    names = ("task.json", "prd.json", "progress.txt")
+    return {
+        "records": _mark(records),
+        "tasks": _mark(folder / name for folder in folders for name in names),
+        "sessions": hash((session_logs.changes(), _mark([paths.log_folder(root) / "injections.jsonl"]))),
+        "runs": run_logs.changes(),
+        "insights": _mark((*(folder / "memory/insights.json" for folder in folders), paths.held_memories(root))),
+    }
 
 
 def _mark(locations: Iterable[Path]) -> int:

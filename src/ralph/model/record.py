@@ -166,9 +166,8 @@ class Record:
     @property
     def added_at(self) -> str:
         """The instant of adding where its entry has one of its day, else what its date and id say."""
-        at = self.extra.get(AT)
-        is_of_day = isinstance(at, str) and at.startswith(self.created_at)
-        return str(at) if is_of_day else ids.instant(self.id, self.created_at)
+        at = str(self.extra.get(AT) or "")
+        return at if at and at.startswith(self.created_at) else ids.instant(self.id, self.created_at)
 
 
 class Detail(IntEnum):

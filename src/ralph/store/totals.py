@@ -147,17 +147,13 @@ def facet_rows(connection: sqlite3.Connection, sources: Collection[str] = ()) ->
 def facet_rows_of(
     connection: sqlite3.Connection, keep: "lookup.Filter", keys: Sequence[int] | None, days: Sequence[str] = ()
 ) -> list[FacetRow]:
-    """Return the totals of the records that pass a filter, of some keys or of all; reads each of them.
-
-    With `days`, the newest first, the day of a record is the first of them that it is not older than.
-    """
+    """Return the totals of the records that pass a filter, of some keys or of all, by day or since which of `days`."""
     result: list[FacetRow] = []
     for place, test, values in keep:
         table, key = lookup.TABLES[place]
         family, kind, tags, scope, status, _, day = facet_columns(FAMILIES[place])
-        if days:
-            cases = " ".join(f"WHEN created_at >= '{each}' THEN '{each}'" for each in days)
-            day = f"CASE {cases} ELSE '' END"
+        cases = " ".join(f"WHEN created_at >= '{each}' THEN '{each}'" for each in days)
+        day = f"CASE {cases} ELSE '' END" if days else day
         own = "" if keys is None else json.dumps([each for each in keys if each % len(FAMILIES) == place])
         among = f" AND {key} {_NAMED}" if own else ""
         path = f"(SELECT path FROM sources WHERE key = {table}.source)"

@@ -33,7 +33,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ralph import paths
-from ralph.app.lists import PartMarks, Row, Watcher
+from ralph.app.lists import Row, Watcher
 from ralph.app.pages.changes import ChangeHistory
 from ralph.app.pages.explore import Explorer
 from ralph.errors import NotFound, RalphError
@@ -178,7 +178,7 @@ async def _events(request: Request) -> Response:
 
 async def _stream(request: Request) -> AsyncIterator[str]:
     state = request.app.state
-    watcher = Watcher(state.root, state.marks)
+    watcher = Watcher(state.root)
     yield "retry: 2000\n\n"
     last = time.monotonic()
     while not state.ending() and not await request.is_disconnected():
@@ -219,7 +219,6 @@ def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
     )
     app.state.root = root
     app.state.explorer, app.state.changes = Explorer(root), ChangeHistory(root)
-    app.state.marks = PartMarks(root, pause=_POLL_SECONDS / 2)
     app.state.ending = lambda: False
     return app
 
