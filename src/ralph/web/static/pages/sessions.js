@@ -34,7 +34,8 @@ function All({ tasks }) {
   const list = useRows("/api/sessions", { task, q: asked }, { on: ["sessions"] });
   const options = [["", "any task, or none"], ...tasks.map((one) => [one.id, one.title])];
   if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
-  return html`<div class="toolbar is-single">
+  const isEmpty = list.answer.value && !list.count.value && !task && !asked;
+  return html`<div class="toolbar is-single" hidden=${isEmpty}>
       <${TextInput} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Search titles" search=${true} />
       <${Choice} label="About the task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
