@@ -1,5 +1,6 @@
 """Rows of tasks, and a watcher that reports what changed, whoever changed it."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,3 +102,19 @@ def test_unknown_task_state_is_listed_unchanged(tmp_path: Path) -> None:
     tasks = list_tasks(tmp_path)
     assert tasks["items"][0]["status"] == "parked"
     assert tasks["by_state"]["parked"] == 1
+
+
+def test_log_that_came_and_a_log_of_the_day_are_noticed_beside_old_ones(root: Path) -> None:
+    logs = paths.log_folder(root) / "sessions"
+    logs.mkdir(parents=True, exist_ok=True)
+    (logs / "old.jsonl").write_text("{}\n", encoding="utf-8")
+    (logs / "today.jsonl").write_text("{}\n", encoding="utf-8")
+    for place in (logs / "old.jsonl", logs):
+        os.utime(place, (1_700_000_000, 1_700_000_000))
+    watcher = Watcher(root)
+    assert watcher.look() == watcher.look() == ([], [])
+    (logs / "today.jsonl").write_text("{}\n{}\n", encoding="utf-8")
+    assert watcher.look()[0] == ["sessions"]
+    (logs / "new.jsonl").write_text("{}\n", encoding="utf-8")
+    assert watcher.look()[0] == ["sessions"]
+    assert watcher.look() == ([], [])

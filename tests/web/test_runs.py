@@ -74,8 +74,8 @@ class TestSideBySide:
     def test_two_sessions_are_set_side_by_side(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get("/api/compare", a=here.sessions[0], b=here.sessions[3])
         rows = {row["what"]: row for row in told["rows"]}
-        assert rows["reference rate"]["better"] == "a"
-        assert (rows["of type error"]["a"], rows["of type error"]["b"]) == (1, 1)
+        assert rows["share used"]["better"] == "a"
+        assert (rows["observations of type error"]["a"], rows["observations of type error"]["b"]) == (1, 1)
         assert told["iterations"] == []
 
     def test_a_run_and_a_session_cannot_be_compared(self, shop: Site, here: sample.Sample) -> None:

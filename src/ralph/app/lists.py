@@ -4,6 +4,7 @@ A row has nothing that has to be read for one row alone. Open pages look about o
 files that hold something, and sees the changes of editors, git, hooks and loops alike.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -33,6 +34,8 @@ _TITLE_LENGTH = 160
 _LEDGER = 1 << 28
 _NEWEST_RUNS = 20
 """The newest runs that are checked for a task, beside those that the journal names, and that a watcher compares."""
+_ALL_LOGS, _SETTLED, _DAY = 60.0, 2.0, 86_400.0
+"""Seconds after which all logs are looked at again, a folder's own time can be trusted, and a log is an old one."""
 _TASK_MEMBERS = "id title priority created_at updated_at attempts blocked_by waits_for ready"
 _RUN_MEMBERS = "id task goal status reason started_at ended_at iterations agent model cost_usd seconds alive step"
 _SESSION_MEMBERS = "id host task started_at ended_at observations messages"
@@ -188,12 +191,13 @@ class Watcher:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._logs = _LogFolder(paths.log_folder(root) / "sessions"), _LogFolder(paths.runs_folder(root))
         self._marks: dict[str, int] | None = None
         self._runs: dict[str, Row] = {}
 
     def look(self) -> tuple[list[str], list[Row]]:
         """Return the parts of the project, and the runs, that changed since the last look."""
-        before, self._marks = self._marks, _part_marks(self._root)
+        before, self._marks = self._marks, _part_marks(self._root, *self._logs)
         changed = [part for part, mark in self._marks.items() if before is not None and before[part] != mark]
         if before is not None and "runs" not in changed and not any(row["alive"] for row in self._runs.values()):
             return changed, []
@@ -202,9 +206,32 @@ class Watcher:
         return changed, [row for row in rows if (row["alive"] if before is None else row != last.get(row["id"]))]
 
 
-def _part_marks(root: Path) -> dict[str, int]:
+class _LogFolder:
+    """Counts changes of logs; those older than a day are looked at each minute, and when one came or went."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._changes, self._seen_at, self._folder_time = folder, 0, 0.0, -1.0
+        self._stamps: dict[Path, tuple[float, int]] = {}
+        self._newest: list[Path] = []
+
+    def changes(self) -> int:
+        """Return the number of changes so far."""
+        now = time.time()
+        folder_time = _stamps([self._folder]).get(self._folder, (0.0, 0))[0]
+        is_settled = folder_time == self._folder_time and now - folder_time > _SETTLED
+        if is_settled and 0 <= now - self._seen_at < _ALL_LOGS:
+            stamps = self._stamps | _stamps(self._newest)
+        else:
+            stamps = _stamps(_scan_folder(self._folder))
+            self._seen_at, self._folder_time = now, folder_time
+            self._newest = [path for path, (changed, _) in stamps.items() if now - changed < _DAY]
+        self._changes += stamps != self._stamps
+        self._stamps = stamps
+        return self._changes
+
+
+def _part_marks(root: Path, session_logs: _LogFolder, run_logs: _LogFolder) -> dict[str, int]:
     folders = _scan_folder(paths.tasks_folder(root))
-    logs = paths.log_folder(root)
     records = (
         *paths.memories_files(root),
         *paths.guardrails_files(root),
@@ -216,19 +243,23 @@ def _part_marks(root: Path) -> dict[str, int]:
     return {
         "records": _mark(records),
         "tasks": _mark(folder / name for folder in folders for name in names),
-        "sessions": _mark((*_scan_folder(logs / "sessions"), logs / "injections.jsonl")),
-        "runs": _mark(_scan_folder(paths.runs_folder(root))),
+        "sessions": hash((session_logs.changes(), _mark([paths.log_folder(root) / "injections.jsonl"]))),
+        "runs": run_logs.changes(),
         "insights": _mark((*(folder / "memory/insights.json" for folder in folders), paths.held_memories(root))),
     }
 
 
 def _mark(locations: Iterable[Path]) -> int:
-    marks: list[tuple[str, int, int]] = []
+    return hash(tuple(_stamps(locations).items()))
+
+
+def _stamps(locations: Iterable[Path]) -> dict[Path, tuple[float, int]]:
+    stamps = {}
     for path in locations:
         with suppress(OSError):
             status = path.stat()
-            marks.append((str(path), status.st_mtime_ns, status.st_size))
-    return hash(tuple(marks))
+            stamps[path] = (status.st_mtime, status.st_size)
+    return stamps
 
 
 def _scan_folder(folder: Path) -> list[Path]:

@@ -16,12 +16,11 @@ from ralph.errors import Refused
 from ralph.formats import text as markdown
 from ralph.formats.text import BOM, DATE, Entry, Line, LineRole, Problem
 from ralph.model import ids
-from ralph.model.record import SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
+from ralph.model.record import AT, SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
 
 SIGN_LABEL = "Sign"
 _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"})
 CONFLICTS = "conflicts"  # the entry that another wording of the same one stands below, after a merge
-AT = "at"  # the instant of adding: it makes the line unique for git, and decides in a merge
 _OWN_EXTRA = ("source", "via", AT, CONFLICTS)
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)

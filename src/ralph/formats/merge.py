@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from ralph.errors import RalphError, Refused
 from ralph.formats import text as markdown
-from ralph.formats.memories import AT, CONFLICTS, GUARDRAILS, MemoriesDocument, is_sign, parse_memories, render_block
+from ralph.formats.memories import CONFLICTS, GUARDRAILS, MemoriesDocument, is_sign, parse_memories, render_block
 from ralph.formats.text import BOM, normalise_text
-from ralph.model import ids
 from ralph.model.record import Record
 
 MergeLines = Callable[[str, str, str], tuple[str, int]]
@@ -240,8 +239,7 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
 
 def _age(record: Record) -> tuple[str, str, tuple[str, ...]]:
     """Return what decides which of two wordings is newer: the instant, then text and tags."""
-    at = str(record.extra.get(AT) or "")
-    return record.updated_at or at or ids.instant(record.id, record.created_at), record.text, record.tags
+    return record.updated_at or record.added_at, record.text, record.tags
 
 
 def _join_same_words(old: _Version, one: _Version, two: _Version, blocks: dict[str, str]) -> None:

@@ -139,6 +139,8 @@ class NoExtra(dict[str, object]):
 
 NOWHERE = Origin()
 NO_EXTRA = NoExtra()
+AT = "at"
+"""The further member with the instant of adding: it makes an entry's line unique for git, and decides in a merge."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,12 @@ class Record:
     valid_until: str = ""
     links: tuple[Link, ...] = ()
     extra: Mapping[str, object] = field(default=NO_EXTRA, hash=False)
+
+    @property
+    def added_at(self) -> str:
+        """The instant of adding where its entry has one of its day, else what its date and id say."""
+        at = str(self.extra.get(AT) or "")
+        return at if at and at.startswith(self.created_at) else ids.instant(self.id, self.created_at)
 
 
 class Detail(IntEnum):
@@ -196,7 +204,7 @@ class Query:
         if self.scope is not None and record.scope is not self.scope:
             return False
         if self.since or self.until:
-            added = ids.instant(record.id, record.created_at)
+            added = record.added_at
             if added < self.since or (self.until and added[: len(self.until)] > self.until):
                 return False
         if record.status is Status.RETIRED:

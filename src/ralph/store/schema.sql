@@ -34,7 +34,7 @@ CREATE TABLE records (              -- memories: key % 3 = 0
     files TEXT NOT NULL,
     status TEXT NOT NULL,
     scope TEXT NOT NULL,            -- '': the usual one of the family
-    created_at TEXT NOT NULL,       -- when it was added, to the second where its id has that
+    created_at TEXT NOT NULL,       -- when it was added, to the microsecond where its entry has that
     dated TEXT NOT NULL,            -- and as its file has it
     metadata TEXT NOT NULL,         -- a JSON object, or ''
     digest BLOB NOT NULL            -- of title and text

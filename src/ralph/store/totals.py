@@ -144,12 +144,16 @@ def facet_rows(connection: sqlite3.Connection, sources: Collection[str] = ()) ->
         yield FacetValues(family, kind, tag_names(tags), scope, source, status), day, number
 
 
-def facet_rows_of(connection: sqlite3.Connection, keep: "lookup.Filter", keys: Sequence[int] | None) -> list[FacetRow]:
-    """Return the totals of the records that pass a filter, of some keys or of all; reads each of them."""
+def facet_rows_of(
+    connection: sqlite3.Connection, keep: "lookup.Filter", keys: Sequence[int] | None, days: Sequence[str] = ()
+) -> list[FacetRow]:
+    """Return the totals of the records that pass a filter, of some keys or of all, by day or since which of `days`."""
     result: list[FacetRow] = []
     for place, test, values in keep:
         table, key = lookup.TABLES[place]
         family, kind, tags, scope, status, _, day = facet_columns(FAMILIES[place])
+        cases = " ".join(f"WHEN created_at >= '{each}' THEN '{each}'" for each in days)
+        day = f"CASE {cases} ELSE '' END" if days else day
         own = "" if keys is None else json.dumps([each for each in keys if each % len(FAMILIES) == place])
         among = f" AND {key} {_NAMED}" if own else ""
         path = f"(SELECT path FROM sources WHERE key = {table}.source)"

@@ -169,3 +169,11 @@ def test_letters_that_are_no_word_find_it(tmp_path: Path) -> None:
     assert page["notes"] == ["Texts that contain 'jw', newest first."]
     assert explorer.page(ListRequest(text="jw xx"))["total"] == 0
     assert explorer.page(ListRequest(text='"*'))["total"] == 0
+
+
+def test_memories_of_one_second_are_listed_as_they_were_added(tmp_path: Path) -> None:
+    project.init(tmp_path)
+    kinds = [MemoryKind.CONTEXT, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.CONTEXT]
+    added = [memory.add(tmp_path, f"The number {n}", kind=kind).stored.record.id for n, kind in enumerate(kinds)]
+    listed = [row["id"] for row in Explorer(tmp_path).page(ListRequest())["items"]]
+    assert listed == added[::-1]

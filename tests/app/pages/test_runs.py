@@ -87,7 +87,7 @@ class TestTwoRuns:
         page: dict[str, Any] = compare.compare(shop.root, slow.id, quick.id)
         rows = {row["what"]: row for row in page["rows"]}
         assert rows["iterations"] == {"what": "iterations", "a": 3, "b": 1, "better": "b"}
-        assert rows["cost in dollars"]["better"] == "b"
+        assert rows["cost"]["better"] == "b"
         assert rows["status"]["better"] == ""
         assert (rows["files changed by both"]["a"], rows["files changed"]["a"]) == (1, 1)
         numbers = [[each and each["number"] for each in pair] for pair in page["iterations"]]

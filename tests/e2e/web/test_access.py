@@ -291,7 +291,7 @@ class TestPicturesOfTheReadme:
             page.get_by_role("tab", name="Full").click()
             page.mouse.move(0, 0)
             page.screenshot(path=IMAGES / "explorer.png")
-            page = loaded(window, "/graph")
+            page = loaded(window, f"/graph?around={Shop(site).memory('Prices are floats')}")
             page.screenshot(path=IMAGES / "graph.png")
             window.close()
 

@@ -22,8 +22,8 @@ def window(reader: OpenReader) -> Reader:
 
 
 def told(page: Page, path: str = "/api/records", **params: object) -> Any:
-    """What the API says to this window; of records, about memories unless other families are named."""
-    params = {"family": "memory", **params} if path == "/api/records" else params
+    """What the API says to this window; of records, about memories that are not only proposed unless told otherwise."""
+    params = {"family": "memory", "status": ("active", "raw"), **params} if path == "/api/records" else params
     return page.evaluate("(path) => fetch(path).then((answer) => answer.json())", f"{path}?{urlencode(params, True)}")
 
 
@@ -58,7 +58,10 @@ def records(total: int) -> str:
 
 def test_everything_is_there_before_a_word_is_typed(window: Reader) -> None:
     page = window.go("/memory")
-    memories, everything = told(page), told(page, family=[])
+    memories, everything = told(page), told(page, family=[], status=[])
+    proposed = told(page, status="proposed")["items"]
+    assert proposed
+    assert not {row["id"] for row in proposed} & {row["id"] for row in told(page, limit=500)["items"]}
     expect(said(page)).to_contain_text(records(memories["total"]))
     expect(page.get_by_role("grid")).to_have_attribute("aria-rowcount", str(memories["total"]))
     expect(hits(page).first).to_contain_text(memories["items"][0]["source"])

@@ -226,7 +226,7 @@ class _Listing:
         """Return a page of all records that pass, behind a position if one is named."""
         request, chosen = self.request, self.request.chosen
         if request.task:
-            total, facets = count_facets(totals.facet_rows_of(self.connection, self._visible(), None), chosen)
+            total, facets = self._count(self._visible(), None)
         else:
             total, facets = count_facets(totals.facet_rows(self.connection, chosen.get("source", ())), chosen)
             facets["source"] = self._count_sources(facets["source"] if "source" in chosen else [])
@@ -249,6 +249,10 @@ class _Listing:
     def _visible(self) -> "Filter":
         """Return the filter of the task alone: facets are counted under the choices of the others."""
         return queries.facet_filter({"status": [each.value for each in Status]}, task=self.request.task)
+
+    def _count(self, keep: "Filter", keys: Sequence[int] | None) -> tuple[int, FacetCounts]:
+        days = [ids.first_day(count) for count in AGES.values()]
+        return count_facets(totals.facet_rows_of(self.connection, keep, keys, days), self.request.chosen)
 
     def _slice(self, order: Sequence[int]) -> Sequence[int]:
         return order[self.request.offset : self.request.offset + self.request.limit]
@@ -296,7 +300,7 @@ class _Listing:
             order = [key for key in keys if key in by_time] if request.sort in ("", "relevance") else by_time
             records = queries.records(connection, order)
             by_id = {key: (Hit(record, 1.0, ("id",)), 1) for key, record in records.items()}
-            facets = count_facets(totals.facet_rows_of(connection, visible, order), request.chosen)[1]
+            facets = self._count(visible, order)[1]
             return self._page(self._slice(order), len(order), facets, hits=by_id)
         notes: list[str] = []
         near = None
@@ -320,7 +324,7 @@ class _Listing:
         is_counted = match and (ranked or request.chosen)
         matching = queries.matching_keys(connection, match) if is_counted else []
         everything = [*{*matching, *records}]
-        total, facets = count_facets(totals.facet_rows_of(connection, self._visible(), everything), request.chosen)
+        total, facets = self._count(self._visible(), everything)
         if not best:
             total = 0
         if not total and not request.chosen and (containing := self._containing()) is not None:
@@ -342,7 +346,7 @@ class _Listing:
         keys = self._by_time(lookup.containing(self.connection, text.split(), lookup.EVERYTHING))
         if not keys:
             return None
-        facets = count_facets(totals.facet_rows_of(self.connection, self._visible(), keys), self.request.chosen)[1]
+        facets = self._count(self._visible(), keys)[1]
         return self._page(self._slice(keys), len(keys), facets, [f"Texts that contain {text!r}, newest first."])
 
     def _reasons(self, keys: Sequence[int], ranking: Ranking) -> dict[int, tuple[str, ...]]:

@@ -23,7 +23,7 @@ MAX_DIFF_LINES = 4_000
 _SUMMARY_LENGTH = 200
 _RANKS = [status.value for status in (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING, RunStatus.SUCCESS)]
 """How a run ended, from worst to best."""
-_COSTS = ("iterations", "seconds", "cost in dollars", "tokens of all prompts")
+_COSTS = ("iterations", "time", "cost", "tokens of all prompts")
 """What is better when it is less, between two runs with the same end."""
 
 Stats = dict[str, Any]
@@ -119,7 +119,7 @@ def _compare_runs(root: Path, a: str, b: str) -> dict[str, Any]:
     for stats in (one, other):
         stats["files changed by both"] = len(files[0] & files[1])
     for outcome in Outcome:
-        what = f"iterations that were {outcome.value}"
+        what = f"iterations {outcome.value}"
         if not one[what] and not other[what]:
             del one[what]
     ranks = [_RANKS.index(row["status"]) if row["status"] in _RANKS else 0 for row, _ in pages]
@@ -138,17 +138,16 @@ def _run_stats(row: Row, iterations: Sequence[Iteration]) -> Stats:
     outcomes = Counter(each["outcome"] for each in iterations)
     checks = [check["passed"] for each in iterations for check in each["checks"]]
     return {
-        "goal": row["goal"],
         "status": row["status"],
         "why it ended": row["why"],
         "agent": row["agent"],
         "model": row["model"] or ", ".join(dict.fromkeys(each["model"] for each in iterations if each["model"])),
         "iterations": row["iterations"],
-        "seconds": row["seconds"],
-        "cost in dollars": round(row["cost_usd"], 4),
+        "time": row["seconds"],
+        "cost": round(row["cost_usd"], 4),
         "tokens of all prompts": row["tokens"],
         "tokens of the longest prompt": max((each["tokens"] for each in iterations), default=0),
-        **{f"iterations that were {outcome.value}": outcomes[outcome.value] for outcome in Outcome},
+        **{f"iterations {outcome.value}": outcomes[outcome.value] for outcome in Outcome},
         "files changed": len({file for each in iterations for file in each["files"]}),
         "checks passed": f"{sum(checks)} of {len(checks)}" if checks else "",
     }
@@ -159,8 +158,8 @@ def _compare_sessions(root: Path, a: str, b: str) -> dict[str, Any]:
     one, other = stats
     for each in stats:
         each["files touched by both"] = len(files[0] & files[1])
-    rates = one["reference rate"], other["reference rate"]
-    better = {"reference rate": "" if None in rates else _higher(*rates)}
+    rates = one["share used"], other["share used"]
+    better = {"share used": "" if None in rates else _higher(*rates)}
     return {"a": rows[0], "b": rows[1], "rows": _differences(one, other, better), "iterations": []}
 
 
@@ -176,15 +175,15 @@ def _session_stats(root: Path, name: str) -> tuple[Row, Stats, set[str]]:
         "host": row["host"],
         "mode": row["mode"],
         "task": row["task"],
-        "seconds": session.seconds,
+        "time": session.seconds,
         "messages": row["messages"],
         "observations": row["observations"],
-        **{f"of type {kind.value}": types[kind.value] for kind in ObservationKind},
+        **{f"observations of type {kind.value}".replace("_", " "): types[kind.value] for kind in ObservationKind},
         "files touched": len(files),
         "files touched by both": 0,
         "tokens injected": row["tokens_injected"],
-        "records injected": len(injected),
-        "of these used": len(used),
-        "reference rate": round(len(used) / len(injected), 4) if injected else None,
+        "memories injected": len(injected),
+        "memories used": len(used),
+        "share used": round(len(used) / len(injected), 4) if injected else None,
     }
     return row, stats, files

@@ -7,8 +7,9 @@ import { money } from "../parts/entries.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
 import { useMedia } from "../parts/hooks.js";
-import { Time, number, seconds } from "../parts/format.js";
+import { Time, number, percent, seconds, sentence } from "../parts/format.js";
 
+const FORMATS = { cost: (value) => money(value) || "none", time: seconds, "share used": percent };
 const NOUNS = { runs: "run", sessions: "session" };
 
 /** The page at `/compare?a=&b=&kind=`. */
@@ -21,7 +22,7 @@ export function Page() {
   return html`<div class="page">
     <${PageHead} title=${`Compare two ${kind}`} back=${[`/${kind}`, kind === "runs" ? "Runs" : "Sessions"]} />
     <${Loaded} state=${list} lines=${2}>
-      ${(data) => html`<${Choices} kind=${kind} items=${data.items} a=${a} b=${b} />
+      ${(data) => html`${(data.items.length > 1 || a || b) && html`<${Choices} kind=${kind} items=${data.items} a=${a} b=${b} />`}
         ${a && b && a !== b
           ? html`<${Loaded} state=${both} lines=${8}>${(value) => html`<${Both} data=${value} kind=${kind} />`}<//>`
           : html`<${Nothing} kind=${kind} items=${data.items} same=${Boolean(a) && a === b} />`}`}
@@ -87,15 +88,15 @@ function Totals({ data, kind }) {
       <thead><tr>${heads}</tr></thead>
       ${data.rows.map(
         (row) => html`<tbody key=${row.what}>
-          <tr><th scope="rowgroup" colspan="2">${row.what}</th></tr>
+          <tr><th scope="rowgroup" colspan="2">${sentence(row.what)}</th></tr>
           <tr>${cells(row)}</tr>
         </tbody>`,
       )}
     </table>`;
   }
   return html`<table class="compare">
-    <thead><tr><th scope="col">What</th>${heads}</tr></thead>
-    <tbody>${data.rows.map((row) => html`<tr key=${row.what}><th scope="row">${row.what}</th>${cells(row)}</tr>`)}</tbody>
+    <thead><tr><th scope="col"><span class="visually-hidden">What</span></th>${heads}</tr></thead>
+    <tbody>${data.rows.map((row) => html`<tr key=${row.what}><th scope="row">${sentence(row.what)}</th>${cells(row)}</tr>`)}</tbody>
   </table>`;
 }
 
@@ -107,7 +108,7 @@ function Head({ item, kind }) {
 }
 
 function Cell({ what, value, better }) {
-  const words = what === "cost in dollars" && typeof value === "number" ? money(value) : shown(value);
+  const words = typeof value === "number" && FORMATS[what] ? FORMATS[what](value) : shown(value);
   return html`<td class=${better ? "is-better" : ""}>${words}${better && html`<span class="badge badge-good">better</span>`}</td>`;
 }
 

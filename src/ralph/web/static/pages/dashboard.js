@@ -10,7 +10,7 @@ import { secondsBetween, Choice, Section, stateLabel, Switches, toggled } from "
 import { Plot } from "../parts/plot.js";
 import { RunEntry, SessionEntry, TaskEntry } from "../parts/entries.js";
 import { PageHead } from "../parts/shell.js";
-import { count, number, ReviewKind, seconds, sentence } from "../parts/format.js";
+import { coded, count, number, ReviewKind, seconds, sentence } from "../parts/format.js";
 
 const STATES = ["in_progress", "pending", "blocked", "failed", "done"];
 const SHOWN = 8;
@@ -82,7 +82,7 @@ function Waiting({ state }) {
     ${total === 0 && html`<p class="quiet">Nothing waits for you.</p>`}
     ${total > 0 && html`<ul class="waiting-list">
       ${state.value.items.map((item) => html`<li key=${item.kind + item.id}><${ReviewKind} kind=${item.kind} />
-        <a href=${item.kind === "held" ? "/review" : recordPath(item.id)} data-link>${item.text}</a></li>`)}</ul>`}
+        <a href=${item.kind === "held" ? "/review" : recordPath(item.id)} data-link>${coded(item.text)}</a></li>`)}</ul>`}
   <//>`;
 }
 
@@ -169,10 +169,8 @@ function Tasks({ tasks }) {
     </div>
     <ul class="entries" aria-label="Tasks">
       ${chosen.slice(0, SHOWN).map((task) => html`<li key=${task.id}><${TaskEntry} task=${task} /></li>`)}</ul>
-    <p class="rest quiet" role="status">
-      ${matching > SHOWN
-        ? html`${number(matching - SHOWN)} more in <a href=${tasksPath(on, order)} data-link>the list of tasks</a>`
-        : `${number(matching)} shown`}</p>
+    ${matching > SHOWN && html`<p class="rest quiet">
+      ${number(matching - SHOWN)} more in <a href=${tasksPath(on, order)} data-link>the list of tasks</a></p>`}
   <//>`;
 }
 
@@ -196,8 +194,7 @@ function Tokens({ tokens }) {
           <${Plot} title="Share used" days=${tokens.days} say=${percent} top=${1} height=${132}
             series=${[{ label: "share used", values: tokens.rate, colour: "--plot-2" }]} />`
       : html`<${Empty} title="Nothing was injected yet"
-          text="Once an agent's hooks ask for context, this shows each day's tokens, and how many of them were used."
-          command="ralph install claude" />`}
+          text="Once an agent's hooks ask for context, this shows each day's tokens, and how many of them were used." />`}
   <//>`;
 }
 
@@ -208,7 +205,7 @@ function Sessions({ sessions }) {
           ${sessions.slice(0, 6).map((session) =>
             html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
       : html`<${Empty} title="No session yet"
-          text="A session is one conversation with an agent. It is recorded by the agent's hooks." command="ralph install claude" />`}
+          text="A session is one conversation with an agent. It is recorded by the agent's hooks." />`}
   <//>`;
 }
 

@@ -31,7 +31,7 @@ function Latency({ hooks }) {
     <div class="scroller" tabindex="0" role="region" aria-label="Hook latency by event">
       <table>
         <thead><tr><th scope="col">Event</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Median</th>
-            <th scope="col" class="num">95 %</th></tr></thead>
+            <th scope="col" class="num">p95</th></tr></thead>
         <tbody>
           ${hooks.events.map(
             (event) => html`<tr key=${event.event}>

@@ -43,8 +43,11 @@ const counted = (query) =>
 function requestQuery(query) {
   const words = new URLSearchParams();
   for (const name of NAMES) for (const value of query.getAll(name)) if (value) words.append(name, value);
+  if (query.has("activity")) return words.toString();
   const families = query.getAll("family").filter(Boolean);
-  if (!query.has("activity")) for (const one of families.length ? families : ["memory"]) words.append("family", one);
+  for (const one of families.length ? families : ["memory"]) words.append("family", one);
+  // What is only proposed waits on the Review page.
+  if (!query.has("status")) for (const one of ["active", "raw"]) words.append("status", one);
   return words.toString();
 }
 
@@ -115,7 +118,7 @@ function Sort({ query }) {
 }
 
 function Nothing({ query }) {
-  const filters = chosenFilters(query).some(({ name }) => name !== "family");
+  const filters = chosenFilters(route.value.query).length > 0;
   if (!query.get("q") && !filters) {
     return html`<${Empty} title="There are no memories yet"
       text="Add the first memory above, or in the terminal. With hooks installed, sessions are recorded automatically."

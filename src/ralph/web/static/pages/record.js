@@ -120,8 +120,8 @@ function Injection({ one }) {
   return html`<tr>
     <td class="nowrap"><${Time} at=${one.at} /></td>
     <td><a href=${sessionPath(one.session)} data-link>${one.session_title || "A session that is not recorded"}</a></td>
-    <td>${one.event}</td>
-    <td class="num">${number(one.tokens)}</td>
+    <td class="wide-only">${one.event}</td>
+    <td class="num wide-only">${number(one.tokens)}</td>
     <td>${one.used ? used : html`<span class="quiet">not used</span>`}</td>
   </tr>`;
 }
@@ -140,8 +140,8 @@ function Injections({ data: { injections, used } }) {
               <tr>
                 <th scope="col">When</th>
                 <th scope="col">Session</th>
-                <th scope="col">Event</th>
-                <th scope="col" class="num">Tokens</th>
+                <th scope="col" class="wide-only">Event</th>
+                <th scope="col" class="num wide-only">Tokens</th>
                 <th scope="col">Used</th>
               </tr>
             </thead>
@@ -160,19 +160,22 @@ function nodePath({ id, type, name: title }) {
   return ({ task: taskPath, session: sessionPath }[type] ?? recordPath)(name);
 }
 
-function Neighbour({ one: { relation, direction, node } }) {
+function Neighbour({ one: { relation, direction, node }, again }) {
   const path = nodePath(node);
   const words = html`<span class="kind hue-${hueOf(node.type)}" title=${readable(node.type)}>
       <span class="visually-hidden">${readable(node.type)}: </span>
     </span>${node.name || node.id}`;
   const arrow = direction === "in" ? ["from there", "←"] : ["to there", "→"];
   return html`<li>
-    <span class="quiet small"><span role="img" aria-label=${arrow[0]}>${arrow[1]}</span> ${readable(relation)}</span>
+    ${!again && html`<span class="quiet small"><span role="img" aria-label=${arrow[0]}>${arrow[1]}</span> ${readable(relation)}</span>`}
     ${path ? html`<a href=${path} data-link>${words}</a>` : html`<span class="file">${words}</span>`}
   </li>`;
 }
 
-function Neighbours({ id, items }) {
+/** What the graph has beside it, without the links that the record itself names; a relation is written once. */
+function Neighbours({ id, links, neighbours }) {
+  const items = neighbours?.filter(({ relation, node }) => !links?.some((one) => one.relation === relation && one.target === node.id));
+  const same = (a, b) => a && a.relation === b.relation && a.direction === b.direction;
   return html`<section class="card">
     <div class="card-head">
       <h2>Neighbours</h2>
@@ -180,7 +183,7 @@ function Neighbours({ id, items }) {
       html`<a class="small" href=${`/graph?around=${encodeURIComponent(id)}&node=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
     </div>
     ${items?.length
-      ? html`<ul class="plain neighbours">${items.map((one, at) => html`<${Neighbour} key=${at} one=${one} />`)}</ul>`
+      ? html`<ul class="plain neighbours">${items.map((one, at) => html`<${Neighbour} key=${at} one=${one} again=${same(items[at - 1], one)} />`)}</ul>`
       : html`<p class="quiet">Nothing is linked to it.</p>`}
   </section>`;
 }
@@ -274,7 +277,7 @@ function RecordView({ data }) {
       <div class="stack">
         <${Facts} data=${data} />
         <${Links} links=${record.links} />
-        <${Neighbours} id=${record.id} items=${data.neighbours} />
+        <${Neighbours} id=${record.id} links=${record.links} neighbours=${data.neighbours} />
         <${Extra} extra=${record.extra} />
       </div>
     </div>`;

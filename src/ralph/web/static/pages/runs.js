@@ -16,8 +16,8 @@ export function Page() {
   useEffect(() => onEvent("run", () => list.refresh()), []);
   const mark = (id) => setMarked(new Set([...toggled(marked, id)].slice(-2)));
   return html`<${PageHead} title="Runs"
-      sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "run") : ""}</span>${
-        list.count.value > 1 && ". Mark two of them to see side by side what made the difference."}`}
+      sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "run") : ""}</span>
+        ${list.count.value > 1 && html`<span>Mark two to compare them side by side.</span>`}`}
       actions=${list.count.value > 1 && html`<${Compare} marked=${[...marked]} />`} />
     <${Paged} list=${list} label="Runs" rowHeight=${64} onOpen=${(run) => go(`/runs/${encodeURIComponent(run.id)}`)}
       render=${(run) => html`<div class="marked-row">

@@ -47,7 +47,7 @@ function facts(session, data) {
   return [
     ["Task", session.task && html`<a href=${`/tasks/${encodeURIComponent(session.task)}`} data-link><code>${session.task}</code></a>`],
     ["Host", session.host],
-    ["Agent", session.agent],
+    ["Agent", session.agent !== session.host && session.agent],
     ["Began", session.started_at && html`<${Time} at=${session.started_at} />`],
     ["Took", session.ended_at && seconds(secondsBetween(session.started_at, session.ended_at))],
     ["Observations", session.observations ? number(session.observations) : null],
@@ -157,14 +157,14 @@ function Injected({ items }) {
   return html`<${Section} title="Injected memories">
     <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
       <table class="is-tight">
-        <thead><tr><th scope="col">Memory</th><th scope="col">Used</th><th scope="col" class="num">Tokens</th>
-            <th scope="col">Event</th><th scope="col">When</th></tr></thead>
+        <thead><tr><th scope="col">Memory</th><th scope="col">Used</th><th scope="col" class="num wide-only">Tokens</th>
+            <th scope="col" class="wide-only">Event</th><th scope="col" class="wide-only">When</th></tr></thead>
         <tbody>
           ${items.slice(0, most).map(
             (item, at) => html`<tr key=${at}>
-              <td class="cell-wide"><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a></td>
+              <td class="cell-wide"><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.id)}</a></td>
               <td>${item.used ? html`<${State} state="used" />` : html`<span class="quiet">not used</span>`}</td>
-              <td class="num">${number(item.tokens)}</td><td>${item.event}</td><td><${Time} at=${item.at} /></td>
+              <td class="num wide-only">${number(item.tokens)}</td><td class="wide-only">${item.event}</td><td class="wide-only"><${Time} at=${item.at} /></td>
             </tr>`,
           )}
         </tbody>

@@ -34,7 +34,8 @@ function All({ tasks }) {
   const list = useRows("/api/sessions", { task, q: asked }, { on: ["sessions"] });
   const options = [["", "any task, or none"], ...tasks.map((one) => [one.id, one.title])];
   if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
-  return html`<div class="toolbar is-single">
+  const isEmpty = list.answer.value && !list.count.value && !task && !asked;
+  return html`<div class="toolbar is-single" hidden=${isEmpty}>
       <${TextInput} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Search titles" search=${true} />
       <${Choice} label="About the task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
@@ -75,8 +76,8 @@ function Group({ task, title, sessions }) {
   return html`<details class="group" open>
     <summary><h2>${title ?? task}</h2><span class="quiet num">${count(sessions.length, "session")}</span></summary>
     <p class="quiet group-links"><code>${task}</code>
-      <a href=${`/tasks/${encodeURIComponent(task)}`} data-link>the task</a>
-      ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>all of its sessions</a>`}</p>
+      <a href=${`/tasks/${encodeURIComponent(task)}`} data-link>Open the task</a>
+      ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>All of its sessions</a>`}</p>
     <ul class="entries">
       ${sessions.slice(0, SHOWN).map(
         (session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`,

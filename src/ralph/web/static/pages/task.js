@@ -27,7 +27,7 @@ function Task({ data }) {
         <${Children} tasks=${data.children ?? []} />
         <${Stories} stories=${data.stories} />
         <${Section} title="Progress">
-          ${data.progress_html ? html`<${Html} class="progress" html=${data.progress_html} />`
+          ${/<(p|li|pre|td)\b/.test(data.progress_html ?? "") ? html`<${Html} class="progress" html=${data.progress_html} />`
             : html`<${Empty} title="No progress yet"
                 text="A loop writes its progress after each iteration." command=${`ralph loop start --task ${task.id}`} />`}
         <//>
@@ -65,7 +65,7 @@ function facts(task) {
 /** The tasks that it is made of. */
 function Children({ tasks }) {
   if (!tasks.length) return null;
-  return html`<${Section} title="Parts">
+  return html`<${Section} title="Subtasks">
     <ul class="found">
       ${tasks.map((task) => html`<li key=${task.id}>
         <a href=${`/tasks/${encodeURIComponent(task.id)}`} data-link>${task.title}</a>
@@ -119,7 +119,7 @@ function Step({ to }) {
 }
 
 function Chats({ sessions, task }) {
-  return html`<${Section} title="Sub-chats and sessions" aside=${html`<span class="quiet num">${number(sessions.length)}</span>`}>
+  return html`<${Section} title="Sessions" aside=${html`<span class="quiet num">${number(sessions.length)}</span>`}>
     ${sessions.length
       ? html`<ul class="entries is-narrow">
           ${sessions.map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`

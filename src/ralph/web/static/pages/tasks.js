@@ -23,9 +23,10 @@ export function Page() {
   const list = useRows("/api/tasks", { state: [...on], q: asked, sort }, { on: ["tasks"] });
   const counts = list.answer.value?.by_state ?? {};
   const states = [...new Set([...STATES, ...Object.keys(counts)])].filter((state) => counts[state] || on.has(state));
+  const isEmpty = list.answer.value && !list.count.value && !on.size && !asked;
   return html`<${PageHead} title="Tasks"
       sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "task") : ""}</span>`} />
-    <div class="toolbar is-single">
+    <div class="toolbar is-single" hidden=${isEmpty}>
       <${TextInput} label="Search tasks" type="search" value=${words} onInput=${setWords} placeholder="Search titles" search=${true} />
       <${Choice} label="Sort by" value=${sort} options=${SORTS} onChange=${(next) => setQuery({ sort: next })} />
       <${Switches} label="Show tasks in these states" on=${on} onToggle=${(state) => setQuery({ state: [...toggled(on, state)] })}

@@ -1,6 +1,6 @@
 // One task, session or run as a line that is a link.
 import { html } from "../lib.js";
-import { secondsBetween, Mode, State } from "./widgets.js";
+import { secondsBetween, State } from "./widgets.js";
 import { count, number, seconds, Time } from "./format.js";
 
 function Entry({ href, title, sub, state, aside, inList }) {
@@ -40,6 +40,7 @@ export function TaskEntry({ task, inList }) {
 export function SessionEntry({ session, inList, withTask = true }) {
   const sub = joined([
     session.host || session.agent,
+    session.mode && `${session.mode} mode`,
     withTask && session.task && html`task <code>${session.task}</code>`,
     session.messages > 0 && count(session.messages, "message"),
     session.observations > 0 && count(session.observations, "observation"),
@@ -50,7 +51,7 @@ export function SessionEntry({ session, inList, withTask = true }) {
     href=${`/sessions/${encodeURIComponent(session.id)}`}
     title=${session.title}
     sub=${sub}
-    state=${html`<${Mode} mode=${session.mode} />${session.status && html`<${State} state=${session.status} />`}`}
+    state=${session.status && html`<${State} state=${session.status} />`}
     aside=${html`<${Time} at=${session.started_at} />`}
   />`;
 }

@@ -33,6 +33,7 @@ export function percent(value) {
 /** 75.4 -> "1 min 15 s"; 0.82 -> "0.8 s". */
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
+  if (value > 0 && value < 0.1) return "under 0.1 s";
   if (value < 10) return `${Number(value.toFixed(1))} s`;
   if (value < 60) return `${Math.round(value)} s`;
   const minutes = Math.floor(value / 60);
@@ -147,9 +148,9 @@ export function Kind({ kind, label }) {
     >${other ? readable(other).toLowerCase() : words}</span>`;
 }
 
-/** A text with names in backticks as code. */
-export function coded(text) {
-  return text.split("`").map((part, at) => (at % 2 ? html`<code key=${at}>${part}</code>` : part));
+/** A text with names in backticks as code; `draw` makes something else of each piece. */
+export function coded(text, draw = (part) => part) {
+  return text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? html`<code key=${at}>${draw(part)}</code>` : draw(part)));
 }
 
 const REVIEWS = {

@@ -4,7 +4,7 @@ import { recordPath } from "./controls.js";
 import { Icon } from "./icons.js";
 import { RecordLayers } from "./layers.js";
 import { Marked } from "./markdown.js";
-import { count, day, Kind, number, readable, sentence, Time } from "./format.js";
+import { coded, count, day, Kind, number, readable, sentence, Time } from "./format.js";
 
 const SPOKEN = ["prompt", "answer"];
 const USUAL = ["", "active", "accepted", "raw"];
@@ -58,6 +58,8 @@ function excerpt(text, words) {
   return places.length && first > 90 ? `…${text.slice(Math.max(0, text.lastIndexOf(" ", first - 40)))}` : text;
 }
 
+const marked = (text, words) => coded(text, (part) => html`<${Marked} text=${part} words=${words} />`);
+
 /**
  * A row; `words` are marked in it. What has no title of its own shows two lines of its text instead. Neither its link
  * nor its button is a stop of the Tab key, which would have thousands: in the list Enter and `e` do the same.
@@ -73,11 +75,11 @@ export function RecordItem({ row, words, open, onToggle }) {
     </button>
     <div class="hit-head ${titled ? "" : "hit-untitled"}">
       <a class="hit-title" href=${recordPath(row.id)} data-link tabindex="-1">
-        <${Marked} text=${titled ? title : excerpt(text, words)} words=${words} />
+        ${marked(titled ? title : excerpt(text, words), words)}
       </a>
       <${Badges} row=${row} inList=${true} />
     </div>
-    ${titled && html`<p class="hit-text"><${Marked} text=${excerpt(text, words)} words=${words} /></p>`}
+    ${titled && html`<p class="hit-text">${marked(excerpt(text, words), words)}</p>`}
     <p class="hit-meta">
       <${Kind} kind=${row.type || row.family} label=${labelOf(row)} />
       <${Time} at=${row.created_at} />

@@ -39,7 +39,7 @@ const KEYS = [
 
 function isHere(path) {
   const now = route.value.path;
-  const root = PARTS[now] ?? now;
+  const root = now === "/compare" && route.value.query.get("kind") === "sessions" ? "/sessions" : (PARTS[now] ?? now);
   return path === "/" ? root === "/" : root === path || root.startsWith(`${path}/`);
 }
 
