@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import stat
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ralph import paths
 from ralph.app import index, usage
 from ralph.context import render
 from ralph.formats.log import encode_record
-from ralph.model import INJECTED
+from ralph.model import INJECTED, NOTE
 from ralph.store import db, hook_files
 from ralph.store.lookup import SCHEMA_VERSION
 
@@ -92,6 +93,21 @@ def test_a_prompt_to_which_nothing_relates_is_only_recorded(here: World) -> None
     assert prompt(here, "paint the button blue") == ""
     assert len(here.lines()) == 1
     assert ledger_lines(here) == []
+
+
+def test_a_running_loop_is_named_once_in_a_session(here: World) -> None:
+    for name, age in (("run-00000001", 5), ("run-00000002", 100)):
+        beat = paths.heartbeat(here.root, name)
+        beat.parent.mkdir(parents=True, exist_ok=True)
+        beat.write_text("now\n", encoding="utf-8")
+        os.utime(beat, (time.time() - age,) * 2)
+    line = f"{NOTE}A loop is running: run-00000001 (`ralph loop status run-00000001` shows it)."
+    assert prompt(here, "paint the button blue") == line
+    assert ledger_lines(here) == []
+    text = prompt(here, "jwt refresh tokens", session_id="another-one")
+    assert JWT in text
+    assert text.endswith(line)
+    assert "loop" not in prompt(here, "jwt refresh tokens")
 
 
 def test_a_prompt_that_got_something_says_so_where_the_user_wants_it(here: World) -> None:

@@ -4,6 +4,7 @@ The answer is one JSON object with `additionalContext`, or nothing. What was inj
 session's list, so that it is injected once. The index is opened read-only and nothing is waited for.
 """
 
+import os
 import time
 
 from ralph import discovery
@@ -12,7 +13,7 @@ from ralph.store import hook_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from ralph.context.recall import Recalled, RecallOptions
     from ralph.hooks.handler import Project
@@ -24,6 +25,8 @@ _FILE_TOOLS = tuple("Edit Write MultiEdit NotebookEdit Read apply_patch replace 
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MOST_FILES = 8
 _DAY = 86_400
+_SILENCE = 60  # seconds without a heartbeat, which comes each ten, after which a loop does not count as running
+_LOOP = "[ralph] A loop is running: {0} (`ralph loop status {0}` shows it)."
 SUBAGENT_TOKENS = 600  # that a subagent is given at most
 MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
 
@@ -57,13 +60,15 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
             memory = recall.after_failure(connection, files, command, payload.text("error"), options)
     finally:
         connection.close()
-    if not memory.text or len(memory.text) > MOST_CHARACTERS:
+    runs = _running_loops(project, options.seen) if name == "UserPromptSubmit" else []
+    text = "\n".join(filter(None, (memory.text, *map(_LOOP.format, runs))))
+    if not text or len(text) > MOST_CHARACTERS:
         return b""
     try:
-        _note_injection(project, session, event, memory, seen=not is_subagent)
+        _note_injection(project, session, event, memory, [] if is_subagent else runs, seen=not is_subagent)
     except (OSError, hook_files.Unsure) as error:  # a full or read-only disk must not hold an answer back
         hook_files.count_failure(project.state, event, f"cannot note what was injected: {error}")
-    inner = f'{{"hookEventName": {_quote(event)}, "additionalContext": {_quote(memory.text)}}}'
+    inner = f'{{"hookEventName": {_quote(event)}, "additionalContext": {_quote(text)}}}'
     said = ""
     if project.settings.presence == "full":
         tokens = sum(cost for _, cost in memory.records)
@@ -94,6 +99,17 @@ def _subagent_task(payload: Payload, project: "Project") -> str:
         return ""
     project.append("cache/subagents", session, f'{{"taken": {_quote(kind)}}}\n'.encode())
     return f"{tasks[taken].text('description')}\n{tasks[taken].text('prompt')}"
+
+
+def _running_loops(project: "Project", seen: "Collection[str]") -> "list[str]":
+    """Return the loops that run now, by their heartbeats, and that the session has not been told of."""
+    folder = f"{project.state}/cache/runs"
+    try:
+        names = [name.removesuffix(".alive") for name in os.listdir(folder) if name.endswith(".alive")]
+        ages = {name: time.time() - os.stat(f"{folder}/{name}.alive").st_mtime for name in names}
+    except OSError:
+        return []
+    return [name for name in sorted(names) if name not in seen and ages[name] < _SILENCE and session_name(name) == name]
 
 
 def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "RecallOptions":
@@ -132,16 +148,19 @@ def _files(payload: Payload) -> list[str]:
 # --- the ledger ---------------------------------------------------------------------------------
 
 
-def _note_injection(project: "Project", session: str, event: str, memory: "Recalled", *, seen: bool) -> None:
-    """Write what was injected to the ledger and, where it was `seen`, to the session's list."""
+def _note_injection(
+    project: "Project", session: str, event: str, memory: "Recalled", runs: "list[str]", *, seen: bool
+) -> None:
+    """Write what was injected to the ledger and, where it was `seen`, to the session's list, also runs of the loop."""
     at = hook_files.timestamp()
     lines = "".join(
         f'{{"v": 1, "type": "injection", "at": {_quote(at)}, "event": {_quote(event)}, "layer": {memory.layer}, '
         f'"record": {_quote(record)}, "session": {_quote(session)}, "tokens": {tokens}}}\n'
         for record, tokens in memory.records
     )
-    names = "".join(f"{record}\n" for record, _ in memory.records if "\n" not in record)
-    project.append("log", "injections.jsonl", lines.encode("utf-8", "replace"))
+    names = "".join(f"{name}\n" for name in (*runs, *(record for record, _ in memory.records)) if "\n" not in name)
+    if lines:
+        project.append("log", "injections.jsonl", lines.encode("utf-8", "replace"))
     if session and seen:
         project.append("cache/injected", session_name(session), names.encode("utf-8", "replace"))
 
