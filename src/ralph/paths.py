@@ -15,8 +15,7 @@ from ralph.model import ids
 
 MARKERS = (*discovery.MARKERS, ".git")
 _SPECIAL = re.compile(r"[\\*?\[\] ]")  # characters that a git pattern has to escape
-PathOf = Callable[[Path], Path]
-"""A path by the project's root."""
+PathOf = Callable[[Path], Path]  # a path by the project's root
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 

@@ -38,9 +38,6 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 T = TypeVar("T")
 
 
-# --- words ---------------------------------------------------------------------------------------
-
-
 def full_id(root: Path, name: str) -> str:
     """Return the id of the record that a short form such as mem-a3f8 means; any other name as it is."""
     from ralph.app import index
@@ -124,9 +121,6 @@ def _choose(names: Iterable[str], valid: Mapping[str, T], what: str) -> tuple[T,
     if wrong:
         raise UsageError(f"{wrong[0]!r} is not a {what}", hint=f"valid {what}s: {', '.join(valid)}")
     return tuple(valid[word] for word in words)
-
-
-# --- visibility ----------------------------------------------------------------------------------
 
 
 def current_task(root: Path, env: Mapping[str, str]) -> str:

@@ -45,8 +45,7 @@ HOPS = 2
 LIMIT = 10
 _MAX_SEEDS = 20
 _MAX_BUSIEST = 10
-_MIN_SCORE = 0.05
-"""Nodes with a lower score are related by chance."""
+_MIN_SCORE = 0.05  # nodes with a lower score are related by chance
 _NAMED_SCORE = 0.8
 _LINKABLE = {
     Format.MEMORIES: EdgeForm.COMMENT,

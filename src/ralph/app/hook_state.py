@@ -30,9 +30,6 @@ _FIX = "`ralph doctor --fix` repairs it"
 _NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
 
 
-# --- the settings cache -------------------------------------------------------------------------
-
-
 def cache_file(root: Path) -> Path:
     """Return the settings cache; a worktree's is another one than that of its main checkout."""
     own = "" if not paths.worktree_name(root) else f"-{root.stat().st_ino}"
@@ -83,9 +80,6 @@ def write_settings(
         files.write(cache_file(root), text, root=top, mode=files.PRIVATE)
     _make_failures_file(root)
     return True
-
-
-# --- failures -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +140,6 @@ def reset_failures(root: Path) -> Failures | None:
     return None
 
 
-# --- pause --------------------------------------------------------------------------------------
-
-
 def pause_file(root: Path) -> Path:
     """Return the file that stops the hooks; it contains the time."""
     return paths.log_folder(root) / "paused"
@@ -183,9 +174,6 @@ def resume_capture(root: Path) -> bool:
         return False
     files.delete(pause_file(root))
     return True
-
-
-# --- installations ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

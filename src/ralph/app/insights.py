@@ -57,9 +57,6 @@ class Extraction(NamedTuple):
     updated: tuple[Record, ...] = ()
 
 
-# --- records of a task -------------------------------------------------------------------------
-
-
 def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration: int | None) -> list[Record]:
     journaled, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
     entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
@@ -122,9 +119,6 @@ def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequ
                 yield proposing.of_origin(
                     record, Origin(session=entry.session, run=entry.run, iteration=entry.iteration)
                 )
-
-
-# --- extraction --------------------------------------------------------------------------------
 
 
 def extract(
@@ -207,9 +201,6 @@ def _with_evidence(old: Record, new: Record) -> Record:
         return old
     newest = max(old.updated_at, new.updated_at or new.created_at)
     return replace(old, updated_at=newest if newest > old.created_at else old.updated_at, extra=extra)
-
-
-# --- listing and deciding ----------------------------------------------------------------------
 
 
 def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, InsightsDocument | RalphError]]:

@@ -36,9 +36,6 @@ _TOO_LATE = (CitationState.UNVERIFIABLE, "", "git did not answer in time")
 CheckResult = tuple[CitationState, str, str]  # the state of a citation, where it is now, and why
 
 
-# --- superseded and expired --------------------------------------------------------------------
-
-
 def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record]) -> Mapping[str, str]:
     """Return a note for each memory that is superseded or expired, by id."""
     memories = [record for record in records if record.family is Family.MEMORY]
@@ -75,9 +72,6 @@ def find_circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Of pairs (new record, old record), return those that supersede each other in a circle."""
     newer = lookup.newer(pairs)
     return sorted(old for old, all_new in newer.items() if any(lookup.leads_to(newer, new, old) for new in all_new))
-
-
-# --- the cache of verified citations -----------------------------------------------------------
 
 
 def cache_file(root: Path) -> Path:
@@ -148,9 +142,6 @@ def _save_results(root: Path, reports: Sequence["CitationReport"], other_lines: 
     text = recall.citation_page((*lines, *other_lines))
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
         files.write(cache_file(root), text, root=paths.state_boundary(root), mode=files.PRIVATE)
-
-
-# --- checking citations ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

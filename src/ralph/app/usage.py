@@ -170,9 +170,6 @@ def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) ->
     return new
 
 
-# --- references ----------------------------------------------------------------------------------
-
-
 class _Marks(NamedTuple):
     """What identifies a record or an utterance: its rare terms with their weights, files, and commands."""
 
@@ -267,9 +264,6 @@ def _curated(root: Path) -> Iterator[Record]:
     library = Library(root)
     for shelf in (library.guardrails, library.memories):
         yield from (stored.record for stored in library.read(shelf))
-
-
-# --- statistics ----------------------------------------------------------------------------------
 
 
 def usage_stats(root: Path) -> dict[str, Any]:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Span = tuple[int, int, str]  # start, end and kind of a secret
-NONE, FAIR, STRONG = range(3)
-"""How much a value looks as if a program made it."""
+NONE, FAIR, STRONG = range(3)  # how much a value looks as if a program made it
 PROSE, COPULA, LITERAL, SURE = range(4)
 """How sure a place is to contain a password: `password x`, `the password is x`, `login(user, "x")`, `PASSWORD=x`."""
 GRADES = {"fair": FAIR, "strong": STRONG}
@@ -523,8 +522,7 @@ def _unquoted_place(
     return SURE if is_config else LITERAL if separator == ":" and value.count("_") > 1 else STRICT
 
 
-STRICT = -2
-"""A variable, most likely: only what a program made counts."""
+STRICT = -2  # a variable, most likely: only what a program made counts
 
 
 def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bool) -> bool:

@@ -25,8 +25,6 @@ def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# --- the command line ---------------------------------------------------------------------------
-
 _LONGEST = 8_000
 _DEEPEST = 8
 _HEREDOC = re.compile(
@@ -118,8 +116,6 @@ def _skip_options(words: Words, valued: Collection[str]) -> Words:
         at += 2 if words[at] in valued else 1
     return words[at:]
 
-
-# --- which commands are checks ------------------------------------------------------------------
 
 _TABLE = """
 test  | pytest py.test nose2 trial behave tox nox unittest doctest jest ava tap mocha phpunit pest rspec cucumber | *

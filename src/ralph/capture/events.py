@@ -73,13 +73,10 @@ class Event:
     error: str = ""
     failed: bool = False
     exit_code: int | None = None
-    files: tuple[str, ...] = ()
-    """Relative to `cwd` where they are inside of it."""
+    files: tuple[str, ...] = ()  # relative to `cwd` where they are inside of it
     changes: tuple[FileEdit, ...] = ()
     call: str = ""
 
-
-# --- reading somebody's JSON --------------------------------------------------------------------
 
 _DEEPEST = 24
 _MOST_FILES = 50
@@ -163,8 +160,6 @@ def _paths(value: Json, depth: int) -> Iterator[str]:
             elif isinstance(item, Mapping) and depth < _DEEPEST:
                 yield from _paths(item, depth + 1)
 
-
-# --- hosts --------------------------------------------------------------------------------------
 
 ToolUse = tuple[Json, tuple[FileEdit, ...], str, str, bool, int | None]
 """Parameters, changes, response, error, whether the tool failed, and its exit code."""

@@ -76,9 +76,6 @@ def propose(records: Iterable[Record]) -> list[Record]:
     return [_make_insight(group) for group in groups]
 
 
-# --- members of an insight ---------------------------------------------------------------------
-
-
 def is_proven(record: Record) -> bool:
     """Whether an insight is an error whose command passed after what resolved it."""
     return record.extra.get(PROVEN) is True
@@ -152,8 +149,6 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
         },
     )
 
-
-# --- texts -------------------------------------------------------------------------------------
 
 _HEADING = re.compile(
     r"\s*(?:[-*+]\s+)?(?P<mark>#{1,6}\s*|\*{2})?(?:[\w-]+\s+){0,2}"
@@ -242,8 +237,6 @@ def _is_substantial(text: str) -> bool:
     is_long = len(text.split()) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_CJK)
     return is_long and _SPECIFIC.search(text) is not None
 
-
-# --- errors and what resolved them -------------------------------------------------------------
 
 _CALL, _ACTIONS, _MAX_ACTIONS = 120, 3, 6
 _READERS = frozenset(

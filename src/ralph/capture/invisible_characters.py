@@ -114,8 +114,6 @@ def remove_codes(text: str) -> str:
     return text if text.isascii() else re.compile(_SURROGATE).sub("\ufffd", text)
 
 
-# --- what people and agents may add -----------------------------------------------------------
-
 _CODE = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,4}[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4000}(?:\x07|\x1b\\|\x9c)"

@@ -56,8 +56,7 @@ _TAG = rf"{_TAG_HEAD}private(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MO
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
 _TAG_LENGTH, _BEFORE_WORD = 600, 260
 """A `<private` with no `>` for so long is not a tag; no spelling before the word is longer."""
-_MOST_TAGS, MOST_OPEN = 20_000, 8
-"""Nobody hides so many parts, or opens so many at once: what follows is private."""
+_MOST_TAGS, MOST_OPEN = 20_000, 8  # nobody hides so many parts, or opens so many at once: what follows is private
 
 
 def strip_private(text: str) -> tuple[str, int]:
@@ -140,8 +139,7 @@ def has_private_parts(text: str) -> bool:
 _WINDOW, _EDGE = 64_000, 8_000
 """Of a very long text this much of either end is searched; what is at the inner edges is dropped."""
 _LONGEST = 1_000_000  # so much of either end is searched for private parts
-_MOST_CHARACTERS, _MOST_TEXTS = 320_000, 12_000
-"""What the rules search in one event: about 2 seconds in the worst case."""
+_MOST_CHARACTERS, _MOST_TEXTS = 320_000, 12_000  # what the rules search in one event: about 2 seconds in the worst case
 _PATTERN_WINDOW = 160_000
 _PATCH_LINE = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 

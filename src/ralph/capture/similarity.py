@@ -14,8 +14,7 @@ _SHARED, _SHARED_WITHOUT_NAME = 0.45, 0.8
 """How much of the lighter text's weight must be shared; more where no name is among it."""
 _SHARE_OF_HEAVIER = 0.25
 _MIN_WEIGHT, _MIN_WORDS = 3.0, 2
-_ONE_SENTENCE = 0.55
-"""The part of all their words that two texts share which are one sentence with something changed."""
+_ONE_SENTENCE = 0.55  # the part of all their words that two texts share which are one sentence with something changed
 _CJK_ROOT = 2
 _COMMON_WORDS = EVERYDAY_WORDS | frozenset(
     """fail failed fails failing passed pass passes changed changes error errors test tests testing run runs

@@ -53,9 +53,6 @@ class Summary:
     tags: tuple[str, ...] = ()
 
 
-# --- reading observations ----------------------------------------------------------------------
-
-
 def is_prompt(record: Record) -> bool:
     """Whether an observation is a person's prompt."""
     return record.kind is ObservationKind.NOTE and record.origin.by == "human"
@@ -172,9 +169,6 @@ def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, 
             if len(name) > 1 and name not in _GENERIC_NAMES and not name.isdigit() and not set(name) & set(',|/<>"'):
                 names[name] += 1
     return _unique([*(record.origin.task for record in records), *(name for name, _ in names.most_common())])[:_TAGS]
-
-
-# --- writing -----------------------------------------------------------------------------------
 
 
 def text(session: Summary, budget: int, cost: Callable[[str], int]) -> str:

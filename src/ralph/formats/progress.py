@@ -206,8 +206,7 @@ class ProgressDocument(TextDocument):
     problems: tuple[Problem, ...]
     patterns: tuple[str, int] | None
     """The heading of the patterns section, if there is one, and where its next bullet goes."""
-    top: int
-    """Where a section for patterns would go."""
+    top: int  # where a section for patterns would go
 
     def add(self, record: Record) -> "ProgressDocument":
         """The document with one more block at its end, or one more pattern, unless that is already there."""

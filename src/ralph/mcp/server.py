@@ -59,8 +59,7 @@ _MEMORY, _SESSION = "ralph://memory/", "ralph://session/"
 LISTED_MEMORIES, LISTED_SESSIONS = 10, 5
 _MAX_ERROR, _MAX_TITLE, _MAX_QUESTION = 600, 80, 300
 _CONFIRM = "confirm"
-_FORM: dict[str, object] = {"type": "object", "properties": {}}
-"""A form without fields: the answer is yes or no."""
+_FORM: dict[str, object] = {"type": "object", "properties": {}}  # a form without fields: the answer is yes or no
 _PROMPTS = {
     "recall": (
         "Look up what is remembered about a topic",
@@ -83,11 +82,9 @@ _PROMPTS = {
 
 PATH = "/mcp"
 VARIABLE = "RALPH_MCP_TOKEN"
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{32,512}", re.ASCII)
-"""What may follow `Bearer` (RFC 6750), and is long enough."""
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{32,512}", re.ASCII)  # what may follow `Bearer` (RFC 6750), and is long enough
 _SCHEME = b"bearer "
-_PIECES = 64
-"""Pieces of a refused request that are still read: a connection closed before that loses the answer."""
+_PIECES = 64  # pieces of a refused request that are still read: a connection closed before that loses the answer
 
 
 class _Handlers:
@@ -364,9 +361,6 @@ def _sendable(value: object) -> object:
     return [_sendable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-# --- standard input and output ---------------------------------------------------------------------
-
-
 def over_pipes(explicit: Path | None, env: Mapping[str, str], *, read_only: bool) -> None:
     """Serve the client that started us, until it ends."""
     # The thread that waits for input cannot be woken: an interrupt must end the process, not wait for that thread.
@@ -413,9 +407,6 @@ def _protocol_error(error: Exception) -> types.JSONRPCError | None:
     name = message.get("id") if isinstance(message, Mapping) and "method" in message else None
     request = name if isinstance(name, int | str) and not isinstance(name, bool) else None
     return types.JSONRPCError(jsonrpc="2.0", id=request, error=types.ErrorData(code=code, message=text))
-
-
-# --- an address ----------------------------------------------------------------------------------
 
 
 def at_an_address(

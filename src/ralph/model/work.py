@@ -196,8 +196,7 @@ class Agent(Protocol):
     """Somebody who works on a prompt."""
 
     name: str
-    reads_only: bool
-    """Whether `Ask.read_only` is enforced, so that it can verify without changing anything."""
+    reads_only: bool  # whether `Ask.read_only` is enforced, so that it can verify without changing anything
 
     def run(self, ask: Ask) -> Reply:
         """Work on the prompt until done."""
@@ -213,8 +212,7 @@ class ServerStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)
-"""Servers with these are not passed to agents."""
+UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)  # servers with these are not passed to agents
 
 
 class Transport(StrEnum):

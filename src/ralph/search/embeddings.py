@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Matrix: TypeAlias = "NDArray[np.float32]"
-"""Rows of unit length, float32."""
+Matrix: TypeAlias = "NDArray[np.float32]"  # rows of unit length, float32
 
 TIMEOUT = 20.0
 BATCH = 64  # texts in a request
@@ -389,9 +388,6 @@ def wordpiece_words(text: str) -> list[str]:
         text = "".join(f" {char} " if unicodedata.category(char)[0] == "P" else char for char in clean.lower())
         text = _CHINESE.sub(r" \g<0> ", text)
     return text.lower().translate(_APART).split()
-
-
-# --- stored vectors -----------------------------------------------------------------------------
 
 
 def normalize_rows(rows: object) -> Matrix:

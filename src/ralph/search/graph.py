@@ -219,9 +219,6 @@ def related(
     return [(key, back[name], score) for key, name, score in near if name in back]
 
 
-# --- facts of a source --------------------------------------------------------------------------
-
-
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
     """Return the nodes and edges of one source of the index."""
     owner = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""

@@ -52,8 +52,7 @@ class FileChange:
 class WriteObserver:
     """Notes every change before it is made."""
 
-    real = True
-    """Whether the disk is written."""
+    real = True  # whether the disk is written
 
     def __init__(self) -> None:
         self._changes: dict[str, FileChange] = {}

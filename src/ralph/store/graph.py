@@ -82,8 +82,7 @@ class EdgeRow(NamedTuple):
 
 SourceFacts = tuple[Sequence[tuple[Node, str]], Sequence[Fact]]
 """What one source says: its nodes, each with the title that links may call it by, and its edges."""
-ReadFacts = Callable[[int, str], SourceFacts]
-"""What a source of the index says, by its key there and its path."""
+ReadFacts = Callable[[int, str], SourceFacts]  # what a source of the index says, by its key there and its path
 
 
 def connect(path: Path) -> sqlite3.Connection:

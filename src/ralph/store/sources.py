@@ -28,12 +28,10 @@ Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str
 SHARED = ("log/", ".ralph/tasks/")
 """Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
 
-FileState = tuple[int, int, int]
-"""Time of the last change, size and inode of a file."""
+FileState = tuple[int, int, int]  # time of the last change, size and inode of a file
 NO_FILE: FileState = (0, 0, 0)
 
-IsOwn = Callable[[Record], bool]
-"""Whether an observation is a call of Ralph itself, which is not worth remembering."""
+IsOwn = Callable[[Record], bool]  # whether an observation is a call of Ralph itself, which is not worth remembering
 
 EVENT = "event"  # the type of a raw line
 

@@ -14,8 +14,7 @@ from ralph.store import lookup
 from ralph.store.queries import FAMILIES, TABLES, USUAL, safe
 from ralph.store.sources import Contents
 
-Chosen = Mapping[str, Collection[str]]
-"""The chosen values of each facet."""
+Chosen = Mapping[str, Collection[str]]  # the chosen values of each facet
 
 _STATUS = lookup.ORIGIN_TASK.replace("task", "status")
 _EVENT = (
@@ -49,8 +48,7 @@ class FacetValues(NamedTuple):
     status: str
 
 
-FacetRow = tuple[FacetValues, str, int]
-"""Values, day, and how many records have both."""
+FacetRow = tuple[FacetValues, str, int]  # values, day, and how many records have both
 
 
 def facet_columns(family: Family) -> tuple[str, str, str, str, str, str, str]:
@@ -112,9 +110,6 @@ def remove_source(connection: sqlite3.Connection, source: int, sessions: Sequenc
     connection.execute(f"DELETE FROM session_list WHERE id {_NAMED}", (json.dumps(sessions),))
     connection.execute(_OBSERVED.format(f"session_id {_NAMED}"), (json.dumps(sessions),))
     begin_sessions(connection, sessions)
-
-
-# --- what is read -------------------------------------------------------------------------------
 
 
 def count_events(connection: sqlite3.Connection, since: str) -> dict[str, int]:

@@ -216,9 +216,6 @@ def _read_task(path: Path) -> Task | UnreadableFile:
     return document.task
 
 
-# --- one task's file ---------------------------------------------------------------------------
-
-
 def stamp() -> str:
     """Return the time in microseconds, so that tasks made in one second keep their order."""
     return ids.now().isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -43,9 +43,6 @@ def folder(root: Path, task_id: str) -> Path:
     return board.find(root, task_id).path.parent
 
 
-# --- the PRD -----------------------------------------------------------------------------------
-
-
 def set_up(
     root: Path, task_id: str, prd: PrdDocument | None, *, in_worktree: bool, tell: Callable[[str], None] = ignore_text
 ) -> Task:
@@ -142,9 +139,6 @@ def stories_section(root: Path, task_id: str) -> str:
             lines += [f"  - {criterion}" for criterion in story.acceptance_criteria]
     head = "Work on the first open one; set its `passes` to true there once its criteria hold."
     return "\n".join([f"The stories are in {path}. {head}", "", *lines]) if lines else ""
-
-
-# --- progress.txt ------------------------------------------------------------------------------
 
 
 def prompt_section(root: Path, task_id: str, budget: int = BUDGET, *, told: Collection[str] = ()) -> str:
@@ -285,9 +279,6 @@ def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
             first.append((text, block))
         elif first[at][1] != block:
             yield first[at][0]
-
-
-# --- at the end --------------------------------------------------------------------------------
 
 
 def promote_insights(root: Path, task: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:

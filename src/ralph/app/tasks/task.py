@@ -56,9 +56,6 @@ class TaskView(NamedTuple):
     stories: tuple[Story, ...] = ()
 
 
-# --- claims of runs ----------------------------------------------------------------------------
-
-
 def claim_of(run: str, *, now: datetime | None = None, lease: float = LEASE) -> Claim:
     """Return the claim of a run that this process executes."""
     until = (now or ids.now()) + timedelta(seconds=lease)
@@ -184,9 +181,6 @@ def close_parents(root: Path, *, by: str = "") -> list[Task]:
         if not ended:
             return closed
         closed += ended
-
-
-# --- verbs of people ---------------------------------------------------------------------------
 
 
 def add(
