@@ -84,11 +84,6 @@ def head_log(root: Path) -> Path | None:
     return Path(git, "logs", "HEAD") if git else None
 
 
-def git_attributes(root: Path) -> Path:
-    """Return the project's own file of git attributes, which is committed."""
-    return root / ".gitattributes"
-
-
 def git_exclude(path: Path) -> tuple[Path, str] | None:
     """Return git's list of what this clone ignores, and the pattern there for a file; None outside git."""
     here = location(path.parent)
@@ -135,8 +130,22 @@ def _in_state(name: str) -> PathOf:
     return lambda root: state_folder(root) / name
 
 
+def _of_checkout(name: str) -> PathOf:
+    return lambda root: checkout_cache(root) / name
+
+
 def _of_run(folder: PathOf, pattern: str) -> Callable[[Path, str], Path]:
     return lambda root, run: folder(root) / pattern.format(run)
+
+
+def _of_user(kind: str, name: str) -> Callable[..., Path | None]:
+    """None without a home."""
+
+    def path(env: Mapping[str, str] = os.environ) -> Path | None:
+        folder = discovery.user_folder(kind, env)
+        return Path(folder, name) if folder else None
+
+    return path
 
 
 main_checkout = _located(lambda here: here.main)  # the project's folder there; the root itself outside worktrees
@@ -158,6 +167,7 @@ index_link = _in_project(".ralph/ralph.db")  # for people with `sqlite3`; Ralph 
 old_skills_folder = _in_project(".ralph/skills")
 claude_folder = _in_project(".claude")
 skills_folder = _in_project(".claude/skills")
+git_attributes = _in_project(".gitattributes")  # committed
 config_file = _in_project("ralph.yml")
 local_config_file = _in_project("ralph.local.yml")  # of one person; git does not see it
 
@@ -173,6 +183,13 @@ runs_folder = _in_state("log/runs")
 held_memories = _in_state("log/held.jsonl")  # memories that wait for a person
 accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
+web_server = _of_checkout("web.json")  # port and key of the `ralph web` that runs for a checkout
+graph_file = _of_checkout("graph.db")  # made from the index of a checkout
+
+user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects
+personal_memories = _of_user("CONFIG", "memories.md")
+personal_accepted = _of_user("STATE", "accepted")  # hashes, as `accepted_texts` has a project's
+forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, in all projects
 
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal
 run_folder = _of_run(runs_folder, "{}")  # the prompts of the iterations
@@ -208,16 +225,6 @@ def checkout_cache(root: Path) -> Path:
     return tree_caches(root) / name if name else cache_folder(root)
 
 
-def web_server(root: Path) -> Path:
-    """Return the file with the port and key of the `ralph web` that runs for a checkout."""
-    return checkout_cache(root) / "web.json"
-
-
-def graph_file(root: Path) -> Path:
-    """Return the graph of a checkout, made from its index."""
-    return checkout_cache(root) / "graph.db"
-
-
 def old_state(root: Path) -> tuple[Path, Path, Path]:
     """Return where earlier versions kept logs, caches and index, in the work tree of the main checkout."""
     folder = main_checkout(root) / ".ralph"
@@ -243,30 +250,6 @@ def settings_files(root: Path) -> tuple[Path, ...]:
     if not any(map(os.path.lexists, own)):
         return config_files(main)
     return own if os.path.lexists(own[-1]) else (*own[:-1], local_config_file(main))
-
-
-def user_config_file(env: Mapping[str, str]) -> Path | None:
-    """Return the settings of one person for all projects; None without a home."""
-    folder = discovery.user_folder("CONFIG", env)
-    return Path(folder, "config.yml") if folder else None
-
-
-def personal_memories(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file with one person's memories for all projects; None without a home."""
-    folder = discovery.user_folder("CONFIG", env)
-    return Path(folder, "memories.md") if folder else None
-
-
-def personal_accepted(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the hashes of personal memories that the person wants, as `accepted_texts` has a project's."""
-    folder = discovery.user_folder("STATE", env)
-    return Path(folder, "accepted") if folder else None
-
-
-def forgotten_file(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the user's list of what was forgotten, in all projects; None without a home."""
-    folder = discovery.user_folder("STATE", env)
-    return Path(folder, "forgotten") if folder else None
 
 
 def write_boundary(path: Path, root: Path) -> Path | None:

@@ -17,7 +17,7 @@ from ralph import paths
 from ralph.errors import NotFound, UsageError
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, NodeType, Relation, entity_id, parse_relation
-from ralph.model.record import MemoryKind, ObservationKind, Outcome, Query
+from ralph.model.record import KINDS, Kind, Query
 from ralph.store import lookup, queries
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_NAMES = 5
 _MENTIONED = (NodeType.FILE, NodeType.SYMBOL, NodeType.TAG)
-_KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
-    kind.value: kind for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds
-}
+_KINDS = {name: kind for kinds in KINDS.values() for name, kind in kinds.items()}
 _NODE_TYPES = {kind.value: kind for kind in NodeType}
 _SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
@@ -98,7 +96,7 @@ def when(words: str) -> str:
         raise UsageError(f"{words!r} is not a time", hint=hint) from error
 
 
-def kinds(types: Iterable[str]) -> tuple[MemoryKind | ObservationKind | Outcome, ...]:
+def kinds(types: Iterable[str]) -> tuple[Kind, ...]:
     """Return the kinds of these names, of any family."""
     return _choose(types, _KINDS, "type")
 

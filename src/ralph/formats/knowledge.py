@@ -299,7 +299,7 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
     fitting = ids.slug(title).encode("utf-8")[:_LONGEST_NAME].decode("utf-8", "ignore").strip("-")
     base = fitting or ids.derived("entry", title)
     slug, number = base, 1
-    while slug in taken and _fold_title(taken[slug]) != _fold_title(title):
+    while slug in taken and fold_title(taken[slug]) != fold_title(title):
         number += 1
         suffix = f"-{number}"
         slug = base[: 80 - len(suffix)].rstrip("-") + suffix
@@ -308,7 +308,7 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
 
 def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterable[str]) -> bool:
     """Whether two entries are about the same: equal titles, or one within the other and most tags shared."""
-    one, other = sorted((_fold_title(title_a), _fold_title(title_b)), key=len)
+    one, other = sorted((fold_title(title_a), fold_title(title_b)), key=len)
     if one == other:
         return True
     first, second = set(clean_tags(tags_a)), set(clean_tags(tags_b))
@@ -379,7 +379,8 @@ def _links(body: str) -> tuple[Link, ...]:
     return tuple(Link("links_to", title) for title in links_in(body))
 
 
-def _fold_title(title: str) -> str:
+def fold_title(title: str) -> str:
+    """A title as links are compared: in any case and spacing."""
     return " ".join(unicodedata.normalize("NFC", title).casefold().split())
 
 

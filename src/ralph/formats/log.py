@@ -14,17 +14,7 @@ from dataclasses import dataclass, field
 from ralph.errors import Refused
 from ralph.formats.json_text import dump_line, read_members
 from ralph.formats.text import BOM, Entry, Problem
-from ralph.model.record import (
-    Family,
-    Link,
-    MemoryKind,
-    ObservationKind,
-    Origin,
-    Outcome,
-    Record,
-    Scope,
-    Status,
-)
+from ralph.model.record import KINDS, USUAL, Family, Link, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
 LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
@@ -32,17 +22,7 @@ LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 LOG_VERSION = 1
 JOURNAL_PREFIX = "jrn"
 
-_KINDS: dict[Family, dict[str, MemoryKind | ObservationKind | Outcome]] = {
-    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
-    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
-    Family.JOURNAL: {kind.value: kind for kind in Outcome},
-}
 _FAMILIES: dict[str, Family] = {family.value: family for family in Family}
-_DEFAULTS = {  # status and scope of a line without them; Ralph always writes both
-    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT),
-    Family.OBSERVATION: (Status.RAW, Scope.SESSION),
-    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
-}
 _CHOICES: dict[str, dict[str, Status | Scope]] = {
     "status": {status.value: status for status in Status},
     "scope": {scope.value: scope for scope in Scope},
@@ -76,7 +56,7 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
     def report(_path: object, name: str, expected: str, _value: object) -> None:
         faults.append(("wrong-type", f"`{name}` should be {expected}"))
 
-    kinds = _KINDS[family]
+    kinds = KINDS[family]
     kind = kinds.get(str(value.get("kind")))
     if not isinstance(value.get("id"), str) or not value["id"]:
         faults.append(("no-id", f"a record of the type {family} needs an `id`"))
@@ -86,7 +66,7 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
         faults.append(("unknown-kind", what))
         return None
     fields, others = read_members(value, _RECORD, report)
-    for key, default in zip(("status", "scope"), _DEFAULTS[family], strict=True):
+    for key, default in zip(("status", "scope"), USUAL[family][:2], strict=True):  # Ralph itself writes both
         choices = _CHOICES[key]
         if fields.get(key, default) not in choices:
             report((), key, f"one of {', '.join(choices)}", None)
@@ -113,12 +93,10 @@ def _join_line(first: Value, others: Mapping[str, object]) -> str:
 
 def encode_record(record: Record) -> str:
     """The line of one record, with its line end; the same record always gives the same bytes."""
-    if record.kind not in _KINDS[record.family].values() or not record.id:
-        raise Refused(
-            f"a record of the family {record.family} needs an id and one of the kinds "
-            f"{', '.join(_KINDS[record.family])}",
-            hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}",
-        )
+    kinds = KINDS[record.family]
+    if record.kind not in kinds.values() or not record.id:
+        what = f"a record of the family {record.family} needs an id and one of the kinds {', '.join(kinds)}"
+        raise Refused(what, hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}")
     members: Value = {key: getattr(record, key) for key in (*_TEXTS, "tags", "extra")}
     origin = {key: getattr(record.origin, key) for key in _ORIGIN}
     members["origin"] = {key: member for key, member in origin.items() if member or member == 0}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ralph.formats.knowledge import code_spans
+from ralph.formats.knowledge import clean_tags, code_spans
 from ralph.formats.text import Line, LineRole, scan_lines
 
 COMPLETE, FAILURE = "COMPLETE", "FAILURE"
@@ -236,9 +236,8 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
 
 def _knowledge(sigil: _Sigil) -> KnowledgeSigil:
     values = _values(sigil.attributes)
-    tags = [" ".join(tag.lower().split()) for tag in values.get("tags", values.get("tag", "")).split(",")]
-    title = " ".join(values.get("title", "").split())
-    return KnowledgeSigil(title, tuple(dict.fromkeys(filter(None, tags))), sigil.body)
+    tags = clean_tags(values.get("tags", values.get("tag", "")).split(","))
+    return KnowledgeSigil(" ".join(values.get("title", "").split()), tags, sigil.body)
 
 
 def _task_ids(sigil: _Sigil) -> list[str]:

@@ -322,11 +322,6 @@ def parse_insights(text: str) -> InsightsDocument:
     return InsightsDocument(text, tuple(entries), sort_problems(reader.problems), reader, positions)
 
 
-def render_insights(record: Record) -> str:
-    """Render a new insights.json with this one insight."""
-    return dump_file({"version": INSIGHTS_VERSION, "insights": [_insight_members(record)]})
-
-
 def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | None:
     if not isinstance(members, dict):
         reader.report_no_object(path, "an insight should be an object")

@@ -108,6 +108,19 @@ class Scope(StrEnum):
     PERSONAL = "personal"
 
 
+Kind = MemoryKind | ObservationKind | Outcome
+KINDS: Mapping[Family, Mapping[str, Kind]] = {
+    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
+    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
+    Family.JOURNAL: {kind.value: kind for kind in Outcome},
+}
+USUAL = {  # status, scope and author that a row of the index does not repeat
+    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT, ""),
+    Family.OBSERVATION: (Status.RAW, Scope.SESSION, "tool"),
+    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN, ""),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a record came from; `by`: `human`, `agent`, `tool`, `import` or unknown."""
@@ -146,7 +159,7 @@ class Record:
     """One thing that Ralph remembers."""
 
     id: str
-    kind: MemoryKind | ObservationKind | Outcome
+    kind: Kind
     text: str
     family: Family = Family.MEMORY
     label: str = ""
@@ -175,7 +188,7 @@ class Query:
     """What somebody wants to find; without text all that passes the filters."""
 
     text: str = ""
-    kinds: tuple[MemoryKind | ObservationKind | Outcome, ...] = ()
+    kinds: tuple[Kind, ...] = ()
     tags: tuple[str, ...] = ()
     since: str = ""
     until: str = ""

@@ -9,12 +9,12 @@ import json
 import math
 import sqlite3
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph.formats.knowledge import fold_title
 from ralph.model.graph import Edge, Node, NodeType, Relation, entity_type
 from ralph.store import db
 from ralph.store.lookup import placeholders, replaced
@@ -221,13 +221,6 @@ def _supersede(graph: sqlite3.Connection) -> None:
         at = ended if is_text and ended else starts.get(new, "")
         ends[old] = min(ends.get(old, at), at)
     graph.executemany("UPDATE nodes SET replaced = ? WHERE key = ?", ((at, key) for key, at in ends.items()))
-
-
-def fold_title(title: str) -> str:
-    """Return a title as links are compared: in any case and spacing."""
-    if not title.isascii():
-        title = unicodedata.normalize("NFC", title)
-    return " ".join(title.casefold().split())
 
 
 def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:

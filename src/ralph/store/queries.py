@@ -12,20 +12,7 @@ from typing import Any, NamedTuple
 
 from ralph.errors import Unreadable
 from ralph.model import ids
-from ralph.model.record import (
-    NO_EXTRA,
-    NOWHERE,
-    Family,
-    Link,
-    MemoryKind,
-    ObservationKind,
-    Origin,
-    Outcome,
-    Query,
-    Record,
-    Scope,
-    Status,
-)
+from ralph.model.record import KINDS, NO_EXTRA, NOWHERE, USUAL, Family, Link, Origin, Query, Record, Scope, Status
 from ralph.store import lookup
 
 Terms = Callable[[str], str]
@@ -42,19 +29,7 @@ COLUMNS = {
 }
 """The columns of a record; the first ten mean the same in every family."""
 
-USUAL = {
-    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT, ""),
-    Family.OBSERVATION: (Status.RAW, Scope.SESSION, "tool"),
-    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN, ""),
-}
-"""Status, scope and author that are not written into a row."""
-
 ORIGIN = ("session", "run", "iteration", "task", "agent", "commit")
-_KINDS: Mapping[Family, Mapping[str, MemoryKind | ObservationKind | Outcome]] = {
-    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
-    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
-    Family.JOURNAL: {kind.value: kind for kind in Outcome},
-}
 _METADATA = {
     Family.MEMORY: ORIGIN,
     Family.OBSERVATION: ("run", "iteration", "task", "agent", "commit"),
@@ -97,7 +72,7 @@ def record_of(family: Family, row: Sequence[Any]) -> Record:
         paths = tuple(json.loads(files)) if files else ()
         return Record(
             rest.get("id", name),
-            _KINDS[family][kind],
+            KINDS[family][kind],
             text,
             family,
             rest.get("label", ""),

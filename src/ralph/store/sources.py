@@ -182,24 +182,16 @@ def read_source(source: Source, interpret: Interpret | None = None, is_own: IsOw
 
 def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
     """Yield the files that may have memories; a worktree may have the main checkout's."""
-    for path in paths.memories_files(paths.memory_root(root, paths.memories_files(root))):
-        yield path, Format.MEMORIES
-    for path in paths.guardrails_files(paths.memory_root(root, paths.guardrails_files(root))):
-        yield path, Format.GUARDRAILS
+    yield from _entry_files(root, Format.MEMORIES, Format.GUARDRAILS)
     for path in sorted(paths.knowledge_folder(paths.knowledge_root(root)).glob("*.md")):
         yield path, Format.KNOWLEDGE
     yield paths.patterns_file(root), Format.PATTERNS
 
 
-def outside_files(root: Path) -> Iterator[tuple[Path, Format]]:
-    """Yield the memory files of enclosing projects, and the person's own."""
-    for outer in paths.enclosing_projects(root):
-        for path in paths.memories_files(paths.memory_root(outer, paths.memories_files(outer))):
-            yield path, Format.ENCLOSING_MEMORIES
-        for path in paths.guardrails_files(paths.memory_root(outer, paths.guardrails_files(outer))):
-            yield path, Format.ENCLOSING_GUARDRAILS
-    if personal := paths.personal_memories():
-        yield personal, Format.PERSONAL
+def _entry_files(root: Path, memories: Format, guardrails: Format) -> Iterator[tuple[Path, Format]]:
+    for files_of, form in ((paths.memories_files, memories), (paths.guardrails_files, guardrails)):
+        for path in files_of(paths.memory_root(root, files_of(root))):
+            yield path, form
 
 
 def has_own(root: Path) -> bool:
@@ -215,7 +207,10 @@ def log_folders(root: Path) -> tuple[Path, Path]:
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     yield from memory_files(root)
-    yield from outside_files(root)
+    for outer in paths.enclosing_projects(root):
+        yield from _entry_files(outer, Format.ENCLOSING_MEMORIES, Format.ENCLOSING_GUARDRAILS)
+    if personal := paths.personal_memories():
+        yield personal, Format.PERSONAL
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)

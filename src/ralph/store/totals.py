@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ralph.model.record import Family, Status
+from ralph.model.record import USUAL, Family, Status
 from ralph.store import lookup
-from ralph.store.queries import FAMILIES, TABLES, USUAL, safe
+from ralph.store.queries import FAMILIES, TABLES, safe
 from ralph.store.sources import Contents
 
 Chosen = Mapping[str, Collection[str]]  # the chosen values of each facet
