@@ -1,7 +1,7 @@
 """Decide whether two texts say the same in other words: by the weights of their terms, without a model.
 
-A name, a path or a number has the most weight, an everyday word hardly any. Texts differ all the same when they are
-nearly one sentence and differ in a negation, a number, a subject or the order around a word such as "before".
+A name, a path or a number has the most weight, an everyday word hardly any. Texts that are nearly one sentence differ
+by a negation, a number, a subject or the order around a word such as "before".
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ def term_weights(text: str) -> Mapping[str, float]:
 
 
 def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Return how similar two texts are by their term weights: 0 when they do not say the same."""
+    """Return how similar two texts are; 0 when they do not say the same."""
     if not one or not other:
         return 0.0
     common = {term: min(weight, other[term]) for term, weight in one.items() if term in other}
@@ -96,7 +96,6 @@ def differ(one: str, other: str) -> bool:
 
 
 def _key_words(text: str) -> list[str]:
-    """Return the significant words, by their stems, in their order."""
     words = []
     for word in split_words(unaccented(text)):
         low = word.lower().strip("'’")
@@ -128,7 +127,7 @@ class TextMatcher:
         return number
 
     def nearest(self, text: str) -> int | None:
-        """Return the number of the most similar text, the earliest of equals; None when none says the same."""
+        """Return the number of the most similar text, if one says the same."""
         weights = term_weights(text)
         near = (self._by_term.get(term, ()) for term, weight in weights.items() if weight > _COMMON)
         best, nearest = 0.0, None

@@ -1,7 +1,7 @@
 """Codec of knowledge/*.md: YAML front matter and a markdown body.
 
-Edits change only the lines of the fields that differ; unknown keys, comments and order stay. YAML
-is composed, not loaded, because the positions of the values are needed to splice them.
+Edits change only the lines of the fields that differ. YAML is composed, not loaded, because the positions of the values
+are needed to splice them.
 """
 
 import itertools
@@ -39,7 +39,7 @@ _LONGEST_NAME = 240  # bytes, so that the file's name with `.md` and a suffix fi
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """The fields with their positions in the file, and where the front matter ends and the body begins."""
+    """The fields with their positions, where it ends and where the body begins."""
 
     fields: Mapping[str, ConfigNode]
     problems: tuple[Problem, ...]
@@ -69,7 +69,7 @@ def _scalar_text(node: ConfigNode | None) -> str:
 
 
 def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
-    """The front matter at the top of a text, or the line and the reason why there is none."""
+    """The front matter, or the line and the reason why there is none."""
     begin = len(BOM) if text.startswith(BOM) else 0
     opening = text.find("\n", begin)
     if text[begin : begin + 3] != "---" or text[begin : max(opening, 0)].rstrip("\r") != "---":
@@ -90,7 +90,7 @@ def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
 
 
 def _plain_value(node: ConfigNode) -> object:
-    """A node as Python values: a number only where writing it again gives the same characters."""
+    """A number only where writing it again gives the same characters."""
     if isinstance(node.value, Mapping):
         return {name: _plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, tuple):
@@ -107,7 +107,7 @@ def _plain_value(node: ConfigNode) -> object:
 def change_fields(
     text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str
 ) -> str:
-    """The text with other values in its front matter and without some keys; a new key goes to the end."""
+    """The text with other values and without some keys; a new key goes to the end."""
     fields = [matter.fields[name] for name in removed if name in matter.fields]
     edits = [
         (text.rfind("\n", 0, field.key_start) + 1, text.find("\n", _value_end(text, field)) + 1, "") for field in fields
@@ -131,7 +131,7 @@ def change_fields(
 
 
 def _value_end(text: str, field: ConfigNode) -> int:
-    """Where a value's own characters end; YAML counts the blank lines below a block scalar as part of it."""
+    """YAML counts the blank lines below a block scalar as part of it."""
     return len(text[: field.end].rstrip()) if field.style == "literal" else field.end
 
 
@@ -142,12 +142,12 @@ def write_field(name: str, value: object) -> str:
 
 
 def write_tag(tag: str) -> str:
-    """A tag, quoted only where a YAML reader could take it for something else."""
+    """A tag, quoted where YAML could read something else."""
     return tag if _PLAIN_TAG.fullmatch(tag) and tag not in _RESERVED else write_value(tag)
 
 
 def write_value(value: object) -> str:
-    """A value on one line, as JSON, which is YAML too; a tuple holds tags."""
+    """A value on one line, as JSON; a tuple holds tags."""
     if isinstance(value, tuple):
         return f"[{', '.join(write_tag(str(item)) for item in value)}]"
     try:
@@ -202,7 +202,6 @@ class KnowledgeDocument(TextDocument):
         return parse_knowledge(self.text[: self.text.startswith(BOM)], self.slug)
 
     def _body(self, start: int, body: str, newline: str) -> str:
-        """A new body between the old one's blank line above and its line end below."""
         above, _, below = _split(self.text[start:])
         if not self.text[:start].endswith("\n"):
             above, below = newline * 2, newline
@@ -255,7 +254,7 @@ def render_knowledge(record: Record) -> str:
 
 
 def normalise_entry(record: Record, slug: str) -> Record:
-    """A record as a knowledge file can hold it; Refused when it lacks a title, a tag or a text."""
+    """A record as a knowledge file can hold it, or Refused."""
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is no memory", hint="only memories are knowledge")
     title = " ".join(record.title.split())
@@ -294,7 +293,7 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def slug_for(title: str, taken: Mapping[str, str]) -> str:
-    """The name of a new entry's file; `taken` has the titles of the slugs in use."""
+    """The name of a new entry's file; `taken` has titles by slug."""
     title = unicodedata.normalize("NFC", title)
     fitting = ids.slug(title).encode("utf-8")[:_LONGEST_NAME].decode("utf-8", "ignore").strip("-")
     base = fitting or ids.derived("entry", title)
@@ -307,7 +306,7 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
 
 
 def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterable[str]) -> bool:
-    """Whether two entries are about the same: equal titles, or one within the other and most tags shared."""
+    """Whether two entries have equal titles, or similar ones and most tags shared."""
     one, other = sorted((fold_title(title_a), fold_title(title_b)), key=len)
     if one == other:
         return True
@@ -318,7 +317,7 @@ def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterab
 
 
 def shorten(body: str, words: int = 500) -> str:
-    """A body of at most so many words, cut between two blocks where that is possible."""
+    """A body of at most so many words, cut between two blocks where possible."""
     counted = body.rstrip().removesuffix(TRUNCATED)
     if len(counted.split()) <= words:
         return body
@@ -344,7 +343,7 @@ def shorten(body: str, words: int = 500) -> str:
 
 
 def links_in(body: str) -> tuple[str, ...]:
-    """The titles in `[[...]]`, each once, in order; not those in code or comments."""
+    """The titles in `[[...]]` outside code and comments, each once."""
     titles: dict[str, str] = {}
     for line in markdown.scan_lines(body) if "[[" in body else ():
         if line.is_markdown and "[[" in line.text:
@@ -358,7 +357,7 @@ def links_in(body: str) -> tuple[str, ...]:
 
 
 def code_spans(line: str) -> list[tuple[int, int]]:
-    """The spans of inline code in a line: from a run of backticks to the next run of the same length."""
+    """The spans of inline code: from a run of backticks to the next of its length."""
     runs = [match.span() for match in _TICKS.finditer(line)]
     by_length: dict[int, list[int]] = {}
     for number, (start, end) in enumerate(runs):

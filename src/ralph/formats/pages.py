@@ -1,8 +1,7 @@
 """Codecs of bullets in pages: global-patterns.md, and marked regions in AGENTS.md or CLAUDE.md.
 
-Ids are derived from the text of a bullet. global-patterns.md has three sections and a footer, of
-which only the footer line is rewritten. In a file that belongs to people, Ralph writes only
-between `<!-- ralph:start -->` and `<!-- ralph:end -->`.
+Ids are derived from the text of a bullet. In a file that belongs to people, Ralph writes only between `<!-- ralph:start
+-->` and `<!-- ralph:end -->`.
 """
 
 import dataclasses
@@ -35,7 +34,7 @@ _LAYOUT = (
 
 
 class PatternSection(NamedTuple):
-    """A `## heading`, the end of its last line, and whether a bullet ends there."""
+    """A heading, the end of its last line, and whether a bullet ends there."""
 
     heading: str
     tail: int
@@ -44,7 +43,7 @@ class PatternSection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PatternsDocument(TextDocument):
-    """A parsed global-patterns.md; `closing` is where a new section goes: before the footer and its rule."""
+    """A parsed global-patterns.md; `closing` is where a new section goes."""
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
@@ -53,7 +52,7 @@ class PatternsDocument(TextDocument):
     closing: int
 
     def add(self, record: Record) -> "PatternsDocument":
-        """The document with one more bullet at its section's end, or itself when that is already there."""
+        """The document with one more bullet in its section, unless it is there."""
         expected = as_pattern(record)
         if any(entry.record.id == expected.id for entry in self.entries):
             return self
@@ -73,7 +72,7 @@ class PatternsDocument(TextDocument):
         return self._spliced(at, at, block, expected)
 
     def replace(self, record_id: str, record: Record) -> "PatternsDocument":
-        """The document with one bullet changed; it stays in its section unless its kind changes."""
+        """The document with one bullet changed, moved when its kind changed."""
         entry = markdown.find_entry(self.entries, record_id)
         if record.kind is not entry.record.kind:
             return self.remove(record_id).add(record)
@@ -90,7 +89,7 @@ class PatternsDocument(TextDocument):
         return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))
 
     def stamped(self, date: str, task: str) -> "PatternsDocument":
-        """The document with the date and task of its last change in the footer."""
+        """The document with date and task of its last change."""
         if any(char in date + task for char in "\r\n\x00"):
             raise Refused("the footer's date and task must each be one line", hint="pass a date and a task id")
         line = f"_Last updated: {date} by {task}_"
@@ -102,7 +101,7 @@ class PatternsDocument(TextDocument):
         return parse_patterns(self.text[:at] + block + self.text[at:])
 
     def _section(self, kind: str, label: str) -> PatternSection | None:
-        """The section for a kind: the one that the label names, else ours, else one by another word."""
+        """The section that the label names, else ours, else one by another word."""
         fitting = [section for section in self.sections if _section_kind(section.heading) is kind]
         ours = HEADINGS[MemoryKind(kind)].casefold()
         named = [section for section in fitting if label in (section.heading, label_of(section.heading))]
@@ -172,7 +171,7 @@ def parse_patterns(text: str) -> PatternsDocument:
 
 
 def as_pattern(record: Record, name: str = "") -> Record:
-    """A record as this file can hold it: kind and text, the heading as label, an id derived from the text."""
+    """A record as this file can hold it, with an id derived from the text."""
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is no memory", hint="global-patterns.md holds memories only")
     text = markdown.check_text(record.text, "pattern").strip(" \t\n")
@@ -194,7 +193,7 @@ _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 
 
 class MarkedRegion(NamedTuple):
-    """One region: `inner` and `stop` are the start and the end of the text between its mark lines."""
+    """The start and the end of the text between two mark lines."""
 
     inner: int
     stop: int
@@ -209,7 +208,7 @@ class RegionDocument(TextDocument):
     regions: tuple[MarkedRegion, ...]
 
     def add(self, record: Record) -> "RegionDocument":
-        """The document with one more bullet at the end of its first region, or itself when that is already there."""
+        """The document with one more bullet in its first region, unless it is there."""
         self._check()
         text = markdown.check_text(record.text, "text").strip(" \t\n")
         if _MARK.search(text):
