@@ -22,7 +22,7 @@ _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
     """Return `--root` or `$RALPH_ROOT`, else the project upward from `$CLAUDE_PROJECT_DIR` or from `start`.
 
-    Without any project there, the top of the git checkout counts, unless that is the home, else the folder itself.
+    Without any, the top of the git checkout counts, unless that is the home, else the folder itself.
     """
     env = env or {}
     root = explicit or env.get("RALPH_ROOT")
@@ -41,16 +41,13 @@ def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, st
 
 
 def git_top(folder: str) -> str:
-    """Return the top of the checkout around a folder; "" outside git, and where the home itself is a checkout."""
+    """Return the top of the checkout around a folder; "" where the home itself is one."""
     top = discovery.find_top(folder)
     return "" if discovery.is_home(top) else top
 
 
 def require_project(root: Path, *, named: bool = False) -> bool:
-    """Return whether a folder is no project yet but becomes one with its first file; NotFound outside git.
-
-    `named`: the caller named the folder, so it is not there by accident.
-    """
+    """Return whether a folder becomes a project with its first file; NotFound outside git unless `named`."""
     if discovery.find_root(root.as_posix()) or any(map(os.path.lexists, (root / name for name in discovery.MARKERS))):
         return False
     if not named and not git_top(root.as_posix()):
@@ -105,7 +102,7 @@ def source_path(root: Path, name: str) -> Path:
 
 
 def other_state_folders(root: Path) -> list[Path]:
-    """Return the state folders that came with a copy from other machines; Ralph believes nothing in them."""
+    """Return the state folders of other machines; Ralph believes nothing in them."""
     own = state_folder(root)
     return [path for path in sorted(own.parent.glob("*")) if path.is_dir() and path != own]
 
@@ -243,7 +240,7 @@ def config_files(root: Path) -> tuple[Path, ...]:
 
 
 def settings_files(root: Path) -> tuple[Path, ...]:
-    """Return the files whose settings count: a checkout's own, and what only the main checkout of a worktree has."""
+    """Return the files whose settings count, in a worktree also the main checkout's local ones."""
     own, main = config_files(root), main_checkout(root)
     if main == root:
         return own
@@ -253,7 +250,7 @@ def settings_files(root: Path) -> tuple[Path, ...]:
 
 
 def write_boundary(path: Path, root: Path) -> Path | None:
-    """Return the folder that no link may lead out of when a file is written; None for the person's own."""
+    """Return the folder that no link may lead out of; None for the person's own file."""
     personal = personal_memories()
     if personal is not None and path in (personal, Path(os.path.realpath(personal))):
         return None

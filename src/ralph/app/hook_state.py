@@ -1,8 +1,7 @@
 """The state of hooks: their settings cache, counted failures, the pause marker, and where they are installed.
 
-The settings cache is `key=value` lines with the time and size of every config file behind it, so that a hook knows by
-a few `stat` calls whether it is current; a worktree has its own. Failures are counted and reset in place, because a
-hook may be counting at the same moment.
+The settings cache has the time and size of every config file behind it, so that a hook knows by a few `stat` calls
+whether it is current. Failures are counted in place, because a hook may be counting at the same moment.
 """
 
 import shlex
@@ -37,7 +36,7 @@ def cache_file(root: Path) -> Path:
 
 
 def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return time and size of the config files; to be called before they are loaded, so that no change is lost."""
+    """Return time and size of the config files, before they are loaded: no change is lost."""
     sources = [path for _, path in config.sources(root, env)]
     sources += [*paths.config_files(root), *paths.config_files(paths.main_checkout(root))]
     sources.append(paths.slow_patterns_file(root))
@@ -47,10 +46,7 @@ def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
 def write_settings(
     root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = (), capture: bool = True
 ) -> bool:
-    """Write the settings cache and make the failures file; False when these settings hold for one command only.
-
-    `state` is what `config_state` returned before the config was loaded.
-    """
+    """Write the settings cache; False when these settings hold for one command only."""
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
     settings, memories = loaded.config, loaded.config.memories
@@ -126,7 +122,7 @@ def read_failures(root: Path) -> Failures | None:
 
 
 def recording_problem(root: Path) -> str:
-    """Return in one line why hooks can record nothing now, as far as trying shows it; "" when they can."""
+    """Return why hooks can record nothing now; "" when they can."""
     why = hook_files.probe(str(paths.log_folder(root) / "sessions"))
     return f"nothing can be recorded: {why}" if why else ""
 
@@ -178,10 +174,7 @@ def resume_capture(root: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """Our hooks in one host's settings; `scope` is for whom, or that the plugin brings them, `programs` what starts.
-
-    `target` is what `ralph install` would install there, None for the plugin.
-    """
+    """Our hooks in one host's settings; `target` is None for the plugin."""
 
     host: str
     scope: str
@@ -211,7 +204,7 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
 
 
 def _programs(group: object) -> Iterator[str]:
-    """Yield the files that the hooks of a group need."""
+    """The files that the hooks of a group need."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
     for hook in filter(is_ralph_hook, hooks if isinstance(hooks, list) else []):
         command, words = str(hook.get("command")), hook.get("args")
@@ -243,7 +236,7 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
 
 
 def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
-    """Yield what keeps hosts from starting Ralph, as warnings, and entries that an earlier version or no extra left."""
+    """Yield what keeps hosts from starting Ralph, and entries of an earlier version."""
     installed = find_installed(root, env)
     with suppress(RalphError, OSError):
         is_installed = install.installed_file(env).is_file() or _uses_launcher(installed)
@@ -269,7 +262,7 @@ def _uses_launcher(installed: Sequence[Installed]) -> bool:
 
 
 def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Write launchers and entries of hosts anew where they have problems; yield each file and what was done."""
+    """Write launchers and entries of hosts anew where they have problems."""
     broken = {path for path, _ in installation_problems(root, env)}
     if not broken:
         return

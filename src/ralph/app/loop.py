@@ -1,7 +1,7 @@
 """`ralph loop start` and `resume`: run an agent until its goal is met.
 
-Nothing is done before everything that was named is found. Whatever happens to a run, its claims are released, its
-signals removed and its record written. Its options are stored in it, so that it is resumed with the same.
+Nothing is done before everything that was named is found. Whatever happens to a run, its claims are released and its
+record is written. Its options are stored in it, so that it is resumed with the same.
 """
 
 import json
@@ -207,7 +207,7 @@ def describe_dead_run(run: Run) -> str:
 
 
 def _check_programs(bench: Workbench) -> CriteriaVerdict:
-    """Check the criteria before anything is stored; refuse one whose program is missing."""
+    """Refuse a criterion whose program is missing."""
     verdict = bench.before()
     for check in verdict.checks:
         if check.missing:
@@ -219,7 +219,7 @@ def _check_programs(bench: Workbench) -> CriteriaVerdict:
 
 
 def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationResult], *, fresh: bool) -> Run:
-    """Run the engine; whatever happens, claims are released and the end is recorded."""
+    """Whatever happens, claims are released and the end is recorded."""
     root, run = bench.root, bench.run
     try:
         run = bench.save(_claim_goal(bench, run, request))
@@ -262,7 +262,7 @@ def best_effort(action: Callable[[], object]) -> None:
 
 
 def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
-    """Return the run with the task of its goal claimed; a goal without a task gets one."""
+    """A goal without a task gets one."""
     root = bench.root
     if not (bench.plan.goal or request.task) or run.only:
         return run
@@ -278,7 +278,7 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
 
 
 def _archive_scratchpad(bench: Workbench, run: Run) -> None:
-    """Move the scratchpad of an earlier run to this run's log, unless another run is at work."""
+    """Unless another run is at work."""
     root = bench.root
     text = project.show_scratchpad(root)[0]
     if text.strip() and not any(other.id != run.id and runs.lives(root, other) for other in runs.running(root)):
@@ -320,7 +320,7 @@ def _changed_options(request: LoopRequest) -> dict[str, object]:
 
 
 def _stored_request(run: Run, later: LoopRequest) -> LoopRequest:
-    """Return the options that a run was started with; a redacted one has to be given again."""
+    """A redacted option has to be given again."""
     try:
         value = json.loads(run.options or "{}")
     except ValueError:

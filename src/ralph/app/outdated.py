@@ -1,7 +1,7 @@
-"""Outdated records: superseded, expired, or citing a file, symbol, command or commit that is gone or has moved.
+"""Outdated records: superseded, expired, or citing what is gone or has moved.
 
-Records that supersede each other in a circle all count as valid. `check_citations` asks git and writes the results to
-a cache of the checkout; searches and hooks, which may not start git, only read that cache.
+Records that supersede each other in a circle all count as valid. `check_citations` asks git and writes a cache;
+searches and hooks, which may not start git, only read it.
 """
 
 import re
@@ -51,7 +51,7 @@ def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record])
 
 
 def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit, ...]:
-    """Rank superseded and expired hits lower, and below what replaced them; their `why` gets the note."""
+    """Rank outdated hits below what replaced them; their `why` gets the note."""
     scores = {hit.record.id: hit.score for hit in hits}
     older = {note.rpartition(" ")[2]: name for name, note in notes.items()}
     ranked: list[Hit] = []
@@ -190,7 +190,7 @@ def check_record(root: Path, record: Record, patience: float = 0) -> tuple[Check
 
 
 def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
-    """Refresh the cache if it is due, for the newest `most` records in `patience` seconds; return whether it was."""
+    """Refresh the cache if it is due, for the newest `most` records in `patience` seconds."""
     from ralph.app.repository import GitHistory
 
     records = list(_valid_records(root)) if is_cache_due(root) else []
@@ -229,7 +229,7 @@ def _check(git: "GitHistory", reports: Sequence[CitationReport]) -> list[Citatio
 
 
 class _CitationCheck:
-    """Checks citations against the files and the history of a checkout; git is asked for all of them at once."""
+    """Git is asked for all citations at once."""
 
     def __init__(self, git: "GitHistory", cited: Sequence[Citation]) -> None:
         self._git = git
@@ -253,7 +253,7 @@ class _CitationCheck:
         return False
 
     def _find(self, path: str) -> str:
-        """Return the present path of a file that is cited by this name or the end of it; "" when there is none."""
+        """A file may be cited by the end of its path."""
         if self._exists(path):
             return path
         longer = [name for name in self._names.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
@@ -349,7 +349,7 @@ class _CitationCheck:
         return CitationState.UNVERIFIABLE, "", "no file here says what it does"
 
     def _once_had(self, needle: str, place: str) -> bool:
-        """Whether a file once contained a text; False after `_MAX_SEARCHES` searches."""
+        """False after `_MAX_SEARCHES` searches."""
         key = (needle, place)
         if key not in self._searches:
             self._searches[key] = len(self._searches) < _MAX_SEARCHES and self._git.ever(needle, place)

@@ -1,7 +1,7 @@
 """Usage: the ledger of what was injected into sessions, whether it was used, and the statistics over it.
 
 A record counts as used when something after its injection shows its id, words that only it has, its file or its
-command. A tool's output does not count, since printing a memory file does not use it.
+command. A tool's output does not count: printing a memory file does not use it.
 """
 
 import json
@@ -58,7 +58,7 @@ class Injection(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """The injections, in order, the pairs of session and record that were used, and what the skill text cost."""
+    """The injections, the pairs of session and record that were used, and the skill text's cost."""
 
     injections: tuple[Injection, ...] = ()
     uses: frozenset[tuple[str, str]] = frozenset()
@@ -139,7 +139,7 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
 
 
 def _tail(path: Path, most: int) -> list[str]:
-    """Return the lines at the end of a file, at most so many bytes; none when there is no file."""
+    """At most so many bytes."""
     try:
         if not path.is_file():
             return []
@@ -171,7 +171,7 @@ def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) ->
 
 
 class _Marks(NamedTuple):
-    """What identifies a record or an utterance: its rare terms with their weights, files, and commands."""
+    """The rare terms with their weights, files, and commands of a record or an utterance."""
 
     at: datetime | None = None
     text: str = ""
@@ -207,7 +207,7 @@ def references(
 
 
 def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[_Marks]) -> bool:
-    """Whether anything after the injection refers to a record; terms of other records or from before do not count."""
+    """Terms of other records or from before the injection do not count."""
     record, since = marks[name], marks[name].at
     if since is None:
         return False
@@ -232,7 +232,7 @@ def _common_terms() -> frozenset[str]:
 
 
 def _weigh_terms(text: str) -> dict[str, int]:
-    """Return the rare words of a text, and names of code, one of which is enough."""
+    """The rare words, and names of code, one of which is enough."""
     weights: dict[str, int] = {}
     for word in terms.split_words(text):
         folded = terms.fold(word)
@@ -267,11 +267,7 @@ def _curated(root: Path) -> Iterator[Record]:
 
 
 def usage_stats(root: Path) -> dict[str, Any]:
-    """Count what was injected, used, recorded and run, as `ralph status --usage --format json` prints it.
-
-    `injected` and `referenced` count pairs of session and record; a rate is None before there is anything to count.
-    `tokens` include those of the skill text. Events are sorted by cost.
-    """
+    """Count what was injected, used, recorded and run; pairs of session and record, a rate may be None."""
     ledger = read_ledger(root, _ALL_BYTES)
     names = dict.fromkeys(each.event for each in (*ledger.injections, *ledger.skill))
     events = [{"event": name or "unknown", **_count(ledger, event=name)} for name in names]
@@ -296,7 +292,7 @@ def count_week(ledger: Ledger) -> dict[str, Any]:
 
 
 def _count(ledger: Ledger, *, event: str | None = None, since: str = "") -> dict[str, int]:
-    """Count the injections (of an event, since a day), in how many sessions some were used, and what it cost."""
+    """Of an event, since a day."""
     injections, skill = (
         [each for each in part if each.at >= since and event in (None, each.event)]
         for part in (ledger.injections, ledger.skill)
@@ -329,10 +325,7 @@ def unused_memories(root: Path, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def hook_usage(root: Path) -> dict[str, Any]:
-    """Count what the hooks recorded and how often they failed; `hosts` are those of which an event has arrived.
-
-    Lines that the index has read are counted there.
-    """
+    """Count what the hooks recorded and how often they failed, as far as possible by the index."""
     recorded, is_outside = 0, index.outside(root) is not None  # nothing is read behind such a link
     hosts: set[str] = set()
     sessions = f"{log_folders(root)[0]}/"

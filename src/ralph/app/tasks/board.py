@@ -1,7 +1,7 @@
 """Read and change task.json files, and compute which tasks are ready.
 
-A task is ready when it is pending (or its worker died), all its blockers are done, it has no open children, and
-nothing holds its parent. A task changes only through `update`, under the lock of its file, with a line in its history.
+A task is ready when it is pending (or its worker died), all its blockers are done, it has no open children, and nothing
+holds its parent. It changes only through `update`, under its lock.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ def host_name() -> str:
 
 
 def is_live(claim: Claim | None, now: datetime) -> bool:
-    """Whether somebody works on the task: the claim has not expired, and its process is not known to be dead."""
+    """Whether a claim has not expired, and its process is not known to be dead."""
     if claim is None or parse_time(claim.expires_at) <= now:
         return False
     return claim.host != host_name() or bool(process.started_at(claim.pid))
@@ -96,7 +96,7 @@ class Board:
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """Every task in the order in which they should be done: by priority (1 first, none last), age and id."""
+        """Every task in the order to do them: by priority (1 first, none last), age and id."""
 
         def sort_key(task: Task) -> tuple[int, datetime, str]:
             return task.priority if task.priority > 0 else sys.maxsize, parse_time(task.created_at), task.id
@@ -155,7 +155,7 @@ class Board:
 
     @cached_property
     def _stopped_parents(self) -> set[str]:
-        """The parents whose children cannot be begun: ended, blocked, waiting, gone, or below such a parent."""
+        """Ended, blocked, waiting, gone, or below such a parent."""
         stopped: set[str] = set()
         pending = []
         for name in self.children:
@@ -170,10 +170,10 @@ class Board:
         return stopped
 
     def cycle(self, *names: str) -> tuple[str, ...]:
-        """Return the names along a cycle that these tasks (or any) are in or wait for; () when there is none.
+        """Return the names along a cycle that these tasks (or any) are in or wait for.
 
-        A node is a task's beginning, which needs the end of its blockers and the beginning of its parent, or its end,
-        which needs its beginning and the end of its children.
+        A task's beginning needs the end of its blockers and its parent's beginning; its end needs its beginning and its
+        children's end.
         """
         graph: dict[tuple[str, bool], list[tuple[str, bool]]] = {}
         pending = [(name, True) for name in names or self.placed]
@@ -260,7 +260,7 @@ def change(root: Path, task_id: str, edit: Edit) -> Task:
 
 
 def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None) -> Task:
-    """Return the task in another state, with a line in its history; Refused when it is done, except for a reset."""
+    """Return the task in another state, with a line in its history; Refused when it is done."""
     now = status_of(task)
     if to is not TaskStatus.PENDING and now in (None, to, TaskStatus.DONE):
         state = now.value.replace("_", " ") if now is not None else f"in a state that nobody knows ({task.status!r})"
