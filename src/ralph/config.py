@@ -305,7 +305,6 @@ class Loaded:
                 self._report(place, _unknown(name, names))
 
     def _put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
-        """An empty one sets nothing, except for a list."""
         if text.strip() or isinstance(key.default, tuple):
             self._put(key, from_text(key, text), place)
 

@@ -100,7 +100,6 @@ def is_checkout(folder: str) -> bool:
 
 
 def _root_by_main(folder: str, top: str) -> str:
-    """The folder of a worktree for which the main checkout has a `.ralph`."""
     if os.path.isdir(f"{top}/.git"):
         return ""
     main = locate(top).main
@@ -158,7 +157,6 @@ def locate(root: str) -> Location:
 
 
 def _main_checkout(common: str) -> str:
-    """ "" when the repository is bare."""
     bare, worktree, section = False, "", ""
     for line in f"{read_text(f'{common}/config')}\n{read_text(f'{common}/config.worktree')}".split("\n"):
         key, _, value = (part.strip() for part in line.partition("="))

@@ -37,10 +37,10 @@ def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, st
         return folder
     here = folder.as_posix()
     with _explain_broken_checkout():
-        return Path(discovery.find_root(here) or git_top(here) or here)
+        return Path(discovery.find_root(here) or _git_top(here) or here)
 
 
-def git_top(folder: str) -> str:
+def _git_top(folder: str) -> str:
     """Return the top of the checkout around a folder; "" where the home itself is one."""
     top = discovery.find_top(folder)
     return "" if discovery.is_home(top) else top
@@ -50,7 +50,7 @@ def require_project(root: Path, *, named: bool = False) -> bool:
     """Return whether a folder becomes a project with its first file; NotFound outside git unless `named`."""
     if discovery.find_root(root.as_posix()) or any(map(os.path.lexists, (root / name for name in discovery.MARKERS))):
         return False
-    if not named and not git_top(root.as_posix()):
+    if not named and not _git_top(root.as_posix()):
         raise NotFound(f"{root}: is no project, and no git work tree", hint="`ralph init` makes this folder a project")
     return True
 
@@ -136,8 +136,6 @@ def _of_run(folder: PathOf, pattern: str) -> Callable[[Path, str], Path]:
 
 
 def _of_user(kind: str, name: str) -> Callable[..., Path | None]:
-    """None without a home."""
-
     def path(env: Mapping[str, str] = os.environ) -> Path | None:
         folder = discovery.user_folder(kind, env)
         return Path(folder, name) if folder else None
@@ -188,6 +186,12 @@ personal_memories = _of_user("CONFIG", "memories.md")
 personal_accepted = _of_user("STATE", "accepted")  # hashes, as `accepted_texts` has a project's
 forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, in all projects
 
+sessions_folder = _in_state("log/sessions")
+ledger_file = _in_state("log/injections.jsonl")  # what was injected, and used
+hook_failures = _in_state("log/hook-failures")  # where failures of hooks are counted
+pause_file = _in_state("log/paused")  # it stops the hooks, and contains the time
+vectors_file = _in_state("cache/vectors.db")
+
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal
 run_folder = _of_run(runs_folder, "{}")  # the prompts of the iterations
 run_output = _of_run(runs_folder, "{}.log")  # what a run printed
@@ -198,7 +202,7 @@ stop_request = _of_run(cache_folder, "runs/{}.stop")
 def session_log(root: Path, session_id: str) -> Path:
     """Return the log of a session; an id with other characters than a name has is hashed."""
     name = session_id if _SESSION_NAME.fullmatch(session_id) else ids.derived("session", session_id)
-    return log_folder(root) / "sessions" / f"{name}.jsonl"
+    return sessions_folder(root) / f"{name}.jsonl"
 
 
 def memory_root(root: Path, own_files: Iterable[Path]) -> Path:

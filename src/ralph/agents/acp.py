@@ -181,8 +181,6 @@ async def _wait_for_turn(
 
 
 class _AcpListener:
-    """Our side of the protocol, for one turn."""
-
     def __init__(self, ask: Ask, *, bypass: bool = False) -> None:
         self._ask, self._bypass = ask, bypass
         self.session, self.model, self.started = "", ask.model, False

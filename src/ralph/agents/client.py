@@ -141,8 +141,6 @@ class LineBuffer:
 
 def parse_object(line: str) -> Mapping[str, object] | None:
     """Return the JSON object on a line, or None when there is none."""
-    if not line.lstrip().startswith("{"):
-        return None
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

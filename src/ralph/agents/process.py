@@ -84,8 +84,6 @@ def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> st
 
 
 class _BoundedText:
-    """The end of one stream, up to a limit."""
-
     def __init__(self, limit: int, on_text: Callable[[str], None]) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._limit, self._on_text = max(limit, 1), on_text
@@ -142,7 +140,7 @@ class _RunningProgram:
                     was_stopped = stopped()
             if not (timed_out or was_stopped):  # read the rest of its output and kill what remains of its group
                 self._pump(LINGER, lambda: not self._reading)
-                signal_group(self._process.pid, signal.SIGKILL)
+                _signal_group(self._process.pid, signal.SIGKILL)
                 is_over = True
                 self._pump(LINGER, lambda: not self._reading)
         finally:
@@ -195,11 +193,11 @@ class _RunningProgram:
         pid = self._process.pid
         members = find_descendants(pid)
         try:
-            signal_group(pid, signal.SIGTERM)
+            _signal_group(pid, signal.SIGTERM)
             self._pump(GRACE, self._ended)
         finally:
             members |= find_descendants(pid)
-            signal_group(pid, signal.SIGKILL)
+            _signal_group(pid, signal.SIGKILL)
             kill_processes(members)
         self._pump(LINGER, lambda: self._ended() and not self._reading)
 
@@ -287,7 +285,7 @@ class AsyncProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if self.popen.returncode is None:  # reaped: its number may be another process's
-            signal_group(self.popen.pid, number)
+            _signal_group(self.popen.pid, number)
 
 
 class _ProcessEntry(NamedTuple):
@@ -375,8 +373,7 @@ def end_processes(members: Iterable[ProcessId]) -> None:
     kill_processes(members)
 
 
-def signal_group(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process group, if it exists."""
+def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies is forbidden
         os.killpg(pid, number)
 

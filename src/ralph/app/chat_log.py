@@ -131,12 +131,9 @@ def read_chat(root: Path, session_id: str) -> Chat | None:
 
 def unnamed_chats(root: Path) -> list[tuple[Chat, str]]:
     """Return the chats whose hosts have not reported an id, each with its start time."""
-    chats: list[tuple[Chat, str]] = []
-    for path in sorted((paths.log_folder(root) / "sessions").glob(f"{PREFIX}-*.jsonl")):
-        chat = read_chat(root, path.stem)
-        if chat is not None and chat.is_unnamed:
-            chats.append((chat, str(next(iter(_session_members(root, chat.id, "started_at")), ""))))
-    return chats
+    names = sorted(path.stem for path in paths.sessions_folder(root).glob(f"{PREFIX}-*.jsonl"))
+    chats = [chat for name in names if (chat := read_chat(root, name)) is not None and chat.is_unnamed]
+    return [(chat, str(next(iter(_session_members(root, chat.id, "started_at")), ""))) for chat in chats]
 
 
 def append_chat(

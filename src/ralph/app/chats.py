@@ -75,7 +75,7 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
 
 def _prepare(root: Path, config: Config, request: ChatRequest) -> tuple[Chat, Agent, Task]:
     task = board.find(root, request.task).task
-    agent = choose_agent(root, config, request)
+    agent = _choose_agent(root, config, request)
     tree = Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
     folder = relative_folder(root, tree if tree.is_dir() else root)
     model = request.model or config.loop.model
@@ -98,7 +98,7 @@ def resume(root: Path, config: Config, session_id: str, message: str, request: C
 
 def _prepare_resume(root: Path, config: Config, session_id: str, request: ChatRequest) -> tuple[Chat, Agent]:
     chat = find_chat(root, session_id)
-    agent = choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
+    agent = _choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
     if request.mode not in (None, chat.mode):
         raise Refused(f"{chat.id} is a session in mode {chat.mode}, and stays one", hint=_fork_hint(chat, request.mode))
     if agent.name != chat.agent:
@@ -120,7 +120,7 @@ def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
 def fork(root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST) -> ChatReply:
     """Begin a new chat with the history of an earlier session; its mode may be another one."""
     old = find_chat(root, session_id)
-    agent = choose_agent(root, config, replace(request, agent=request.agent or old.agent))
+    agent = _choose_agent(root, config, replace(request, agent=request.agent or old.agent))
     chat = replace(
         old,
         id="",
@@ -163,14 +163,12 @@ def find_chat(root: Path, session_id: str) -> Chat:
 
 
 def _sessions_since(root: Path, chat: Chat, began: str) -> list[sessions.Session]:
-    """Those that hooks have recorded since a chat began and that may be it, the newest first."""
     recorded = sessions.list_(root, limit=None, since=began, task=chat.task)[0]
     mine = (session for session in recorded if session.id != chat.id and chat.agent in (session.host, _ANY_HOST))
     return [session for session in mine if chat_log.read_chat(root, session.id) is None]
 
 
-def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
-    """Return the requested agent, else the config's, with the config's program."""
+def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     loop = config.loop
     if not isinstance(request.agent, str):
         return request.agent

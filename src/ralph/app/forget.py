@@ -124,7 +124,7 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
         hint = "the files are clean; run `ralph index rebuild` when the other process has ended"
         what = f"{paths.index_file(root)}: another process keeps writing, so it may hold what was forgotten"
         raise db.Busy(what, hint=hint) from error
-    gone, vectors = before - set(index.ask(root, queries.digests).values()), paths.cache_folder(root) / "vectors.db"
+    gone, vectors = before - set(index.ask(root, queries.digests).values()), paths.vectors_file(root)
     if gone and vectors.exists():
         with VectorCache(vectors) as cache:
             cache.forget(gone)
@@ -205,7 +205,6 @@ def _plan_entries(
 
 
 def _remove_entries(source: Source, names: Iterable[str], text: str) -> tuple[str, dict[str, str]]:
-    """The second value says why some could not be removed."""
     document = parse_source(source, text)
     refused: dict[str, str] = {}
     for name in names:
@@ -219,7 +218,6 @@ def _remove_entries(source: Source, names: Iterable[str], text: str) -> tuple[st
 
 
 def _text_values(piece: str) -> Iterator[str]:
-    """Every text that a JSON object has as content, also of a repeated member."""
     top, nothing = _NO_CONTENT[""], frozenset[str]()
     pending: list[tuple[object, frozenset[str]]] = [(json.loads(piece, object_pairs_hook=tuple), top)]
     while pending:
@@ -277,7 +275,6 @@ def _cut_log(
 
 
 def _without_derived(value: Mapping[str, object]) -> str:
-    """ "" for other lines than a session's, and when it has none."""
     if value.get("type") != "session" or not any(name in value for name in _DERIVED):
         return ""
     rest = {name: member for name, member in value.items() if name not in (*_DERIVED, "v", "type")}
@@ -354,7 +351,6 @@ def _escaped_forms(text: str) -> set[str]:
 def _leftovers(
     root: Path, matching: str, vanishing: Sequence[ForgottenRecord], changed: Mapping[Path, str]
 ) -> Iterator[Leftover]:
-    """In backups and, for `--matching`, in whatever Ralph does not change."""
     needles = _escaped_forms(matching)
     if not matching:
         lines = {line for each in vanishing for line in each.text.casefold().splitlines() if len(line) >= _MIN_NEEDLE}

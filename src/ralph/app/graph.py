@@ -177,7 +177,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
     """Return a node with its edges, stated ones first."""
 
     def question(graph: Connection, connection: Connection, allowed: GraphVisibility) -> NodeView:
-        key = find_node(graph, name, allowed)
+        key = _find_node(graph, name, allowed)
         rows = {row for row in stored.edges_at(graph, [key]) if allowed.allows(row.source, row.target)}
         nodes = stored.nodes(graph, {key} | {end for row in rows for end in (row.source, row.target)})
         edges = []
@@ -205,7 +205,7 @@ def neighbors(
     """Return the nodes within some hops of a node, nearest first."""
 
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> list[ReachedNode]:
-        key = find_node(graph, name, allowed)
+        key = _find_node(graph, name, allowed)
         return walking.neighbours(graph, key, hops, WalkRules(relations, at, allowed, ids.today()), types)
 
     return query_graph(root, question, task=task)
@@ -215,7 +215,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> G
     """Find a shortest path between two nodes."""
 
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> GraphPath:
-        keys = find_node(graph, start, allowed), find_node(graph, end, allowed)
+        keys = _find_node(graph, start, allowed), _find_node(graph, end, allowed)
         nodes = stored.nodes(graph, keys)
         way = walking.path(graph, *keys, WalkRules((), at, allowed, ids.today()))
         return GraphPath(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
@@ -269,8 +269,7 @@ def search(
     return query_graph(root, question, task=task, progress=progress), warnings
 
 
-def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
-    """Return the key of a visible node by name. Raises NotFound, with the nearest name as a hint."""
+def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
     text = name.strip()
     spellings = _spellings(text)
     by_id = stored.keys_of(graph, spellings)
@@ -289,7 +288,6 @@ def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.A
 
 
 def _spellings(name: str) -> list[str]:
-    """The ids that a name may mean."""
     kind = entity_type(name)
     if kind is not None:
         rest = name.partition(":")[2].strip()
@@ -380,7 +378,7 @@ def _parse_relation(word: str) -> Relation:
 
 
 def _read_node(graph: Connection, name: str) -> Node:
-    key = find_node(graph, name)
+    key = _find_node(graph, name)
     return stored.nodes(graph, [key])[key]
 
 
@@ -410,7 +408,6 @@ def _locate_source(root: Path, source: str) -> tuple[str, Source]:
 
 
 def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
-    """A file, tag, task or symbol may be created later."""
     text = name.strip()
     end = _node_id(root, text)
     kind = entity_type(end or text)
@@ -430,7 +427,6 @@ def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
 
 
 def _normalise_name(kind: NodeType, name: str) -> str:
-    """Refused for a path outside of the project."""
     rest = " ".join(name.partition(":")[2].split())
     if kind in (NodeType.FILE, NodeType.SYMBOL):
         file, mark, symbol = rest.partition("#") if kind is NodeType.SYMBOL else (rest, "", "")
@@ -514,8 +510,7 @@ def _task_graph(graph: Connection, connection: Connection, task: str) -> tuple[l
 
 
 def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> Embeddings | None:
-    """The mean vector of each node from the cache, or zeros; None without a model."""
-    path = paths.cache_folder(root) / "vectors.db"
+    path = paths.vectors_file(root)
     try:
         embedder = meaning.embedder_of(embedding)
     except RalphError:  # one that is not installed: an export needs none

@@ -27,6 +27,7 @@ from ralph.store.files import hide_state
 _PLUGIN = "plugin"
 _FIX = "`ralph doctor --fix` repairs it"
 _NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
+failures_file, pause_file = paths.hook_failures, paths.pause_file
 
 
 def cache_file(root: Path) -> Path:
@@ -90,11 +91,6 @@ class Failures:
         return f"hooks failed {self.count} time(s), last at {self.at}: {self.what}"
 
 
-def failures_file(root: Path) -> Path:
-    """Return the file in which failures are counted."""
-    return paths.log_folder(root) / "hook-failures"
-
-
 def _make_failures_file(root: Path) -> None:
     path, top = failures_file(root), paths.state_boundary(root)
     if not path.exists():
@@ -123,7 +119,7 @@ def read_failures(root: Path) -> Failures | None:
 
 def recording_problem(root: Path) -> str:
     """Return why hooks can record nothing now; "" when they can."""
-    why = hook_files.probe(str(paths.log_folder(root) / "sessions"))
+    why = hook_files.probe(str(paths.sessions_folder(root)))
     return f"nothing can be recorded: {why}" if why else ""
 
 
@@ -134,11 +130,6 @@ def reset_failures(root: Path) -> Failures | None:
         if counted and hook_files.overwrite(path, lambda _: _NO_FAILURES.encode(), hook_files.FAILURES_SIZE):
             return counted
     return None
-
-
-def pause_file(root: Path) -> Path:
-    """Return the file that stops the hooks; it contains the time."""
-    return paths.log_folder(root) / "paused"
 
 
 def paused_since(root: Path) -> str | None:
@@ -204,7 +195,6 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
 
 
 def _programs(group: object) -> Iterator[str]:
-    """The files that the hooks of a group need."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
     for hook in filter(is_ralph_hook, hooks if isinstance(hooks, list) else []):
         command, words = str(hook.get("command")), hook.get("args")

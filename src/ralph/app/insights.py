@@ -84,7 +84,6 @@ def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration
 
 
 def _progress_records(folder: Path) -> Iterator[Record]:
-    """With the session that their block names."""
     document = parse_progress(files.read(folder / "progress.txt") or "")
     blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
     for entry in document.entries:
@@ -185,7 +184,6 @@ def merge_insights(existing: Sequence[Record], proposed: Sequence[Record]) -> tu
 
 
 def _with_evidence(old: Record, new: Record) -> Record:
-    """Known evidence changes nothing."""
     places = list(dict.fromkeys([*proposing.places(old), *proposing.places(new)]))
     total = old.extra.get(proposing.COUNT)  # a person may have counted more
     both = dict.fromkeys([*proposing.evidence(old), *proposing.evidence(new)])

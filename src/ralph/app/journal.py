@@ -76,7 +76,7 @@ def run_file(root: Path, run: str) -> Path:
     """Return the log of a run; Refused for an id that cannot be a file name."""
     if not _RUN.fullmatch(run):
         raise Refused(f"{run!r} cannot be the id of a run", hint="letters, digits, `.`, `_` and `-`, at most 80")
-    return paths.log_folder(root) / "runs" / f"{run}.jsonl"
+    return paths.run_log(root, run)
 
 
 def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
@@ -220,7 +220,6 @@ def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, 
 
 
 def _choose_run(run: str, runs: Sequence[str]) -> str:
-    """The newest without an id."""
     if not runs:
         what = f"no iteration of a run {run} is written down" if run else "the journal is empty"
         hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"

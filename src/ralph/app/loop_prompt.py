@@ -219,12 +219,10 @@ def _or_empty(read: Callable[[], str]) -> str:
 
 
 def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
-    """With notes about stale citations."""
     return outdated.add_citation_notes(root, memory.current([*filter(quarantine.injectable(root), records)]))
 
 
 def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: str) -> tuple[str, str]:
-    """Both share one budget."""
     settings = config.memories
     if not settings.enabled:
         return "", ""
@@ -238,7 +236,6 @@ def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: st
 
 
 def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[list[Record], list[int]]:
-    """And their order: those related to the task first."""
     records = _injectable(root, memory.injected(root))
     choice = config.memories.filter
     records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
@@ -250,7 +247,6 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[lis
 
 
 def _within(records: Sequence[Record], order: Sequence[int], budget: int, where: str) -> str:
-    """The entries that fit, and how many there are; 0 is no limit."""
     blocks: list[str] = []
     for record in (records[position] for position in order):
         words = (record.title, record.text, record.created_at, record.tags)

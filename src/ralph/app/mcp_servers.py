@@ -101,7 +101,6 @@ class _ServerReader:
         return {}
 
     def server_files(self) -> Iterator[tuple[Path, ServerScope, tuple[str, ...], str]]:
-        """Each file with its scope, the keys to the servers, and a plugin's name."""
         folder = self.claude_folder
         for root in self.roots if folder is not None else ():
             yield self.user_file, ServerScope.LOCAL, ("projects", root, "mcpServers"), ""
@@ -123,7 +122,6 @@ class _ServerReader:
     def read_specs(
         self, path: Path, scope: ServerScope, keys: tuple[str, ...]
     ) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """A plugin's file may omit the outer key."""
         value = self.read(path)
         specs = get_object(value, *keys)
         if not specs and scope is ServerScope.PLUGIN and isinstance(value, dict) and "mcpServers" not in value:
@@ -260,7 +258,6 @@ def _check_servers(
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:
-    """Unless it is too old or the clock went back."""
     status, at = cached.get("status"), cached.get("cachedAt")
     is_fresh = type(at) is int and 0 <= now - at < TTL_MS
     if server.why_not or not is_fresh or status not in list(ServerStatus):
@@ -269,7 +266,6 @@ def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> 
 
 
 def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
-    """Other entries and unknown members stay."""
     key = str(root.resolve())
 
     def edit(text: str) -> str:

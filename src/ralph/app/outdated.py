@@ -92,8 +92,7 @@ def load_citations(root: Path) -> recall.CitationCache:
     return recall.CitationCache(str(root), _read_cache(root))
 
 
-def is_cache_due(root: Path) -> bool:
-    """Whether a memory file or the current commit is newer than the citation cache."""
+def _is_cache_due(root: Path) -> bool:
     memories = [path for path, _ in memory_files(root) if path.is_file()]
     cache, log = cache_file(root), paths.head_log(root)
     if not cache.is_file():
@@ -193,7 +192,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
     """Refresh the cache if it is due, for the newest `most` records in `patience` seconds."""
     from ralph.app.repository import GitHistory
 
-    records = list(_valid_records(root)) if is_cache_due(root) else []
+    records = list(_valid_records(root)) if _is_cache_due(root) else []
     if not records:
         return False
     newest_first = sorted(records, key=lambda each: each.record.created_at, reverse=True)
@@ -253,7 +252,6 @@ class _CitationCheck:
         return False
 
     def _find(self, path: str) -> str:
-        """A file may be cited by the end of its path."""
         if self._exists(path):
             return path
         longer = [name for name in self._names.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
@@ -286,7 +284,6 @@ class _CitationCheck:
         self._moved = {path: name for path, name in names.items() if name and self._exists(name)}
 
     def check(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
-        """Check what a record cites; its symbols are searched for in its files."""
         results = {each: self._check_file(each) for each in cited if each.kind is CitationKind.FILE}
         places = [place for _, place, _ in results.values() if place]
         for each in cited:
@@ -349,7 +346,6 @@ class _CitationCheck:
         return CitationState.UNVERIFIABLE, "", "no file here says what it does"
 
     def _once_had(self, needle: str, place: str) -> bool:
-        """False after `_MAX_SEARCHES` searches."""
         key = (needle, place)
         if key not in self._searches:
             self._searches[key] = len(self._searches) < _MAX_SEARCHES and self._git.ever(needle, place)

@@ -29,6 +29,7 @@ from ralph.store.library import Library
 from ralph.store.sources import log_folders
 
 LEDGER_BYTES = 1_000_000  # bytes of the ledger that a hook reads: its end, some 7,000 injections
+ledger_file = paths.ledger_file
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _LEAST_LETTERS, _LEAST_CJK, _LEAST_NAME, _LEAST_WEIGHT = 6, 3, 4, 2
@@ -63,11 +64,6 @@ class Ledger(NamedTuple):
     injections: tuple[Injection, ...] = ()
     uses: frozenset[tuple[str, str]] = frozenset()
     skill: tuple[Injection, ...] = ()
-
-
-def ledger_file(root: Path) -> Path:
-    """Return the ledger's path, in the main checkout."""
-    return paths.log_folder(root) / "injections.jsonl"
 
 
 def seen_file(root: Path, session: str) -> Path:
@@ -139,7 +135,6 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
 
 
 def _tail(path: Path, most: int) -> list[str]:
-    """At most so many bytes."""
     try:
         if not path.is_file():
             return []
@@ -171,8 +166,6 @@ def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) ->
 
 
 class _Marks(NamedTuple):
-    """The rare terms with their weights, files, and commands of a record or an utterance."""
-
     at: datetime | None = None
     text: str = ""
     terms: Mapping[str, int] = {}
@@ -232,7 +225,6 @@ def _common_terms() -> frozenset[str]:
 
 
 def _weigh_terms(text: str) -> dict[str, int]:
-    """The rare words, and names of code, one of which is enough."""
     weights: dict[str, int] = {}
     for word in terms.split_words(text):
         folded = terms.fold(word)
@@ -292,7 +284,6 @@ def count_week(ledger: Ledger) -> dict[str, Any]:
 
 
 def _count(ledger: Ledger, *, event: str | None = None, since: str = "") -> dict[str, int]:
-    """Of an event, since a day."""
     injections, skill = (
         [each for each in part if each.at >= since and event in (None, each.event)]
         for part in (ledger.injections, ledger.skill)
@@ -357,7 +348,7 @@ def hook_usage(root: Path) -> dict[str, Any]:
 
 def loop_usage(root: Path) -> dict[str, Any]:
     """Count how runs of the loop ended; without runs, the index is not read."""
-    has_runs = any((paths.log_folder(root) / "runs").glob("*.jsonl"))
+    has_runs = any(paths.runs_folder(root).glob("*.jsonl"))
     counts = index.ask(root, queries.count_loops) if has_runs else {}
     statuses = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING)
     succeeded, failed, stopped, running = (counts.get(status.value, (0, 0))[0] for status in statuses)

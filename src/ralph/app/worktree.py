@@ -208,7 +208,7 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
 
 
 def _repair(git: Repository, folder: Path) -> bool:
-    """Whether it exists here; a moved one is repaired, a deleted one forgotten."""
+    """Return whether the worktree exists; a moved one is repaired, a deleted one forgotten."""
     registered = _registered(git)
     if not folder.exists():
         if os.path.realpath(folder) in registered:  # deleted by hand: only git's note of it goes
@@ -311,7 +311,6 @@ def losses(root: Path, task_id: str) -> Losses:
 
 
 def _branch_to_delete(main: Repository, task: Task) -> str:
-    """ "" when the branch was somebody else's."""
     return task.branch if task.branch and task.extra.get(_BRANCH_BY) and main.is_branch(task.branch) else ""
 
 

@@ -66,7 +66,6 @@ def _has_placeholder_word(head: str) -> bool:
 
 
 def _is_sequence(head: str, share: float = 0.5) -> bool:
-    """`aaaa`, `abc123`, `0123456789`."""
     return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > share
 
 
@@ -402,7 +401,6 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
 
 
 def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
-    """The value of an assignment, whose keyword is at `at`, if it is a secret."""
     start = _key_start(text, at)
     key, separator = text[start : match.end("rest")], (match["sep"] or match["sign"] or "").strip()
     name = secret_name(key)
@@ -571,7 +569,6 @@ def _key_start(text: str, at: int) -> int:
 
 
 def _after_scheme(text: str, at: int) -> int:
-    """Where the value begins after a scheme such as `Bearer`."""
     if not text[at : at + 8].lower().startswith(rules.SCHEMES):
         return at
     match = re.compile(_SCHEME).match(text, at, at + 48)
@@ -591,5 +588,4 @@ def _is_identifier(value: str) -> bool:
 
 
 def _is_attribute(value: str) -> bool:
-    """`settings.password`."""
     return "." in value and _is_identifier(value) and value[0].islower()

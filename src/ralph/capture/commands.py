@@ -220,7 +220,6 @@ def _check_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
 
 
 def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
-    """The check that a target of `npm run`, `make`, `gradle` ... is called."""
     valued = _SCRIPT_VALUES | {"workspace"} | ({"-w"} if program == "npm" else set())
     words: list[str] = []
     for before, word in zip(["", *arguments], arguments, strict=False):

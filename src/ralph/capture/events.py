@@ -89,7 +89,6 @@ _MEDIA = ("image", "audio", "resource", "document", "video")
 
 
 def _text(payload: Json, *keys: str) -> str:
-    """The first of these members that is text and not empty."""
     return next((value for key in keys if isinstance(value := payload.get(key), str) and value), "")
 
 
@@ -196,7 +195,6 @@ def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
 
 
 def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
-    """With the lines around them where the host sends them."""
     path = _text(parameters, "file_path", "notebook_path") or _text(answer, "filePath")
     hunks, edits, whole = answer.get("structuredPatch"), parameters.get("edits"), _text(answer, "originalFile")
     if isinstance(hunks, list) and hunks:
@@ -244,7 +242,6 @@ def _codex_tool(_name: str, payload: Json, action: Action) -> ToolUse:
 
 
 def _codex_answer(answer: object) -> tuple[str, int | None]:
-    """The output without Codex's header, and the exit code."""
     if isinstance(answer, str) and answer.startswith('{"output":'):
         try:
             answer = json.loads(answer)

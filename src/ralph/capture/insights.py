@@ -115,7 +115,6 @@ def of_origin(record: Record, origin: Origin) -> Record:
 
 
 def _make_insight(group: Sequence[Candidate]) -> Record:
-    """One insight of candidates that say the same, in the words of the oldest."""
     first = group[0]
     records = list({record.id: record for each in group for record in each.evidence}.values())
     text = trim(" ".join(first.text.split()), _MAX_TEXT)
@@ -193,7 +192,6 @@ def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
 
 
 def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
-    """The bullets below a heading and, of a journal, its lines that begin with a label."""
     texts = list(headed_bullets(record.text))
     for line in record.text.splitlines() if source is InsightSource.SIGIL else ():
         if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line):
@@ -226,7 +224,6 @@ def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _label_of(text: str, default: str) -> str:
-    """The label that a text begins with ("Gotcha: ...")."""
     labelled = _LABEL.fullmatch(text.partition("\n")[0])
     name = labelled["name"].lower() if labelled is not None else default
     return _LABELS.get(name, name)
@@ -262,8 +259,6 @@ _SETTING_NAMES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A command that was run, and what was put in front of it."""
-
     record: Record
     command: str
     key: Words
@@ -287,7 +282,6 @@ def _parse_run(record: Record) -> _Run | None:
 
 
 def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
-    """Errors whose command passed later, after something was changed."""
     runs = [_parse_run(record) for record in records]
     failures: dict[Words, tuple[int, _Run]] = {}
     for number, run in enumerate(runs):

@@ -38,7 +38,7 @@ def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequenc
         if not event.prompt:
             return None
         event = replace(event, prompt=FORGET_COMMAND)  # what it names must not be stored
-    redacted = event if patterns is None else redact_event(event, patterns)
+    redacted = event if patterns is None else _redact_event(event, patterns)
     human = keep_human_prompt(drop_sigils(drop_injected(redacted)))
     return None if human is None else _make_record(drop_results(human), patterns)
 
@@ -129,8 +129,7 @@ def _forgets(event: Event) -> bool:
     return is_our_tool or calls_forget(outline(dict(event.parameters)))
 
 
-def redact_event(event: Event, patterns: Sequence[str]) -> Event:
-    """Remove private parts and secrets from every text."""
+def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
     redactor = Redactor(patterns, tolerant=True)
     changes = tuple(
         replace(change, before="", after="")  # it may be inside of a private part
@@ -215,7 +214,7 @@ def drop_results(event: Event) -> Event:
 
 
 def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
-    """In the order of the payload."""
+    # in the order of the payload: a private part that one text opens hides the texts after it
     texts: dict[str, Any] = {"prompt": change_text(event.prompt)}
     texts["parameters"] = map_texts(dict(event.parameters), change_text) or {}
     texts["changes"] = tuple(
@@ -335,7 +334,6 @@ def _redact(text: str, patterns: Sequence[str] | None) -> str:
 
 
 def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
-    """None when nothing remains."""
     title, request, result = _render(event)
     if not (request.strip() or result.strip()) or not title:
         return None
@@ -384,7 +382,6 @@ def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
 
 
 def _render(event: Event) -> tuple[str, str, str]:
-    """Title, request and result."""
     if event.happening in _WRITERS:
         is_prompt = event.happening is Happening.USER_PROMPT_SUBMIT
         return ("prompt", event.prompt, "") if is_prompt else ("answer", event.message, "")
@@ -413,7 +410,6 @@ def _parameter(event: Event, key: str) -> str:
 
 
 def _diff(changes: Sequence[FileEdit]) -> str:
-    """Files are named if they are several."""
     several = len({change.path for change in changes}) > 1
     lines: list[str] = []
     for change in changes:
@@ -458,7 +454,6 @@ def first_line(text: str, limit: int) -> str:
 
 
 def _outside_marker(text: str, at: int, *, last: bool) -> int:
-    """Move a position before or behind a marker that it is in."""
     for marker in re.compile(MARKER).finditer(text, max(0, at - 64), at + 64):
         if marker.start() < at < marker.end():
             return marker.end() if last else marker.start()

@@ -99,7 +99,6 @@ def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> tupl
 
 
 def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
-    """Start, end, whether it closes a part, whether it ends with a slash."""
     view = view_text(text)
     folded = fold(view.text if view else text)
     spans = islice(_match_tags(folded), most)
@@ -114,7 +113,6 @@ def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
 
 
 def _match_tags(text: str) -> "Iterator[re.Match[str]]":
-    """Each is searched around its word."""
     lowered, at = lower(text), 0
     word = lowered.find("private")
     while word >= 0:
@@ -247,7 +245,6 @@ def map_texts(value: object, change: "Callable[[str], str]") -> object:
 
 
 def _texts(value: object) -> "Iterator[str]":
-    """Names of members too."""
     waiting = [value]
     while waiting:
         inner = waiting.pop()

@@ -128,7 +128,6 @@ def _has_long_word(run: bytes) -> bool:
 
 
 def _has_login(text: str) -> bool:
-    """`scheme://user:password@host`."""
     chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
     return "@" in text and any("@" in chunk.partition(":")[2] or "@" in chunk[20:256] for chunk in chunks)
 
@@ -145,13 +144,11 @@ _keywords: dict[str, list[tuple[str, str, str]]] = {}
 
 
 def _around(lowered: str, stem: str) -> str:
-    """Each context once."""
     pieces = lowered.split(stem)
     return "\n".join({f"{pieces[at - 1][-24:]}{stem}{pieces[at][:24]}" for at in range(1, len(pieces))})
 
 
 def _has_phrase(text: str, lowered: str) -> bool:
-    """A header, a command line or a table that can contain a secret."""
     for _, condition, keywords, other, _ in () if _keywords else rules.phrase_rules():
         for keyword in keywords if other != "<<<" else ():  # they are piped to as well
             stem = next((part for part in _STEMS if part in keyword), "")
@@ -211,7 +208,6 @@ def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
 
 
 def _separators(text: str, head: str, end: int) -> "Iterator[tuple[int, str]]":
-    """If the next line has as many of them."""
     start = end - len(head)
     before = text[max(0, start - 400) : start - 1].rpartition("\n")[2] if text[start - 1 : start] == "\n" else ""
     following = text[end + 1 : end + 800].partition("\n")[0]
@@ -308,7 +304,6 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
 
 
 def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
-    """No known word, reference or call."""
     line = rest[:200].partition("\n")[0]
     for mark in _FALLBACKS if "|" in line or "?" in line or "(" in line or " or " in line else ():
         if mark in line and _may_be_value(line.partition(mark)[2].lstrip(), upper=upper, password=password):
@@ -340,7 +335,6 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
 
 
 def _is_name(word: str) -> bool:
-    """Made of words of labels, types and variables."""
     if not _known_words:
         _known_words.update(
             f"{rules.DEFAULT_PASSWORDS} {rules.STATES_AND_PRODUCTS} {rules.NOTICE_WORDS} {rules.LABEL_WORDS}".split()

@@ -84,7 +84,6 @@ _STRING_JOINT = (
 
 
 def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
-    """The text, without its splitters, and with blanks in their place."""
     spans, view = _apply_rules(text), view_text(text)
     blank = re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text) if "[" in text or "\\" in text else text
     if view is not None:
@@ -219,7 +218,6 @@ def _body_check(prefix: str) -> "Callable[[str], bool]":
 
 
 def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
-    """Tokens that contain their literal in the middle."""
     before_it, after_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"), re.compile(body)
     for at in prefilter.positions(text, prefix):
         first = max(0, at - 96)
@@ -253,7 +251,6 @@ _ENCODED_DATA = r"(?m)^[ \t]{1,8}[\w.-]{1,64}:[ ][\"']?(?P<data>[A-Za-z0-9+/]{8,
 
 
 def _encoded_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    """Base64 of a text with a secret, such as a whole `.env` file."""
     for match in re.compile(_ENCODED).finditer(text) if any(True for _ in prefilter.encoded_texts(text)) else ():
         for end in (match.end(), match.end("line")):  # the lines below it may be something else
             decoded = decode_text("".join(text[match.start() : end].split())[:_LONGEST_KEY])
@@ -354,7 +351,6 @@ def _url_passwords(text: str) -> "Iterator[Span]":
 
 
 def _phrases(text: str, lowered: str) -> "Iterator[Span]":
-    """Headers, netrc, SQL and command lines that take a password without naming it."""
     for kind, condition, keywords, other, body in rules.phrase_rules():
         for keyword in keywords:
             floor, at = 0, lowered.find(keyword)
@@ -432,7 +428,6 @@ def _secret_columns(titles: "Sequence[str]") -> dict[int, values.SecretName]:
 
 
 def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) -> "Iterator[Span]":
-    """In the table of a database also a plain word."""
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
@@ -461,7 +456,6 @@ def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]
 
 
 def _split_row(row: str, separator: str, starts: "Sequence[int]") -> list[str]:
-    """A quoted cell may contain the separator; aligned ones begin at `starts`."""
     if separator == " ":
         ends = [*starts[1:], len(row)]
         return [row[start:end] for start, end in zip(starts, ends, strict=True) if row[start - 1 : start] in ("", " ")]
@@ -503,7 +497,6 @@ _MEMBER_NAME = (
 
 
 def _member_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    """In any order of the members."""
     floor, name_of = 0, re.compile(_MEMBER_NAME)
     for match in filter(None, (re.compile(_MEMBER).match(text, at) for at in prefilter.member_values(text, lowered))):
         before = text[max(floor, match.start() - 240) : match.start()].rpartition("}")[2]

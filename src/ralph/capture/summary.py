@@ -123,7 +123,6 @@ def goal(records: Sequence[Record]) -> str:
 
 
 def _describe_call(record: Record) -> str:
-    """The command without what does not change it, else the tool and its first file."""
     command = record.extra.get("command")
     text = " ".join(command.split()) if isinstance(command, str) else ""
     while (before := _BEFORE.match(text)) and len(before[0]) < len(text):
@@ -139,7 +138,6 @@ def _edited_files(records: Iterable[Record]) -> tuple[str, ...]:
 
 
 def _last_state(records: Sequence[Record], message: str) -> str:
-    """How the last message begins, else the last thing that happened."""
     for paragraph in re.split(r"\n\s*\n", message):
         if paragraph.strip(" \t\n#*-`"):
             return _cut(paragraph, _LONG)
@@ -148,7 +146,6 @@ def _last_state(records: Sequence[Record], message: str) -> str:
 
 
 def _find_todos(message: str) -> Iterator[str]:
-    """Lines that say what is left to do, and points below such a heading."""
     below_heading = False
     for line in message.splitlines():
         if _HEADING.match(line):
@@ -160,7 +157,6 @@ def _find_todos(message: str) -> Iterator[str]:
 
 
 def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, ...]:
-    """Tasks, then names of changed files and folders, the commonest first."""
     names: Counter[str] = Counter()
     for file in changed:
         path = PurePosixPath(file.replace("\\", "/"))
@@ -192,7 +188,6 @@ def recap(
 
 
 def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], int]) -> str:
-    """The lowest rank first."""
     chosen: list[int] = []
     for number in sorted(range(len(lines)), key=lambda number: (lines[number][0], number)):
         more = sorted([*chosen, number])
@@ -202,7 +197,6 @@ def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], in
 
 
 def _lines(session: Summary) -> Iterator[tuple[int, str]]:
-    """With their ranks: the lowest is dropped last."""
     if session.goal:
         yield 0, f"Goal: {session.goal}"
     for start in range(0, len(session.changed), _MOST):

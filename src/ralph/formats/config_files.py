@@ -81,7 +81,7 @@ def parse_yaml(text: str, where: str) -> ParsedConfig:
     if root.value is None:
         return ParsedConfig({}, ())
     if not isinstance(root.value, Mapping):
-        message = f"{where}:{root.line}: expected settings, got {describe_value(root)}"
+        message = f"{where}:{root.line}: expected settings, got {_describe_value(root)}"
         raise ConfigError(message, hint="write `key: value` lines; see `ralph config show`")
     if root.style != "block" or root.shared:
         problems.append(Problem(root.line, "the file is one flow value", "", "note", FLOW_ROOT))
@@ -188,8 +188,7 @@ def parse_scalar(text: str) -> str | int | float | bool | None:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def describe_value(node: ConfigNode) -> str:
-    """A value in a few words, for "expected ..., got ..."."""
+def _describe_value(node: ConfigNode) -> str:
     if isinstance(node.value, Mapping):
         return "a mapping"
     if isinstance(node.value, tuple):
@@ -284,7 +283,7 @@ class ValueMismatch(Exception):
     """A value is not what its key expects; `ralph.config` knows the file."""
 
     def __init__(self, expected: str, node: "ConfigNode") -> None:
-        super().__init__(f"expected {expected}, got {describe_value(node)}")
+        super().__init__(f"expected {expected}, got {_describe_value(node)}")
         self.line = node.line
 
 
@@ -332,7 +331,6 @@ def _check_pattern(key: ConfigKey, node: ConfigNode) -> str:
 
 
 def _check_table(key: ConfigKey, node: ConfigNode) -> object:
-    """One mapping; a single word is its first part."""
     parts = {part.name: part for part in key.parts}
     first = key.parts[0].name
     members = node.value if isinstance(node.value, Mapping) else {first: node}

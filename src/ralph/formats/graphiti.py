@@ -147,7 +147,6 @@ def without_edge(record: Record, relation: Relation, target: str, form: EdgeForm
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The edges of a key: between commas, or as a list."""
     if isinstance(value, str):
         yield from (text.strip() for text in value.split(",") if text.strip())
     elif isinstance(value, list | tuple):

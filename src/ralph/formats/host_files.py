@@ -35,9 +35,7 @@ def _without_comments(text: str) -> str:
     return _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text)
 
 
-class HostFile:
-    """A settings file with the positions of its values."""
-
+class _HostFile:
     def __init__(self, text: str) -> None:
         self.text = text
         self.json = _without_comments(text)
@@ -49,7 +47,6 @@ class HostFile:
         self.unit = indented[1] if indented is not None else "  "
 
     def check_type(self, node: JsonNode, kind: type, name: str) -> JsonNode:
-        """Return the node; Unreadable when it has another type."""
         if not isinstance(node.value, kind):
             expected = "an object" if kind is dict else "a list"
             line = self.text.count("\n", 0, node.start) + 1
@@ -57,7 +54,6 @@ class HostFile:
         return node
 
     def find_nodes(self, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
-        """The nodes along a path of keys, the root first, and their positions."""
         nodes, positions = [self.root], []
         for depth, key in enumerate(path):
             self.check_type(nodes[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
@@ -69,7 +65,6 @@ class HostFile:
         return nodes, positions
 
     def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], "HookEntry"]]:
-        """Each hook of ours, and its path, or that of a group with only ours."""
         nodes, positions = self.find_nodes(["hooks"])
         hooks = self.check_type(nodes[-1], dict, "`hooks`").members if positions else ()
         for event, member in enumerate(hooks):
@@ -113,7 +108,6 @@ class HostFile:
         return self.text[: first[0]] + self.text[first[1] : second[0]] + self.text[second[1] :]
 
     def insertion_point(self, container: JsonNode, depth: int) -> tuple[int, str, str]:
-        """Where a new child goes, what separates it, and its indentation."""
         pad = self.unit * depth
         if not container.children:
             return container.start + 1, "", pad
@@ -124,14 +118,13 @@ class HostFile:
         return last.end, "," + gap, gap.rpartition("\n")[2]
 
 
-def _open_file(text: str | None) -> HostFile | None:
+def _open_file(text: str | None) -> _HostFile | None:
     if text is None or is_blank(_without_comments(text)):
         return None
-    return HostFile(text)
+    return _HostFile(text)
 
 
 def _insert_value(text: str | None, path: Sequence[str], value: object, *, in_list: bool = False) -> str:
-    """The text with a value at a path, or in the list there; None is a missing file."""
     page = _open_file(text)
     nodes = page.find_nodes(path)[0] if page is not None else []
     key = ""
@@ -284,7 +277,6 @@ def without_toml_server(text: str) -> str | None:
 
 
 def _edit_toml(text: str, entry: dict[str, object] | None) -> str:
-    """The text with our table, or without it for None; Conflict for any other change."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

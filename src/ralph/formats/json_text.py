@@ -63,8 +63,7 @@ def _refuse_constant(name: str) -> object:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def skip_blanks(text: str, position: int) -> int:
-    """The next position that is not white space."""
+def _skip_blanks(text: str, position: int) -> int:
     while text[position : position + 1] in (" ", "\t", "\n", "\r"):
         position += 1
     return position
@@ -93,7 +92,7 @@ def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
         raise json.JSONDecodeError(f"nested deeper than {MAX_DEPTH} levels", text, start)
     members: list[JsonMember] = []
     items: list[JsonNode] = []
-    at = skip_blanks(text, start + 1)
+    at = _skip_blanks(text, start + 1)
     more = not text.startswith(closer, at)
     while more:
         if closer == "]":
@@ -105,12 +104,12 @@ def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
             key, key_end = _read_scalar(text, at)
             colon = _COLON.match(text, key_end)
             if colon is None:
-                raise json.JSONDecodeError("expected a colon after the key", text, skip_blanks(text, key_end))
+                raise json.JSONDecodeError("expected a colon after the key", text, _skip_blanks(text, key_end))
             node = _read_value(text, colon.end(), depth + 1)
             members.append(JsonMember(str(key), at, key_end, node))
         after = _AFTER.match(text, node.end)
         if after is None or after[1] not in (",", closer):
-            raise json.JSONDecodeError(f"expected a comma or {closer}", text, skip_blanks(text, node.end))
+            raise json.JSONDecodeError(f"expected a comma or {closer}", text, _skip_blanks(text, node.end))
         more = after[1] == ","
         at = after.end() if more else after.start(1)
     values = {member.key: member.node.value for member in members} if closer == "}" else [item.value for item in items]
@@ -120,8 +119,8 @@ def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
 def read_json(text: str) -> JsonNode | Problem:
     """The value of a text with all positions; a Problem when it is not JSON."""
     try:
-        root = _read_value(text, skip_blanks(text, 1 if text.startswith(BOM) else 0))
-        if (rest := skip_blanks(text, root.end)) != len(text):
+        root = _read_value(text, _skip_blanks(text, 1 if text.startswith(BOM) else 0))
+        if (rest := _skip_blanks(text, root.end)) != len(text):
             raise json.JSONDecodeError("there is text after the end of the value", text, rest)
         return root
     except json.JSONDecodeError as error:

@@ -68,8 +68,7 @@ def _scalar_text(node: ConfigNode | None) -> str:
     return node.source
 
 
-def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
-    """The front matter, or the line and the reason why there is none."""
+def _read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
     begin = len(BOM) if text.startswith(BOM) else 0
     opening = text.find("\n", begin)
     if text[begin : begin + 3] != "---" or text[begin : max(opening, 0)].rstrip("\r") != "---":
@@ -104,15 +103,14 @@ def _plain_value(node: ConfigNode) -> object:
     return node.source
 
 
-def change_fields(
+def _change_fields(
     text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str
 ) -> str:
-    """The text with other values and without some keys; a new key goes to the end."""
     fields = [matter.fields[name] for name in removed if name in matter.fields]
     edits = [
         (text.rfind("\n", 0, field.key_start) + 1, text.find("\n", _value_end(text, field)) + 1, "") for field in fields
     ]
-    new = [write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
+    new = [_write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
     edits.append((matter.end, matter.end, "".join(new)))
     for name, value in values.items():
         field = matter.fields.get(name)
@@ -120,9 +118,9 @@ def change_fields(
             continue
         if isinstance(field.value, tuple) and field.style == "block" and isinstance(value, tuple):
             column = field.start - text.rfind("\n", 0, field.start) - 1
-            written = f"{newline}{' ' * column}".join(f"- {write_tag(str(item))}" for item in value)
+            written = f"{newline}{' ' * column}".join(f"- {_write_tag(str(item))}" for item in value)
         else:
-            written = write_value(value)
+            written = _write_value(value)
         space = "" if text[field.start - 1] in " \t\n" else " "
         edits.append((field.start, _value_end(text, field), space + written))
     for start, end, written in sorted(edits, key=lambda edit: edit[:2], reverse=True):
@@ -135,21 +133,18 @@ def _value_end(text: str, field: ConfigNode) -> int:
     return len(text[: field.end].rstrip()) if field.style == "literal" else field.end
 
 
-def write_field(name: str, value: object) -> str:
-    """One line `key: value`."""
+def _write_field(name: str, value: object) -> str:
     unquoted = _PLAIN_KEY.fullmatch(name) and name.lower() not in _RESERVED
-    return f"{name if unquoted else write_value(name)}: {write_value(value)}"
+    return f"{name if unquoted else _write_value(name)}: {_write_value(value)}"
 
 
-def write_tag(tag: str) -> str:
-    """A tag, quoted where YAML could read something else."""
-    return tag if _PLAIN_TAG.fullmatch(tag) and tag not in _RESERVED else write_value(tag)
+def _write_tag(tag: str) -> str:
+    return tag if _PLAIN_TAG.fullmatch(tag) and tag not in _RESERVED else _write_value(tag)
 
 
-def write_value(value: object) -> str:
-    """A value on one line, as JSON; a tuple holds tags."""
+def _write_value(value: object) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join(write_tag(str(item)) for item in value)}]"
+        return f"[{', '.join(_write_tag(str(item)) for item in value)}]"
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -194,7 +189,7 @@ class KnowledgeDocument(TextDocument):
         if "kind" in written:
             written[key] = written.pop("kind")
         removed = [key if name == "kind" else name for name in before if name not in after]
-        return self._checked(change_fields(text, self.matter, written, removed, newline), expected)
+        return self._checked(_change_fields(text, self.matter, written, removed, newline), expected)
 
     def remove(self, record_id: str) -> "KnowledgeDocument":
         """The empty file; a byte order mark stays."""
@@ -226,7 +221,7 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
         hint = "begin the file with `---`, a `title:` and `tags:`, and `---` again"
         return KnowledgeDocument(text, (), (Problem(line, what, hint, "error", code),), slug, None)
 
-    matter = read_front_matter(text)
+    matter = _read_front_matter(text)
     if isinstance(matter, tuple):
         return no_entry(*matter, "bad-front-matter")
     for name, value in (("title", matter.text("title")), ("tags", matter.tags())):
@@ -238,9 +233,8 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
     if not body.strip():
         problems.append(Problem(1, "the entry has no text", "write it below the front matter", code="no-text"))
     above = text.count("\n", 0, matter.body)
-    for problem in map(markdown.line_problem, markdown.scan_lines(text[matter.body :])):
-        if problem is not None:
-            problems.append(replace(problem, line=problem.line + above))
+    in_body = filter(None, map(markdown.line_problem, markdown.scan_lines(text[matter.body :])))
+    problems += [replace(problem, line=problem.line + above) for problem in in_body]
     start = len(BOM) if text.startswith(BOM) else 0
     entry = Entry(_build_record(matter, slug, body), start, len(text), 1)
     return KnowledgeDocument(text, (entry,), markdown.sort_problems(problems), slug, matter)
@@ -249,7 +243,7 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
 def render_knowledge(record: Record) -> str:
     """A record as a file."""
     expected = normalise_entry(record, "")
-    front = "".join(f"{write_field(name, value)}\n" for name, value in _field_values(expected).items())
+    front = "".join(f"{_write_field(name, value)}\n" for name, value in _field_values(expected).items())
     return f"---\n{front}---\n\n{expected.text}\n"
 
 

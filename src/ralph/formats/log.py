@@ -84,7 +84,6 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
 
 
 def _join_line(first: Value, others: Mapping[str, object]) -> str:
-    """Some members in front, the others sorted at every depth."""
     # NUL is escaped in a log: what a tool printed is kept, and no such byte reaches the file.
     head, rest = dump_line(first, nul=True), dump_line(others, nul=True, ordered=True)
     return head if rest == "{}\n" else f"{head[:-2]},{rest[1:]}"

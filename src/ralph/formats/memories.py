@@ -61,8 +61,6 @@ GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKi
 
 @dataclass(slots=True)
 class _Block:
-    """An entry (with an id) or a Sign (with a name) while it is read."""
-
     id: str
     name: str
     section: str
@@ -234,7 +232,6 @@ class _Scan:
 
 
 def _mask_torn_comments(text: str) -> str:
-    """Mark metadata comments that are not closed before the next heading."""
     if not any(line.rfind("<!--") > line.rfind("-->") for line in text.split("\n")):
         return text
     closes, parts, end = False, [], len(text)
@@ -249,7 +246,6 @@ def _mask_torn_comments(text: str) -> str:
 
 
 def _metadata_in(comment: str) -> str | None:
-    """The inside of a one-line metadata comment, or None."""
     comment = comment.rstrip()
     if not comment.endswith("-->"):
         return None
@@ -437,7 +433,6 @@ class MemoriesDocument:
         return MemoriesDocument("".join([*pieces, self.text[copied_to:]]), self.layout)
 
     def _changeable(self, record_id: str) -> Entry:
-        """Refused when a merge conflict runs through the entry."""
         entry = markdown.find_entry(self.entries, record_id)
         block = self._scan.blocks[self.entries.index(entry)]
         if isinstance(block, _Block) and block.conflict is not None and block.conflict < block.end:
@@ -452,7 +447,6 @@ class MemoriesDocument:
         return at
 
     def _spliced(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument":
-        """The first text in which just the one record came or went, or Refused."""
         before = [_without_sign_id(entry.record) for entry in self.entries if entry is not removed]
         for text in texts:
             after = MemoriesDocument(text, self.layout)
@@ -560,7 +554,6 @@ def _decode(value: str) -> str:
 
 
 def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
-    """The first comment: the date, and what other people and programs wrote."""
     created = [("created", record.created_at)] if record.created_at else []
     others = {key: value for key, value in record.extra.items() if key not in _OWN_EXTRA or not value}
     return [*created, *((key, None if value is None else str(value)) for key, value in others.items())]

@@ -33,9 +33,7 @@ _LAYOUT = (
 )
 
 
-class PatternSection(NamedTuple):
-    """A heading, the end of its last line, and whether a bullet ends there."""
-
+class _PatternSection(NamedTuple):
     heading: str
     tail: int
     ends_with_bullet: bool
@@ -47,7 +45,7 @@ class PatternsDocument(TextDocument):
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
-    sections: tuple[PatternSection, ...]
+    sections: tuple[_PatternSection, ...]
     footer: tuple[int, int] | None
     closing: int
 
@@ -100,8 +98,7 @@ class PatternsDocument(TextDocument):
         at, block = markdown.insertion_below(self.text, len(self.text), rule + line, newline)
         return parse_patterns(self.text[:at] + block + self.text[at:])
 
-    def _section(self, kind: str, label: str) -> PatternSection | None:
-        """The section that the label names, else ours, else one by another word."""
+    def _section(self, kind: str, label: str) -> _PatternSection | None:
         fitting = [section for section in self.sections if _section_kind(section.heading) is kind]
         ours = HEADINGS[MemoryKind(kind)].casefold()
         named = [section for section in fitting if label in (section.heading, label_of(section.heading))]
@@ -151,7 +148,7 @@ def parse_patterns(text: str) -> PatternsDocument:
         else:
             chunks[-1][1].append(line)
     entries: list[Entry] = []
-    sections: list[PatternSection] = []
+    sections: list[_PatternSection] = []
     first_lines: dict[str, int] = {}
     for name, lines in chunks:
         bullets = list(markdown.read_bullets(lines))
@@ -166,7 +163,7 @@ def parse_patterns(text: str) -> PatternsDocument:
         if name is not None:
             until_rule = itertools.takewhile(lambda line: not (line.is_markdown and markdown.is_rule(line.text)), lines)
             tail = max(line.end for line in until_rule if not line.blank)
-            sections.append(PatternSection(name, tail, any(item.end == tail for item in bullets)))
+            sections.append(_PatternSection(name, tail, any(item.end == tail for item in bullets)))
     return PatternsDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing)
 
 
@@ -192,9 +189,7 @@ REGION_LABEL = "learned"
 _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 
 
-class MarkedRegion(NamedTuple):
-    """The start and the end of the text between two mark lines."""
-
+class _MarkedRegion(NamedTuple):
     inner: int
     stop: int
 
@@ -205,7 +200,7 @@ class RegionDocument(TextDocument):
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
-    regions: tuple[MarkedRegion, ...]
+    regions: tuple[_MarkedRegion, ...]
 
     def add(self, record: Record) -> "RegionDocument":
         """The document with one more bullet in its first region, unless it is there."""
@@ -249,7 +244,7 @@ def parse_region(text: str) -> RegionDocument:
     """Parse the regions of a file; any text is a valid file."""
     entries: list[Entry] = []
     problems: list[Problem] = []
-    regions: list[MarkedRegion] = []
+    regions: list[_MarkedRegion] = []
     opening: Line | None = None
     lines: list[Line] = []
 
@@ -270,7 +265,7 @@ def parse_region(text: str) -> RegionDocument:
             if regions:
                 what = "there is a second region; new bullets go into the first one"
                 problems.append(Problem(opening.number, what, "put the two together", "warning", "second-region"))
-            regions.append(MarkedRegion(opening.end, line.start))
+            regions.append(_MarkedRegion(opening.end, line.start))
             bullets = markdown.read_bullets(lines)
             entries += [Entry(_region_record(item.text), item.start, item.end, item.number) for item in bullets]
             opening = None

@@ -69,7 +69,6 @@ def _read_block(title: str, lines: list[str]) -> Record:
 
 
 def _write_block(record: Record, newline: str) -> str:
-    """The `Outcome:` line only where the text does not say it."""
     lines = [f"## {record.title}"]
     body = record.text.split("\n") if record.text else []
     thread = record.extra.get("thread")
@@ -92,7 +91,6 @@ def _journal_line(journal_id: str) -> str:
 
 
 def _read_head(body: list[str]) -> tuple[list[str], int]:
-    """Thread, journal id and outcome of Ralph's own lines, and the number of these."""
     values: list[str] = []
     length = 0
     for pattern in (_THREAD, _JOURNAL_LINE, _OUTCOME):
@@ -163,7 +161,6 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
 
 
 def _learnings_label(line: Line) -> int | None:
-    """Where the learning begins on a line that announces learnings."""
     if not line.is_markdown or line.blank:
         return None
     heading = markdown.parse_heading(line)
@@ -178,7 +175,6 @@ def _learnings_label(line: Line) -> int | None:
 
 
 def _is_under(label: Line, line: Line, above: Line) -> bool:
-    """Whether a line still belongs to the label, as the line above it does."""
     if line.blank or line.role in (LineRole.INSIDE, LineRole.CONFLICT):
         return True
     if markdown.bullet_marker(label.text) is not None:
@@ -235,7 +231,6 @@ class ProgressDocument(TextDocument):
         return parse_progress(markdown.cut_lines(self.text, start, entry.end))
 
     def _spliced(self, at: int, block: str, expected: Record) -> "ProgressDocument":
-        """Refused unless the entry reads back and its neighbours are unchanged."""
         after = parse_progress(self.text[:at] + block + self.text[at:])
         above = [_content(entry.record) for entry in self.entries if entry.start < at]
         below = [_content(entry.record) for entry in self.entries if entry.start >= at]
@@ -375,7 +370,6 @@ def is_progress_pattern(record: Record) -> bool:
 
 
 def _content(record: Record) -> Record:
-    """A record without what depends on its neighbours."""
     return dataclasses.replace(record, id="", links=())
 
 

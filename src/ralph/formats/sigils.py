@@ -68,8 +68,6 @@ class Sigils:
 
 
 class _Tag(NamedTuple):
-    """One tag; `leads`: it is the first thing on its line."""
-
     name: str
     start: int
     end: int
@@ -157,7 +155,6 @@ def _outermost(sigils: Iterable[_Sigil]) -> list[_Sigil]:
 
 
 def _alone(text: str, sigils: Sequence[_Sigil]) -> Iterator[_Sigil]:
-    """Those with no words beside them on their lines."""
     clean_left: list[bool] = []
     clean, end = True, 0
     for sigil in sigils:
@@ -235,7 +232,6 @@ def _knowledge(sigil: _Sigil) -> KnowledgeSigil:
 
 
 def _task_ids(sigil: _Sigil) -> list[str]:
-    """An id, a list, or an id and a comment on it, in the attribute or the body."""
     text = _values(sigil.attributes).get("id", "") or sigil.body
     parts = [part.split() for part in text.split(",") if part.strip()]
     first_words = [part[0].strip("`*\"':;.()") for part in parts]
@@ -309,7 +305,6 @@ def _one_line(text: str) -> str:
 
 
 def _echo_position(text: str, sigil: _Sigil) -> tuple[str, str, str]:
-    """The line of a sigil, and the nearest lines with text above and below."""
     low, high = max(0, sigil.start - _BESIDE), sigil.end + _BESIDE
     first = text.rfind("\n", low, sigil.start) + 1 or low
     last = text.find("\n", sigil.end, high)

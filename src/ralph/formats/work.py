@@ -51,7 +51,6 @@ _HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t].*)?\r?")
 
 
 def _is_named(reader: JsonReader, values: Members, noun: str, path: Path) -> bool:
-    """Without an id it is not read; a missing title becomes ""."""
     if not values.get("id"):
         hint = 'add an "id" with a text that no other one has'
         reader.report(path, f"a {noun} without an id is not read", hint, "error", "no-id")
@@ -67,7 +66,6 @@ def _is_named(reader: JsonReader, values: Members, noun: str, path: Path) -> boo
 
 
 def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
-    """Refused without an id, or when an unknown member has a name of the format."""
     if not named["id"]:
         raise Refused("an id is missing", hint="mint one, such as t-1a2b3c")
     for key in extra:
@@ -77,7 +75,6 @@ def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
 
 
 def _merge_members(stored: Members, before: Members, after: Members) -> Members:
-    """Apply the differences between `before` and `after`; the rest stays."""
     merged = {key: value for key, value in stored.items() if key in after or key not in before}
     for key, value in after.items():
         old, old_stored = before.get(key), stored.get(key)

@@ -111,7 +111,6 @@ class ChangeTracker:
 
 
 def _walk(base: str, below: str = "") -> Iterator[str]:
-    """Yield the files below a folder in a fixed order; links are not followed."""
     for folder, folders, names in os.walk(f"{base}{below}"):
         inside = f"{folder.rstrip('/')}/"[len(base) :]
         folders[:] = sorted(name for name in folders if name not in _IGNORED)

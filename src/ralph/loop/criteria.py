@@ -195,7 +195,6 @@ def _parse_criterion(text: str) -> Criterion:
 
 
 def _parse_command(kind: CriterionKind, text: str) -> Criterion:
-    """`=3` behind a space at the end is the exit code."""
     match = _CODE.fullmatch(text)
     command, code = match.groups() if match is not None else (text, "0")
     if int(code) > 255:
@@ -276,7 +275,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def _clean_lines(text: str) -> list[str]:
-    """The last lines as a terminal would show them."""
     cleaned = []
     raw_lines = _COLOURS.sub("", text[-_OUTPUT_READ:]).replace("\r\n", "\n").strip("\n").split("\n")
     for line in raw_lines if len(text) <= _OUTPUT_READ else raw_lines[1:] or raw_lines:

@@ -240,7 +240,6 @@ _UNSUITABLE = re.compile(
 
 
 def _is_unsuitable(command: str) -> bool:
-    """Whether it fetches, watches or rewrites files."""
     return _UNSUITABLE.search(command) is not None
 
 

@@ -108,7 +108,6 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
 
 
 def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult]) -> tuple[Run, RunEnd | None]:
-    """The second value is a reason to end at once."""
     ask = parts.ask(state, task)
     state = parts.save(replace(state, step="agent"))
     work = _run_agent(ask, state.model, parts)
@@ -192,7 +191,6 @@ def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, part
 
 
 def _interrupt(state: Run, task: Task, work: AgentWork, parts: Parts) -> tuple[Run, RunEnd | None]:
-    """Journal an iteration that a person stopped."""
     resumed = parts.feedback(state)
     feedback = "" if resumed is None else resumed.feedback
     judgement = Judgement(Outcome.INTERRUPTED, f"{FEEDBACK}{feedback}" if feedback else "")

@@ -103,7 +103,6 @@ def tool(*, writes: bool = False, asks: bool = False) -> Callable[[Callable[...,
 
 
 def _shorten(schema: Any) -> Any:
-    """Titles, empty defaults and null cost tokens."""
     if isinstance(schema, list):
         return [_shorten(each) for each in schema]
     if not isinstance(schema, dict):

@@ -88,8 +88,6 @@ _PIECES = 64  # pieces of a refused request that are still read: a connection cl
 
 
 class _Handlers:
-    """It keeps nothing but where it runs."""
-
     def __init__(self, explicit: Path | None, env: Mapping[str, str], *, read_only: bool, one_client: bool) -> None:
         self._explicit, self._env, self._one_client = explicit, env, one_client
         self._client_root: Path | None = None
@@ -326,7 +324,6 @@ def _result(answer: ToolAnswer) -> types.CallToolResult:
 
 
 def _describe(error: Exception) -> str:
-    """As a command prints it, and with nothing that a host would obey."""
     hint = ""
     if isinstance(error, RalphError):
         message, hint = error.message, error.hint
@@ -437,8 +434,6 @@ def at_an_address(
 
 
 def _require_token(app: "ASGIApp", token: bytes) -> "ASGIApp":
-    """401 without a word about the server."""
-
     async def guarded(scope: "Scope", receive: "Receive", send: "Send") -> None:
         problem = ""
         if scope["type"] == "http":  # all else is the server's own start and end

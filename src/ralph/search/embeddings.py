@@ -263,7 +263,6 @@ def _opener(url: str) -> "OpenerDirector":
 
 
 def _error_message(error: "HTTPError", key: str) -> str:
-    """On one short line and without the key."""
     from http.client import HTTPException
 
     try:
@@ -298,7 +297,6 @@ class LocalEmbedder:
         return normalize_rows(rows) if texts else rows
 
     def _mean(self, text: str) -> "Matrix":
-        """What this model was trained for."""
         import numpy as np
 
         if self._tokens is None:
@@ -334,7 +332,6 @@ def _vocabulary(file: "Traversable | None" = None) -> dict[str, int]:
 
 
 def _package_file(package: str, name: str) -> Path:
-    """Found without importing the package."""
     spec = find_spec(package)
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(folder) / name).is_file():
@@ -362,7 +359,6 @@ class WordPiece:
         return [*tokens[: limit - 1], self._numbers["[SEP]"]]
 
     def _split(self, word: str) -> tuple[int, ...]:
-        """The longest pieces from the left; unknown when a rest has none."""
         pieces: list[int] = []
         start = 0 if len(word) <= _LONGEST_WORD else -1
         while 0 <= start < len(word):

@@ -77,8 +77,6 @@ ALL_VISIBLE = GraphVisibility()  # outside of any task
 
 
 class _Step(NamedTuple):
-    """The best path to a node."""
-
     score: float
     hops: int
     row: EdgeRow | None
@@ -148,7 +146,6 @@ def path(graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANY
 def _walk_levels(
     graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules, end: int | None = None
 ) -> tuple[dict[int, _Step], dict[int, Node]]:
-    """Until `end` is reached; the best path to every node, and the nodes."""
     known = stored.nodes(graph, seeds)
     steps = {key: _Step(score, 0, None, key, key) for key, score in seeds.items() if key in known}
     level = dict(steps)
@@ -330,7 +327,6 @@ def project_files(files: Sequence[str]) -> Iterator[str]:
 
 
 def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
-    """Each edge at its earliest time."""
     first: dict[tuple[str, Relation, str], str] = {}
 
     def add(source: str, relation: Relation, target: str, at: str) -> None:

@@ -23,8 +23,6 @@ _WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this muc
 
 
 class _Seen(NamedTuple):
-    """What the last complete sync of this process saw."""
-
     seal: str
     at: float
     folders: tuple[int, ...]

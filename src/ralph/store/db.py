@@ -8,7 +8,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -68,21 +68,16 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def restart_deadline(connection: sqlite3.Connection) -> None:
-    """Restart the time limit of queries: a long job of many short ones is not ended."""
-    connection.set_progress_handler(_deadline(), 20_000)
-
-
-def _deadline() -> Callable[[], bool]:
-    """A progress handler that ends a query which takes too long; time between queries does not count."""
+    """End queries that take too long, counted anew from now: a long job of many short ones is not ended."""
     start = last = time.monotonic()
 
     def is_over() -> bool:
         nonlocal start, last
         now = time.monotonic()
-        start, last = (now if now - last > _IDLE_SECONDS else start), now
+        start, last = (now if now - last > _IDLE_SECONDS else start), now  # time between queries does not count
         return now - start > _READ_SECONDS
 
-    return is_over
+    connection.set_progress_handler(is_over, 20_000)
 
 
 def connect_memory() -> sqlite3.Connection:

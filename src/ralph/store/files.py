@@ -441,7 +441,6 @@ def _try_lock(handle: int) -> bool:
 
 @contextlib.contextmanager
 def _lock_folder_of(real: Path, observer: WriteObserver | None = None, mode: int = 0o777) -> Iterator[None]:
-    """Make and lock a file's folder; a dry run does neither."""
     if observer is not None and not observer.real:
         yield
         return
@@ -458,7 +457,6 @@ def _lock_folder_of(real: Path, observer: WriteObserver | None = None, mode: int
 def _replace(
     real: Path, text: str, expect: str | None, mode: int | None, observer: WriteObserver | None = None
 ) -> bool:
-    """Replace a file atomically; False when it no longer holds `expect`."""
     payload = _encode(real, text)
     temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
     with _explained(f"{real}: cannot be written"):

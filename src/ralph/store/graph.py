@@ -160,7 +160,6 @@ def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
 
 
 def _resolve_words(graph: sqlite3.Connection) -> None:
-    """Find the node of every end that is words: by id, else by title, never itself."""
     ends = graph.execute(
         "SELECT rowid, source_words, target_words, source, target FROM edges "
         "WHERE target_words <> '' OR source_words <> ''"

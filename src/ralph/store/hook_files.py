@@ -101,7 +101,6 @@ def probe(folder: str) -> str:
 
 
 def _lock_folder(folder: str) -> int:
-    """Take the lock that `files.lock` takes for this folder."""
     while True:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
         try:
@@ -289,7 +288,6 @@ _MAPPED = 1 << 28  # bytes of the index that are mapped into memory: a question 
 
 
 def _is_sealed(path: str) -> bool:
-    """Whether an index is as its last writer left it, or a writer is at work."""
     seal = (read_file(f"{path}-seal") or b"").split()
     try:
         now = os.stat(path)

@@ -161,7 +161,6 @@ class Index:
             return Contents()
 
     def _snapshot(self) -> sqlite3.Connection | None:
-        """Copy the database of a read-only folder into memory, and update the copy."""
         if self.built() and not os.access(self.path.parent, os.W_OK):
             copy = db.connect_memory()
             with suppress(RalphError, OSError, sqlite3.DatabaseError), db.explained(self.path):
@@ -276,7 +275,6 @@ class Index:
                 writer.clear(key)
 
     def _link(self) -> None:
-        """Make the link for people with sqlite3, where git ignores it."""
         link = paths.index_link(self.root)
         target = os.path.relpath(self.path, link.parent)
         if paths.gitignore(self.root).is_file() and (link.is_symlink() or not link.exists()):
@@ -378,7 +376,6 @@ def write_seal(path: Path) -> None:
 
 
 def _current_seal(path: Path) -> str:
-    """The state of the database and of the list of what was forgotten."""
     return f"{db.seal(path)} {forgotten.mark()}".rstrip()
 
 

@@ -138,12 +138,9 @@ class Library:
     @cached_property
     def enclosing(self) -> tuple[Collection, ...]:
         """Memories and guardrails of the projects around this one, the nearest first."""
-        collections: list[Collection] = []
-        for root in paths.enclosing_projects(self.root):
-            own = Library(root)
-            collections.append(replace(own.memories, format=Format.ENCLOSING_MEMORIES))
-            collections.append(replace(own.guardrails, format=Format.ENCLOSING_GUARDRAILS))
-        return tuple(collections)
+        forms = {"memories": Format.ENCLOSING_MEMORIES, "guardrails": Format.ENCLOSING_GUARDRAILS}
+        projects = map(Library, paths.enclosing_projects(self.root))
+        return tuple(replace(each.collection(name), format=form) for each in projects for name, form in forms.items())
 
     def collection(self, name: str) -> Collection:
         """Return one collection by its name in `NAMES`."""

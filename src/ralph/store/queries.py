@@ -271,9 +271,10 @@ def page(
 
 def count(connection: sqlite3.Connection, query: Query) -> int:
     """Count the records that pass the filters."""
-    parts, values = _selected(query, "count(*) AS number")
-    sql = f"SELECT sum(number) FROM ({' UNION ALL '.join(parts)})"
-    return int(connection.execute(sql, values).fetchone()[0])
+    tables = [(lookup.TABLES[place][0], test, values) for place, test, values in filter_of(query)]
+    counts = " + ".join(f"(SELECT count(*) FROM {table} WHERE {test or '1'})" for table, test, _ in tables)
+    values = [value for _, _, own in tables for value in own]
+    return int(connection.execute(f"SELECT {counts}", values).fetchone()[0])
 
 
 def session_records(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
@@ -509,15 +510,6 @@ def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
         ),
     )
     return place, test, [safe(value) if isinstance(value, str) else value for value in values]
-
-
-def _selected(query: Query, columns: str) -> tuple[list[str], list[object]]:
-    parts, all_values = [], []
-    for place, test, values in filter_of(query):
-        table, key = lookup.TABLES[place]
-        parts.append(f"SELECT {columns.format(key=key)} FROM {table} WHERE {test or '1'}")
-        all_values += values
-    return parts, all_values
 
 
 class SourceState(NamedTuple):

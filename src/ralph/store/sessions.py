@@ -184,7 +184,6 @@ def _text(connection: sqlite3.Connection, sql: str, *values: str | int) -> str:
 
 
 def _texts(text: str | None) -> tuple[str, ...]:
-    """A JSON list of texts; nothing when it is no such list."""
     try:
         values = json.loads(text or "[]")
     except ValueError:

@@ -65,7 +65,6 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         self._retry(write)
 
     def _retry(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Call `work`, once more on a new file when this one is damaged."""
         try:
             with db.explained(self._path):
                 return work(self._connection)

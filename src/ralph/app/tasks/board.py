@@ -155,7 +155,6 @@ class Board:
 
     @cached_property
     def _stopped_parents(self) -> set[str]:
-        """Ended, blocked, waiting, gone, or below such a parent."""
         stopped: set[str] = set()
         pending = []
         for name in self.children:

@@ -81,7 +81,6 @@ def set_prd(
 
 
 def _store_prd(root: Path, task_id: str, prd: PrdDocument) -> Task:
-    """A worktree keeps the branch that it has."""
     files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
 
     def edit(task: Task) -> Task:
@@ -238,7 +237,6 @@ def _sentence(text: str) -> str:
 def _with_patterns(
     document: pages.ProgressDocument, known: Sequence[str]
 ) -> tuple[pages.ProgressDocument, list[Record]]:
-    """What is known, and what two blocks have learned."""
     texts = [
         pages.without_pointer(each.record.text) for each in document.entries if pages.is_progress_pattern(each.record)
     ]
@@ -260,7 +258,6 @@ def _with_patterns(
 
 
 def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
-    """As they were worded first."""
     matcher = TextMatcher()
     first: list[tuple[str, str]] = []
     for record in (entry.record for entry in document.entries):

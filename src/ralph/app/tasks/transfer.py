@@ -98,7 +98,6 @@ def export(root: Path) -> str:
 
 
 def _is_prd(text: str, name: str) -> bool:
-    """One object that is no task, or something broken that is named .json."""
     content = read_json(text)
     if isinstance(content, Problem):
         return name.lower().endswith(".json")
@@ -176,7 +175,6 @@ def _story_key(task: Task) -> str:
 
 
 def _remove_unlinked(everything: Board, new: dict[str, tuple[int, Task]]) -> list[Problem]:
-    """Those that name what is not there, or wait for themselves; return why."""
     bad: list[Problem] = []
     while True:
         after = everything.with_tasks(task for _, task in new.values())
