@@ -10,15 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Unreadable
-from ralph.formats.json_text import (
-    JsonMember,
-    JsonNode,
-    check_json,
-    dump_json,
-    is_blank,
-    read_json,
-    same_json,
-)
+from ralph.formats.json_text import JsonMember, JsonNode, check_json, dump_json, is_blank, read_json, same_json
 from ralph.formats.text import BOM, Problem, newline_of
 
 SERVER_NAME = "ralph"

@@ -39,9 +39,9 @@ def first_day(recent: int) -> str:
     return (day - timedelta(days=min(recent, day.toordinal() - 1))).isoformat() if recent > 0 else ""
 
 
-def timestamp() -> str:
-    """The present moment as RFC 3339 text."""
-    return now().isoformat(timespec="seconds").replace("+00:00", "Z")
+def timestamp(moment: datetime | None = None, precision: str = "seconds") -> str:
+    """A moment in UTC, by default the present one, as RFC 3339 text."""
+    return (moment or now()).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> datetime | None:
@@ -88,7 +88,7 @@ def _moment_of(record_id: str) -> str:
         moment = datetime.fromtimestamp(seconds, UTC) if seconds >= _FIRST_TIME else None
     except (ValueError, OverflowError, OSError):
         return ""
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment is not None else ""
+    return timestamp(moment, "milliseconds") if moment is not None else ""
 
 
 def slug(text: str, limit: int = 80) -> str:

@@ -89,11 +89,8 @@ class GuardedWrite(WriteObserver):
     def change(self, change: FileChange) -> None:
         """Note a change; Conflict when the file is not as shown. Appending to a log loses nothing."""
         earlier, name = self.planned(change.path), self._name_of(change.path)
-        if earlier is not None:
-            is_shown = change.before == earlier.after
-        else:
-            is_shown = self._digests.get(name) == text_digest(change.before)
-        if not is_shown and not change.appended:
+        shown = text_digest(earlier.after) if earlier is not None else self._digests.get(name)
+        if text_digest(change.before) != shown and not change.appended:
             raise changed_meanwhile(name)
         super().change(change)
 

@@ -67,6 +67,7 @@ UPDATE loop_runs SET
         (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL ORDER BY iteration))
 WHERE id IN (SELECT value FROM json_each(?))
 """
+_FOLDED = (("session", "sessions", _SESSION, _COMPLETE_SESSIONS), ("run", "loop_runs", _RUN, _COMPLETE_RUNS))
 _FTS = {Family.OBSERVATION: ("observations_fts", "content"), Family.JOURNAL: ("journal_fts", "notes")}
 """Full-text tables for people with sqlite3, and their column."""
 _FOLDS: Mapping[str, Callable[[str, str], str]] = {"started_at": min, "created_at": min, "updated_at": max}
@@ -461,17 +462,15 @@ class IndexWriter:
             values = [column_value(getattr(task, name)) for name in _TASK.split()]
             sql = f"INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, {placeholders(values[1:])})"
             self.connection.execute(sql, (values[0], source, *values[1:]))
-        names = {
-            kind: {safe(str(line["id"])) for each, line in new.lines if each == kind} for kind in ("session", "run")
-        }
-        self._fold_lines("sessions", _SESSION.split(), source, [line for kind, line in new.lines if kind == "session"])
-        self._fold_lines("loop_runs", _RUN.split(), source, [line for kind, line in new.lines if kind == "run"])
-        sessions = names["session"] | {safe(item.record.origin.session) for item in records}
-        runs = names["run"] | {safe(item.record.origin.run) for item in records}
-        for sql, found in ((_COMPLETE_SESSIONS, sessions - {""}), (_COMPLETE_RUNS, runs - {""})):
-            if found:
-                self.connection.execute(sql, (json.dumps(sorted(found)),))
-        totals.begin_sessions(self.connection, sessions - {""})
+        for kind, table, columns, complete in _FOLDED:
+            lines = [line for each, line in new.lines if each == kind]
+            self._fold_lines(table, columns.split(), source, lines)
+            names = {safe(str(line["id"])) for line in lines}
+            names |= {safe(getattr(item.record.origin, kind)) for item in records}
+            if names - {""}:
+                self.connection.execute(complete, (json.dumps(sorted(names - {""})),))
+            if kind == "session":
+                totals.begin_sessions(self.connection, names - {""})
 
     def clear(self, source: int) -> None:
         """Remove every row of a source."""

@@ -68,11 +68,7 @@ def status_of(task: Task) -> TaskStatus | None:
 
 def parse_time(text: str) -> datetime:
     """Parse a time of a file; what is no time counts as long ago."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return _LONG_AGO
+    return ids.parse_time(text) or _LONG_AGO
 
 
 def host_name() -> str:
@@ -217,7 +213,7 @@ def _read_task(path: Path) -> Task | UnreadableFile:
 
 def stamp() -> str:
     """Return the time in microseconds, so that tasks made in one second keep their order."""
-    return ids.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return ids.timestamp(precision="microseconds")
 
 
 def is_folder_name(task_id: str) -> bool:

@@ -59,8 +59,7 @@ class TaskView(NamedTuple):
 def claim_of(run: str, *, now: datetime | None = None, lease: float = LEASE) -> Claim:
     """Return the claim of a run that this process executes."""
     until = (now or ids.now()) + timedelta(seconds=lease)
-    expires = until.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Claim(run, board.host_name(), os.getpid(), expires)
+    return Claim(run, board.host_name(), os.getpid(), ids.timestamp(until))
 
 
 def _holds(run: str, task: Task) -> bool:

@@ -68,8 +68,8 @@ def import_(
                 continue
             while not task.id or task.id in new:
                 task = replace(task, id=board.fresh_id(everything, folder))
-            moment = now + timedelta(microseconds=len(new))  # so that they keep the file's order
-            time = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+            # a microsecond apart, so that they keep the file's order
+            time = ids.timestamp(now + timedelta(microseconds=len(new)), "microseconds")
             task = replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
             new[task.id] = (line, task)
             private_parts += removed
