@@ -84,6 +84,7 @@ _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
 CRITERIA = "ralph.success_criteria"
 TRUST = "`ralph trust` shows what it is and records that you trust it"
+trust_file = paths.trust_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +148,6 @@ def load(root: Path | None, *, env: Mapping[str, str]) -> "Loaded":
     loaded = Loaded(root, env)
     loaded.merge_layers()
     return loaded
-
-
-def trust_file(env: Mapping[str, str]) -> Path | None:
-    """The user's trust file, beside the user's config; None without a home directory."""
-    user = paths.user_config_file(env)
-    return None if user is None else user.with_name("trust.json")
 
 
 def parse_trust(text: str) -> tuple[Trusted, ...]:

@@ -182,6 +182,7 @@ web_server = _of_checkout("web.json")  # port and key of the `ralph web` that ru
 graph_file = _of_checkout("graph.db")  # made from the index of a checkout
 
 user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects
+trust_file = _of_user("CONFIG", "trust.json")  # values that a project names and its user trusts
 personal_memories = _of_user("CONFIG", "memories.md")
 personal_accepted = _of_user("STATE", "accepted")  # hashes, as `accepted_texts` has a project's
 forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, in all projects

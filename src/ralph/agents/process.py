@@ -309,11 +309,6 @@ def is_alive(pid: int, started: str) -> bool:
     return bool(started) and started_at(pid) == started
 
 
-def current_process() -> ProcessId:
-    """Return number and start time of this process."""
-    return os.getpid(), started_at(os.getpid())
-
-
 def process_host() -> str:
     """Return where process numbers mean the same: machine and PID namespace."""
     try:

@@ -212,7 +212,7 @@ def _fence(text: str) -> str:
 
 
 def _or_empty(read: Callable[[], str]) -> str:
-    """ "" for a goal that is no task yet (a preview)."""
+    """A goal that is no task yet (a preview) has no folder."""
     with suppress(NotFound):
         return read()
     return ""

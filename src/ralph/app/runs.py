@@ -4,6 +4,7 @@ A run's log has `run` lines with what changed, the journal's entries, and the ru
 gone is marked as died by the next process that reads it.
 """
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -136,8 +137,8 @@ def _from_index(root: Path, *, running: bool = False) -> list[str]:
 
 def mine(run: Run) -> Run:
     """Return the run as one of this process."""
-    pid, started = process.current_process()
-    return replace(run, pid=pid, born=started, host=process.process_host())
+    pid = os.getpid()
+    return replace(run, pid=pid, born=process.started_at(pid), host=process.process_host())
 
 
 def beat(root: Path, run: Run) -> None:

@@ -68,8 +68,7 @@ class Ledger(NamedTuple):
 
 def seen_file(root: Path, session: str) -> Path:
     """Return the list of what a session has seen; an unsafe session id does not become a path."""
-    name = session if _SAFE_NAME.fullmatch(session) else ids.derived("session", session)
-    return paths.cache_folder(root) / "injected" / name
+    return paths.cache_folder(root) / "injected" / paths.session_log(root, session).stem
 
 
 def record_injections(

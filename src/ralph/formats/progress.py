@@ -8,9 +8,7 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 
 from ralph.errors import Refused
 from ralph.formats import text as markdown
@@ -120,12 +118,8 @@ def _outcome_in(title: str, body: list[str]) -> Outcome:
 
 
 def _date_in(title: str) -> str:
-    for match in _DATE.finditer(title):
-        moment = f"{match[1]}T{match[2]}" if match[2] else match[1]
-        with suppress(ValueError):
-            datetime.fromisoformat(moment)
-            return moment
-    return ""
+    moments = (f"{match[1]}T{match[2]}" if match[2] else match[1] for match in _DATE.finditer(title))
+    return next(filter(ids.parse_time, moments), "")
 
 
 _LEARNINGS = re.compile(

@@ -130,15 +130,9 @@ def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[Rea
     logs: dict[str, tuple[ReadLog, int]] = {}
     for path, name, state in scan_logs(root):
         row = rows.get(name)
-        is_read = row is not None and (row[:3] == state or _still_begins(Path(path), row[3], row[4]))
+        is_read = row is not None and (row[:3] == state or file_digest(Path(path), row[4]) == row[3])
         logs[path] = ReadLog(*row[4:]) if row is not None and is_read else ReadLog(), state[1]
     return logs
-
-
-def _still_begins(path: Path, digest: str, offset: int) -> bool:
-    with suppress(OSError), files.open_regular(path) as file:
-        return digest_to(file, offset) == digest
-    return False
 
 
 def digest_to(file: BinaryIO, end: int) -> str:
@@ -151,10 +145,10 @@ def digest_to(file: BinaryIO, end: int) -> str:
     return digest.hexdigest()
 
 
-def file_digest(path: Path) -> str:
-    """Return the digest of a whole file; "" when it cannot be read."""
+def file_digest(path: Path, end: int | None = None) -> str:
+    """Return the digest of a file, or of its beginning; "" when it cannot be read."""
     try:
         with files.open_regular(path) as file:
-            return digest_to(file, path.stat().st_size)
+            return digest_to(file, path.stat().st_size if end is None else end)
     except OSError:
         return ""

@@ -37,6 +37,7 @@ HISTORY, FAILURE, REASON, ATTEMPT = "history", "last_failure", "blocked_reason",
 MAX_HISTORY = 100  # changes of state that a task's history holds; older ones go
 _OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+host_name = platform.node
 _VERBS = {
     TaskStatus.IN_PROGRESS: "started",
     TaskStatus.BLOCKED: "blocked",
@@ -69,11 +70,6 @@ def status_of(task: Task) -> TaskStatus | None:
 def parse_time(text: str) -> datetime:
     """Parse a time of a file; what is no time counts as long ago."""
     return ids.parse_time(text) or _LONG_AGO
-
-
-def host_name() -> str:
-    """Return the name of this machine."""
-    return platform.node()
 
 
 def is_live(claim: Claim | None, now: datetime) -> bool:
