@@ -44,9 +44,7 @@ def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(hook_files.file_state(str(path)) for path in dict.fromkeys(sources))
 
 
-def write_settings(
-    root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = (), capture: bool = True
-) -> bool:
+def write_settings(root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = ()) -> bool:
     """Write the settings cache; False when these settings hold for one command only."""
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
@@ -57,7 +55,7 @@ def write_settings(
         ("user", paths.user_config_file(env) or ""),
         ("env", hook_files.set_variables(env)),
         ("rules", rules_mark(settings.privacy.patterns)),
-        ("capture", int(capture)),
+        ("capture", 1),
         ("inject", memories.inject.value),
         ("budget", memories.budget),
         ("types", ",".join(kind.value for kind in memories.filter.types)),

@@ -256,11 +256,11 @@ def failure_signature(text: str) -> str:
     return f"{digest[:12]} {gist[:160]}"
 
 
-def output_tail(out: str, err: str, limit: int = OUTPUT_LENGTH) -> str:
+def output_tail(out: str, err: str) -> str:
     """Return the end of both streams; masked lines count, so that cuts are stable."""
     lines: list[str] = []
     for text in (out, err):
-        room, end = limit // 2, []
+        room, end = OUTPUT_LENGTH // 2, []
         for line in reversed(_clean_lines(text)):
             room -= len(mask_line(line)) + 1
             if room < 0:
