@@ -84,6 +84,7 @@ _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
 CRITERIA = "ralph.success_criteria"
 TRUST = "`ralph trust` shows what it is and records that you trust it"
+trust_file = paths.trust_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +150,6 @@ def load(root: Path | None, *, env: Mapping[str, str]) -> "Loaded":
     return loaded
 
 
-def trust_file(env: Mapping[str, str]) -> Path | None:
-    """The user's trust file, beside the user's config; None without a home directory."""
-    user = paths.user_config_file(env)
-    return None if user is None else user.with_name("trust.json")
-
-
 def parse_trust(text: str) -> tuple[Trusted, ...]:
     """The values of a trust file; one that is not as Ralph writes it trusts nothing."""
     try:
@@ -177,7 +172,7 @@ class Loaded:
 
     @cached_property
     def config(self) -> Config:
-        """The values that count: without patterns that a hook has switched off on this machine, as too slow."""
+        """The values that count, without patterns that were too slow for a hook."""
         patterns, off = self.values["privacy.patterns"], ""
         if self.root is not None and isinstance(patterns, tuple) and patterns:
             with contextlib.suppress(ConfigProblem):
@@ -198,7 +193,7 @@ class Loaded:
         return {name: as_json(value) for name, value in self.values.items()}
 
     def merge_layers(self) -> None:
-        """Read all layers; what the main checkout calls private is so in its worktrees, whatever their branches say."""
+        """Read all layers; what the main checkout calls private is so in its worktrees."""
         for place, path in sources(self.root, self.env):
             self.read(place, path)
         main = paths.config_files(paths.main_checkout(self.root)) if self.root is not None else ()
@@ -237,7 +232,7 @@ class Loaded:
             self.values[name], self.origins[name] = check_setting(key, node, place), place
 
     def _is_trusted(self, value: TrustedValue) -> bool:
-        """Return whether the user trusts this value; the trust file is read only when a project names one."""
+        """The trust file is read only when a project names a value."""
         path = trust_file(self.env)
         text = _read(path, ConfigSource(Layer.USER, str(path))) if path is not None else None
         roots = (
@@ -305,7 +300,6 @@ class Loaded:
                 self._report(place, _unknown(name, names))
 
     def _put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
-        """Put a value from text; an empty one sets nothing, except for a list."""
         if text.strip() or isinstance(key.default, tuple):
             self._put(key, from_text(key, text), place)
 

@@ -1,7 +1,7 @@
 """Find a project, its git folders and its state folder from any folder inside it, without starting git.
 
 State lives in `<git common dir>/ralph/<project>/<machine id>/`, which no clone, checkout or clean can touch. Hooks load
-this module, so it works on `str` and imports only `os`.
+this module, so it imports only `os`.
 """
 
 import os
@@ -70,10 +70,7 @@ class Location:
 
 
 def find_root(start: str) -> str:
-    """Return the project folder upward from `start` in its checkout, in a worktree by the main checkout; else "".
-
-    The home folder and the root of the file system are none: every session below them would be recorded there.
-    """
+    """Return the project folder upward from `start`; never the home or `/`, which would record every session."""
     folder = start.rstrip("/")
     while True:
         if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))) and not is_home(folder):
@@ -97,13 +94,12 @@ def is_home(folder: str) -> bool:
 
 
 def is_checkout(folder: str) -> bool:
-    """Return whether a folder has a pointer file `.git`, or one with a HEAD: sandboxes create an empty `.git`."""
+    """Return whether a folder has a pointer file `.git`, or a HEAD: sandboxes create an empty `.git`."""
     git = f"{folder}/.git"
     return os.path.lexists(f"{git}/HEAD") or (os.path.lexists(git) and not os.path.isdir(git))
 
 
 def _root_by_main(folder: str, top: str) -> str:
-    """Return the folder of a worktree for which the main checkout has a `.ralph`; "" when there is none."""
     if os.path.isdir(f"{top}/.git"):
         return ""
     main = locate(top).main
@@ -161,7 +157,6 @@ def locate(root: str) -> Location:
 
 
 def _main_checkout(common: str) -> str:
-    """Return the top of the main checkout of a repository with linked worktrees; "" when it is bare."""
     bare, worktree, section = False, "", ""
     for line in f"{read_text(f'{common}/config')}\n{read_text(f'{common}/config.worktree')}".split("\n"):
         key, _, value = (part.strip() for part in line.partition("="))
@@ -177,7 +172,7 @@ def _main_checkout(common: str) -> str:
 
 
 def state_home(main: str, env: "Mapping[str, str]" = os.environ) -> str:
-    """Return the setting `state.home` ("git" or "project"), read without a YAML parser and before any cache."""
+    """Return the setting `state.home`, read without a YAML parser and before any cache."""
     if env.get("RALPH_STATE_HOME"):
         return env["RALPH_STATE_HOME"]
     for path in (f"{main}/ralph.local.yml", f"{main}/ralph.yml", f"{user_folder('CONFIG', env)}/config.yml"):
@@ -188,7 +183,7 @@ def state_home(main: str, env: "Mapping[str, str]" = os.environ) -> str:
 
 
 def _home_in(text: str) -> str:
-    """Return the value of `home` in the section `state` of a YAML text, in block or flow style."""
+    """`home` in the section `state`, in block or flow style."""
     if "state" not in text:
         return ""
     section = ""
@@ -214,7 +209,7 @@ def user_folder(kind: str, env: "Mapping[str, str]" = os.environ) -> str:
 
 
 def machine_id(env: "Mapping[str, str]" = os.environ) -> str:
-    """Return the id of this user on this machine, made at the first call; another one when it cannot be kept."""
+    """Return the id of this user on this machine, made at the first call."""
     folder = user_folder("STATE", env)
     path = f"{folder}/machine-id"
     name = read_text(path) if folder else ""

@@ -15,15 +15,14 @@ from ralph.model import ids
 
 MARKERS = (*discovery.MARKERS, ".git")
 _SPECIAL = re.compile(r"[\\*?\[\] ]")  # characters that a git pattern has to escape
-PathOf = Callable[[Path], Path]
-"""A path by the project's root."""
+PathOf = Callable[[Path], Path]  # a path by the project's root
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
     """Return `--root` or `$RALPH_ROOT`, else the project upward from `$CLAUDE_PROJECT_DIR` or from `start`.
 
-    Without any project there, the top of the git checkout counts, unless that is the home, else the folder itself.
+    Without any, the top of the git checkout counts, unless that is the home, else the folder itself.
     """
     env = env or {}
     root = explicit or env.get("RALPH_ROOT")
@@ -38,23 +37,20 @@ def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, st
         return folder
     here = folder.as_posix()
     with _explain_broken_checkout():
-        return Path(discovery.find_root(here) or git_top(here) or here)
+        return Path(discovery.find_root(here) or _git_top(here) or here)
 
 
-def git_top(folder: str) -> str:
-    """Return the top of the checkout around a folder; "" outside git, and where the home itself is a checkout."""
+def _git_top(folder: str) -> str:
+    """Return the top of the checkout around a folder; "" where the home itself is one."""
     top = discovery.find_top(folder)
     return "" if discovery.is_home(top) else top
 
 
 def require_project(root: Path, *, named: bool = False) -> bool:
-    """Return whether a folder is no project yet but becomes one with its first file; NotFound outside git.
-
-    `named`: the caller named the folder, so it is not there by accident.
-    """
+    """Return whether a folder becomes a project with its first file; NotFound outside git unless `named`."""
     if discovery.find_root(root.as_posix()) or any(map(os.path.lexists, (root / name for name in discovery.MARKERS))):
         return False
-    if not named and not git_top(root.as_posix()):
+    if not named and not _git_top(root.as_posix()):
         raise NotFound(f"{root}: is no project, and no git work tree", hint="`ralph init` makes this folder a project")
     return True
 
@@ -85,11 +81,6 @@ def head_log(root: Path) -> Path | None:
     return Path(git, "logs", "HEAD") if git else None
 
 
-def git_attributes(root: Path) -> Path:
-    """Return the project's own file of git attributes, which is committed."""
-    return root / ".gitattributes"
-
-
 def git_exclude(path: Path) -> tuple[Path, str] | None:
     """Return git's list of what this clone ignores, and the pattern there for a file; None outside git."""
     here = location(path.parent)
@@ -111,7 +102,7 @@ def source_path(root: Path, name: str) -> Path:
 
 
 def other_state_folders(root: Path) -> list[Path]:
-    """Return the state folders that came with a copy from other machines; Ralph believes nothing in them."""
+    """Return the state folders of other machines; Ralph believes nothing in them."""
     own = state_folder(root)
     return [path for path in sorted(own.parent.glob("*")) if path.is_dir() and path != own]
 
@@ -136,8 +127,20 @@ def _in_state(name: str) -> PathOf:
     return lambda root: state_folder(root) / name
 
 
+def _of_checkout(name: str) -> PathOf:
+    return lambda root: checkout_cache(root) / name
+
+
 def _of_run(folder: PathOf, pattern: str) -> Callable[[Path, str], Path]:
     return lambda root, run: folder(root) / pattern.format(run)
+
+
+def _of_user(kind: str, name: str) -> Callable[..., Path | None]:
+    def path(env: Mapping[str, str] = os.environ) -> Path | None:
+        folder = discovery.user_folder(kind, env)
+        return Path(folder, name) if folder else None
+
+    return path
 
 
 main_checkout = _located(lambda here: here.main)  # the project's folder there; the root itself outside worktrees
@@ -159,6 +162,7 @@ index_link = _in_project(".ralph/ralph.db")  # for people with `sqlite3`; Ralph 
 old_skills_folder = _in_project(".ralph/skills")
 claude_folder = _in_project(".claude")
 skills_folder = _in_project(".claude/skills")
+git_attributes = _in_project(".gitattributes")  # committed
 config_file = _in_project("ralph.yml")
 local_config_file = _in_project("ralph.local.yml")  # of one person; git does not see it
 
@@ -174,6 +178,20 @@ runs_folder = _in_state("log/runs")
 held_memories = _in_state("log/held.jsonl")  # memories that wait for a person
 accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
+web_server = _of_checkout("web.json")  # port and key of the `ralph web` that runs for a checkout
+graph_file = _of_checkout("graph.db")  # made from the index of a checkout
+
+user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects
+trust_file = _of_user("CONFIG", "trust.json")  # values that a project names and its user trusts
+personal_memories = _of_user("CONFIG", "memories.md")
+personal_accepted = _of_user("STATE", "accepted")  # hashes, as `accepted_texts` has a project's
+forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, in all projects
+
+sessions_folder = _in_state("log/sessions")
+ledger_file = _in_state("log/injections.jsonl")  # what was injected, and used
+hook_failures = _in_state("log/hook-failures")  # where failures of hooks are counted
+pause_file = _in_state("log/paused")  # it stops the hooks, and contains the time
+vectors_file = _in_state("cache/vectors.db")
 
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal
 run_folder = _of_run(runs_folder, "{}")  # the prompts of the iterations
@@ -185,7 +203,7 @@ stop_request = _of_run(cache_folder, "runs/{}.stop")
 def session_log(root: Path, session_id: str) -> Path:
     """Return the log of a session; an id with other characters than a name has is hashed."""
     name = session_id if _SESSION_NAME.fullmatch(session_id) else ids.derived("session", session_id)
-    return log_folder(root) / "sessions" / f"{name}.jsonl"
+    return sessions_folder(root) / f"{name}.jsonl"
 
 
 def memory_root(root: Path, own_files: Iterable[Path]) -> Path:
@@ -209,16 +227,6 @@ def checkout_cache(root: Path) -> Path:
     return tree_caches(root) / name if name else cache_folder(root)
 
 
-def web_server(root: Path) -> Path:
-    """Return the file with the port and key of the `ralph web` that runs for a checkout."""
-    return checkout_cache(root) / "web.json"
-
-
-def graph_file(root: Path) -> Path:
-    """Return the graph of a checkout, made from its index."""
-    return checkout_cache(root) / "graph.db"
-
-
 def old_state(root: Path) -> tuple[Path, Path, Path]:
     """Return where earlier versions kept logs, caches and index, in the work tree of the main checkout."""
     folder = main_checkout(root) / ".ralph"
@@ -237,7 +245,7 @@ def config_files(root: Path) -> tuple[Path, ...]:
 
 
 def settings_files(root: Path) -> tuple[Path, ...]:
-    """Return the files whose settings count: a checkout's own, and what only the main checkout of a worktree has."""
+    """Return the files whose settings count, in a worktree also the main checkout's local ones."""
     own, main = config_files(root), main_checkout(root)
     if main == root:
         return own
@@ -246,32 +254,8 @@ def settings_files(root: Path) -> tuple[Path, ...]:
     return own if os.path.lexists(own[-1]) else (*own[:-1], local_config_file(main))
 
 
-def user_config_file(env: Mapping[str, str]) -> Path | None:
-    """Return the settings of one person for all projects; None without a home."""
-    folder = discovery.user_folder("CONFIG", env)
-    return Path(folder, "config.yml") if folder else None
-
-
-def personal_memories(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file with one person's memories for all projects; None without a home."""
-    folder = discovery.user_folder("CONFIG", env)
-    return Path(folder, "memories.md") if folder else None
-
-
-def personal_accepted(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the hashes of personal memories that the person wants, as `accepted_texts` has a project's."""
-    folder = discovery.user_folder("STATE", env)
-    return Path(folder, "accepted") if folder else None
-
-
-def forgotten_file(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the user's list of what was forgotten, in all projects; None without a home."""
-    folder = discovery.user_folder("STATE", env)
-    return Path(folder, "forgotten") if folder else None
-
-
 def write_boundary(path: Path, root: Path) -> Path | None:
-    """Return the folder that no link may lead out of when a file is written; None for the person's own."""
+    """Return the folder that no link may lead out of; None for the person's own file."""
     personal = personal_memories()
     if personal is not None and path in (personal, Path(os.path.realpath(personal))):
         return None

@@ -12,7 +12,7 @@ from ralph import paths
 from ralph.app import index, journal
 from ralph.app.tasks import task
 from ralph.formats.log import encode_line, encode_record
-from ralph.formats.work import render_insights
+from ralph.formats.work import parse_insights
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
@@ -97,7 +97,10 @@ def both(root: Path) -> Both:
     patterns = f"## Codebase Patterns\n- {words(ONE_PATTERN)}\n---\n\n"
     block = f"## It works\n{words(ONE_BLOCK)}\n**Learnings:**\n- Fix: {words(ONE_LEARNING)}\n---\n"
     write(folder / "progress.txt", patterns + block)
-    write(folder / "memory" / "insights.json", render_insights(insight(ONE_INSIGHT, 1)))
-    write(paths.tasks_folder(root) / two / "memory" / "insights.json", render_insights(insight(TWO_INSIGHT, 2)))
+    write(folder / "memory" / "insights.json", parse_insights("").add(insight(ONE_INSIGHT, 1)).text)
+    write(
+        paths.tasks_folder(root) / two / "memory" / "insights.json",
+        parse_insights("").add(insight(TWO_INSIGHT, 2)).text,
+    )
     index.sync(root)
     return Both(root, one, two)

@@ -14,7 +14,7 @@ from ralph.app.review import Target
 from ralph.app.tasks import task
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
-from ralph.formats.work import render_insights
+from ralph.formats.work import parse_insights
 from ralph.model.record import MemoryKind, Record, Scope, Status
 from ralph.store import files
 
@@ -385,7 +385,7 @@ def test_insight_with_a_near_match_stays_proposed(root: Path) -> None:
     review.promote(root, saved(root, FIRST), Target.AGENTS)
     work = task.add(root, "protobuf").task
     said = Record("ins-1791000000-a3f81c", MemoryKind.FIX, AGAIN, status=Status.PROPOSED, scope=Scope.TASK)
-    proposed = render_insights(said)
+    proposed = parse_insights("").add(said).text
     place = paths.tasks_folder(root) / work.id / "memory" / "insights.json"
     place.parent.mkdir(parents=True)
     place.write_text(proposed, encoding="utf-8", newline="")

@@ -8,7 +8,7 @@ from tests.app.test_summary import program
 from ralph.app import insights, review
 from ralph.app.tasks import task
 from ralph.errors import Conflict, NotFound, UsageError
-from ralph.formats.work import render_insights
+from ralph.formats.work import parse_insights
 from ralph.model.record import MemoryKind, Record, Scope, Status
 
 NAME = "ins-1-aaaaaa"
@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> Path:
     record = Record(NAME, MemoryKind.FIX, "pool closes late", status=Status.PROPOSED, scope=Scope.TASK)
     place = tmp_path / ".ralph" / "tasks" / made.id / "memory" / "insights.json"
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(render_insights(record), encoding="utf-8")
+    place.write_text(parse_insights("").add(record).text, encoding="utf-8")
     return tmp_path
 
 

@@ -37,7 +37,7 @@ from ralph.app.tasks import task
 from ralph.context.brief import render_journal
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
-from ralph.formats.work import render_insights
+from ralph.formats.work import parse_insights
 from ralph.model.record import Detail, Family, Origin, Query
 from ralph.settings import Config, Memories
 from ralph.store import lookup
@@ -295,8 +295,8 @@ def graph_tasks(tmp_path: Path) -> Both:
         insight(ONE_INSIGHT, 1, f"See {MINE}#grease {ONE_INSIGHT}"), tags=("secret",), origin=Origin(files=(SHARED,))
     )
     two = replace(insight(TWO_INSIGHT, 2), tags=("open",), origin=Origin(files=(SHARED,)))
-    write(folder / made.one / "memory" / "insights.json", render_insights(one))
-    write(folder / made.two / "memory" / "insights.json", render_insights(two))
+    write(folder / made.one / "memory" / "insights.json", parse_insights("").add(one).text)
+    write(folder / made.two / "memory" / "insights.json", parse_insights("").add(two).text)
     journal.append(tmp_path, replace(entry("x", made.one, 2), files=(TOUCHED, SHARED)))
     read = replace(
         observed(9, "y", "s-one", made.one),

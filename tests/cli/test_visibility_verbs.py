@@ -22,7 +22,7 @@ from tests.cli.runner import Project
 
 from ralph import paths
 from ralph.app import journal
-from ralph.formats.work import render_insights
+from ralph.formats.work import parse_insights
 
 TWO_ENTRY, NOBODYS = "twoentry", "nobodysentry"
 MINE, THEIRS = "jrn-run-0002-1", "jrn-run-0001-1"
@@ -139,7 +139,7 @@ def test_another_task_s_node_is_not_shown_by_its_id_either(ralph: Project, in_tw
 
 def test_a_node_that_only_another_task_has_is_not_found_by_its_title(ralph: Project, both: Both) -> None:
     titled = replace(insight(ONE_INSIGHT, 7), title="The secret of the grease")
-    write(paths.tasks_folder(ralph.root) / both.one / "memory" / "insights.json", render_insights(titled))
+    write(paths.tasks_folder(ralph.root) / both.one / "memory" / "insights.json", parse_insights("").add(titled).text)
     for words in (("show", "the secret of the grease"), ("path", "the secret of the grease", f"task:{both.two}")):
         assert "no node" not in ralph("graph", *words).err
         hidden = ralph("graph", *words, "--task", both.two)

@@ -26,7 +26,7 @@ from ralph.formats.graphiti import (
 from ralph.formats.knowledge import parse_knowledge, render_knowledge
 from ralph.formats.memories import parse_memories, render_memories
 from ralph.formats.text import EditableDocument
-from ralph.formats.work import parse_insights, render_insights
+from ralph.formats.work import parse_insights
 from ralph.model.graph import Edge, Node, NodeType, Relation
 from ralph.model.record import Link, MemoryKind, Record, Scope, Status
 
@@ -87,7 +87,7 @@ INSIGHT = replace(MEMORY, id="ins-1-a", scope=Scope.TASK, status=Status.PROPOSED
 FILES: dict[EdgeForm, tuple[str, Callable[[str], EditableDocument], str]] = {
     EdgeForm.COMMENT: (render_memories([MEMORY]), parse_memories, MEMORY.id),
     EdgeForm.FRONT: (render_knowledge(ENTRY), lambda text: parse_knowledge(text, "x"), ENTRY.id),
-    EdgeForm.LINKS: (render_insights(INSIGHT), parse_insights, INSIGHT.id),
+    EdgeForm.LINKS: (parse_insights("").add(INSIGHT).text, parse_insights, INSIGHT.id),
 }
 
 days = st.one_of(st.just(""), st.dates().map(lambda day: day.isoformat()))

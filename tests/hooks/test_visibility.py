@@ -13,7 +13,7 @@ from tests.hooks.world import World, hook, payload, world
 from ralph import paths
 from ralph.app import index
 from ralph.app.tasks import task
-from ralph.formats.work import render_insights
+from ralph.formats.work import parse_insights
 
 LESSON = "EFROBSTUCK in src/frob.py goes away with `frobctl grease`."
 PLACES: dict[str, dict[str, object]] = {
@@ -94,7 +94,7 @@ def test_what_a_hook_records_in_a_task_is_hidden_from_the_next_hook_in_another(h
 @pytest.mark.parametrize("place", PLACES)
 def test_the_lesson_that_another_task_proposes_is_not_told_at_a_place(here: World, both: Both, place: str) -> None:
     lesson = replace(insight("", 7, LESSON), id="ins-7")
-    write(paths.tasks_folder(here.root) / both.one / "memory" / "insights.json", render_insights(lesson))
+    write(paths.tasks_folder(here.root) / both.one / "memory" / "insights.json", parse_insights("").add(lesson).text)
     index.sync(here.root)
     members = dict(PLACES[place])
     event = str(members.pop("event"))

@@ -18,7 +18,7 @@ from tests.store.test_index import index_of, put
 
 from ralph.app.tasks import board
 from ralph.formats.log import encode_record
-from ralph.formats.work import render_insights, render_task
+from ralph.formats.work import parse_insights, render_task
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Query, Record, Scope, Status
 from ralph.model.work import Task, TaskStatus
 from ralph.search import terms
@@ -232,7 +232,7 @@ def test_an_index_that_grew_and_one_made_anew_let_a_task_see_the_same(tmp_path: 
     observed = made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, "")
     put(tmp_path, "log/sessions/s-1.jsonl", encode_record(observed))
     insight = replace(made(2, Family.MEMORY, "", "", "", Scope.TASK, ""), extra={})
-    put(tmp_path, ".ralph/tasks/somewhere/memory/insights.json", render_insights(insight))
+    put(tmp_path, ".ralph/tasks/somewhere/memory/insights.json", parse_insights("").add(insight).text)
     put(tmp_path, ".ralph/tasks/t-2/progress.txt", "## It went well\nStatus: done\n---\n")
     seen: list[dict[str, set[str]]] = []
     for states in (

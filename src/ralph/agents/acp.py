@@ -1,7 +1,7 @@
 """Any agent that speaks the Agent Client Protocol, with the protocol's SDK (the extra `acp`).
 
-The agent works with its own tools and requests permission: reading is allowed, edits are allowed inside the folder,
-everything else only with `bypass`; a read-only question may only read, and gets the agent's mode for that.
+Reading is allowed, edits are allowed inside the folder, everything else only with `bypass`; a read-only question gets
+the agent's mode for reading.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ Session = schema.NewSessionResponse | schema.LoadSessionResponse | schema.Resume
 
 
 class _UnsupportedError(Exception):
-    """The agent cannot do what the prompt needs; the message says why."""
+    """The agent cannot do what the prompt needs."""
 
 
 @dataclass(slots=True)
 class Acp:
-    """An agent behind the protocol; `permission` may be `bypass`, which lets it do everything."""
+    """An agent behind the protocol; `permission` may be `bypass`: everything is allowed."""
 
     program: Sequence[str]
     permission: str = ""
@@ -146,7 +146,7 @@ class Acp:
         raise _UnsupportedError("it cannot go on with an earlier session")
 
     def _meta(self, ask: Ask) -> dict[str, Any]:
-        """Return what Claude's agent reads beyond the protocol; other agents ignore it."""
+        """What Claude's agent reads beyond the protocol; others ignore it."""
         if ask.read_only:
             return {"claudeCode": {"options": {"tools": list(READERS), "strictMcpConfig": True}}}
         if not self.settings:
@@ -159,7 +159,7 @@ class Acp:
 async def _wait_for_turn(
     turn: "asyncio.Task[StopReason]", connection: ClientSideConnection, listener: "_AcpListener", ask: Ask
 ) -> StopReason | None:
-    """Wait for the turn and show its text; cancel it at a stop or timeout and return which it was."""
+    """Show text until the turn has ended; return why it was cut short, if it was."""
     deadline = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
     next_check = 0.0
     while True:
@@ -181,8 +181,6 @@ async def _wait_for_turn(
 
 
 class _AcpListener:
-    """Our side of the protocol: collects text and tool calls of one turn and answers permission requests."""
-
     def __init__(self, ask: Ask, *, bypass: bool = False) -> None:
         self._ask, self._bypass = ask, bypass
         self.session, self.model, self.started = "", ask.model, False
@@ -217,7 +215,6 @@ class _AcpListener:
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **kwargs: Any
     ) -> schema.RequestPermissionResponse:
-        """Allow or refuse one tool call, once rather than for good where there is the choice."""
         call = self._calls.setdefault(tool_call.tool_call_id, _AcpToolCall())
         call.merge(tool_call)
         inside = bool(call.paths) and all(client.is_inside(path, self._ask.folder) for path in call.paths)

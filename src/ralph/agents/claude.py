@@ -1,7 +1,7 @@
 """Claude Code as an agent: `claude -p` with a stream of JSON events.
 
-The reply is all text of the main conversation, since a sigil may be anywhere; of subagents only the tool calls count.
-Read-only means reading tools alone: plan mode would leave a shell to a classifier.
+The reply is all text of the main conversation: a sigil may be anywhere. Read-only means reading tools alone, since plan
+mode would leave a shell to a classifier.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _STOPS = {
 
 @runtime_checkable
 class AcceptsClaudeSettings(Protocol):
-    """An agent that accepts Claude Code's settings if its program is Claude Code, by itself or behind ACP."""
+    """An agent whose program may be Claude Code, by itself or behind ACP."""
 
     settings: str
     is_claude: bool
@@ -111,7 +111,7 @@ class ClaudeEventReader(client.EventReader):
                 self.add_text(get_text(block, "text"))
 
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
-        """Return why it ended; the text of the result counts when there is no other."""
+        """Return why it ended; without other text the result's counts."""
         end = self._result
         if end is None:
             if result.code == 0 and self.texts:

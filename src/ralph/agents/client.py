@@ -1,8 +1,8 @@
 """What agents have in common (environment, paths, JSON events, failures), and any program as an agent.
 
-A user's key must reach the agent, so it gets our environment, without the variables of an enclosing session. Clients
-describe failures in words that change with every version, so an HTTP status decides where one is reported, else a list
-of regexes. What is not recognised is a crash: the loop goes on with the next attempt.
+The agent gets our environment (a user's key must reach it) without the variables of an enclosing session. Error texts
+change with every version of a client, so an HTTP status decides where one is reported; the rest is a crash, after which
+the loop tries again.
 """
 
 import json
@@ -49,12 +49,12 @@ def without_session(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def agent_environment(ask: Ask) -> dict[str, str]:
-    """Return the environment for an agent: ours, and on top of it the prompt's."""
+    """Return our environment with the prompt's on top."""
     return without_session(os.environ) | dict(ask.environment)
 
 
 def relative_path(path: str, folder: Path) -> str:
-    """Return a path relative to the folder where it lies inside, else as the agent wrote it."""
+    """Return a path relative to the folder, or unchanged when it is outside."""
     if not is_inside(path, folder):
         return path
     return os.path.relpath(os.path.realpath(folder / path), os.path.realpath(folder))
@@ -68,7 +68,7 @@ def is_inside(path: str, folder: Path) -> bool:
 
 
 def classify_error(message: str, status: int = 0) -> StopReason:
-    """Return what a client's error message means; `status` is the model API's, if it is known."""
+    """Classify a client's error; `status` is the model API's, if known."""
     match = _STATUS.search(message)
     status = status or (int(match[1]) if match else 0)
     if _TOO_LONG.search(message):
@@ -79,7 +79,7 @@ def classify_error(message: str, status: int = 0) -> StopReason:
 
 
 def forced_end(result: ProcessResult) -> tuple[StopReason, str] | None:
-    """Return why a program could not end by itself, and a message; None when it did."""
+    """Return reason and message when a program could not end by itself."""
     if result.missing:
         return StopReason.UNAVAILABLE, result.err
     if result.stopped:
@@ -98,7 +98,7 @@ def describe_crash(name: str, result: ProcessResult) -> str:
 
 
 def run_client(argv: Sequence[str], ask: Ask, on_line: Callable[[str], None]) -> ProcessResult:
-    """Run a client with the prompt as its standard input; `on_line` gets each line of its output."""
+    """Run a client with the prompt as its standard input; `on_line` gets each line."""
     lines = LineBuffer(on_line)
     result = process.run(
         argv,
@@ -116,7 +116,7 @@ def run_client(argv: Sequence[str], ask: Ask, on_line: Callable[[str], None]) ->
 
 
 class LineBuffer:
-    """Joins pieces of output to lines; a line of many megabytes costs no more than its length."""
+    """Joins pieces to lines; a line of many megabytes costs no more than its length."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
@@ -141,8 +141,6 @@ class LineBuffer:
 
 def parse_object(line: str) -> Mapping[str, object] | None:
     """Return the JSON object on a line, or None when there is none."""
-    if not line.lstrip().startswith("{"):
-        return None
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -176,14 +174,14 @@ def get_objects(value: Mapping[str, object], key: str) -> Iterator[Mapping[str, 
 
 
 def content_text(content: object) -> str:
-    """Return the text of a tool's result: a text, or a list of blocks that have one."""
+    """Return the text of a tool's result: a string or a list of blocks."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, (get_text(block, "text") for block in get_objects({"": content}, ""))))
 
 
 class EventReader(ABC):
-    """Collects a reply from a client's JSON events; a line that is not JSON counts as text of the reply."""
+    """Collects a reply from JSON events; a line that is not JSON is text of the reply."""
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
@@ -208,7 +206,7 @@ class EventReader(ABC):
         """Return why the program ended by itself, and its error."""
 
     def add_text(self, text: str) -> None:
-        """Add and show text of the reply; after a tool call a new message begins."""
+        """Add and show text; after a tool call a new message begins."""
         self._final, self._new_message = len(self.texts) if self._new_message else self._final, False
         self.texts.append(text)
         self.ask.show(text if text.endswith("\n") else f"{text}\n")
@@ -231,9 +229,8 @@ class EventReader(ABC):
 class CommandAgent:
     """Any program as an agent: it gets the prompt, and what it prints is the reply.
 
-    The prompt is its standard input, or replaces `{prompt}` in its arguments; with a shell it is only standard input,
-    since inserting it into a command line would let it run commands. It finds the model that was asked for in the
-    variable RALPH_MODEL. Which tools and which model the program used is unknown.
+    The prompt is its standard input, or replaces `{prompt}` in its arguments, but not with a shell, where it could run
+    commands. RALPH_MODEL names the model that was asked for.
     """
 
     name = "command"
@@ -262,7 +259,7 @@ class CommandAgent:
 
 
 def split_command(command: str | Sequence[str], shell: bool = False) -> list[str]:
-    """Return a command, which is a list or a line, as arguments; UsageError when it is empty."""
+    """Split a command into arguments; UsageError when it is empty."""
     try:
         argv = shlex.split(command) if isinstance(command, str) and not shell else list(command)
     except ValueError as error:

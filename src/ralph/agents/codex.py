@@ -1,7 +1,6 @@
 """Codex as an agent: `codex exec --json` with a stream of JSON events.
 
-Its sandbox, which the kernel enforces, keeps it from writing: `read-only`, or `workspace-write` for work. It
-reports neither model nor cost, so the model is the requested one and the cost is zero.
+The kernel enforces its sandbox. It reports neither model nor cost: the model is the requested one.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,7 @@
 """Check whether MCP servers work, with the protocol's SDK (the extra `mcp`).
 
-A check connects and shakes hands; it lists and calls no tool. The SDK's way to start a program leaves processes
-behind and hides a 401 behind a general error, so programs are started by `AsyncProcess` and HTTP answers are observed.
-Any exception of the SDK means that the server failed.
+A check shakes hands and calls no tool. The SDK leaves processes behind and hides a 401 behind a general error, so
+`AsyncProcess` starts programs and HTTP answers are observed. Any exception of the SDK means that the server failed.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())
 def check_servers(
     servers: Sequence[McpServer], folder: Path, env: Mapping[str, str], *, seconds: float = SECONDS
 ) -> dict[str, ServerAnswer]:
-    """Return each server's answer by name; programs are started in the folder, with this environment."""
+    """Return each server's answer by name; programs start in the folder."""
     # what Claude Code starts a server with: its own environment and the project's folder
     env = client.without_session(env) | {"CLAUDE_PROJECT_DIR": str(folder)}
     checks = [_ServerCheck(server, folder, env, seconds) for server in servers]
@@ -128,7 +127,7 @@ class _ServerCheck:
         )
 
     async def _initialize(self, incoming: Any, outgoing: Any) -> None:
-        """Shake hands in the way that all servers know, else in the way of the newest ones."""
+        """Shake hands as all servers do, else as the newest ones."""
         async with ClientSession(incoming, outgoing, client_info=_CLIENT) as session:
             try:
                 await session.initialize()
@@ -141,7 +140,7 @@ class _ServerCheck:
 
 @contextlib.asynccontextmanager
 async def _message_streams(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncIterator[_Streams]:
-    """Connect a program's pipes to the SDK, one message per line; lines that are no messages are skipped."""
+    """Connect a program's pipes to the SDK; lines that are no messages are skipped."""
     received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
 

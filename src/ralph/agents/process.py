@@ -1,8 +1,8 @@
 """Run programs to their end, and find, signal and reap the processes that they started.
 
-A program gets its own session, so that a signal reaches its whole group. Coding agents start shells in further
-groups, so descendants are looked up as well (`/proc` on Linux, `ps` elsewhere) and ended with it. A process is
-identified by its number and start time: numbers are reused, and they differ between sandboxes and machines.
+A program gets its own session, so that a signal reaches its whole group. Coding agents start shells in further groups,
+so descendants are looked up as well (`/proc` on Linux, else `ps`). A process is identified by number and start time,
+since numbers are reused.
 """
 
 import codecs
@@ -49,10 +49,7 @@ def run(
     on_output: Callable[[str], None] = ignore_text,
     stopped: Callable[[], bool] = never_stop,
 ) -> ProcessResult:
-    """Run a program to its end; `env` is its whole environment (None: ours), a `timeout` of 0 is none.
-
-    `on_output` receives standard output as it arrives; each result stream is truncated to `limit` characters.
-    """
+    """Run a program to its end; `env` None is ours, `timeout` 0 is none; of each stream the last `limit` characters."""
     try:
         process = _start(argv, cwd, env)
     except (OSError, ValueError, IndexError) as error:
@@ -87,8 +84,6 @@ def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> st
 
 
 class _BoundedText:
-    """The text of one stream, of which the end is kept, up to a limit."""
-
     def __init__(self, limit: int, on_text: Callable[[str], None]) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._limit, self._on_text = max(limit, 1), on_text
@@ -96,7 +91,7 @@ class _BoundedText:
         self._size = self.dropped = 0
 
     def add(self, raw: bytes) -> None:
-        """Append bytes, b"" at the end; a character may be spread over two calls."""
+        """Append bytes, b"" at the end."""
         text = self._decoder.decode(raw, final=not raw)
         self._pieces.append(text)
         self._size += len(text)
@@ -117,7 +112,7 @@ class _BoundedText:
 
 
 class _RunningProgram:
-    """A running program and its non-blocking pipes; reaped when its group is gone, so that no number is reused."""
+    """A program and its non-blocking pipes; reaped last, so that its number is not reused meanwhile."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", stdin: str, out: _BoundedText, err: _BoundedText) -> None:
         self._process = process
@@ -131,7 +126,7 @@ class _RunningProgram:
                 self._selector.register(pipe, selectors.EVENT_READ if text else selectors.EVENT_WRITE, (pipe, text))
 
     def finish(self, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
-        """Move bytes until the program has ended or must end; whatever happens, nothing of it is left."""
+        """Move bytes until the program has ended or must end; nothing of it is left."""
         deadline = time.monotonic() + timeout if timeout > 0 else float("inf")
         next_check = 0.0
         timed_out = was_stopped = is_over = False
@@ -145,7 +140,7 @@ class _RunningProgram:
                     was_stopped = stopped()
             if not (timed_out or was_stopped):  # read the rest of its output and kill what remains of its group
                 self._pump(LINGER, lambda: not self._reading)
-                signal_group(self._process.pid, signal.SIGKILL)
+                _signal_group(self._process.pid, signal.SIGKILL)
                 is_over = True
                 self._pump(LINGER, lambda: not self._reading)
         finally:
@@ -159,7 +154,7 @@ class _RunningProgram:
         return ProcessResult(self._process.returncode, out, err, timed_out, was_stopped, cut)
 
     def _ended(self) -> bool:
-        """Whether the program itself has ended; where possible it is not reaped yet."""
+        """Whether the program has ended; where possible without reaping it."""
         if self._process.returncode is not None:
             return True
         if hasattr(os, "waitid"):
@@ -195,15 +190,14 @@ class _RunningProgram:
             self._move(_TICK)
 
     def _end(self) -> None:
-        """End the program and all that it started: SIGTERM, a grace period, SIGKILL."""
         pid = self._process.pid
         members = find_descendants(pid)
         try:
-            signal_group(pid, signal.SIGTERM)
+            _signal_group(pid, signal.SIGTERM)
             self._pump(GRACE, self._ended)
         finally:
             members |= find_descendants(pid)
-            signal_group(pid, signal.SIGKILL)
+            _signal_group(pid, signal.SIGKILL)
             kill_processes(members)
         self._pump(LINGER, lambda: self._ended() and not self._reading)
 
@@ -218,9 +212,9 @@ class _RunningProgram:
 
 
 class AsyncProcess:
-    """A running program whose pipes are asyncio streams, as ACP agents and MCP servers need it.
+    """A program whose pipes are asyncio streams.
 
-    asyncio's own subprocesses leave pipes open when a grandchild holds them, and reap in a thread of their own.
+    asyncio's own subprocesses leave pipes open when a grandchild holds them, and reap in a thread.
     """
 
     def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
@@ -251,7 +245,7 @@ class AsyncProcess:
         return reader, asyncio.StreamWriter(writing, protocol, reader, loop)
 
     async def error_output(self) -> str:
-        """Return the end of its standard error, once that is closed or a moment has passed."""
+        """Return the end of its standard error once that is closed, or after a moment."""
         import asyncio
 
         if self._error_reader is not None:
@@ -259,7 +253,7 @@ class AsyncProcess:
         return self._errors.decode("utf-8", "replace").strip()
 
     async def close(self) -> None:
-        """End it and all that it started: end of input and SIGTERM, a grace period, SIGKILL."""
+        """End it and all that it started: SIGTERM, a grace period, SIGKILL."""
         import asyncio
 
         members = find_descendants(self.popen.pid)
@@ -279,7 +273,7 @@ class AsyncProcess:
         await asyncio.sleep(0)  # the loop closes the pipes in its next round
 
     def kill(self, members: Iterable[ProcessId] = ()) -> None:
-        """Kill it and its descendants; needs no event loop, which an interrupt may have torn down."""
+        """Kill it and its descendants; needs no event loop, which an interrupt may have ended."""
         descendants = {*members, *find_descendants(self.popen.pid)}
         self._signal(signal.SIGKILL)
         kill_processes(descendants)
@@ -291,7 +285,7 @@ class AsyncProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if self.popen.returncode is None:  # reaped: its number may be another process's
-            signal_group(self.popen.pid, number)
+            _signal_group(self.popen.pid, number)
 
 
 class _ProcessEntry(NamedTuple):
@@ -303,7 +297,7 @@ class _ProcessEntry(NamedTuple):
 
 
 def started_at(pid: int) -> str:
-    """Return when a process started; "" when it does not exist or is a zombie."""
+    """Return when a process started; "" for none or a zombie."""
     if pid <= 0:
         return ""
     entry = _read_proc(pid) if _has_proc() else next(_read_ps("-p", str(pid)), None)
@@ -315,13 +309,8 @@ def is_alive(pid: int, started: str) -> bool:
     return bool(started) and started_at(pid) == started
 
 
-def current_process() -> ProcessId:
-    """Return number and start time of this process."""
-    return os.getpid(), started_at(os.getpid())
-
-
 def process_host() -> str:
-    """Return where process numbers mean the same: this machine and, on Linux, this PID namespace."""
+    """Return where process numbers mean the same: machine and PID namespace."""
     try:
         return f"{os.uname().nodename} {(_PROC / 'self' / 'ns' / 'pid').readlink()}"
     except OSError:
@@ -329,7 +318,7 @@ def process_host() -> str:
 
 
 def find_descendants(pid: int) -> set[ProcessId]:
-    """Return every descendant of a process and every member of its group, without itself."""
+    """Return all descendants of a process and members of its group."""
     children: dict[int, list[_ProcessEntry]] = {}
     members: set[_ProcessEntry] = set()
     for entry in _list_processes():
@@ -346,7 +335,7 @@ def find_descendants(pid: int) -> set[ProcessId]:
 
 
 def find_by_variable(name: str, value: str) -> set[ProcessId]:
-    """Return this user's processes with an environment variable, except us and our ancestors (Linux only)."""
+    """Return this user's processes with a variable, without us and our ancestors (Linux only)."""
     variable = os.fsencode(f"{name}={value}")
     parents = {entry.pid: entry.parent for entry in _list_processes()} if _has_proc() else {}
     ancestor, ancestors = os.getpid(), {0}
@@ -379,8 +368,7 @@ def end_processes(members: Iterable[ProcessId]) -> None:
     kill_processes(members)
 
 
-def signal_group(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process group, if it exists."""
+def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies is forbidden
         os.killpg(pid, number)
 

@@ -1,7 +1,7 @@
 """An agent that plays a script: the same prompt at the same iteration gets the same reply.
 
-It is for the demo, for tests, and to try a loop without a model. Steps that name an iteration, a text of the prompt or
-a read-only question are tried first; the others are played one per iteration, by the loop's count where there is one.
+Steps that name an iteration, a text of the prompt or a read-only question are tried first; the others are played one
+per iteration, by the loop's count where there is one.
 """
 
 import json
@@ -69,7 +69,7 @@ class Scripted:
 
 
 def play_step(step: Step, ask: Ask) -> Reply:
-    """Print, wait, write and run, in this order, unless a stop or the timeout comes first."""
+    """Print, wait, write and run, unless a stop or the timeout comes first."""
     deadline = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
     say = step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK))
     model, session = step.model or ask.model or "script", ask.session or "scripted"
@@ -108,7 +108,7 @@ def play_step(step: Step, ask: Ask) -> Reply:
 
 
 def load_script(path: Path) -> Scripted:
-    """Return the agent of a JSON file: a list of steps, or an object with `steps`."""
+    """Return the agent of a JSON file with steps."""
     text = files.read(path)
     if text is None:
         raise Unreadable(f"{path}: there is no such script", hint="name a JSON file with a list of steps")

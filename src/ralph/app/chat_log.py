@@ -1,7 +1,7 @@
-"""The log of a chat: its task, mode and agent, what is recorded of its turns, and a session as a conversation.
+"""The log of a chat: its task, mode and agent, its turns, and a session as a conversation.
 
 The mode is in the member `chat`, which hooks do not write: theirs follows the host's permission mode. A text that is
-too long for an observation is in the member `messages`, by observation id.
+too long for an observation is in the member `messages`.
 """
 
 import math
@@ -118,7 +118,7 @@ def _session_members(root: Path, session_id: str, member: str) -> list[object]:
 
 
 def read_chat(root: Path, session_id: str) -> Chat | None:
-    """Return the chat that a session's log describes; None when it is no chat. An unknown mode is `plan`."""
+    """Return the chat of a session's log, if it is one. An unknown mode is `plan`."""
     members: dict[str, object] = {}
     for state in _session_members(root, session_id, "chat"):
         members |= state if isinstance(state, dict) else {}
@@ -131,12 +131,9 @@ def read_chat(root: Path, session_id: str) -> Chat | None:
 
 def unnamed_chats(root: Path) -> list[tuple[Chat, str]]:
     """Return the chats whose hosts have not reported an id, each with its start time."""
-    chats: list[tuple[Chat, str]] = []
-    for path in sorted((paths.log_folder(root) / "sessions").glob(f"{PREFIX}-*.jsonl")):
-        chat = read_chat(root, path.stem)
-        if chat is not None and chat.is_unnamed:
-            chats.append((chat, str(next(iter(_session_members(root, chat.id, "started_at")), ""))))
-    return chats
+    names = sorted(path.stem for path in paths.sessions_folder(root).glob(f"{PREFIX}-*.jsonl"))
+    chats = [chat for name in names if (chat := read_chat(root, name)) is not None and chat.is_unnamed]
+    return [(chat, str(next(iter(_session_members(root, chat.id, "started_at")), ""))) for chat in chats]
 
 
 def append_chat(
@@ -183,7 +180,7 @@ def relative_folder(root: Path, folder: Path) -> str:
 def record_turn(
     root: Path, privacy: Privacy, chat: Chat, began: str, message: str = "", reply: Reply | None = None
 ) -> None:
-    """Append what hooks have not recorded of a turn (tools only where they recorded nothing), and the state."""
+    """Append what hooks have not recorded of a turn, and the state."""
     turn: list[Event] = []
     if reply is not None:  # the events that a host's hooks would send
         turn.append(Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message))
@@ -220,7 +217,7 @@ def record_turn(
 
 
 def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:
-    """Return a session (the newest without an id) as a conversation, as far as the task `within` may see it."""
+    """Return a session (the newest without an id) that the task `within` may see."""
     from ralph.app import sessions
 
     session, records = sessions.session_records(root, session_id, within=within)

@@ -1,7 +1,7 @@
 """`ralph session new`, `resume` and `--fork`: conversations about a task, one turn at a time.
 
 The mode of a chat is on disk before its agent starts, so that a resumed plan cannot write. Claude Code accepts an id
-that we choose; other hosts report theirs in the reply, and until then the chat has one of ours.
+that we choose; other hosts report theirs in the reply.
 """
 
 import os
@@ -42,10 +42,7 @@ _HISTORY_NOTE = f"{INJECTED}: an earlier conversation about it, which this one g
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """Options of a chat; an empty one is as the chat has it, else as the config has it.
-
-    `show` receives the text of a turn, which `stopped` may end; `silent`: nothing is recorded.
-    """
+    """Options of a chat; an empty one is as the chat or the config has it; `silent`: nothing is recorded."""
 
     task: str = ""
     mode: Mode | None = None
@@ -78,7 +75,7 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
 
 def _prepare(root: Path, config: Config, request: ChatRequest) -> tuple[Chat, Agent, Task]:
     task = board.find(root, request.task).task
-    agent = choose_agent(root, config, request)
+    agent = _choose_agent(root, config, request)
     tree = Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
     folder = relative_folder(root, tree if tree.is_dir() else root)
     model = request.model or config.loop.model
@@ -100,9 +97,8 @@ def resume(root: Path, config: Config, session_id: str, message: str, request: C
 
 
 def _prepare_resume(root: Path, config: Config, session_id: str, request: ChatRequest) -> tuple[Chat, Agent]:
-    """Return a chat as it can continue, and its agent; an error says why it cannot, and what can be done."""
     chat = find_chat(root, session_id)
-    agent = choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
+    agent = _choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
     if request.mode not in (None, chat.mode):
         raise Refused(f"{chat.id} is a session in mode {chat.mode}, and stays one", hint=_fork_hint(chat, request.mode))
     if agent.name != chat.agent:
@@ -124,7 +120,7 @@ def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
 def fork(root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST) -> ChatReply:
     """Begin a new chat with the history of an earlier session; its mode may be another one."""
     old = find_chat(root, session_id)
-    agent = choose_agent(root, config, replace(request, agent=request.agent or old.agent))
+    agent = _choose_agent(root, config, replace(request, agent=request.agent or old.agent))
     chat = replace(
         old,
         id="",
@@ -147,7 +143,6 @@ def find_chat(root: Path, session_id: str) -> Chat:
     """Return the chat of this id, or a session that hooks have recorded as one.
 
     If we were killed before a chat's host reported its id, it is the first session of that task and agent since.
-    Conflict while its first turn is running.
     """
     session = sessions.find(root, session_id)
     chat = chat_log.read_chat(root, session.id)
@@ -168,14 +163,12 @@ def find_chat(root: Path, session_id: str) -> Chat:
 
 
 def _sessions_since(root: Path, chat: Chat, began: str) -> list[sessions.Session]:
-    """Return the sessions that hooks have recorded since a chat began and that may be it, the newest first."""
     recorded = sessions.list_(root, limit=None, since=began, task=chat.task)[0]
     mine = (session for session in recorded if session.id != chat.id and chat.agent in (session.host, _ANY_HOST))
     return [session for session in mine if chat_log.read_chat(root, session.id) is None]
 
 
-def choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
-    """Return the requested agent, else the config's; its program is the config's where that is for this agent."""
+def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     loop = config.loop
     if not isinstance(request.agent, str):
         return request.agent
@@ -257,7 +250,7 @@ def _run_turn(
     message: str,
     first_log: str = "",
 ) -> ChatReply:
-    """Run a turn and record what hooks have not recorded; `first_log` is the log of a chat that has just begun."""
+    """`first_log` is the log of a chat that has just begun."""
     began = board.stamp()
     ask = Ask(
         prompt,
@@ -287,12 +280,12 @@ def _run_turn(
 
 
 def _environment(chat: Chat) -> Mapping[str, str]:
-    """Return the variables by which hooks attribute a chat; those of an enclosing loop are cleared."""
+    """Hooks attribute a chat by these; those of an enclosing loop are cleared."""
     return {"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}
 
 
 def _assign_id(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
-    """Return a new chat with its id, and the agent that uses it where we can choose it; else with one of ours."""
+    """Claude Code uses an id that we choose."""
     if isinstance(agent, Claude):
         name = str(uuid.uuid4())
         return replace(chat, id=name, host=name), replace(agent, program=(*agent.program, "--session-id", name))
@@ -363,7 +356,7 @@ def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat |
 
 @contextmanager
 def chat_lock(root: Path, session_id: str) -> Iterator[None]:
-    """Lock a chat for one turn: two at once would each record half. Conflict when another process has it."""
+    """Lock a chat for one turn: two at once would each record half."""
     path = paths.cache_folder(root) / "chats" / paths.session_log(root, session_id).stem
     owner = f"process {os.getpid()}, since {ids.timestamp()}"
     try:

@@ -1,8 +1,8 @@
 """Filters of queries: ids, times, kinds and relations, and what a task may see of other tasks.
 
-Times are UTC as in the files; a span such as `7d` counts back from now. Records, sessions and insights of unfinished
-tasks are hidden from other tasks: a search reports how many it left out, and an id of theirs is an error that names the
-task. Runs and tasks are visible to everybody, a file, symbol or tag with anything that mentions it.
+Times are UTC as in the files. Records, sessions and insights of unfinished tasks are hidden from other tasks: a search
+reports how many it left out, and an id of theirs is an error that names the task. Runs and tasks are visible to
+everybody.
 """
 
 import re
@@ -17,7 +17,7 @@ from ralph import paths
 from ralph.errors import NotFound, UsageError
 from ralph.model import ids
 from ralph.model.graph import ENTITY_TYPES, NodeType, Relation, entity_id, parse_relation
-from ralph.model.record import MemoryKind, ObservationKind, Outcome, Query
+from ralph.model.record import KINDS, Kind, Query
 from ralph.store import lookup, queries
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_NAMES = 5
 _MENTIONED = (NodeType.FILE, NodeType.SYMBOL, NodeType.TAG)
-_KINDS: dict[str, MemoryKind | ObservationKind | Outcome] = {
-    kind.value: kind for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds
-}
+_KINDS = {name: kind for kinds in KINDS.values() for name, kind in kinds.items()}
 _NODE_TYPES = {kind.value: kind for kind in NodeType}
 _SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
@@ -38,11 +36,8 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
 T = TypeVar("T")
 
 
-# --- words ---------------------------------------------------------------------------------------
-
-
 def full_id(root: Path, name: str) -> str:
-    """Return the id of the record that a short form such as mem-a3f8 means; any other name as it is."""
+    """Return the id that a short form such as mem-a3f8 means; any other name as it is."""
     from ralph.app import index
 
     return index.ask(root, lambda connection: resolve_id(connection, name)) if is_short_id(name) else name
@@ -54,12 +49,12 @@ def is_short_id(name: str) -> bool:
 
 
 def is_minted(name: str) -> bool:
-    """Whether a name can be nothing but the short form of an id that Ralph has made."""
+    """Whether a name can only be the short form of an id that Ralph made."""
     return _MINTED.fullmatch(name.strip()) is not None
 
 
 def resolve_id(connection: sqlite3.Connection, name: str) -> str:
-    """Return the id that a short form means; any other name as it is. Conflict lists several candidates."""
+    """Return the id that a short form means; Conflict lists several."""
     if not is_short_id(name) or queries.key_of(connection, name.strip()) is not None:
         return name
     tail = name.strip().partition("-")[2]
@@ -76,7 +71,7 @@ def short_ids(root: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def shorten_ids(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, str]:
-    """Map the ids of records to their short forms; only ids with the same last characters can be confused."""
+    """Map ids to short forms; only ids with the same last characters can be confused."""
     tails = {name[-ids.SHORTEST_TAIL :] for name in names}
     return ids.short_ids(queries.ids_ending(connection, tails)) if tails else {}
 
@@ -101,7 +96,7 @@ def when(words: str) -> str:
         raise UsageError(f"{words!r} is not a time", hint=hint) from error
 
 
-def kinds(types: Iterable[str]) -> tuple[MemoryKind | ObservationKind | Outcome, ...]:
+def kinds(types: Iterable[str]) -> tuple[Kind, ...]:
     """Return the kinds of these names, of any family."""
     return _choose(types, _KINDS, "type")
 
@@ -126,11 +121,8 @@ def _choose(names: Iterable[str], valid: Mapping[str, T], what: str) -> tuple[T,
     return tuple(valid[word] for word in words)
 
 
-# --- visibility ----------------------------------------------------------------------------------
-
-
 def current_task(root: Path, env: Mapping[str, str]) -> str:
-    """Return the current task: RALPH_TASK, which the loop and chats set, names it, else the worktree."""
+    """Return the current task: RALPH_TASK, else the worktree's."""
     return env.get("RALPH_TASK") or paths.location(root).task
 
 
@@ -141,7 +133,7 @@ def visible_keys(connection: sqlite3.Connection, keys: Sequence[int], task: str)
 
 
 def find_visible(connection: sqlite3.Connection, record_id: str, task: str) -> int | None:
-    """Return the key of the first visible record with an id; None when there is none, NotFound for another task's."""
+    """Return the key of the first visible record with an id; NotFound for another task's."""
     keys = queries.keys_of(connection, record_id)
     visible = visible_keys(connection, keys, task)
     if keys and not visible:
@@ -150,7 +142,7 @@ def find_visible(connection: sqlite3.Connection, record_id: str, task: str) -> i
 
 
 def hidden_error(what: str, owners: Iterable[str] = ()) -> NotFound:
-    """Return the error for something that is hidden from this task: whose it is, and how to see it."""
+    """Return the error for what is hidden from this task: whose it is, and how to see it."""
     names = _join_names(owners)
     owner = f"it belongs to {names}, which is not finished; " if names else ""
     return NotFound(f"there is no {what} that this task may see", hint=f"{owner}--all-tasks shows everything")

@@ -1,7 +1,7 @@
 """`ralph forget`: remove records from every file, log, index and vector, down to the bytes.
 
-A plan comes first; its edits then run on the files as they are, under their locks. The index is made anew, because a
-database keeps the bytes of deleted rows. What Ralph must not change is reported with file and line.
+A plan comes first; its edits then run on the files under their locks. The index is made anew, because a database keeps
+the bytes of deleted rows. What Ralph must not change is reported.
 """
 
 import json
@@ -51,10 +51,7 @@ class ForgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenRecord:
-    """A record or line that is removed: its location, id, description and beginning.
-
-    `hashed` are the texts of which a salted hash stays, so that they do not come back.
-    """
+    """A record or line that is removed; salted hashes of `hashed` stay, so that it does not come back."""
 
     path: Path
     line: int
@@ -111,7 +108,7 @@ def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
 
 
 def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> None:
-    """Carry a plan out; hashes are stored and the index is deleted first, so that a kill leaves none with the text."""
+    """Carry a plan out; hashes come first, so that a kill leaves no index with the text."""
     before = set(index.ask(root, queries.digests).values())
     forgotten.remember(text for record in plan.vanishing for text in record.hashed)
     index.discard_all(root)
@@ -127,7 +124,7 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
         hint = "the files are clean; run `ralph index rebuild` when the other process has ended"
         what = f"{paths.index_file(root)}: another process keeps writing, so it may hold what was forgotten"
         raise db.Busy(what, hint=hint) from error
-    gone, vectors = before - set(index.ask(root, queries.digests).values()), paths.cache_folder(root) / "vectors.db"
+    gone, vectors = before - set(index.ask(root, queries.digests).values()), paths.vectors_file(root)
     if gone and vectors.exists():
         with VectorCache(vectors) as cache:
             cache.forget(gone)
@@ -208,7 +205,6 @@ def _plan_entries(
 
 
 def _remove_entries(source: Source, names: Iterable[str], text: str) -> tuple[str, dict[str, str]]:
-    """Return a file without these entries, and why some could not be removed."""
     document = parse_source(source, text)
     refused: dict[str, str] = {}
     for name in names:
@@ -222,7 +218,6 @@ def _remove_entries(source: Source, names: Iterable[str], text: str) -> tuple[st
 
 
 def _text_values(piece: str) -> Iterator[str]:
-    """Yield every text that a JSON object has as content, also of a member that is repeated."""
     top, nothing = _NO_CONTENT[""], frozenset[str]()
     pending: list[tuple[object, frozenset[str]]] = [(json.loads(piece, object_pairs_hook=tuple), top)]
     while pending:
@@ -242,7 +237,7 @@ def _text_values(piece: str) -> Iterator[str]:
 def _cut_log(
     path: Path, request: ForgetRequest, names: set[str], interpret: Interpret, text: str
 ) -> tuple[str, list[ForgottenRecord]]:
-    """Return a log without matching objects, summaries and torn lines that may quote them, and what each was."""
+    """Summaries and torn lines may quote what matches."""
     is_whole = bool(request.session) and path.stem == request.session
     document = parse_log(text)
     objects = [(line.start, line.end, line.line, line.value) for line in document.lines]
@@ -280,7 +275,6 @@ def _cut_log(
 
 
 def _without_derived(value: Mapping[str, object]) -> str:
-    """Return a session's line without its derived members; "" for other lines and when it has none."""
     if value.get("type") != "session" or not any(name in value for name in _DERIVED):
         return ""
     rest = {name: member for name, member in value.items() if name not in (*_DERIVED, "v", "type")}
@@ -349,7 +343,7 @@ def _splice_lines(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
 
 
 def _escaped_forms(text: str) -> set[str]:
-    """Return a text as it may be in a file, in lower case: as it is, and in both JSON escapings."""
+    """As it is, and in both JSON escapings, in lower case."""
     forms = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
     return {form.casefold() for form in forms} if text else set()
 
@@ -357,7 +351,6 @@ def _escaped_forms(text: str) -> set[str]:
 def _leftovers(
     root: Path, matching: str, vanishing: Sequence[ForgottenRecord], changed: Mapping[Path, str]
 ) -> Iterator[Leftover]:
-    """Find forgotten text in backups and, for `--matching`, in whatever Ralph does not change."""
     needles = _escaped_forms(matching)
     if not matching:
         lines = {line for each in vanishing for line in each.text.casefold().splitlines() if len(line) >= _MIN_NEEDLE}

@@ -1,7 +1,7 @@
 """`ralph graph ...`: how records, files, tasks, sessions and tags are linked, now or at another time.
 
-The graph is a cache beside the index, updated by each query, or built in memory where it cannot be written. Without a
-time, `show`, `neighbors` and `path` include what was true in the past; `search` returns what holds now.
+The graph is a cache beside the index, updated by each query. Without a time, `show`, `neighbors` and `path` include
+what was true in the past; `search` returns what holds now.
 """
 
 import difflib
@@ -45,8 +45,7 @@ HOPS = 2
 LIMIT = 10
 _MAX_SEEDS = 20
 _MAX_BUSIEST = 10
-_MIN_SCORE = 0.05
-"""Nodes with a lower score are related by chance."""
+_MIN_SCORE = 0.05  # nodes with a lower score are related by chance
 _NAMED_SCORE = 0.8
 _LINKABLE = {
     Format.MEMORIES: EdgeForm.COMMENT,
@@ -59,7 +58,7 @@ _LINKABLE = {
 
 @dataclass(frozen=True, slots=True)
 class GraphOverview:
-    """The size of the graph: nodes by type, edges by relation, and the nodes with the most edges."""
+    """The size of the graph, and the nodes with the most edges."""
 
     nodes: dict[str, int]
     edges: dict[str, int]
@@ -87,7 +86,7 @@ class GraphPath:
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """An edge, the record and file that state it, whether that changed anything, and the change as a diff."""
+    """An edge, the record and file that state it, and the change as a diff."""
 
     source: str
     edge: StatedEdge
@@ -107,9 +106,9 @@ def query_graph(
     progress: Progress | None = None,
     within: float | None = None,
 ) -> T:
-    """Call `question` with connections to the graph and the index, both up to date, and what a task may see.
+    """Call `question` with the graph and the index, up to date, and what a task may see.
 
-    `within` limits the seconds to bring the graph up to date: the first time, it may lack sources then.
+    After `within` seconds the graph may lack sources, the first time.
     """
 
     def ask(connection: Connection) -> T:
@@ -120,7 +119,7 @@ def query_graph(
 
 
 def _open_graph(root: Path, connection: Connection, within: float | None = None) -> Connection:
-    """Open the graph of an open index, up to date; in memory when the index is, or the disk cannot be written."""
+    """In memory when the index is, or the disk cannot be written."""
     path = paths.graph_file(root)
 
     def read(key: int, name: str) -> stored.SourceFacts:
@@ -147,7 +146,7 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
 
 
 def related_records(root: Path, connection: Connection) -> Callable[[Sequence[int]], list[tuple[int, int, float]]]:
-    """Return a function that finds records linked to the best hits; it returns none if the graph fails."""
+    """Return a function that finds records linked to hits; none if the graph fails."""
 
     def near(keys: Sequence[int]) -> list[tuple[int, int, float]]:
         with suppress(RalphError, sqlite3.Error), closing(_open_graph(root, connection)) as graph:
@@ -178,7 +177,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
     """Return a node with its edges, stated ones first."""
 
     def question(graph: Connection, connection: Connection, allowed: GraphVisibility) -> NodeView:
-        key = find_node(graph, name, allowed)
+        key = _find_node(graph, name, allowed)
         rows = {row for row in stored.edges_at(graph, [key]) if allowed.allows(row.source, row.target)}
         nodes = stored.nodes(graph, {key} | {end for row in rows for end in (row.source, row.target)})
         edges = []
@@ -206,7 +205,7 @@ def neighbors(
     """Return the nodes within some hops of a node, nearest first."""
 
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> list[ReachedNode]:
-        key = find_node(graph, name, allowed)
+        key = _find_node(graph, name, allowed)
         return walking.neighbours(graph, key, hops, WalkRules(relations, at, allowed, ids.today()), types)
 
     return query_graph(root, question, task=task)
@@ -216,7 +215,7 @@ def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> G
     """Find a shortest path between two nodes."""
 
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> GraphPath:
-        keys = find_node(graph, start, allowed), find_node(graph, end, allowed)
+        keys = _find_node(graph, start, allowed), _find_node(graph, end, allowed)
         nodes = stored.nodes(graph, keys)
         way = walking.path(graph, *keys, WalkRules((), at, allowed, ids.today()))
         return GraphPath(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
@@ -236,7 +235,7 @@ def search(
     embedding: "Embedding | None" = None,
     progress: Progress | None = None,
 ) -> tuple[list[ReachedNode], list[str]]:
-    """Rank nodes by words as `ralph search` does, then walk from the hits, as of a time or now; and warnings."""
+    """Rank nodes by words, then walk from the hits, as of a time; and warnings."""
     when = at or ids.today()
     warnings: list[str] = []
 
@@ -270,8 +269,7 @@ def search(
     return query_graph(root, question, task=task, progress=progress), warnings
 
 
-def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
-    """Return the key of a visible node by name. Raises NotFound, with the nearest name as a hint."""
+def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
     text = name.strip()
     spellings = _spellings(text)
     by_id = stored.keys_of(graph, spellings)
@@ -290,7 +288,6 @@ def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.A
 
 
 def _spellings(name: str) -> list[str]:
-    """Return the ids that a name may mean: itself, a file, a task, a session, a tag or a symbol."""
     kind = entity_type(name)
     if kind is not None:
         rest = name.partition(":")[2].strip()
@@ -381,7 +378,7 @@ def _parse_relation(word: str) -> Relation:
 
 
 def _read_node(graph: Connection, name: str) -> Node:
-    key = find_node(graph, name)
+    key = _find_node(graph, name)
     return stored.nodes(graph, [key])[key]
 
 
@@ -411,7 +408,6 @@ def _locate_source(root: Path, source: str) -> tuple[str, Source]:
 
 
 def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
-    """Return the target's id: an existing node, or a file, tag, task or symbol that may be created later."""
     text = name.strip()
     end = _node_id(root, text)
     kind = entity_type(end or text)
@@ -431,7 +427,6 @@ def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
 
 
 def _normalise_name(kind: NodeType, name: str) -> str:
-    """Return the id of a node that does not exist yet. Raises Refused for a path outside of the project."""
     rest = " ".join(name.partition(":")[2].split())
     if kind in (NodeType.FILE, NodeType.SYMBOL):
         file, mark, symbol = rest.partition("#") if kind is NodeType.SYMBOL else (rest, "", "")
@@ -463,7 +458,7 @@ def _write_link(
 
 
 def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[dict[str, Any]]:
-    """Write a task's part of the graph to `graphiti/` in its folder, or every task's; nothing is sent anywhere."""
+    """Write a task's part of the graph to `graphiti/` in its folder, or every task's."""
     folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
     if task and task not in folders:
         raise NotFound(f"there is no task {task}", hint="`ralph task list` names them")
@@ -496,7 +491,7 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
 
 
 def _task_graph(graph: Connection, connection: Connection, task: str) -> tuple[list[Node], list[Edge], list[str]]:
-    """Return nodes, edges and the digests of the nodes' vectors; never records or sessions of another task."""
+    """Never records or sessions of another task."""
     keys = set(stored.task_keys(graph, task))
     keys.update(stored.keys_of(graph, [entity_id(NodeType.TASK, task)]).values())
     touching = stored.edges_at(graph, sorted(keys))
@@ -515,8 +510,7 @@ def _task_graph(graph: Connection, connection: Connection, task: str) -> tuple[l
 
 
 def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> Embeddings | None:
-    """Return the normalised mean vector of each node from the cache, zeros where it has none; None without a model."""
-    path = paths.cache_folder(root) / "vectors.db"
+    path = paths.vectors_file(root)
     try:
         embedder = meaning.embedder_of(embedding)
     except RalphError:  # one that is not installed: an export needs none

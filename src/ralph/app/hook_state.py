@@ -1,8 +1,7 @@
 """The state of hooks: their settings cache, counted failures, the pause marker, and where they are installed.
 
-The settings cache is `key=value` lines with the time and size of every config file behind it, so that a hook knows by
-a few `stat` calls whether it is current; a worktree has its own. Failures are counted and reset in place, because a
-hook may be counting at the same moment.
+The settings cache has the time and size of every config file behind it, so that a hook knows by a few `stat` calls
+whether it is current. Failures are counted in place, because a hook may be counting at the same moment.
 """
 
 import shlex
@@ -28,9 +27,7 @@ from ralph.store.files import hide_state
 _PLUGIN = "plugin"
 _FIX = "`ralph doctor --fix` repairs it"
 _NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
-
-
-# --- the settings cache -------------------------------------------------------------------------
+failures_file, pause_file = paths.hook_failures, paths.pause_file
 
 
 def cache_file(root: Path) -> Path:
@@ -40,20 +37,15 @@ def cache_file(root: Path) -> Path:
 
 
 def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return time and size of the config files; to be called before they are loaded, so that no change is lost."""
+    """Return time and size of the config files, before they are loaded: no change is lost."""
     sources = [path for _, path in config.sources(root, env)]
     sources += [*paths.config_files(root), *paths.config_files(paths.main_checkout(root))]
     sources.append(paths.slow_patterns_file(root))
     return tuple(hook_files.file_state(str(path)) for path in dict.fromkeys(sources))
 
 
-def write_settings(
-    root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = (), capture: bool = True
-) -> bool:
-    """Write the settings cache and make the failures file; False when these settings hold for one command only.
-
-    `state` is what `config_state` returned before the config was loaded.
-    """
+def write_settings(root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = ()) -> bool:
+    """Write the settings cache; False when these settings hold for one command only."""
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
     settings, memories = loaded.config, loaded.config.memories
@@ -63,7 +55,7 @@ def write_settings(
         ("user", paths.user_config_file(env) or ""),
         ("env", hook_files.set_variables(env)),
         ("rules", rules_mark(settings.privacy.patterns)),
-        ("capture", int(capture)),
+        ("capture", 1),
         ("inject", memories.inject.value),
         ("budget", memories.budget),
         ("types", ",".join(kind.value for kind in memories.filter.types)),
@@ -85,9 +77,6 @@ def write_settings(
     return True
 
 
-# --- failures -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Failures:
     """How often hooks have failed in a project, and what the last failure was."""
@@ -98,11 +87,6 @@ class Failures:
 
     def __str__(self) -> str:
         return f"hooks failed {self.count} time(s), last at {self.at}: {self.what}"
-
-
-def failures_file(root: Path) -> Path:
-    """Return the file in which failures are counted."""
-    return paths.log_folder(root) / "hook-failures"
 
 
 def _make_failures_file(root: Path) -> None:
@@ -132,8 +116,8 @@ def read_failures(root: Path) -> Failures | None:
 
 
 def recording_problem(root: Path) -> str:
-    """Return in one line why hooks can record nothing now, as far as trying shows it; "" when they can."""
-    why = hook_files.probe(str(paths.log_folder(root) / "sessions"))
+    """Return why hooks can record nothing now; "" when they can."""
+    why = hook_files.probe(str(paths.sessions_folder(root)))
     return f"nothing can be recorded: {why}" if why else ""
 
 
@@ -144,14 +128,6 @@ def reset_failures(root: Path) -> Failures | None:
         if counted and hook_files.overwrite(path, lambda _: _NO_FAILURES.encode(), hook_files.FAILURES_SIZE):
             return counted
     return None
-
-
-# --- pause --------------------------------------------------------------------------------------
-
-
-def pause_file(root: Path) -> Path:
-    """Return the file that stops the hooks; it contains the time."""
-    return paths.log_folder(root) / "paused"
 
 
 def paused_since(root: Path) -> str | None:
@@ -185,15 +161,9 @@ def resume_capture(root: Path) -> bool:
     return True
 
 
-# --- installations ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """Our hooks in one host's settings; `scope` is for whom, or that the plugin brings them, `programs` what starts.
-
-    `target` is what `ralph install` would install there, None for the plugin.
-    """
+    """Our hooks in one host's settings; `target` is None for the plugin."""
 
     host: str
     scope: str
@@ -223,7 +193,6 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
 
 
 def _programs(group: object) -> Iterator[str]:
-    """Yield the files that the hooks of a group need."""
     hooks = group.get("hooks") if isinstance(group, Mapping) else None
     for hook in filter(is_ralph_hook, hooks if isinstance(hooks, list) else []):
         command, words = str(hook.get("command")), hook.get("args")
@@ -255,7 +224,7 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
 
 
 def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
-    """Yield what keeps hosts from starting Ralph, as warnings, and entries that an earlier version or no extra left."""
+    """Yield what keeps hosts from starting Ralph, and entries of an earlier version."""
     installed = find_installed(root, env)
     with suppress(RalphError, OSError):
         is_installed = install.installed_file(env).is_file() or _uses_launcher(installed)
@@ -281,7 +250,7 @@ def _uses_launcher(installed: Sequence[Installed]) -> bool:
 
 
 def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Write launchers and entries of hosts anew where they have problems; yield each file and what was done."""
+    """Write launchers and entries of hosts anew where they have problems."""
     broken = {path for path, _ in installation_problems(root, env)}
     if not broken:
         return

@@ -1,7 +1,7 @@
 """Insights: memories that are proposed from what a task recorded, for people to accept or reject.
 
-Entries of `memory/insights.json` are never removed or reworded: evidence and counts grow, and a decision stays also
-when the same is found again in other words. A file that cannot be read is reported and never overwritten.
+Entries of `memory/insights.json` are never removed or reworded: evidence grows, and a decision stays also when the same
+is found again in other words. A file that cannot be read is never overwritten.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -57,9 +57,6 @@ class Extraction(NamedTuple):
     updated: tuple[Record, ...] = ()
 
 
-# --- records of a task -------------------------------------------------------------------------
-
-
 def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration: int | None) -> list[Record]:
     journaled, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
     entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
@@ -87,7 +84,6 @@ def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration
 
 
 def _progress_records(folder: Path) -> Iterator[Record]:
-    """Yield the blocks, learnings and patterns of a task's progress.txt with the session that their block names."""
     document = parse_progress(files.read(folder / "progress.txt") or "")
     blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
     for entry in document.entries:
@@ -107,7 +103,7 @@ def knowledge_members(learned: Sequence[tuple[str, Change]]) -> list[dict[str, s
 
 
 def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]) -> Iterator[Record]:
-    """Yield knowledge once for each iteration that gave it with its present text, as the journal notes it."""
+    """Once for each iteration that gave the present text, as the journal notes it."""
     for stored in knowledge.entries(root) if entries else ():
         record = stored.record
         givers: list[JournalEntry] = []
@@ -122,9 +118,6 @@ def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequ
                 yield proposing.of_origin(
                     record, Origin(session=entry.session, run=entry.run, iteration=entry.iteration)
                 )
-
-
-# --- extraction --------------------------------------------------------------------------------
 
 
 def extract(
@@ -159,7 +152,7 @@ def extract(
 def _update(
     root: Path, path: Path, edit: Callable[[str], tuple[str, Result]], observer: WriteObserver | None = None
 ) -> Result:
-    """Edit a file of insights; one that cannot be read stays as it is, and the error names it."""
+    """A file that cannot be read stays as it is, and the error names it."""
     try:
         return files.update(path, edit, root=paths.main_checkout(root), observer=observer)
     except Unreadable as error:
@@ -168,7 +161,7 @@ def _update(
 
 
 def merge_insights(existing: Sequence[Record], proposed: Sequence[Record]) -> tuple[list[Record], list[Record]]:
-    """Return the proposals that are new, and the existing insights that have more evidence now."""
+    """Return the new proposals, and the insights that have more evidence now."""
     records = {record.id: record for record in existing}
     texts = [(record.id, text) for record in existing for text in (record.text, record.extra.get(FIRST)) if text]
     names = [name for name, _ in texts]
@@ -191,7 +184,6 @@ def merge_insights(existing: Sequence[Record], proposed: Sequence[Record]) -> tu
 
 
 def _with_evidence(old: Record, new: Record) -> Record:
-    """Add the evidence of a proposal that says the same; known evidence changes nothing."""
     places = list(dict.fromkeys([*proposing.places(old), *proposing.places(new)]))
     total = old.extra.get(proposing.COUNT)  # a person may have counted more
     both = dict.fromkeys([*proposing.evidence(old), *proposing.evidence(new)])
@@ -209,9 +201,6 @@ def _with_evidence(old: Record, new: Record) -> Record:
     return replace(old, updated_at=newest if newest > old.created_at else old.updated_at, extra=extra)
 
 
-# --- listing and deciding ----------------------------------------------------------------------
-
-
 def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, InsightsDocument | RalphError]]:
     if task_id:
         folders = [(task_id, board.find(root, task_id).path.parent)]
@@ -226,7 +215,7 @@ def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, Insig
 
 
 def list_(root: Path, *, task_id: str = "", status: Status | None = None, within: str = "") -> list[Insight]:
-    """List the insights of all tasks or of one, as far as readable; from `within` a task, others' if promoted."""
+    """List the insights of all tasks or of one, as far as readable."""
     return [
         Insight(name, Stored(entry.record, path, entry.line))
         for name, path, document in _documents(root, task_id)
@@ -237,7 +226,7 @@ def list_(root: Path, *, task_id: str = "", status: Status | None = None, within
 
 
 def find_problems(root: Path, task_id: str = "") -> list[str]:
-    """Describe what cannot be read in the files of insights: file, line, what is wrong and what to do."""
+    """Describe what cannot be read in the files of insights."""
     lines: list[str] = []
     for _, path, document in _documents(root, task_id):
         name = paths.shown(path, root)
@@ -298,7 +287,7 @@ def promotions(record: Record) -> tuple[str, ...]:
 
 
 def is_due(record: Record) -> bool:
-    """Whether an insight, in no pattern yet, is promoted when its task is done: accepted, or well-evidenced."""
+    """Whether an insight in no pattern yet is promoted when its task is done."""
     if record.status is REJECTED or any(not file.endswith("memories.md") for file in promotions(record)):
         return False
     return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)

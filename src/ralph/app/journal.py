@@ -1,7 +1,7 @@
-"""`ralph loop journal`: how every iteration of every run ended, and what the next iteration gets of it.
+"""`ralph loop journal`: how every iteration ended, and what the next iteration gets of it.
 
-An entry is one line of its run's log. A run's own entries are read from its log, so that nothing recent is missing;
-those of other runs come from the index, ranked without the clock, so that the same files give the same section.
+A run's own entries are read from its log, so that nothing recent is missing; those of other runs come from the index,
+ranked without the clock, so that the same files give the same section.
 """
 
 import re
@@ -39,7 +39,7 @@ _UNGATED = ranking.Recipe(floor=0.0)  # which entries fit is judged here
 
 @dataclass(frozen=True, slots=True)
 class JournalFilter:
-    """Which entries to return: of a run (its id's beginning will do), of a `task`, or those visible `within` a task."""
+    """Which entries: of a run (its id's beginning will do), of a `task`, or visible `within` a task."""
 
     run: str = ""
     task: str = ""
@@ -76,7 +76,7 @@ def run_file(root: Path, run: str) -> Path:
     """Return the log of a run; Refused for an id that cannot be a file name."""
     if not _RUN.fullmatch(run):
         raise Refused(f"{run!r} cannot be the id of a run", hint="letters, digits, `.`, `_` and `-`, at most 80")
-    return paths.log_folder(root) / "runs" / f"{run}.jsonl"
+    return paths.run_log(root, run)
 
 
 def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
@@ -123,7 +123,7 @@ def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
 def for_prompt(
     root: Path, run: str, words: str, *, task: str = "", told: Sequence[str] = ()
 ) -> tuple[list[JournalEntry], tuple[JournalEntry, ...]]:
-    """Return this run's last entries and similar ones of other runs; what the prompt says elsewhere is cut off."""
+    """Return this run's last entries without what the prompt says elsewhere, and similar ones."""
     own = []
     for entry in recent(root, run, task=task):
         for text in filter(None, told):
@@ -143,7 +143,7 @@ def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple
 
 
 def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str = "") -> tuple[JournalEntry, ...]:
-    """Return entries of other runs that match a text and that a task may see, best first, each text once."""
+    """Return entries of other runs that match a text, best first, each text once."""
     condition = _visible_to(task, queries.iterations(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
@@ -220,7 +220,6 @@ def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, 
 
 
 def _choose_run(run: str, runs: Sequence[str]) -> str:
-    """Return the run of an id's beginning; the first, which is the newest, without one."""
     if not runs:
         what = f"no iteration of a run {run} is written down" if run else "the journal is empty"
         hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"

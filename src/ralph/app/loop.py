@@ -1,7 +1,7 @@
 """`ralph loop start` and `resume`: run an agent until its goal is met.
 
-Nothing is done before everything that was named is found. Whatever happens to a run, its claims are released, its
-signals removed and its record written. Its options are stored in it, so that it is resumed with the same.
+Nothing is done before everything that was named is found. Whatever happens to a run, its claims are released and its
+record is written. Its options are stored in it, so that it is resumed with the same.
 """
 
 import json
@@ -207,7 +207,6 @@ def describe_dead_run(run: Run) -> str:
 
 
 def _check_programs(bench: Workbench) -> CriteriaVerdict:
-    """Check the criteria before anything is stored; refuse one whose program is missing."""
     verdict = bench.before()
     for check in verdict.checks:
         if check.missing:
@@ -219,13 +218,12 @@ def _check_programs(bench: Workbench) -> CriteriaVerdict:
 
 
 def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationResult], *, fresh: bool) -> Run:
-    """Run the engine; whatever happens, claims are released and the end is recorded."""
     root, run = bench.root, bench.run
     try:
         run = bench.save(_claim_goal(bench, run, request))
         if fresh:
             _archive_scratchpad(bench, run)
-        best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
+        _best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
         run = engine.run(run, bench.parts(), bench.limits, results)
     except KeyboardInterrupt:
         if bench.saved is None:
@@ -235,14 +233,14 @@ def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationR
         message = error.message if isinstance(error, RalphError) else describe_fault(error)
         try:
             if bench.saved is not None:  # a start that was refused leaves no run
-                best_effort(lambda: _end_in_the_middle(bench, EndReason.ERROR, message))
+                _best_effort(lambda: _end_in_the_middle(bench, EndReason.ERROR, message))
         finally:  # also when recording fails
             if bench.saved is not None and bench.run.status is RunStatus.RUNNING:
-                best_effort(lambda: bench.save(end_run(bench.run, EndReason.ERROR, message, ids.timestamp())))
+                _best_effort(lambda: bench.save(end_run(bench.run, EndReason.ERROR, message, ids.timestamp())))
         raise
     finally:
-        best_effort(lambda: task.release_run(root, bench.run.id))
-        best_effort(lambda: runs.forget_signals(root, bench.run.id))
+        _best_effort(lambda: task.release_run(root, bench.run.id))
+        _best_effort(lambda: runs.forget_signals(root, bench.run.id))
     bench.printer.print_line(
         f"{run.id} ended after {count_noun(run.iterations, 'iteration')}: {run.reason}: {run.words}"
     )
@@ -255,14 +253,13 @@ def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run
     return bench.save(end_run(run, reason, message, now))
 
 
-def best_effort(action: Callable[[], object]) -> None:
+def _best_effort(action: Callable[[], object]) -> None:
     """Do something whose failure must not hide an earlier one."""
     with suppress(RalphError, OSError):
         action()
 
 
 def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
-    """Return the run with the task of its goal claimed; a goal without a task gets one."""
     root = bench.root
     if not (bench.plan.goal or request.task) or run.only:
         return run
@@ -278,7 +275,6 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
 
 
 def _archive_scratchpad(bench: Workbench, run: Run) -> None:
-    """Move the scratchpad of an earlier run to this run's log, unless another run is at work."""
     root = bench.root
     text = project.show_scratchpad(root)[0]
     if text.strip() and not any(other.id != run.id and runs.lives(root, other) for other in runs.running(root)):
@@ -320,7 +316,6 @@ def _changed_options(request: LoopRequest) -> dict[str, object]:
 
 
 def _stored_request(run: Run, later: LoopRequest) -> LoopRequest:
-    """Return the options that a run was started with; a redacted one has to be given again."""
     try:
         value = json.loads(run.options or "{}")
     except ValueError:

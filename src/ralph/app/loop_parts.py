@@ -1,7 +1,7 @@
 """The parts of a running loop, made of files, an agent, processes and the clock.
 
-One Workbench serves one run. Everything that matters is on disk at once. A task with a worktree is worked on there:
-agent, criteria, changes and `root` are the worktree's while the task is current. What an agent said is redacted.
+Everything that matters is on disk at once. A task with a worktree is worked on there: agent, criteria, changes and
+`root` are the worktree's while the task is current. What an agent said is redacted.
 """
 
 import os
@@ -245,7 +245,7 @@ class Workbench:
         return verdict
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
-        """Verify in a second, read-only session; one that gives no verdict is repeated once and uses no retry."""
+        """Verify in a read-only session; one without a verdict is repeated once and uses no retry."""
         if not (self.config.execution.verify and self.agent.reads_only):
             return Judgement(Outcome.DONE)
         self.save(replace(run, step="verifying"))
@@ -311,7 +311,7 @@ class Workbench:
         return EndReason.STOPPED if runs.stop_asked(self.root, self.run.id) else None
 
     def must_stop_now(self) -> bool:
-        """Whether a person wants it to end at once; called about once a second, so the heartbeat is here."""
+        """Whether a person wants it to end at once; called often, so the heartbeat is here."""
         self.beat()
         return self.printer.interrupted() or runs.stop_asked(self.root, self.run.id) == "now"
 

@@ -1,8 +1,7 @@
 """The prompt of an iteration: its sections in one order, within a budget, the same bytes for the same files.
 
-Each section has a rank and the most tokens it may use; room is given out by rank, so that a small window loses the
-global patterns before the journal, and never the task or the rules. Text that does not fit is truncated at a line.
-Memories related to the task come first, then the most useful ones.
+Room is given out by rank, so that a small window loses the global patterns before the journal, and never the task or
+the rules. Text that does not fit is truncated at a line.
 """
 
 from collections.abc import Callable, Sequence
@@ -155,7 +154,7 @@ def join_sections(sections: Sequence[tuple[str, int]], budget: int) -> str:
 
 
 def truncate_text(text: str, budget: int) -> str:
-    """Truncate a text to a number of tokens at the end of a line; "" when not even one line fits."""
+    """Truncate a text to a number of tokens at the end of a line."""
     if estimate(text) <= budget:
         return text
     lines = render.cut(text, budget - _CUT_TOKENS, "").split("\n")
@@ -213,19 +212,17 @@ def _fence(text: str) -> str:
 
 
 def _or_empty(read: Callable[[], str]) -> str:
-    """Return a text from a task's folder; "" for a goal that is no task yet (a preview)."""
+    """A goal that is no task yet (a preview) has no folder."""
     with suppress(NotFound):
         return read()
     return ""
 
 
 def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
-    """Return the entries that hold now and may be injected, with notes about stale citations."""
     return outdated.add_citation_notes(root, memory.current([*filter(quarantine.injectable(root), records)]))
 
 
 def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: str) -> tuple[str, str]:
-    """Return both sections within the budget that they share."""
     settings = config.memories
     if not settings.enabled:
         return "", ""
@@ -239,7 +236,6 @@ def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: st
 
 
 def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[list[Record], list[int]]:
-    """Return the memories that may be injected, and their order: those related to the task first."""
     records = _injectable(root, memory.injected(root))
     choice = config.memories.filter
     records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
@@ -251,7 +247,6 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[lis
 
 
 def _within(records: Sequence[Record], order: Sequence[int], budget: int, where: str) -> str:
-    """Return the entries that fit, in this order, and how many there are if not all do; 0 is no limit."""
     blocks: list[str] = []
     for record in (records[position] for position in order):
         words = (record.title, record.text, record.created_at, record.tags)

@@ -1,7 +1,7 @@
 """The MCP servers that an agent in a project would get, who named them, and whether they work.
 
 Claude Code's order counts. Servers of `.mcp.json`, which came with the repository, count once `ralph trust` has
-recorded that very value or the user's own settings enable it. Answers are cached for five minutes (spec 4).
+recorded that value or the user's own settings enable it. Answers are cached for five minutes.
 """
 
 import json
@@ -55,7 +55,7 @@ class ServerState:
 
 
 def list_servers(root: Path, env: Mapping[str, str]) -> tuple[list[McpServer], list[str]]:
-    """Return every server that an agent in this project would get, and problems of the files that name them."""
+    """Return every server that an agent would get, and problems of their files."""
     reader = _ServerReader(root, env)
     servers: dict[str, McpServer] = {}
     for path, scope, keys, plugin in reader.server_files():
@@ -80,7 +80,7 @@ def _trust_candidate(root: Path, env: Mapping[str, str], name: str, spec: Mappin
 
 
 class _ServerReader:
-    """Reads each file once and collects problems: a file that cannot be read never ends a loop."""
+    """Reads each file once; one that cannot be read never ends a loop."""
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self.root, self.env = root, env
@@ -101,7 +101,6 @@ class _ServerReader:
         return {}
 
     def server_files(self) -> Iterator[tuple[Path, ServerScope, tuple[str, ...], str]]:
-        """Yield each file with its scope, the keys that lead to the servers, and the plugin's name and folder."""
         folder = self.claude_folder
         for root in self.roots if folder is not None else ():
             yield self.user_file, ServerScope.LOCAL, ("projects", root, "mcpServers"), ""
@@ -123,7 +122,6 @@ class _ServerReader:
     def read_specs(
         self, path: Path, scope: ServerScope, keys: tuple[str, ...]
     ) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """Yield the servers of a file; a plugin's file may omit the outer key."""
         value = self.read(path)
         specs = get_object(value, *keys)
         if not specs and scope is ServerScope.PLUGIN and isinstance(value, dict) and "mcpServers" not in value:
@@ -183,7 +181,7 @@ class _ServerReader:
 
 
 def _expand(value: object, env: Mapping[str, str]) -> str:
-    """Expand `${NAME}` and `${NAME:-default}`; one without a value stays. "" for what is no text."""
+    """`${NAME}` and `${NAME:-default}`; one without a value stays."""
     if not isinstance(value, str):
         return ""
     return _VARIABLE.sub(lambda match: env.get(match[1]) or (match[0] if match[2] is None else match[2]), value)
@@ -204,11 +202,7 @@ def server_status(
     now: int | None = None,
     needed: bool = False,
 ) -> tuple[list[ServerState], list[str]]:
-    """Return every server with its status, and problems of the files that name them.
-
-    Servers without a fresh answer are checked, with `refresh` all of them; where they are `needed`, UsageError when the
-    SDK is not installed.
-    """
+    """Return every server with its status, and problems; without a fresh answer (or to `refresh`) it is checked."""
     servers, problems = list_servers(root, env)
     now = time.time_ns() // 1_000_000 if now is None else now
     cached: Mapping[str, object] = {}
@@ -264,7 +258,6 @@ def _check_servers(
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:
-    """Return the cached status, unless it is too old or the clock went back."""
     status, at = cached.get("status"), cached.get("cachedAt")
     is_fresh = type(at) is int and 0 <= now - at < TTL_MS
     if server.why_not or not is_fresh or status not in list(ServerStatus):
@@ -273,7 +266,6 @@ def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> 
 
 
 def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
-    """Write this project's entry; other entries and unknown members stay."""
     key = str(root.resolve())
 
     def edit(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Outdated records: superseded, expired, or citing a file, symbol, command or commit that is gone or has moved.
+"""Outdated records: superseded, expired, or citing what is gone or has moved.
 
-Records that supersede each other in a circle all count as valid. `check_citations` asks git and writes the results to
-a cache of the checkout; searches and hooks, which may not start git, only read that cache.
+Records that supersede each other in a circle all count as valid. `check_citations` asks git and writes a cache;
+searches and hooks, which may not start git, only read it.
 """
 
 import re
@@ -36,9 +36,6 @@ _TOO_LATE = (CitationState.UNVERIFIABLE, "", "git did not answer in time")
 CheckResult = tuple[CitationState, str, str]  # the state of a citation, where it is now, and why
 
 
-# --- superseded and expired --------------------------------------------------------------------
-
-
 def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record]) -> Mapping[str, str]:
     """Return a note for each memory that is superseded or expired, by id."""
     memories = [record for record in records if record.family is Family.MEMORY]
@@ -54,7 +51,7 @@ def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record])
 
 
 def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit, ...]:
-    """Rank superseded and expired hits lower, and below what replaced them; their `why` gets the note."""
+    """Rank outdated hits below what replaced them; their `why` gets the note."""
     scores = {hit.record.id: hit.score for hit in hits}
     older = {note.rpartition(" ")[2]: name for name, note in notes.items()}
     ranked: list[Hit] = []
@@ -77,9 +74,6 @@ def find_circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
     return sorted(old for old, all_new in newer.items() if any(lookup.leads_to(newer, new, old) for new in all_new))
 
 
-# --- the cache of verified citations -----------------------------------------------------------
-
-
 def cache_file(root: Path) -> Path:
     """Return the citation cache of a checkout; a worktree's is in the main checkout, by git's name for it."""
     return paths.checkout_cache(root) / recall.CITATIONS_FILE
@@ -98,8 +92,7 @@ def load_citations(root: Path) -> recall.CitationCache:
     return recall.CitationCache(str(root), _read_cache(root))
 
 
-def is_cache_due(root: Path) -> bool:
-    """Whether a memory file or the current commit is newer than the citation cache."""
+def _is_cache_due(root: Path) -> bool:
     memories = [path for path, _ in memory_files(root) if path.is_file()]
     cache, log = cache_file(root), paths.head_log(root)
     if not cache.is_file():
@@ -150,9 +143,6 @@ def _save_results(root: Path, reports: Sequence["CitationReport"], other_lines: 
         files.write(cache_file(root), text, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
-# --- checking citations ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class CitationReport:
     """A record, its location, and the state of its citations."""
@@ -199,10 +189,10 @@ def check_record(root: Path, record: Record, patience: float = 0) -> tuple[Check
 
 
 def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
-    """Refresh the cache if it is due, for the newest `most` records in `patience` seconds; return whether it was."""
+    """Refresh the cache if it is due, for the newest `most` records in `patience` seconds."""
     from ralph.app.repository import GitHistory
 
-    records = list(_valid_records(root)) if is_cache_due(root) else []
+    records = list(_valid_records(root)) if _is_cache_due(root) else []
     if not records:
         return False
     newest_first = sorted(records, key=lambda each: each.record.created_at, reverse=True)
@@ -238,7 +228,7 @@ def _check(git: "GitHistory", reports: Sequence[CitationReport]) -> list[Citatio
 
 
 class _CitationCheck:
-    """Checks citations against the files and the history of a checkout; git is asked for all of them at once."""
+    """Git is asked for all citations at once."""
 
     def __init__(self, git: "GitHistory", cited: Sequence[Citation]) -> None:
         self._git = git
@@ -262,7 +252,6 @@ class _CitationCheck:
         return False
 
     def _find(self, path: str) -> str:
-        """Return the present path of a file that is cited by this name or the end of it; "" when there is none."""
         if self._exists(path):
             return path
         longer = [name for name in self._names.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
@@ -295,7 +284,6 @@ class _CitationCheck:
         self._moved = {path: name for path, name in names.items() if name and self._exists(name)}
 
     def check(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
-        """Check what a record cites; its symbols are searched for in its files."""
         results = {each: self._check_file(each) for each in cited if each.kind is CitationKind.FILE}
         places = [place for _, place, _ in results.values() if place]
         for each in cited:
@@ -358,7 +346,6 @@ class _CitationCheck:
         return CitationState.UNVERIFIABLE, "", "no file here says what it does"
 
     def _once_had(self, needle: str, place: str) -> bool:
-        """Whether a file once contained a text; False after `_MAX_SEARCHES` searches."""
         key = (needle, place)
         if key not in self._searches:
             self._searches[key] = len(self._searches) < _MAX_SEARCHES and self._git.ever(needle, place)

@@ -1,9 +1,10 @@
 """Runs of the loop on disk: their state, heartbeat and stop requests, and what a crash left.
 
-A run's log has `run` lines with what changed, the journal's entries between them, and the run record last. A run whose
-process is gone is marked as died by the next process that reads it, which releases its claims.
+A run's log has `run` lines with what changed, the journal's entries, and the run record last. A run whose process is
+gone is marked as died by the next process that reads it.
 """
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -136,8 +137,8 @@ def _from_index(root: Path, *, running: bool = False) -> list[str]:
 
 def mine(run: Run) -> Run:
     """Return the run as one of this process."""
-    pid, started = process.current_process()
-    return replace(run, pid=pid, born=started, host=process.process_host())
+    pid = os.getpid()
+    return replace(run, pid=pid, born=process.started_at(pid), host=process.process_host())
 
 
 def beat(root: Path, run: Run) -> None:
@@ -237,7 +238,7 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
 
 
 def _reconcile(root: Path, run: Run) -> Run:
-    """Return the run as its journal says: it may have been killed between an entry and the state after it."""
+    """It may have been killed between an entry and the state after it."""
     from ralph.app.tasks import task
     from ralph.loop.engine import FEEDBACK
 

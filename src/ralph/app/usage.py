@@ -1,7 +1,7 @@
 """Usage: the ledger of what was injected into sessions, whether it was used, and the statistics over it.
 
 A record counts as used when something after its injection shows its id, words that only it has, its file or its
-command. A tool's output does not count, since printing a memory file does not use it.
+command. A tool's output does not count: printing a memory file does not use it.
 """
 
 import json
@@ -29,6 +29,7 @@ from ralph.store.library import Library
 from ralph.store.sources import log_folders
 
 LEDGER_BYTES = 1_000_000  # bytes of the ledger that a hook reads: its end, some 7,000 injections
+ledger_file = paths.ledger_file
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _LEAST_LETTERS, _LEAST_CJK, _LEAST_NAME, _LEAST_WEIGHT = 6, 3, 4, 2
@@ -58,22 +59,16 @@ class Injection(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """The injections, in order, the pairs of session and record that were used, and what the skill text cost."""
+    """The injections, the pairs of session and record that were used, and the skill text's cost."""
 
     injections: tuple[Injection, ...] = ()
     uses: frozenset[tuple[str, str]] = frozenset()
     skill: tuple[Injection, ...] = ()
 
 
-def ledger_file(root: Path) -> Path:
-    """Return the ledger's path, in the main checkout."""
-    return paths.log_folder(root) / "injections.jsonl"
-
-
 def seen_file(root: Path, session: str) -> Path:
     """Return the list of what a session has seen; an unsafe session id does not become a path."""
-    name = session if _SAFE_NAME.fullmatch(session) else ids.derived("session", session)
-    return paths.cache_folder(root) / "injected" / name
+    return paths.cache_folder(root) / "injected" / paths.session_log(root, session).stem
 
 
 def record_injections(
@@ -139,7 +134,6 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
 
 
 def _tail(path: Path, most: int) -> list[str]:
-    """Return the lines at the end of a file, at most so many bytes; none when there is no file."""
     try:
         if not path.is_file():
             return []
@@ -170,12 +164,7 @@ def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) ->
     return new
 
 
-# --- references ----------------------------------------------------------------------------------
-
-
 class _Marks(NamedTuple):
-    """What identifies a record or an utterance: its rare terms with their weights, files, and commands."""
-
     at: datetime | None = None
     text: str = ""
     terms: Mapping[str, int] = {}
@@ -210,7 +199,7 @@ def references(
 
 
 def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[_Marks]) -> bool:
-    """Whether anything after the injection refers to a record; terms of other records or from before do not count."""
+    """Terms of other records or from before the injection do not count."""
     record, since = marks[name], marks[name].at
     if since is None:
         return False
@@ -235,7 +224,6 @@ def _common_terms() -> frozenset[str]:
 
 
 def _weigh_terms(text: str) -> dict[str, int]:
-    """Return the rare words of a text, and names of code, one of which is enough."""
     weights: dict[str, int] = {}
     for word in terms.split_words(text):
         folded = terms.fold(word)
@@ -269,15 +257,8 @@ def _curated(root: Path) -> Iterator[Record]:
         yield from (stored.record for stored in library.read(shelf))
 
 
-# --- statistics ----------------------------------------------------------------------------------
-
-
 def usage_stats(root: Path) -> dict[str, Any]:
-    """Count what was injected, used, recorded and run, as `ralph status --usage --format json` prints it.
-
-    `injected` and `referenced` count pairs of session and record; a rate is None before there is anything to count.
-    `tokens` include those of the skill text. Events are sorted by cost.
-    """
+    """Count what was injected, used, recorded and run; pairs of session and record, a rate may be None."""
     ledger = read_ledger(root, _ALL_BYTES)
     names = dict.fromkeys(each.event for each in (*ledger.injections, *ledger.skill))
     events = [{"event": name or "unknown", **_count(ledger, event=name)} for name in names]
@@ -302,7 +283,6 @@ def count_week(ledger: Ledger) -> dict[str, Any]:
 
 
 def _count(ledger: Ledger, *, event: str | None = None, since: str = "") -> dict[str, int]:
-    """Count the injections (of an event, since a day), in how many sessions some were used, and what it cost."""
     injections, skill = (
         [each for each in part if each.at >= since and event in (None, each.event)]
         for part in (ledger.injections, ledger.skill)
@@ -335,10 +315,7 @@ def unused_memories(root: Path, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def hook_usage(root: Path) -> dict[str, Any]:
-    """Count what the hooks recorded and how often they failed; `hosts` are those of which an event has arrived.
-
-    Lines that the index has read are counted there.
-    """
+    """Count what the hooks recorded and how often they failed, as far as possible by the index."""
     recorded, is_outside = 0, index.outside(root) is not None  # nothing is read behind such a link
     hosts: set[str] = set()
     sessions = f"{log_folders(root)[0]}/"
@@ -370,7 +347,7 @@ def hook_usage(root: Path) -> dict[str, Any]:
 
 def loop_usage(root: Path) -> dict[str, Any]:
     """Count how runs of the loop ended; without runs, the index is not read."""
-    has_runs = any((paths.log_folder(root) / "runs").glob("*.jsonl"))
+    has_runs = any(paths.runs_folder(root).glob("*.jsonl"))
     counts = index.ask(root, queries.count_loops) if has_runs else {}
     statuses = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING)
     succeeded, failed, stopped, running = (counts.get(status.value, (0, 0))[0] for status in statuses)

@@ -1,7 +1,7 @@
 """Create, check and drop the worktrees of tasks: checkouts in `.worktrees/<id>/` on the branch `ralph/<id>`.
 
-What a person or git did to a worktree meanwhile is reported with the command that repairs it. One process at a time
-creates, merges or drops a worktree.
+What a person or git did to a worktree is reported with the command that repairs it. One process at a time creates,
+merges or drops a worktree.
 """
 
 import os
@@ -101,7 +101,7 @@ def checkout_folder(root: Path, task_id: str) -> Path:
 
 
 def working_folder(root: Path, task: Task) -> Path:
-    """Return where to work on a task: its worktree, else the project; Refused when the worktree cannot be used."""
+    """Return where to work on a task; Refused when its worktree cannot be used."""
     problem = problem_of(root, task, quick=True)
     if problem is not None:
         raise Refused(f"{task.id}: {problem.what}", hint=problem.hint)
@@ -208,7 +208,7 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
 
 
 def _repair(git: Repository, folder: Path) -> bool:
-    """Return whether the worktree exists and is this repository's; a moved one is repaired, a deleted one forgotten."""
+    """Return whether the worktree exists; a moved one is repaired, a deleted one forgotten."""
     registered = _registered(git)
     if not folder.exists():
         if os.path.realpath(folder) in registered:  # deleted by hand: only git's note of it goes
@@ -232,10 +232,9 @@ def _registered(git: Repository) -> set[str]:
 
 
 def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
-    """Put what was learned into the marked region of a worktree's AGENTS.md, and commit that; return what is new.
+    """Put what was learned into a worktree's AGENTS.md, and commit that; return what is new.
 
-    Texts that read like prompt injection stay out: agents trust this page as their user's text. A page that somebody
-    else has changed is not committed.
+    Texts that read like prompt injection stay out: agents trust this page. A page with other changes is not committed.
     """
     records = [record for record in learned if not looks_like_instructions(record.text)]
     if not records:
@@ -312,7 +311,6 @@ def losses(root: Path, task_id: str) -> Losses:
 
 
 def _branch_to_delete(main: Repository, task: Task) -> str:
-    """Return the branch that was made for the worktree; "" when it was somebody else's."""
     return task.branch if task.branch and task.extra.get(_BRANCH_BY) and main.is_branch(task.branch) else ""
 
 
@@ -336,7 +334,7 @@ def uncommitted(git: Repository) -> list[str]:
 
 
 def check_free(root: Path, task: Task) -> None:
-    """Refuse a task that a run works on: one that claims it, or one that is at it though somebody ended the task."""
+    """Refuse a task that a run claims, or works on though somebody ended the task."""
     run_id = task.claim.run if task.claim is not None and is_live(task.claim, ids.now()) else ""
     for run in runs.running(root) if not run_id else ():
         is_open = task.id in run.only and task.id not in (*run.done, *run.failed)
@@ -347,7 +345,7 @@ def check_free(root: Path, task: Task) -> None:
 
 
 def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = ignore_text) -> Task:
-    """Remove a task's worktree and its own branch; Refused when more is lost than `agreed`, or memory not committed."""
+    """Remove a task's worktree and its own branch; Refused when more is lost than `agreed`."""
     with repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
         task = board.find(root, task_id).task
         check_free(root, task)
@@ -382,7 +380,7 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
 
 
 def _without_worktree(task: Task) -> Task:
-    """Return the task without its worktree; the branch that its PRD names is the next one's."""
+    """The branch that its PRD names is the next one's."""
     is_ours = task.extra.get(_BRANCH_BY) and task.branch == f"{BRANCH}{task.id}"
     extra = {key: value for key, value in task.extra.items() if key != _BRANCH_BY}
     return replace(task, worktree=None, branch=_prd_branch(task) or (None if is_ours else task.branch), extra=extra)

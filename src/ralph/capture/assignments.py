@@ -1,8 +1,8 @@
 r"""Judge values, and find those that their name makes a secret: `PASSWORD=`, `"apiKey": "..."`, `--token x`.
 
 Behind a name that says password, everything counts that is no reference, placeholder, type, state or prose
-(`is_password`); behind other names only what a program made counts (`grade`), for `token: str` and `secret: my-app` are
-common. Every step is bounded, and regexes are compiled where they are needed: hooks load this module.
+(`is_password`); behind other names only what a program made (`grade`), for `token: str` is common. Every step is
+bounded, and regexes are compiled where they are needed: hooks load this module.
 """
 
 import re
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Span = tuple[int, int, str]  # start, end and kind of a secret
-NONE, FAIR, STRONG = range(3)
-"""How much a value looks as if a program made it."""
+NONE, FAIR, STRONG = range(3)  # how much a value looks as if a program made it
 PROSE, COPULA, LITERAL, SURE = range(4)
 """How sure a place is to contain a password: `password x`, `the password is x`, `login(user, "x")`, `PASSWORD=x`."""
 GRADES = {"fair": FAIR, "strong": STRONG}
@@ -67,12 +66,11 @@ def _has_placeholder_word(head: str) -> bool:
 
 
 def _is_sequence(head: str, share: float = 0.5) -> bool:
-    """Check whether most neighbours repeat or count upwards: `aaaa`, `abc123`, `0123456789`."""
     return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > share
 
 
 def is_reference(value: str) -> bool:
-    """Check for the location of a secret: a variable, a template, a path, a URL, a vault, or a hash."""
+    """Check for the location of a secret: a variable, a path, a URL, a vault, a hash."""
     head = value[:_HEAD]
     if head.isalnum():
         return False
@@ -90,7 +88,7 @@ def is_reference(value: str) -> bool:
 
 
 def is_wordy(value: str) -> bool:
-    """Check whether a value is made of words, in any usual way of joining them, with few digits."""
+    """Check whether a value is made of words with few digits."""
     chunks = re.compile(_CHUNK).findall(value[:_HEAD])
     words = [chunk for chunk in chunks if chunk[0].isalpha()]
     digits = [chunk for chunk in chunks if chunk[0].isdigit()]
@@ -113,7 +111,7 @@ def is_token_body(body: str) -> bool:
 
 
 def is_random(body: str) -> bool:
-    """Check whether a program made this text, rather than somebody who wrote a manual."""
+    """Check whether a program made this text, not the author of a manual."""
     head = body[:_HEAD]
     if not is_token_body(head):
         return False
@@ -130,7 +128,7 @@ def has_both_cases(value: str) -> bool:
 
 
 def grade(value: str) -> int:
-    """Return how much an assigned value looks as if a program made it."""
+    """Return how much a value looks as if a program made it."""
     return _grade(value[:_HEAD])
 
 
@@ -168,7 +166,7 @@ def _is_other_format(head: str) -> bool:
 
 
 def is_password(value: str, place: int = SURE) -> bool:
-    """Check a value behind a key that says password: no reference, placeholder, type, state, mask or prose."""
+    """Check a value behind a key that says password."""
     return _is_password(value[:_HEAD], place)
 
 
@@ -215,7 +213,7 @@ def _is_password(head: str, place: int) -> bool:
 
 
 def is_login_password(user: str, password: str) -> bool:
-    """Check the password of `user:password` in a URL or a Basic header: no default, no placeholder."""
+    """Check the password of `user:password`: no default, no placeholder."""
     lowered = password.lower()
     is_sentence = any(map(str.isspace, password)) and not is_password(password)
     if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULTS or is_sentence:
@@ -228,14 +226,13 @@ def is_login_password(user: str, password: str) -> bool:
 
 
 def _is_basic_login(encoded: str) -> bool:
-    """Check whether base64 text is `user:password` with a real password."""
     decoded = decode_text(encoded)
     user, colon, password = decoded.partition(":")
     return bool(colon) and is_login_password(user, password)
 
 
 def decode_text(encoded: str) -> str:
-    """Return the printable text that base64 encodes; nothing if it is something else."""
+    """Return the printable text that base64 encodes, or nothing."""
     import binascii  # few texts need it
 
     encoded = encoded.rstrip("=").replace("-", "+").replace("_", "/")
@@ -276,7 +273,7 @@ _CONSTANTS = frozenset(rules.CONSTANT_WORDS.split())
 
 
 def secret_name(key: str) -> SecretName | None:
-    """Return what a key of this name stores, or None: its last word decides, after neutral words like `_prod`."""
+    """Return what a key of this name stores: its last word decides."""
     words = [word.lower() for word in re.compile(_CHUNK).findall(key) if word.isalnum()]
     while len(words) > 1 and (words[-1] in _NEUTRAL or words[-1].isdigit()):
         words.pop()
@@ -363,7 +360,7 @@ _SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|host|hostname|server
 
 
 def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    """Yield every value that is assigned to the name of a secret and looks like one."""
+    """Yield every value assigned to the name of a secret that looks like one."""
     ends: set[int] = set()
     covered, current = 0, ""
     for keyword, at in prefilter.assignment_keywords(text, lowered):
@@ -381,7 +378,7 @@ def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
 
 
 def _labelled(text: str, lowered: str) -> "Iterator[Span]":
-    """Yield what follows a label in another language; the value is Latin, for words of that script may follow it."""
+    """What follows a label in another language is Latin: words of that script may follow it."""
     for match in re.compile(_LABEL).finditer(lowered):
         quoted = re.compile(_QUOTED).match(text, match.end()) or re.compile(_ESCAPED).match(text, match.end())
         value_match = quoted or re.compile(_ASCII).match(text, match.end())
@@ -404,7 +401,6 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
 
 
 def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
-    """Return the value of an assignment, whose keyword is at `at`, if it is a secret."""
     start = _key_start(text, at)
     key, separator = text[start : match.end("rest")], (match["sep"] or match["sign"] or "").strip()
     name = secret_name(key)
@@ -454,7 +450,6 @@ _ASSIGNS = ("=", ":=", "=>", "?=", ":")
 
 
 def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *, typed: bool) -> int:
-    """Return how sure a quoted value after this separator is the value of the key."""
     if separator == "(":
         owner, dot, method = key.lower().rpartition(".")
         is_setter = method.startswith(("set", "with", "use")) or ((dot or line[-1:] in (".", ":")) and len(method) < 11)
@@ -473,7 +468,7 @@ def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *
 def _unquoted_place(
     text: str, value: str, end: int, key: str, line: str, match: "re.Match[str]", *, whole: bool
 ) -> int:
-    """Return how sure a value without quotes is that of the key, for it may be a variable or a word of a sentence."""
+    """It may be a variable or a word of a sentence."""
     separator = (match["sep"] or match["sign"] or "").strip()
     if whole:
         value = value.rstrip(",;")
@@ -523,12 +518,10 @@ def _unquoted_place(
     return SURE if is_config else LITERAL if separator == ":" and value.count("_") > 1 else STRICT
 
 
-STRICT = -2
-"""A variable, most likely: only what a program made counts."""
+STRICT = -2  # a variable, most likely: only what a program made counts
 
 
 def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bool) -> bool:
-    """Check a value by the name of its key and by its place."""
     if "[redacted" in value or re.compile(r"[A-Z_]{4,40}=").match(value):
         return False
     if name[0] == "password":
@@ -568,7 +561,7 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
 
 
 def _key_start(text: str, at: int) -> int:
-    """Return where the key begins: over its own characters, and over a word before `Access Key` and the like."""
+    """Over its own characters, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
     at = floor + len(text[floor:at].rstrip(_KEY_CHARACTERS))
     words = re.compile(_FIRST_WORDS).search(text, floor, at) if text[at - 1 : at] == " " and text[at] != "-" else None
@@ -576,7 +569,6 @@ def _key_start(text: str, at: int) -> int:
 
 
 def _after_scheme(text: str, at: int) -> int:
-    """Return where the value begins after a scheme such as `Bearer`; `at` without one."""
     if not text[at : at + 8].lower().startswith(rules.SCHEMES):
         return at
     match = re.compile(_SCHEME).match(text, at, at + 48)
@@ -589,12 +581,11 @@ def _is_call(value: str) -> bool:
 
 
 def _is_identifier(value: str) -> bool:
-    """Check for a variable, also of an object: `settings.password`, `$this->token`, `a?.b`, `Some::key`."""
+    """A variable, also of an object: `$this->token`, `a?.b`, `Some::key`."""
     for joint in ("?.", "->", "::"):
         value = value.replace(joint, ".")
     return all(part.replace("$", "_").isidentifier() for part in value.split("."))
 
 
 def _is_attribute(value: str) -> bool:
-    """Check for the attribute of an object: `settings.password`."""
     return "." in value and _is_identifier(value) and value[0].islower()

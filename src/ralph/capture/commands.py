@@ -1,7 +1,7 @@
 r"""Tell what a command line checks: tests, a build, a linter, types, or nothing.
 
-The line is split as a shell would, what only starts a program is removed (`timeout 60`, `uv run`, `bash -c`), and the
-program with its first words is looked up in one table. An unknown command is no check.
+What only starts a program is removed (`timeout 60`, `uv run`, `bash -c`), and the program with its first words is
+looked up in one table. An unknown command is no check.
 """
 
 import re
@@ -24,8 +24,6 @@ Words = tuple[str, ...]
 def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
-
-# --- the command line ---------------------------------------------------------------------------
 
 _LONGEST = 8_000
 _DEEPEST = 8
@@ -61,7 +59,7 @@ _SCRIPT_VALUES = _word_set("-C -f -F --prefix --cwd --workspace --filter --file 
 
 
 def parts(command: str) -> list[tuple[Words, str]]:
-    """Split a line into its simple commands, each with the operator after it."""
+    """Split a line into simple commands, each with the operator after it."""
     commands: list[tuple[Words, str]] = []
     words: list[str] = []
     skip = False
@@ -110,7 +108,6 @@ def _find_programs(words: Words, depth: int = 0) -> Iterator[Words]:
 
 
 def _skip_options(words: Words, valued: Collection[str]) -> Words:
-    """Return the words from the first that is no option and no option's value."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "--":
@@ -118,8 +115,6 @@ def _skip_options(words: Words, valued: Collection[str]) -> Words:
         at += 2 if words[at] in valued else 1
     return words[at:]
 
-
-# --- which commands are checks ------------------------------------------------------------------
 
 _TABLE = """
 test  | pytest py.test nose2 trial behave tox nox unittest doctest jest ava tap mocha phpunit pest rspec cucumber | *
@@ -199,7 +194,7 @@ _NO_CHECK = re.compile(r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|install|[:\-
 
 
 def check_of(command: str) -> tuple[CommandCheck | None, bool]:
-    """Return the last check of a command line, whose report ends the output, and whether the exit code is its own."""
+    """Return the last check of a line, and whether the exit code is its own."""
     check, alone = None, False
     line = parts(command)
     operators = [after for _, after in line]
@@ -225,7 +220,6 @@ def _check_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
 
 
 def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
-    """Return the check that the target of `npm run`, `make`, `gradle` and their like is called."""
     valued = _SCRIPT_VALUES | {"workspace"} | ({"-w"} if program == "npm" else set())
     words: list[str] = []
     for before, word in zip(["", *arguments], arguments, strict=False):

@@ -1,7 +1,7 @@
 """Turn a host's payload into an Event, with the same members for every host.
 
-Payloads are somebody else's JSON: any member may be missing or of another type, so reading returns an empty value
-instead of an error, and stops at a depth that no honest payload has.
+Payloads are somebody else's JSON: a member that is missing or of another type reads as empty, and reading stops at a
+depth that no honest payload has.
 """
 
 import json
@@ -43,7 +43,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """A changed part of a file, the `whole` file before; no patch, in which secrets would begin with `-` or `+`."""
+    """A changed part of a file; no patch, in which secrets would begin with `-` or `+`."""
 
     path: str
     before: str
@@ -53,7 +53,7 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One call of a hook; members that the host does not send are empty. `agent` is the subagent's id."""
+    """One call of a hook; what the host does not send is empty. `agent` is a subagent's id."""
 
     happening: Happening
     host: str
@@ -73,13 +73,10 @@ class Event:
     error: str = ""
     failed: bool = False
     exit_code: int | None = None
-    files: tuple[str, ...] = ()
-    """Relative to `cwd` where they are inside of it."""
+    files: tuple[str, ...] = ()  # relative to `cwd` where they are inside of it
     changes: tuple[FileEdit, ...] = ()
     call: str = ""
 
-
-# --- reading somebody's JSON --------------------------------------------------------------------
 
 _DEEPEST = 24
 _MOST_FILES = 50
@@ -92,7 +89,6 @@ _MEDIA = ("image", "audio", "resource", "document", "video")
 
 
 def _text(payload: Json, *keys: str) -> str:
-    """Return the first of these members that is text and not empty."""
     return next((value for key in keys if isinstance(value := payload.get(key), str) and value), "")
 
 
@@ -106,7 +102,7 @@ def whole_number(value: object) -> int | None:
 
 
 def outline(value: object, depth: int = 0) -> str:
-    """Format a value like JSON, with texts as they are: an escape could hide what a secret begins with."""
+    """Format a value like JSON without escapes, which could hide what a secret begins with."""
     if isinstance(value, str):
         return f'"{value}"' if depth else value
     if value is None or isinstance(value, bool):
@@ -123,7 +119,7 @@ def outline(value: object, depth: int = 0) -> str:
 
 
 def response_text(value: object, depth: int = 0) -> str:
-    """Return a tool's answer as text: a string, a list of content blocks, or an object that has one of them."""
+    """Return a tool's answer as text: a string, content blocks, or an object with them."""
     if value is None or value == "":
         return ""
     if depth >= _DEEPEST:
@@ -142,7 +138,7 @@ def response_text(value: object, depth: int = 0) -> str:
 
 
 def relative_path(path: str, cwd: str) -> str:
-    """Return a path relative to `cwd` when it is inside of it, else as it is."""
+    """Return a path relative to `cwd` when it is inside."""
     if not path or not cwd.startswith("/") or "\0" in path or "\0" in cwd:
         return path
     relative = os.path.relpath(path, cwd) if path.startswith("/") else os.path.normpath(path)
@@ -163,8 +159,6 @@ def _paths(value: Json, depth: int) -> Iterator[str]:
             elif isinstance(item, Mapping) and depth < _DEEPEST:
                 yield from _paths(item, depth + 1)
 
-
-# --- hosts --------------------------------------------------------------------------------------
 
 ToolUse = tuple[Json, tuple[FileEdit, ...], str, str, bool, int | None]
 """Parameters, changes, response, error, whether the tool failed, and its exit code."""
@@ -201,7 +195,6 @@ def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
 
 
 def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
-    """Yield the parts that an edit changed: with the lines around them where the host sends them."""
     path = _text(parameters, "file_path", "notebook_path") or _text(answer, "filePath")
     hunks, edits, whole = answer.get("structuredPatch"), parameters.get("edits"), _text(answer, "originalFile")
     if isinstance(hunks, list) and hunks:
@@ -249,7 +242,6 @@ def _codex_tool(_name: str, payload: Json, action: Action) -> ToolUse:
 
 
 def _codex_answer(answer: object) -> tuple[str, int | None]:
-    """Return the output without Codex's header, and the exit code."""
     if isinstance(answer, str) and answer.startswith('{"output":'):
         try:
             answer = json.loads(answer)
@@ -307,7 +299,7 @@ def _gemini_tool(_name: str, payload: Json, action: Action) -> ToolUse:
 
 
 def without_context(prompt: str) -> str:
-    """Return a prompt without what hooks and Gemini put in front of it."""
+    """Return a prompt without what hooks and Gemini put before it."""
     while opening := _GEMINI_CONTEXT.match(prompt):
         end = prompt.find(f"</{opening[1]}>", opening.end())
         if end < 0:
@@ -332,7 +324,7 @@ _HAPPENINGS = {
 
 
 def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
-    """Return the Event of a payload, by the host's name for it; None when Ralph has no use for it."""
+    """Return the Event of a payload; None when Ralph has no use for it."""
     happening = _HAPPENINGS.get(name) if host in _READERS else None
     # Compaction's own fork is a subagent without a type.
     forked = host == "claude" and happening is Happening.SUBAGENT_STOP and not _text(payload, "agent_type")

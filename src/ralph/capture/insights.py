@@ -42,7 +42,7 @@ class InsightSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text that may be an insight, with the records that it comes from; `compared` if not all of it counts."""
+    """A text that may be an insight; `compared` if not all of it counts."""
 
     text: str
     label: str
@@ -53,12 +53,12 @@ class Candidate:
 
     @property
     def is_summary(self) -> bool:
-        """Whether it is a pattern at the top of progress.txt, which sums up others and is no sighting."""
+        """Whether it is a pattern of progress.txt, which is no sighting."""
         return self.evidence[0].id.startswith("found-")
 
 
 def propose(records: Iterable[Record]) -> list[Record]:
-    """Return the insights of these records, the oldest first; candidates that say the same are one insight."""
+    """Return the insights of these records; candidates that say the same are one."""
     matcher = TextMatcher()
     groups: list[list[Candidate]] = []
     ordered = sorted(
@@ -76,11 +76,8 @@ def propose(records: Iterable[Record]) -> list[Record]:
     return [_make_insight(group) for group in groups]
 
 
-# --- members of an insight ---------------------------------------------------------------------
-
-
 def is_proven(record: Record) -> bool:
-    """Whether an insight is an error whose command passed after what resolved it."""
+    """Whether an insight is an error whose command passed afterwards."""
     return record.extra.get(PROVEN) is True
 
 
@@ -99,12 +96,12 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def is_well_evidenced(record: Record) -> bool:
-    """Whether an insight was seen in two sessions or iterations, or is proven by a command that passed."""
+    """Whether an insight was seen in two places, or is proven."""
     return is_proven(record) or len(places(record)) > 1
 
 
 def location_of(record: Record) -> str:
-    """Return the iteration of a run, else the session, else the block of progress.txt, in which something was seen."""
+    """Return the iteration, else the session, else the block, in which something was seen."""
     origin = record.origin
     if origin.run and origin.iteration is not None:  # an agent may give every session the same name
         return f"{origin.run}#{origin.iteration}"
@@ -113,12 +110,11 @@ def location_of(record: Record) -> str:
 
 
 def of_origin(record: Record, origin: Origin) -> Record:
-    """Give a record another origin: a learning that of its block's session, knowledge that of its iteration."""
+    """Give a record the origin of its block's session or its iteration."""
     return replace(record, origin=replace(origin, by=record.origin.by, files=record.origin.files or origin.files))
 
 
 def _make_insight(group: Sequence[Candidate]) -> Record:
-    """Make one insight of candidates that say the same, in the words of the oldest."""
     first = group[0]
     records = list({record.id: record for each in group for record in each.evidence}.values())
     text = trim(" ".join(first.text.split()), _MAX_TEXT)
@@ -152,8 +148,6 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
         },
     )
 
-
-# --- texts -------------------------------------------------------------------------------------
 
 _HEADING = re.compile(
     r"\s*(?:[-*+]\s+)?(?P<mark>#{1,6}\s*|\*{2})?(?:[\w-]+\s+){0,2}"
@@ -202,7 +196,6 @@ def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
 
 
 def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
-    """Yield the bullets of a text below a heading and, of a journal, its lines that begin with a label."""
     texts = list(headed_bullets(record.text))
     lines = _SENTENCE.sub("\n", record.text).splitlines() if source is InsightSource.SIGIL else ()
     for line in lines:
@@ -213,7 +206,7 @@ def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
 
 
 def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the bullets below a heading such as "Gotchas:", each with the label that the heading or itself gives."""
+    """Yield the bullets below a heading such as "Gotchas:", each with its label."""
     label, outer = "", 0
     bullets: list[str] = []
     for line in [*text.splitlines(), "#"]:
@@ -236,7 +229,6 @@ def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _label_of(text: str, default: str) -> str:
-    """Return the label that a text begins with ("Gotcha: ..."), else the default."""
     labelled = _LABEL.fullmatch(text.partition("\n")[0])
     name = labelled["name"].lower() if labelled is not None else default
     return _LABELS.get(name, name)
@@ -247,8 +239,6 @@ def _is_substantial(text: str) -> bool:
     is_long = len(text.split()) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_CJK)
     return is_long and (_LABEL.fullmatch(text.partition("\n")[0]) or _SPECIFIC.search(text)) is not None
 
-
-# --- errors and what resolved them -------------------------------------------------------------
 
 _CALL, _ACTIONS, _MAX_ACTIONS = 120, 3, 6
 _READERS = frozenset(
@@ -274,8 +264,6 @@ _SETTING_NAMES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A command that was run: the program with its arguments, and what was put in front of it."""
-
     record: Record
     command: str
     key: Words
@@ -283,7 +271,7 @@ class _Run:
 
 
 def _parse_run(record: Record) -> _Run | None:
-    """Return the command of an observation; what is in front of it (`cd x &&`) or piped behind it does not count."""
+    """What is before the command (`cd x &&`) or piped behind it does not count."""
     command = record.extra.get("command")
     line = parts(command) if isinstance(command, str) else []
     line = [part for number, part in enumerate(line) if number == 0 or "|" not in line[number - 1][1]]
@@ -299,7 +287,6 @@ def _parse_run(record: Record) -> _Run | None:
 
 
 def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
-    """Yield the errors of a session whose command passed later, after something was changed."""
     runs = [_parse_run(record) for record in records]
     failures: dict[Words, tuple[int, _Run]] = {}
     for number, run in enumerate(runs):
@@ -314,7 +301,7 @@ def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
 
 
 def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Sequence[Record]) -> Candidate | None:
-    """Return the lesson of a failure and a pass; None for chance, a passing error, or ordinary work on code."""
+    """None for chance, a passing error, or ordinary work on code."""
     check, _ = check_of(failure.command)
     is_style = check in (CommandCheck.LINT, CommandCheck.TYPES)
     if failure.key[0] in _READERS or is_style or _STYLE_CHECK.search(failure.command):
@@ -342,7 +329,7 @@ def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Se
 
 
 def _may_change(run: _Run) -> bool:
-    """Whether a command that passed may have changed what another one then finds; of checks only a build does."""
+    """Of checks only a build may change what another one then finds."""
     check, _ = check_of(run.command)
     passed = run.record.kind is not ObservationKind.ERROR and run.key[0] not in _READERS
     return passed and check in (None, CommandCheck.BUILD)

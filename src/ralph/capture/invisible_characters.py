@@ -1,8 +1,7 @@
 r"""Characters that nobody sees: those that split a word, and those that a terminal or a model obeys.
 
 Terminal codes, control and zero-width characters, a lone carriage return and the `\` of a continued line can split a
-token, a name or a tag, so that the rules also search the text without them (`View`). `check_text` refuses control
-characters and unclosed direction marks in what people add; `clean_text` removes them from what agents print.
+token, a name or a tag, so the rules also search the text without them (`View`).
 """
 
 import re
@@ -53,13 +52,13 @@ class View:
         self._removed = removed
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Return where a part of this text, which is not empty, is in the original text."""
+        """Return where a part of this text is in the original text."""
         first, last = bisect_right(self.joints, start), bisect_right(self.joints, end - 1)
         return start + self._removed[first], end + self._removed[last]
 
 
 def view_text(text: str, pattern: str = "") -> View | None:
-    """Return the text without what splits words, or what a pattern matches; None when it has nothing of that kind."""
+    """Return the text without what splits words, or a pattern; None when it has none."""
     if not pattern and not has_invisible(text):
         return None
     pattern = pattern or _SPLITTER
@@ -84,17 +83,17 @@ def blank_splitters(text: str) -> str:
 
 
 def _may_contain_tag(code: "re.Match[str]") -> bool:
-    """Check for a terminal string that could contain a tag: then only its beginning is removed."""
+    """Then only the beginning of a terminal string is removed."""
     return bool(code["string"]) and "private" in "".join(filter(str.isalpha, lower(fold(code["inner"]))))
 
 
 def lower(text: str) -> str:
-    """Return the text in lower case with every character at its position (`İ` alone would become two)."""
+    """Return the text in lower case with every character at its position."""
     return text.replace("İ", "i").lower()
 
 
 def fold(text: str) -> str:
-    """Replace characters that look like those of a tag, each at its position."""
+    """Replace characters that look like those of a tag."""
     if text.isascii():
         return text
     for character, meaning in _LOOKALIKES.items():
@@ -104,7 +103,7 @@ def fold(text: str) -> str:
 
 
 def remove_codes(text: str) -> str:
-    """Remove terminal codes, control characters and lone surrogates, which could separate a secret from its key."""
+    """Remove terminal codes, control characters and lone surrogates, which could hide a secret."""
     if text.isascii() and text.isprintable() and "\\" not in text:
         return text
     if any(code in text for code in _CODES):
@@ -113,8 +112,6 @@ def remove_codes(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_REMOVED)
     return text if text.isascii() else re.compile(_SURROGATE).sub("\ufffd", text)
 
-
-# --- what people and agents may add -----------------------------------------------------------
 
 _CODE = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,4}[@-~]"
@@ -127,7 +124,7 @@ _NAMES = {"\x1b": "ESC", "\x07": "BEL", "\x08": "backspace", "\x7f": "DEL", "\x0
 
 
 def check_text(text: str) -> None:
-    """Refuse a text with a control character, an unclosed direction mark or invalid UTF-8, and name the line."""
+    """Refuse control characters, unclosed direction marks and invalid UTF-8, with the line."""
     characters = set(text)
     if any("\ud800" <= character <= "\udfff" for character in characters):
         raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
@@ -139,7 +136,7 @@ def check_text(text: str) -> None:
 
 
 def clean_text(text: str) -> str:
-    """Return a text without such characters and without terminal colours; surrogates become U+FFFD."""
+    """Return a text without such characters; surrogates become U+FFFD."""
     text = re.compile(_SURROGATE).sub("\ufffd", text)
     if set(text) & _CONTROLS:
         text = re.compile(_CODE).sub("", text)
@@ -151,7 +148,7 @@ def clean_text(text: str) -> str:
 
 
 def _unclosed(text: str) -> "Iterator[int]":
-    """Yield the positions of direction marks that are not closed on their line, or close nothing."""
+    """Direction marks that are not closed on their line, or close nothing."""
     start = 0
     for line in text.splitlines(keepends=True):
         stack: list[int] = []

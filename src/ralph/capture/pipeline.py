@@ -1,8 +1,8 @@
 """Make the observation of an Event that may be stored, by plain functions from event to event.
 
-The order is the safety: private paths are searched in the event as it came, then every text is redacted in the order
-of the payload, and only then is anything cut, classified or rendered. What was rendered is redacted once more, because
-key and value meet only there. `interpret` reads the raw lines of the log through the same functions.
+The order is the safety: private paths are searched in the event as it came, then every text is redacted in the order of
+the payload, and only then is anything cut, classified or rendered. What was rendered is redacted once more, because key
+and value meet only there.
 """
 
 import hashlib
@@ -31,14 +31,14 @@ _WRITERS = {Happening.USER_PROMPT_SUBMIT: "human", Happening.STOP: "agent", Happ
 
 
 def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()) -> Record | None:
-    """Return the observation of an event, or None; `patterns` is None when the present rules have redacted it."""
+    """Return the observation of an event; `patterns` is None when the rules have redacted it."""
     if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
         return None
     if _forgets(event):
         if not event.prompt:
             return None
         event = replace(event, prompt=FORGET_COMMAND)  # what it names must not be stored
-    redacted = event if patterns is None else redact_event(event, patterns)
+    redacted = event if patterns is None else _redact_event(event, patterns)
     human = keep_human_prompt(drop_sigils(drop_injected(redacted)))
     return None if human is None else _make_record(drop_results(human), patterns)
 
@@ -46,7 +46,7 @@ def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequenc
 def interpret(
     value: Mapping[str, object], *, patterns: Sequence[str] = (), paths: Sequence[str] = ()
 ) -> tuple[Sequence[Record], Mapping[str, object] | None]:
-    """Return the observations and the session's fields of a raw line of the log."""
+    """Return the observations and the session's fields of a raw log line."""
     payload, at = value.get("payload"), value.get("at")
     host, name = value.get("host"), value.get("event")
     if not isinstance(payload, Mapping) or not isinstance(host, str) or not isinstance(name, str):
@@ -60,7 +60,7 @@ def interpret(
 
 
 def of_loop(record: Record, line: Mapping[str, object]) -> Record:
-    """Add the run, iteration and task that a raw line names, as far as they are valid."""
+    """Add the run, iteration and task that a raw line names."""
     run, task = (
         value if isinstance(value := line.get(name), str) and _LOOP_ID.fullmatch(value) else ""
         for name in ("run", "task")
@@ -73,7 +73,7 @@ def of_loop(record: Record, line: Mapping[str, object]) -> Record:
 
 
 def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[str, object] | None:
-    """Return an event's fields of its session; `started_at` is this event's time, and the earliest one counts."""
+    """Return an event's fields of its session; the earliest `started_at` counts."""
     at = event.at if parse_time(event.at) is not None else ""
     ended = event.happening is Happening.SESSION_END
     fields = {
@@ -112,7 +112,6 @@ _OUR_LOOP = re.compile(
 
 
 def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
-    """Whether a tool touches or shows a file of `privacy.paths`."""
     if not globs or event.happening not in _TOOL_EVENTS:
         return False
     names = (*event.files, *(change.path for change in event.changes))
@@ -121,7 +120,7 @@ def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
 
 
 def _forgets(event: Event) -> bool:
-    """Whether an event is a call of `ralph forget`, in a log of a version whose hooks stored its texts."""
+    """A call of `ralph forget`, in a log of a version whose hooks stored its texts."""
     if event.happening is Happening.USER_PROMPT_SUBMIT:
         return calls_forget(event.prompt)
     if event.happening not in _TOOL_EVENTS or (event.files and event.action is not Action.SHELL):
@@ -130,8 +129,7 @@ def _forgets(event: Event) -> bool:
     return is_our_tool or calls_forget(outline(dict(event.parameters)))
 
 
-def redact_event(event: Event, patterns: Sequence[str]) -> Event:
-    """Remove private parts and secrets from every text."""
+def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
     redactor = Redactor(patterns, tolerant=True)
     changes = tuple(
         replace(change, before="", after="")  # it may be inside of a private part
@@ -154,7 +152,7 @@ def redact_event(event: Event, patterns: Sequence[str]) -> Event:
 
 
 def drop_injected(event: Event) -> Event:
-    """Do not take what we injected, or our own tools' answers, for something new."""
+    """Drop what we injected and our own tools' answers: nothing new."""
     ours = _OUR_TOOL.match(event.tool) is not None
     if event.action is Action.SHELL:
         ours = any(program[0] in _OUR_PROGRAMS for program in programs(_parameter(event, "command")))
@@ -162,7 +160,7 @@ def drop_injected(event: Event) -> Event:
 
 
 def drop_sigils(event: Event) -> Event:
-    """Remove what an agent wrote for the loop, which keeps it as journal and knowledge."""
+    """Remove what the loop keeps as journal and knowledge."""
     if "<" not in event.message:
         return event
     from ralph.formats.sigils import without_sigils  # few messages need it
@@ -171,7 +169,7 @@ def drop_sigils(event: Event) -> Event:
 
 
 def is_own_traffic(record: Record) -> bool:
-    """Whether an observation is Ralph at work: its slash commands, its tools, or a command line that only calls it."""
+    """Whether an observation is Ralph at work: its commands or tools."""
     if record.kind is ObservationKind.NOTE:
         return record.origin.by == "human" and is_own_prompt(record.text.lstrip())
     tool, command = str(record.extra.get("tool") or ""), record.extra.get("command")
@@ -194,7 +192,7 @@ def _only_calls_ralph(command: str) -> bool:
 
 
 def keep_human_prompt(event: Event) -> Event | None:
-    """Drop a prompt that no person wrote, and what a host or our loop put around one."""
+    """Drop a prompt that no person wrote, and what is around one."""
     if event.happening is not Happening.USER_PROMPT_SUBMIT:
         return event
     prompt = human_prompt(event.prompt)
@@ -216,7 +214,7 @@ def drop_results(event: Event) -> Event:
 
 
 def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
-    """Apply a function to every text of an event, in the order of the payload."""
+    # in the order of the payload: a private part that one text opens hides the texts after it
     texts: dict[str, Any] = {"prompt": change_text(event.prompt)}
     texts["parameters"] = map_texts(dict(event.parameters), change_text) or {}
     texts["changes"] = tuple(
@@ -234,7 +232,7 @@ _NOTE_LINE = re.compile(rf"(?:^|(?<=\n)){re.escape(NOTE)}[^\n]*(?:\n|\Z)")
 
 
 def without_injected(text: str) -> str:
-    """Remove the blocks that we injected; one that was cut off ends with its line, or with the text."""
+    """Remove the blocks that we injected; one may be cut off."""
     if NOTE not in text:
         return text
     pieces, at = [], 0
@@ -284,7 +282,7 @@ _VIEWERS = frozenset(
 
 
 def failure_line(output: str, *, check: bool = True) -> str:
-    """Return the first line of an output that reports a failure, or ""."""
+    """Return the first line that reports a failure."""
     text = output if len(output) <= 2 * _REACH else f"{output[:_REACH]}\n{output[-_REACH:]}"
     match = re.compile(_FAILURE if check else _PLAIN_FAILURE).search(text)
     if match is None:
@@ -296,7 +294,7 @@ def failure_line(output: str, *, check: bool = True) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The kind of an event, what was checked, and the line that reports a failure."""
+    """The kind of an event, what was checked, and the failure's line."""
 
     kind: ObservationKind
     check: CommandCheck | None = None
@@ -336,7 +334,6 @@ def _redact(text: str, patterns: Sequence[str] | None) -> str:
 
 
 def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
-    """Return the observation of a redacted event, or None when nothing remains of it."""
     title, request, result = _render(event)
     if not (request.strip() or result.strip()) or not title:
         return None
@@ -385,7 +382,6 @@ def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
 
 
 def _render(event: Event) -> tuple[str, str, str]:
-    """Return the title, what was requested, and the result."""
     if event.happening in _WRITERS:
         is_prompt = event.happening is Happening.USER_PROMPT_SUBMIT
         return ("prompt", event.prompt, "") if is_prompt else ("answer", event.message, "")
@@ -414,7 +410,6 @@ def _parameter(event: Event, key: str) -> str:
 
 
 def _diff(changes: Sequence[FileEdit]) -> str:
-    """Return the lines that differ; the files are named if they are several."""
     several = len({change.path for change in changes}) > 1
     lines: list[str] = []
     for change in changes:
@@ -459,7 +454,6 @@ def first_line(text: str, limit: int) -> str:
 
 
 def _outside_marker(text: str, at: int, *, last: bool) -> int:
-    """Move a position out of a marker: in front of it, or behind it."""
     for marker in re.compile(MARKER).finditer(text, max(0, at - 64), at + 64):
         if marker.start() < at < marker.end():
             return marker.end() if last else marker.start()

@@ -1,8 +1,8 @@
 r"""Keep private text off the disk: cut `<private>` parts, redact secrets, hide files of `privacy.paths`.
 
-`redact` is for one text, `Redactor` for the texts of one event in their order, because a private part that one text
-opens hides the texts after it, `redact_payload` for a host's JSON, `clean_*` for what a person adds: there a secret is
-refused. Hooks load this module, so it imports nothing heavy and bounds the work for one event.
+`Redactor` is for the texts of one event in their order, because a private part that one text opens hides the texts
+after it; `clean_*` is for what a person adds: there a secret is refused. Hooks load this module, so it imports nothing
+heavy and bounds the work for one event.
 """
 
 import re
@@ -24,7 +24,7 @@ __all__ = ["Clean", "FoundSecret", "Redactor", "find_secrets", "redact"]
 
 
 class Clean:
-    """A text that may be stored, the secrets that were replaced, and the number of `private` parts cut out."""
+    """A text that may be stored, its secrets, and the number of `private` parts cut out."""
 
     __slots__ = ("findings", "private", "text")
 
@@ -35,7 +35,7 @@ class Clean:
 
 
 def redact(text: str, patterns: "Sequence[str]" = ()) -> Clean:
-    """Return the text without private parts, each secret replaced by its kind; `patterns` are the user's own."""
+    """Return the text without private parts, each secret replaced by its kind."""
     public, private = strip_private(text)
     findings = find_secrets(public, patterns)
     result = replace_spans(public, [(finding.start, finding.end, finding.kind) for finding in findings])
@@ -56,21 +56,18 @@ _TAG = rf"{_TAG_HEAD}private(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MO
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
 _TAG_LENGTH, _BEFORE_WORD = 600, 260
 """A `<private` with no `>` for so long is not a tag; no spelling before the word is longer."""
-_MOST_TAGS, MOST_OPEN = 20_000, 8
-"""Nobody hides so many parts, or opens so many at once: what follows is private."""
+_MOST_TAGS, MOST_OPEN = 20_000, 8  # nobody hides so many parts, or opens so many at once: what follows is private
 
 
 def strip_private(text: str) -> tuple[str, int]:
-    """Return the text without its private parts and their number; an unclosed part goes to the end."""
+    """Return the text without private parts and their number; an unclosed one goes to the end."""
     return _cut_private_parts(text)[:2]
 
 
 def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> tuple[str, int, int, bool]:
-    """Cut the private parts out of a text before which `depth` parts were open.
+    """Return the rest, the number of parts, how many are open, and whether a closing tag was astray.
 
-    Return the rest, the number of parts, how many are still open, and whether one was closed that nothing had opened.
-    Such a closing tag is removed; if `wary`, all text before it as well, because the opening tag may be in a text of
-    which only the host knows that it came first.
+    If `wary`, text before an astray tag goes, too: the opening tag may be in a text that came first.
     """
     tags = _find_tags(text, _MOST_TAGS + 1)
     if not tags:
@@ -102,7 +99,6 @@ def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> tupl
 
 
 def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
-    """Return the first tags of a text: start, end, whether it closes a part, whether it ends with a slash."""
     view = view_text(text)
     folded = fold(view.text if view else text)
     spans = islice(_match_tags(folded), most)
@@ -117,7 +113,6 @@ def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
 
 
 def _match_tags(text: str) -> "Iterator[re.Match[str]]":
-    """Yield the tags of a folded text; each is searched around its word."""
     lowered, at = lower(text), 0
     word = lowered.find("private")
     while word >= 0:
@@ -130,7 +125,7 @@ def _match_tags(text: str) -> "Iterator[re.Match[str]]":
 
 
 def has_private_parts(text: str) -> bool:
-    """Check whether a file has private parts or a private key: a piece of it may come from inside of one."""
+    """Check for private parts or a key: a piece of the file may come from inside of one."""
     text = remove_codes(text)
     return has_private_key(text) or strip_private(text)[0] != text
 
@@ -140,21 +135,20 @@ def has_private_parts(text: str) -> bool:
 _WINDOW, _EDGE = 64_000, 8_000
 """Of a very long text this much of either end is searched; what is at the inner edges is dropped."""
 _LONGEST = 1_000_000  # so much of either end is searched for private parts
-_MOST_CHARACTERS, _MOST_TEXTS = 320_000, 12_000
-"""What the rules search in one event: about 2 seconds in the worst case."""
+_MOST_CHARACTERS, _MOST_TEXTS = 320_000, 12_000  # what the rules search in one event: about 2 seconds in the worst case
 _PATTERN_WINDOW = 160_000
 _PATCH_LINE = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 
 
 class AstrayTag(Exception):
-    """A private part is closed that nothing opened; whoever joins the texts of an event must decide."""
+    """A private part is closed that nothing opened."""
 
 
 class Redactor:
-    """Redacts the texts of one event in order.
+    """Redacts the texts of one event in order; `open` parts hide later texts.
 
-    It remembers how many private parts are `open`, and whether one was closed that nothing had opened (`astray`):
-    that raises AstrayTag unless `tolerant`. Text beyond what the rules can search in time is dropped.
+    A part that nothing had opened (`astray`) raises AstrayTag unless `tolerant`. Text beyond what the rules can search
+    in time is dropped.
     """
 
     def __init__(self, patterns: "Sequence[str]", *, tolerant: bool = False) -> None:
@@ -165,7 +159,7 @@ class Redactor:
         self._characters, self._texts = _MOST_CHARACTERS, _MOST_TEXTS
 
     def __call__(self, text: str, window: int = _WINDOW) -> str:
-        """Return the text as it may be stored; of one longer than two windows only its ends."""
+        """Return the text as it may be stored; of a long one only its ends."""
         if self.open >= MOST_OPEN or self._characters <= 0 or self._texts <= 0:
             return ""
         self._texts -= 1
@@ -194,14 +188,14 @@ class Redactor:
         return f"{head[:-_EDGE]}\n{note}\n{tail[_EDGE:]}"
 
     def _without_secrets(self, text: str) -> str:
-        """Redact the text as it came, for a code may precede a secret directly, and again as it is stored."""
+        """As it came, for a code may precede a secret, and again as it is stored."""
         redacted = _redact_patch(text, self.patterns)
         stored = remove_codes(redacted)
         return redacted if stored == redacted else _redact_patch(stored, self.patterns)
 
 
 def _redact_patch(text: str, patterns: "Sequence[str]") -> str:
-    """Redact a text, also as it is without the `-` of a patch: `-ghp_...` is a token that was removed."""
+    """Also without the `-` of a patch: `-ghp_...` is a token that was removed."""
     text = redact(text, patterns).text
     unsigned = re.compile(_PATCH_LINE).sub(" ", text) if "-" in text and token_prefixes(text) else text
     if unsigned == text:
@@ -218,8 +212,8 @@ _DEEPEST, _WIDEST, _MOST_MEMBERS = 24, 1_000, 8_000
 def map_texts(value: object, change: "Callable[[str], str]") -> object:
     """Apply a function to each text of a value, names of members too, in their order.
 
-    What is nested too deep, and all after too many members, is dropped. Of a long list the middle is dropped; only the
-    tags there are passed on, because they may open or close a part.
+    What is nested too deep or beyond too many members is dropped; of a long list only the tags in its middle are passed
+    on.
     """
     room = _MOST_MEMBERS
 
@@ -251,7 +245,6 @@ def map_texts(value: object, change: "Callable[[str], str]") -> object:
 
 
 def _texts(value: object) -> "Iterator[str]":
-    """Yield every text of a value in order, names of members too."""
     waiting = [value]
     while waiting:
         inner = waiting.pop()
@@ -264,7 +257,7 @@ def _texts(value: object) -> "Iterator[str]":
 
 
 def redact_members(value: object, patterns: "Sequence[str]" = (), key: str = "") -> object:
-    """Redact values that only the name of their member makes a secret, also `{"name": ..., "value": ...}`."""
+    """Redact values that only their member's name makes a secret."""
     if isinstance(value, dict):
         title = value.get("name", value.get("key"))
         key = title if isinstance(title, str) and "value" in value and secret_name(title) else key
@@ -287,7 +280,7 @@ _EDITS = ("old_string", "new_string", "content", "new_source", "edits")
 
 
 def redact_payload(payload: "dict[str, object]", patterns: "Sequence[str]" = ()) -> "dict[str, object]":
-    """Return a payload redacted and shortened; nothing of an edit in a file with private parts: it may be inside."""
+    """Return a payload redacted and shortened; no edit of a file with private parts."""
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
     result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _LONGEST_TEXT))
@@ -314,7 +307,7 @@ def _shorten(text: str, longest: int) -> str:
 
 
 def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
-    """Drop the original file of an edit, and the edit itself if the file, its old or its new text is private."""
+    """Drop the original file, and the edit if any of its texts is private."""
     parameters, answer = payload.get("tool_input"), payload.get("tool_response")
     if not isinstance(parameters, dict):
         return payload
@@ -348,9 +341,9 @@ _LONGEST_LISTING = 400_000
 class PrivatePaths:
     """The globs of `privacy.paths`.
 
-    A glob without a slash, or one that begins with `**/`, matches anywhere; another one from the session's folder
-    or, when it begins with `/` or `~`, from the root. What is inside of a folder that matches is private as well,
-    and case does not matter: hiding too much is a nuisance, too little a leak.
+    One without a slash, or with `**/` before it, matches anywhere; another one from the session's folder or the root.
+    What is inside of a folder that matches is private, and case does not matter: hiding too much is a nuisance, too
+    little a leak.
     """
 
     def __init__(self, globs: "Sequence[str]") -> None:
@@ -367,7 +360,7 @@ class PrivatePaths:
         self._rooted = re.compile(rf"(?:{'|'.join(rooted)})(?=/|\Z)" if rooted else r"(?!)")
 
     def match(self, name: str, folder: str) -> bool:
-        """Check whether a name is that of a private file, or of something in a private folder."""
+        """Check whether a name is private, or in a private folder."""
         from os.path import expanduser, join, normpath  # few projects have globs
 
         full = normpath(join(folder, expanduser(name))).lower()
@@ -375,14 +368,14 @@ class PrivatePaths:
         return bool(self._anywhere.search(full.strip("/")) or self._rooted.match(full) or self._rooted.match(inner))
 
     def named_in(self, texts: "Iterable[str]", names: "Iterable[str]", folder: str) -> bool:
-        """Check whether texts or names mention a private file: `git diff` and `grep -r` show files too."""
+        """Check whether texts or names mention a private file: `git diff` shows files too."""
         folder = folder.lower()
         candidates = {*names, *_file_names(texts)}
         return any(self.match(name.lower(), folder) for name in candidates if name and "\0" not in name)
 
 
 def _file_names(texts: "Iterable[str]") -> "Iterator[str]":
-    """Yield everything that may be the name of a file, also as `name:12:` and as `a/name` of a patch."""
+    """Also as `name:12:` and as `a/name` of a patch."""
     for text in texts:
         for match in re.compile(_NAME).finditer(text[:_LONGEST_LISTING]):
             name = re.compile(_POSITION).sub("", match[0]).removeprefix("file://")
@@ -394,7 +387,7 @@ def _file_names(texts: "Iterable[str]") -> "Iterator[str]":
 
 
 def mentions_private_path(payload: "dict[str, object]", globs: "Sequence[str]") -> bool:
-    """Check whether the payload of a tool names or shows a file of `privacy.paths`."""
+    """Check whether a tool's payload names a private file."""
     answer, folder = payload.get("tool_response"), payload.get("cwd")
     if isinstance(answer, dict) and "originalFile" in answer:
         answer = answer.get("filePath")  # the rest is the content of the file
@@ -410,7 +403,7 @@ _NOTE = 4_000  # characters of a note that are stored: its beginning and its end
 def clean_memory(
     text: str, tags: "Sequence[str]" = (), *, allow_secret: bool = False, patterns: "Sequence[str]" = ()
 ) -> tuple[str, int]:
-    """Remove private parts and blank edges, and count the parts; Refused for a secret, or when nothing remains."""
+    """Remove private parts and blank edges; Refused for a secret, or when nothing remains."""
     clean = _refuse_secrets(text, "this", allow_secret, patterns, "say what was learned, in a sentence")
     return clean.text, clean.private + count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
 
@@ -422,12 +415,12 @@ def clean_title(text: str, *, allow_secret: bool = False, patterns: "Sequence[st
 
 
 def clean_description(text: str, what: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> Clean:
-    """Return a description or a reason, which may be empty; `what` names it in an error."""
+    """Return a description or a reason, which may be empty."""
     return _refuse_secrets(text, f"the {what}", allow_secret, patterns)
 
 
 def clean_tags(tags: "Sequence[str]") -> tuple[str, ...]:
-    """Return tags without private parts, blanks and `#`, each once in its first spelling."""
+    """Return tags without private parts, blanks and `#`, each once."""
     spellings: dict[str, str] = {}
     for tag in strip_private(",".join(tags))[0].split(","):
         if tidy := tag.strip().lstrip("#").strip():
@@ -441,7 +434,7 @@ def count_private_tags(tags: "Sequence[str]", *, allow_secret: bool = False, pat
 
 
 def redact_note(text: str, patterns: "Sequence[str]" = ()) -> str:
-    """Redact what an agent or a check printed, and cut its middle when it is long."""
+    """Redact what an agent or a check printed; of a long one both ends."""
     public = redact(invisible_characters.clean_text(text), patterns).text.strip()
     public = public.encode("utf-8", "replace").decode("utf-8")
     if len(public) <= _NOTE:
@@ -463,7 +456,6 @@ def redact_value(value: object, patterns: "Sequence[str]" = ()) -> object:
 def _refuse_secrets(
     text: str, what: str, allow_secret: bool, patterns: "Sequence[str]", hint_if_empty: str = ""
 ) -> Clean:
-    """Return the text without private parts and blank lines at its edges."""
     public, private = strip_private(text.replace("\r\n", "\n").replace("\r", "\n"))
     invisible_characters.check_text(public)
     findings = () if allow_secret else find_secrets(public, patterns)

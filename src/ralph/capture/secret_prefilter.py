@@ -1,7 +1,6 @@
 """The pre-filter: whether the rules could change a text, by their keywords alone.
 
-Every event of a hook runs it, so it imports neither `re` nor any other module, and may only err in one direction. The
-rules use the same functions to find where a regex is worth trying.
+Every event of a hook runs it, so it imports no other module, and may only err in one direction.
 """
 
 from ralph.capture import secret_rules as rules
@@ -35,7 +34,7 @@ _BEFORE_LONG = frozenset("_token_ _secret_ _live_ _prod_ _sk_ _pat_ _apikey_ liv
 
 
 def needs_rules(text: str) -> bool:
-    """Check whether the rules could change a text, which is JSON with its escapes already resolved."""
+    """Check whether the rules could change a text."""
     if len(text) < 16 and text.isascii() and text.isidentifier():
         return False  # the shortest token has 16 characters
     if not text.isascii():
@@ -58,7 +57,7 @@ def needs_rules(text: str) -> bool:
 
 
 def has_invisible(text: str) -> bool:
-    """Check for anything that may split a word or spell a character differently."""
+    """Check for what may split a word or spell a character differently."""
     if not text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
         return True
     if ("\\" in text or "^" in text) and any(escape in text for escape in _ESCAPES):
@@ -67,7 +66,6 @@ def has_invisible(text: str) -> bool:
 
 
 def _may_have_private_parts(text: str, lowered: str) -> bool:
-    """Check for `<private`, in any spelling of `<`, and for a private key."""
     if "private" not in lowered:
         return False
     befores = [lowered[max(0, at - 40) : at] for at in positions(lowered, "private")]
@@ -84,7 +82,7 @@ def positions(text: str, keyword: str) -> "Iterator[int]":
 
 
 def token_prefixes(text: str) -> list[str]:
-    """Return the prefixes of vendors in long runs of token characters; "." for what may be a Discord token."""
+    """Return the vendors' prefixes in long runs of token characters; "." may be Discord's."""
     data = text.encode("utf-8", "replace").translate(_BREAKS)
     runs = {run for run in data.split() if len(run) >= 16}
     if not runs:
@@ -130,7 +128,6 @@ def _has_long_word(run: bytes) -> bool:
 
 
 def _has_login(text: str) -> bool:
-    """Check for `scheme://user:password@host`."""
     chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
     return "@" in text and any("@" in chunk.partition(":")[2] or "@" in chunk[20:256] for chunk in chunks)
 
@@ -147,13 +144,11 @@ _keywords: dict[str, list[tuple[str, str, str]]] = {}
 
 
 def _around(lowered: str, stem: str) -> str:
-    """Return what is beside a stem, each context once."""
     pieces = lowered.split(stem)
     return "\n".join({f"{pieces[at - 1][-24:]}{stem}{pieces[at][:24]}" for at in range(1, len(pieces))})
 
 
 def _has_phrase(text: str, lowered: str) -> bool:
-    """Check for a header, a command line or a table that can contain a secret."""
     for _, condition, keywords, other, _ in () if _keywords else rules.phrase_rules():
         for keyword in keywords if other != "<<<" else ():  # they are piped to as well
             stem = next((part for part in _STEMS if part in keyword), "")
@@ -174,7 +169,7 @@ def _has_phrase(text: str, lowered: str) -> bool:
 
 
 def follows(rest: str, other: str) -> bool:
-    """Check for what must follow the keyword of a phrase; `~` is a value with a digit or a symbol after `is` or `:`."""
+    """Check for what must follow a keyword; `~` is a value after `is` or `:`."""
     if other == ":\n":
         return rest[:64].partition("\n")[0].rstrip(" \t*")[-1:] == ":"
     if other != "~":
@@ -197,7 +192,7 @@ _PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wacht
 
 
 def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
-    """Yield where the head of a CSV or TSV table that names a secret begins, and its separator."""
+    """Yield where the head of a table that names a secret begins, and its separator."""
     end = -1
     keywords = "pass secret token pwd api_key apikey wachtwoord kennwort senha".split() if "\n" in text else ()
     for keyword in keywords:
@@ -213,7 +208,6 @@ def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
 
 
 def _separators(text: str, head: str, end: int) -> "Iterator[tuple[int, str]]":
-    """Yield where a head that ends here begins, and its separator, if the next line has as many of them."""
     start = end - len(head)
     before = text[max(0, start - 400) : start - 1].rpartition("\n")[2] if text[start - 1 : start] == "\n" else ""
     following = text[end + 1 : end + 800].partition("\n")[0]
@@ -225,7 +219,7 @@ def _separators(text: str, head: str, end: int) -> "Iterator[tuple[int, str]]":
 
 
 def member_values(text: str, lowered: str) -> "Iterator[int]":
-    """Yield where a member `value` has a value and words of a secret's name are near."""
+    """Yield where a member `value` is near words of a secret's name."""
     for at in (*positions(lowered, "value"), *positions(lowered, "default")):
         rest = text[at + (5 if lowered[at] == "v" else 7) : at + 40].lstrip("\"'\\ \t")
         if rest[:1] in (":", "=") and len(_first_chunk(rest[1:].lstrip("\"'\\ \t\n"), " \t\r\n\"'\\,}")) > 5:
@@ -235,7 +229,7 @@ def member_values(text: str, lowered: str) -> "Iterator[int]":
 
 
 def encoded_texts(text: str) -> "Iterator[str]":
-    """Yield the runs of base64 that encode ASCII text: the high bit of each of its bytes is 0."""
+    """Yield base64 of ASCII text: the high bit of each of its bytes is 0."""
     data = text.encode("utf-8", "replace").translate(_NOT_BASE64)
     for run in set(data.split()):
         if len(run) >= 24 and not (
@@ -252,12 +246,12 @@ _LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for
 
 
 def has_label(lowered: str) -> bool:
-    """Check for a label of a password or a key in another language."""
+    """Check for a label in another language."""
     return any(map(lowered.__contains__, _ASCII_LABELS if lowered.isascii() else rules.LABELS))
 
 
 def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
-    """Yield the keywords, with their positions, at which something named like a secret may be given a value."""
+    """Yield keywords at which a secret may be assigned, with their positions."""
     tails: dict[str, bool] = {}  # output repeats its words
     for keyword in (*rules.NAME_KEYWORDS, *rules.SHORT_NAMES):
         contexts: dict[str, bool] = {}
@@ -281,7 +275,6 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
 
 
 def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
-    """Check for an assignment and a value after a name that ends here."""
     rest = text[end : end + 400]
     pair, after = rest.lstrip(" \t\r\n,\"'\\+-"), rest.lstrip("*\"'`\\])")
     if pair[:5].lower() == "value" and pair is not rest:
@@ -311,7 +304,6 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
 
 
 def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
-    """Check whether a value of six characters follows that is no known word, reference or call."""
     line = rest[:200].partition("\n")[0]
     for mark in _FALLBACKS if "|" in line or "?" in line or "(" in line or " or " in line else ():
         if mark in line and _may_be_value(line.partition(mark)[2].lstrip(), upper=upper, password=password):
@@ -343,7 +335,6 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
 
 
 def _is_name(word: str) -> bool:
-    """Check whether a value is made of words of labels, types and variables."""
     if not _known_words:
         _known_words.update(
             f"{rules.DEFAULT_PASSWORDS} {rules.STATES_AND_PRODUCTS} {rules.NOTICE_WORDS} {rules.LABEL_WORDS}".split()
@@ -356,7 +347,7 @@ _known_words: set[str] = set()
 
 
 def may_match_glob(text: str, globs: "tuple[str, ...]") -> bool:
-    """Check whether a text may name a file of `privacy.paths`: it contains a literal part of each glob."""
+    """Check whether a text may name a file of `privacy.paths`."""
     lowered = text.lower()
     for glob in globs:
         for character in "*?[]/~!":

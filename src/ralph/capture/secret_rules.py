@@ -1,9 +1,9 @@
 r"""The rules by which secrets are recognised, one table each for tokens, phrases, names and words.
 
-A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`; prefixes are case-sensitive, one
-of fewer than four characters counts only beside a run of 20 token characters. Other rules name keywords, one of which
-every match contains in lower case: the pre-filter searches them. No rule matches a run of characters without a keyword
-but Discord's, which is recognised by the lengths of its parts, and base64 of printable text.
+A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`; a prefix of fewer than four
+characters counts only beside a run of 20 token characters. Every match of another rule contains one of its keywords in
+lower case, which the pre-filter searches. Only Discord's tokens, known by the lengths of their parts, and base64 of
+text need no keyword.
 """
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ VERSION = 3
 
 
 def rules_mark(patterns: "Sequence[str]") -> str:
-    """Return the mark of log lines that were redacted by the present rules and these patterns of the user's."""
+    """Return the mark of log lines that these rules and patterns redacted."""
     if not patterns:
         return str(VERSION)
     import hashlib  # few users have patterns of their own
@@ -484,7 +484,7 @@ _phrase_rules: list[tuple[str, str, list[str], str, str]] = []
 
 
 def token_rules() -> list[tuple[str, list[str], str, str]]:
-    """Return the rows of `TOKENS`, split once: kind, prefixes, regex of the rest, regex before the prefix."""
+    """Return the rows of `TOKENS`, split once."""
     if not _token_rules:
         for line in TOKENS.strip().splitlines():
             kind, prefixes, body, *lead = line.split(" | ")
@@ -493,7 +493,7 @@ def token_rules() -> list[tuple[str, list[str], str, str]]:
 
 
 def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
-    """Return the rows of phrases, split once: kind, condition, keywords, what must follow, regex with `<parts>`."""
+    """Return the rows of phrases, split once."""
     if not _phrase_rules:
         for line in _PHRASES.strip("\n").splitlines():
             kind, condition, keywords, other, regex = line.split(" | ", 4)

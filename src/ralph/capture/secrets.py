@@ -1,8 +1,7 @@
 r"""Find secrets in a text by the rules of `secret_rules`.
 
-Every rule names literals that its matches contain, so `str.find` does the search and a regex runs only at a keyword. A
-token counts only when no letter, digit, `-` or `_` precedes it; blocks, command lines and names are bounded, so hostile
-text cannot make the search quadratic. `assignments` judges values by the name of their key.
+Every rule names literals that its matches contain, so a regex runs only at a keyword, and all is bounded: hostile text
+cannot make the search quadratic. A token counts only when no letter, digit, `-` or `_` precedes it.
 """
 
 import re
@@ -35,7 +34,7 @@ class FoundSecret:
 
 
 def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[FoundSecret, ...]:
-    """Return every secret in the text, sorted and without overlaps; `patterns` are the user's own."""
+    """Return every secret, sorted and without overlaps; `patterns` are the user's."""
     compiled = [_compile_pattern(pattern) for pattern in patterns]
     spans = _scan(text, compiled)
     # A token may begin where another one ended, a marker may read as a name, a user's pattern may match beside one.
@@ -85,7 +84,6 @@ _STRING_JOINT = (
 
 
 def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
-    """Search once, outside of earlier markers: the text, without its splitters, and with blanks in their place."""
     spans, view = _apply_rules(text), view_text(text)
     blank = re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text) if "[" in text or "\\" in text else text
     if view is not None:
@@ -129,7 +127,7 @@ def _find_markers(text: str) -> list[tuple[int, int]]:
 
 
 def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
-    """Return what the user's patterns match between the markers, so that nothing is redacted twice."""
+    """Between the markers, so that nothing is redacted twice."""
     edges = [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)] if custom else []
     spans: list[Span] = []
     for pattern in custom:
@@ -143,7 +141,7 @@ def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
 
 
 def _merge(spans: list[Span]) -> list[Span]:
-    """Sort spans and join overlapping ones; the first rule names the result."""
+    """Join overlapping spans; the first rule names the result."""
     merged: list[tuple[int, int, int]] = []
     for number in sorted(range(len(spans)), key=lambda number: spans[number][0]):
         start, end, _ = spans[number]
@@ -156,7 +154,6 @@ def _merge(spans: list[Span]) -> list[Span]:
 
 
 def _original_spans(spans: "Sequence[Span]", later: "Sequence[Span]") -> "Iterator[Span]":
-    """Map spans of the replaced text to positions in the text before."""
     growth, number = 0, 0
     for start, end, kind in later:
         while number < len(spans) and spans[number][0] + growth <= start:
@@ -179,7 +176,7 @@ _PARTNER = rf"(?<![A-Za-z0-9+/=_-])(?:(?=[A-Za-z+/]*\d)[A-Za-z0-9+/]{{30,64}}={{
 
 
 def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
-    """Yield the tokens of the table; at a joint a token may begin, whatever precedes it."""
+    """At a joint a token may begin, whatever precedes it."""
     present = prefilter.token_prefixes(text)
     for kind, prefixes, body, lead in rules.token_rules() if present else ():
         body = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
@@ -206,7 +203,7 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
 
 
 def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int]]":
-    r"""Yield tokens that begin with their prefix: after any character, `\n` or `%3D`, but not inside a word."""
+    r"""After any character, `\n` or `%3D`, but not inside a word."""
     name = re.escape(prefix)
     begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
     check = _body_check(prefix)
@@ -221,7 +218,6 @@ def _body_check(prefix: str) -> "Callable[[str], bool]":
 
 
 def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
-    """Yield tokens that contain their literal in the middle."""
     before_it, after_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"), re.compile(body)
     for at in prefilter.positions(text, prefix):
         first = max(0, at - 96)
@@ -234,7 +230,7 @@ _CONTINUED = r"[ \t]*\r?\n[ \t>|]*(?P<line>[A-Za-z0-9_+/=.-]{12,400})[ \t]*(?=\r
 
 
 def _wrapped_end(text: str, start: int, end: int) -> int:
-    """Return where a token ends that a terminal wrapped: lines of its alphabet, none longer than the one before."""
+    """A terminal may wrap a token: lines of its alphabet, none longer than the one before."""
     column = start - text.rfind("\n", max(0, start - 400), start) - 1
     width = end - start
     while width >= 36 and text[end : end + 1] in (" ", "\t", "\r", "\n"):
@@ -255,7 +251,6 @@ _ENCODED_DATA = r"(?m)^[ \t]{1,8}[\w.-]{1,64}:[ ][\"']?(?P<data>[A-Za-z0-9+/]{8,
 
 
 def _encoded_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    """Yield base64 of a text in which the rules find a secret, such as a token or a whole `.env` file."""
     for match in re.compile(_ENCODED).finditer(text) if any(True for _ in prefilter.encoded_texts(text)) else ():
         for end in (match.end(), match.end("line")):  # the lines below it may be something else
             decoded = decode_text("".join(text[match.start() : end].split())[:_LONGEST_KEY])
@@ -285,7 +280,7 @@ _LONGEST_KEY = 20_000
 
 
 def _private_keys(text: str) -> "Iterator[Span]":
-    """Yield PEM, OpenSSH, PGP and PuTTY private keys, complete or cut off, also flattened into one string."""
+    """PEM, OpenSSH, PGP and PuTTY, complete or cut off, also in one string."""
     begins = list(re.compile(_BEGIN).finditer(text))
     for number, begin in enumerate(begins):
         limit = begins[number + 1].start() if number + 1 < len(begins) else len(text)
@@ -313,7 +308,7 @@ def _private_keys(text: str) -> "Iterator[Span]":
 
 
 def has_private_key(text: str) -> bool:
-    """Check for the head or the end of a private key; a regex or a message that quotes one does not count."""
+    """Check for the head or end of a private key; a regex or message that quotes one is none."""
     if "PRIVATE KEY" not in text:
         return False
     blocks = re.compile(rf"{_BEGIN}[^-]{{0,200}}+{_END}")
@@ -340,7 +335,7 @@ _FAR = 500
 
 
 def _url_passwords(text: str) -> "Iterator[Span]":
-    """Yield the password of `scheme://user:password@host`; databases allow characters that other URLs do not."""
+    """Databases allow characters that other URLs do not."""
     at = text.find("://") if "@" in text else -1
     while at >= 0:
         database = text[max(0, at - 12) : at].lower().endswith(rules.DATABASES)
@@ -356,7 +351,6 @@ def _url_passwords(text: str) -> "Iterator[Span]":
 
 
 def _phrases(text: str, lowered: str) -> "Iterator[Span]":
-    """Yield values of headers, netrc, SQL and command lines that take a password without naming it."""
     for kind, condition, keywords, other, body in rules.phrase_rules():
         for keyword in keywords:
             floor, at = 0, lowered.find(keyword)
@@ -385,10 +379,7 @@ _CELL = " \t\r*`\"'"
 
 
 def _table_secrets(text: str) -> "Iterator[Span]":
-    r"""Yield the values below a head that names a secret, and those beside a name in the long form of `psql`.
-
-    A line end may also be written `\n`. Without a rule below its head, only the count of its rows tells a table.
-    """
+    r"""Below a head that names a secret, or beside a name in the long form of `psql`."""
     lines = (text.replace("\\n", " \n") if "\\n" in text else text).split("\n")
     is_rule = [bool("--" in line and re.compile(_RULE).fullmatch(line.strip())) for line in lines]
     columns: dict[int, values.SecretName] = {}
@@ -418,7 +409,6 @@ def _table_secrets(text: str) -> "Iterator[Span]":
 
 
 def _is_counted(lines: "Sequence[str]", first: int, width: int) -> bool:
-    """Check whether rows of this width end with their count."""
     for line in lines[first : first + 1000]:
         if line[:1] == "(" and re.compile(_COUNT).fullmatch(line.strip()):
             return True
@@ -438,7 +428,6 @@ def _secret_columns(titles: "Sequence[str]") -> dict[int, values.SecretName]:
 
 
 def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) -> "Iterator[Span]":
-    """Yield the value of a cell if it is a secret; in the table of a database also a plain word."""
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
@@ -450,7 +439,6 @@ def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) ->
 
 
 def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]":
-    """Yield the values below the head of a CSV or TSV table that names a secret."""
     lines = re.compile(r"[^\n]*\n?").finditer(text, start, start + 64_000)
     head = next(lines)[0].rstrip("\r\n")
     starts = [title.start() for title in re.compile(r"\S+(?: \S+)*").finditer(head)] if separator == " " else []
@@ -468,7 +456,6 @@ def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]
 
 
 def _split_row(row: str, separator: str, starts: "Sequence[int]") -> list[str]:
-    """Return the cells of a row: a quoted one may contain the separator; aligned ones begin at `starts`."""
     if separator == " ":
         ends = [*starts[1:], len(row)]
         return [row[start:end] for start, end in zip(starts, ends, strict=True) if row[start - 1 : start] in ("", " ")]
@@ -489,7 +476,6 @@ _SQL_VALUE = (
 
 
 def _inserted_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    """Yield the values that an SQL statement inserts into a column that is named like a secret."""
     for statement in re.compile(_INSERT).finditer(text) if "insert into" in lowered else ():
         columns, number = _secret_columns(statement["names"].split(",")), 0
         value = re.compile(_SQL_VALUE).match(text, statement.end()) if columns else None
@@ -511,7 +497,6 @@ _MEMBER_NAME = (
 
 
 def _member_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    """Yield the member `value` of an object whose name says that it is a secret, in any order of its members."""
     floor, name_of = 0, re.compile(_MEMBER_NAME)
     for match in filter(None, (re.compile(_MEMBER).match(text, at) for at in prefilter.member_values(text, lowered))):
         before = text[max(floor, match.start() - 240) : match.start()].rpartition("}")[2]

@@ -1,7 +1,7 @@
 """Decide whether two texts say the same in other words: by the weights of their terms, without a model.
 
-A name, a path or a number has the most weight, an everyday word hardly any. Texts differ all the same when they are
-nearly one sentence and differ in a negation, a number, a subject or the order around a word such as "before".
+A name, a path or a number has the most weight, an everyday word hardly any. Texts that are nearly one sentence differ
+by a negation, a number, a subject or the order around a word such as "before".
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,7 @@ _SHARED, _SHARED_WITHOUT_NAME = 0.45, 0.8
 """How much of the lighter text's weight must be shared; more where no name is among it."""
 _SHARE_OF_HEAVIER = 0.25
 _MIN_WEIGHT, _MIN_WORDS = 3.0, 2
-_ONE_SENTENCE = 0.55
-"""The part of all their words that two texts share which are one sentence with something changed."""
+_ONE_SENTENCE = 0.55  # the part of all their words that two texts share which are one sentence with something changed
 _CJK_ROOT = 2
 _COMMON_WORDS = EVERYDAY_WORDS | frozenset(
     """fail failed fails failing passed pass passes changed changes error errors test tests testing run runs
@@ -61,7 +60,7 @@ def term_weights(text: str) -> Mapping[str, float]:
 
 
 def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Return how similar two texts are by their term weights: 0 when they do not say the same."""
+    """Return how similar two texts are; 0 when they do not say the same."""
     if not one or not other:
         return 0.0
     common = {term: min(weight, other[term]) for term, weight in one.items() if term in other}
@@ -97,7 +96,6 @@ def differ(one: str, other: str) -> bool:
 
 
 def _key_words(text: str) -> list[str]:
-    """Return the significant words, by their stems, in their order."""
     words = []
     for word in split_words(unaccented(text)):
         low = word.lower().strip("'’")
@@ -129,7 +127,7 @@ class TextMatcher:
         return number
 
     def nearest(self, text: str) -> int | None:
-        """Return the number of the most similar text, the earliest of equals; None when none says the same."""
+        """Return the number of the most similar text, if one says the same."""
         weights = term_weights(text)
         near = (self._by_term.get(term, ()) for term, weight in weights.items() if weight > _COMMON)
         best, nearest = 0.0, None

@@ -1,7 +1,7 @@
 """Summarise a session without a model: goal, changes, failures, what passed, how it ended, what is open.
 
-A summary depends on the observations alone, so it is always replaced, never corrected. A failure is resolved when the
-same command later did not fail; commands are compared without what does not change them (`cd x &&`, `| tail`).
+A failure is resolved when the same command later did not fail; commands are compared without what does not change them
+(`cd x &&`, `| tail`).
 """
 
 import re
@@ -41,7 +41,7 @@ _TURN, _NEWEST = 600, 3  # of a compacted session: characters of a turn, and tur
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one session was about and how it ended; empty parts are what did not happen."""
+    """What one session was about and how it ended."""
 
     goal: str = ""
     changed: tuple[str, ...] = ()
@@ -53,16 +53,13 @@ class Summary:
     tags: tuple[str, ...] = ()
 
 
-# --- reading observations ----------------------------------------------------------------------
-
-
 def is_prompt(record: Record) -> bool:
     """Whether an observation is a person's prompt."""
     return record.kind is ObservationKind.NOTE and record.origin.by == "human"
 
 
 def is_message(record: Record) -> bool:
-    """Whether an observation is the agent's last message; that of a subagent is none."""
+    """Whether an observation is the agent's last message, not a subagent's."""
     by_agent = record.kind is ObservationKind.NOTE and record.origin.by == "agent"
     return by_agent and not record.extra.get("agent_id")
 
@@ -74,13 +71,13 @@ def is_edit(record: Record) -> bool:
 
 
 def error_line(record: Record) -> str:
-    """Return the line of an output that says most about why it failed, or ""."""
+    """Return the line of an output that says most about a failure."""
     shown = [line for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
     return _cut(choose_error_line(shown, str(record.extra.get("error") or "")), _SHORT)
 
 
 def choose_error_line(output: Iterable[str], reason: str = "") -> str:
-    """Return the line that names an error, else the given reason, else one that tells of a problem, else the first."""
+    """Return the line that names an error, else the reason, else a problem, else the first."""
     *lines, reason = (line if not _EXIT_CODE.fullmatch(line) else "" for line in map(str.strip, (*output, reason)))
     named = [line for line in lines if _NAMED_ERROR.search(line)]
     problems = [line for line in lines if _PROBLEM.search(line)]
@@ -120,13 +117,12 @@ def summary(records: Sequence[Record]) -> Summary:
 
 
 def goal(records: Sequence[Record]) -> str:
-    """Return the first prompt; a slash command only when there is nothing else."""
+    """Return the first prompt that is no slash command, if any."""
     prompts = [line for record in records if is_prompt(record) and (line := _cut(record.text, _LONG))]
     return next((line for line in prompts if not line.startswith("/")), prompts[0] if prompts else "")
 
 
 def _describe_call(record: Record) -> str:
-    """Return the command, without what does not change its meaning, else the tool and its first file."""
     command = record.extra.get("command")
     text = " ".join(command.split()) if isinstance(command, str) else ""
     while (before := _BEFORE.match(text)) and len(before[0]) < len(text):
@@ -142,7 +138,6 @@ def _edited_files(records: Iterable[Record]) -> tuple[str, ...]:
 
 
 def _last_state(records: Sequence[Record], message: str) -> str:
-    """Return how the agent's last message begins, else the last thing that happened."""
     for paragraph in re.split(r"\n\s*\n", message):
         if paragraph.strip(" \t\n#*-`"):
             return _cut(paragraph, _LONG)
@@ -151,7 +146,6 @@ def _last_state(records: Sequence[Record], message: str) -> str:
 
 
 def _find_todos(message: str) -> Iterator[str]:
-    """Yield lines of a message that say what is left to do, and the points below a heading that says so."""
     below_heading = False
     for line in message.splitlines():
         if _HEADING.match(line):
@@ -163,7 +157,6 @@ def _find_todos(message: str) -> Iterator[str]:
 
 
 def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, ...]:
-    """Return a session's tasks, then the names of files and folders that it changed, the commonest first."""
     names: Counter[str] = Counter()
     for file in changed:
         path = PurePosixPath(file.replace("\\", "/"))
@@ -174,18 +167,15 @@ def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, 
     return _unique([*(record.origin.task for record in records), *(name for name, _ in names.most_common())])[:_TAGS]
 
 
-# --- writing -----------------------------------------------------------------------------------
-
-
 def text(session: Summary, budget: int, cost: Callable[[str], int]) -> str:
-    """Format a summary as lines, as many as fit into a budget of tokens (0: no limit), the most important first."""
+    """Format a summary in a budget of tokens (0: none), the most important first."""
     return _fit(list(_lines(session)), budget, cost)
 
 
 def recap(
     records: Sequence[Record], budget: int, cost: Callable[[str], int], is_withheld: Callable[[str], bool]
 ) -> str:
-    """Say what was asked and answered in a session so far, the newest turns first to stay, and what it did."""
+    """Say what was asked and answered so far, the newest turns first to stay."""
     said = [record for record in records if is_prompt(record) or is_message(record)]
     first = next((number for number, record in enumerate(said) if is_prompt(record)), 0)
     lines = []
@@ -198,7 +188,6 @@ def recap(
 
 
 def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], int]) -> str:
-    """Join the lines that fit, in their order, those of the lowest rank first."""
     chosen: list[int] = []
     for number in sorted(range(len(lines)), key=lambda number: (lines[number][0], number)):
         more = sorted([*chosen, number])
@@ -208,7 +197,6 @@ def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], in
 
 
 def _lines(session: Summary) -> Iterator[tuple[int, str]]:
-    """Yield the lines in their order, each with its rank: the lowest is dropped last."""
     if session.goal:
         yield 0, f"Goal: {session.goal}"
     for start in range(0, len(session.changed), _MOST):

@@ -31,11 +31,7 @@ _SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A value at `text[start:end]`, under the key at `text[key_start:key_end]`.
-
-    `source` is a YAML scalar as written; `style` is plain, quoted, literal, flow or block;
-    `shared` values (with an anchor or a tag) must not be edited.
-    """
+    """A value and its key with their positions; `shared` ones (anchor, tag) must not be edited."""
 
     value: Value
     line: int = 0
@@ -57,7 +53,7 @@ class ParsedConfig:
 
 
 def config_node(value: object, line: int = 0) -> ConfigNode:
-    """A Python value as a tree; a type that settings do not have becomes its text."""
+    """A Python value as a tree; an unknown type becomes its text."""
     if isinstance(value, Mapping):
         return ConfigNode({str(name): config_node(item, line) for name, item in value.items()}, line)
     if isinstance(value, list | tuple):
@@ -76,7 +72,7 @@ class YamlError(ValueError):
 
 
 def parse_yaml(text: str, where: str) -> ParsedConfig:
-    """The settings of a YAML text; ConfigError with `where:line` when it is not YAML."""
+    """The settings of a YAML text; ConfigError with `where:line`."""
     try:
         root, problems = read_yaml(text.removeprefix(BOM))
     except YamlError as error:
@@ -85,7 +81,7 @@ def parse_yaml(text: str, where: str) -> ParsedConfig:
     if root.value is None:
         return ParsedConfig({}, ())
     if not isinstance(root.value, Mapping):
-        message = f"{where}:{root.line}: expected settings, got {describe_value(root)}"
+        message = f"{where}:{root.line}: expected settings, got {_describe_value(root)}"
         raise ConfigError(message, hint="write `key: value` lines; see `ralph config show`")
     if root.style != "block" or root.shared:
         problems.append(Problem(root.line, "the file is one flow value", "", "note", FLOW_ROOT))
@@ -93,7 +89,7 @@ def parse_yaml(text: str, where: str) -> ParsedConfig:
 
 
 def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
-    """The root value of a YAML text with all positions, and duplicate keys as problems; else YamlError."""
+    """The root of a YAML text with all positions, and duplicate keys as problems."""
     reader = _YamlReader(text)
     for event in reader.events():
         reader.take(event)
@@ -101,7 +97,7 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
 
 
 class _YamlReader:
-    """Takes the events of a YAML text; an open mapping's items are key, value, key, value."""
+    """An open mapping's items are key, value, key, value."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -192,8 +188,7 @@ def parse_scalar(text: str) -> str | int | float | bool | None:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def describe_value(node: ConfigNode) -> str:
-    """A value in a few words, for "expected ..., got ..."."""
+def _describe_value(node: ConfigNode) -> str:
     if isinstance(node.value, Mapping):
         return "a mapping"
     if isinstance(node.value, tuple):
@@ -207,7 +202,7 @@ def describe_value(node: ConfigNode) -> str:
 
 
 def parse_toml(text: str, where: str) -> ParsedConfig:
-    """The settings of a TOML text, without their lines; ConfigError with `where:line` when it is not TOML."""
+    """The settings of a TOML text, without lines; ConfigError with `where:line`."""
     import tomllib
 
     body = text.removeprefix(BOM).replace("\r\n", "\n")
@@ -223,7 +218,7 @@ def parse_toml(text: str, where: str) -> ParsedConfig:
 
 
 def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
-    """The assignments of a shell file, in order; the value is None where a shell would have to expand it."""
+    """The assignments of a shell file; None where a shell would have to expand."""
     assignments, position, line, counted = [], 0, 1, 0
     while (match := _ASSIGNMENT.search(text, position)) is not None:
         line, counted = line + text.count("\n", counted, match.start(1)), match.start(1)
@@ -254,7 +249,7 @@ class ValueType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One setting: its name in the files, what it must be, its default and one line about it."""
+    """One setting: its name, what it must be, its default and one line about it."""
 
     name: str
     kind: ValueType
@@ -285,15 +280,15 @@ class ConfigKey:
 
 
 class ValueMismatch(Exception):
-    """A value is not what its key expects; `ralph.config` knows the file and makes an error of it."""
+    """A value is not what its key expects; `ralph.config` knows the file."""
 
     def __init__(self, expected: str, node: "ConfigNode") -> None:
-        super().__init__(f"expected {expected}, got {describe_value(node)}")
+        super().__init__(f"expected {expected}, got {_describe_value(node)}")
         self.line = node.line
 
 
 def check_value(key: ConfigKey, node: ConfigNode) -> object:
-    """The value for this key; ValueMismatch when the node is not what it expects."""
+    """The value for this key; ValueMismatch when it is not what it expects."""
     value, check_item = node.value, _ITEM_CHECKS.get(key.kind)
     if check_item is not None and isinstance(value, tuple):
         return tuple(check_item(key, item) for item in value)
@@ -311,7 +306,7 @@ def check_value(key: ConfigKey, node: ConfigNode) -> object:
 
 
 def _check_text(key: ConfigKey, node: ConfigNode) -> str:
-    """Text as written: in YAML, `1.10` and `yes` are what their author typed."""
+    """Text as written: in YAML, `1.10` and `yes` are what was typed."""
     if isinstance(node.value, str) or (node.source and isinstance(node.value, int | float)):
         return node.source or str(node.value)
     raise ValueMismatch(key.expected, node)
@@ -336,7 +331,6 @@ def _check_pattern(key: ConfigKey, node: ConfigNode) -> str:
 
 
 def _check_table(key: ConfigKey, node: ConfigNode) -> object:
-    """One mapping of a list; a single word is its first part."""
     parts = {part.name: part for part in key.parts}
     first = key.parts[0].name
     members = node.value if isinstance(node.value, Mapping) else {first: node}

@@ -1,7 +1,6 @@
 """Graph exports (nodes.json, edges.json, embeddings.bin), and edges stated in records.
 
-The exports are derived and sorted: the same records give the same bytes. An edge that a person
-states is a link with a relation and times in a record's metadata.
+The same records give the same bytes. A stated edge is a link with a relation and times in a record's metadata.
 """
 
 import json
@@ -91,7 +90,7 @@ class EdgeForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StatedEdge:
-    """One edge that a record states: the target is a node's id, or the title of a record."""
+    """One edge that a record states; the target is an id or a title."""
 
     relation: Relation
     target: str
@@ -100,7 +99,7 @@ class StatedEdge:
 
 
 def stated_edges(record: Record) -> list[StatedEdge]:
-    """Every edge that the record's metadata state, in their order; what is no relation is left alone."""
+    """Every edge that the record's metadata state, in their order."""
     edges: dict[tuple[Relation, str], StatedEdge] = {}
     pairs = [(key, text) for key, value in record.extra.items() for text in _texts(value)]
     for word, text in [*pairs, *((link.relation, link.target) for link in record.links)]:
@@ -112,7 +111,7 @@ def stated_edges(record: Record) -> list[StatedEdge]:
 
 
 def with_edge(record: Record, edge: StatedEdge, form: EdgeForm) -> Record:
-    """The record with one more edge; one of the same relation and target is replaced."""
+    """The record with one more edge, in place of one of the same relation and target."""
     if not edge.target.strip() or any(mark in edge.target for mark in "\n\r\0"):
         raise Refused(f"{edge.target!r} is not the name of a node", hint="name it on one line, as file:src/a.ts")
     record = without_edge(record, edge.relation, edge.target, form)
@@ -148,7 +147,6 @@ def without_edge(record: Record, relation: Relation, target: str, form: EdgeForm
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The edges of a key: between commas, or as a list; anything else states none."""
     if isinstance(value, str):
         yield from (text.strip() for text in value.split(",") if text.strip())
     elif isinstance(value, list | tuple):

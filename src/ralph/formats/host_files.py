@@ -1,8 +1,7 @@
 """Hooks and MCP servers in the settings files of Claude Code, Codex and Gemini.
 
-An edit only inserts, and removing the entry restores the old bytes. A container that we create has
-white space behind its opening bracket, one that was there and empty has our entry right behind it:
-so nothing needs to be recorded elsewhere. Comments are blanked for reading only.
+An edit only inserts, and removing the entry restores the old bytes: a container that we create has white space behind
+its opening bracket, one that was there and empty has our entry right behind it. Comments are blanked for reading only.
 """
 
 import re
@@ -11,15 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Unreadable
-from ralph.formats.json_text import (
-    JsonMember,
-    JsonNode,
-    check_json,
-    dump_json,
-    is_blank,
-    read_json,
-    same_json,
-)
+from ralph.formats.json_text import JsonMember, JsonNode, check_json, dump_json, is_blank, read_json, same_json
 from ralph.formats.text import BOM, Problem, newline_of
 
 SERVER_NAME = "ralph"
@@ -32,13 +23,11 @@ _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there bu
 
 
 def _without_comments(text: str) -> str:
-    """The text as JSON: comments, which Gemini allows, as spaces, so that every position stays."""
+    """Comments, which Gemini allows, as spaces, so that every position stays."""
     return _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text)
 
 
-class HostFile:
-    """A settings file with the positions of its values."""
-
+class _HostFile:
     def __init__(self, text: str) -> None:
         self.text = text
         self.json = _without_comments(text)
@@ -50,7 +39,6 @@ class HostFile:
         self.unit = indented[1] if indented is not None else "  "
 
     def check_type(self, node: JsonNode, kind: type, name: str) -> JsonNode:
-        """Return the node; Unreadable when it has another type."""
         if not isinstance(node.value, kind):
             expected = "an object" if kind is dict else "a list"
             line = self.text.count("\n", 0, node.start) + 1
@@ -58,7 +46,6 @@ class HostFile:
         return node
 
     def find_nodes(self, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
-        """The nodes along a path of keys as far as there are any, the root first, and their positions."""
         nodes, positions = [self.root], []
         for depth, key in enumerate(path):
             self.check_type(nodes[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
@@ -70,7 +57,6 @@ class HostFile:
         return nodes, positions
 
     def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], "HookEntry"]]:
-        """Each hook of ours, and its path from the root; the path of the group when that holds only hooks of ours."""
         nodes, positions = self.find_nodes(["hooks"])
         hooks = self.check_type(nodes[-1], dict, "`hooks`").members if positions else ()
         for event, member in enumerate(hooks):
@@ -84,7 +70,7 @@ class HostFile:
                         yield path if alone else (*path, at, position), HookEntry(member.key, group.value)
 
     def without(self, path: Sequence[int]) -> str | None:
-        """The text without the node at a path; containers that were made to hold it go with it."""
+        """The text without a node; containers that were made to hold it go with it."""
         containers = [self.root]
         for position in path[:-1]:
             child = containers[-1].children[position]
@@ -102,7 +88,7 @@ class HostFile:
         return None if is_blank(head + tail) else f"{head}{{}}{tail}"
 
     def _without_one(self, children: Sequence[JsonMember | JsonNode], position: int) -> str:
-        """The text without a child and the comma that it brought; a comment between them stays."""
+        """A comment between the child and its comma stays."""
         child = children[position]
         start = children[position - 1].end if position else child.start
         end = child.end if position else children[position + 1].start
@@ -114,7 +100,6 @@ class HostFile:
         return self.text[: first[0]] + self.text[first[1] : second[0]] + self.text[second[1] :]
 
     def insertion_point(self, container: JsonNode, depth: int) -> tuple[int, str, str]:
-        """Where a new child goes, what separates it from the one before, and its indentation."""
         pad = self.unit * depth
         if not container.children:
             return container.start + 1, "", pad
@@ -125,15 +110,13 @@ class HostFile:
         return last.end, "," + gap, gap.rpartition("\n")[2]
 
 
-def _open_file(text: str | None) -> HostFile | None:
-    """The file, or None when it is missing or empty."""
+def _open_file(text: str | None) -> _HostFile | None:
     if text is None or is_blank(_without_comments(text)):
         return None
-    return HostFile(text)
+    return _HostFile(text)
 
 
 def _insert_value(text: str | None, path: Sequence[str], value: object, *, in_list: bool = False) -> str:
-    """The text with a value at a path of keys, or appended to the list there; None is a missing file."""
     page = _open_file(text)
     nodes = page.find_nodes(path)[0] if page is not None else []
     key = ""
@@ -157,7 +140,7 @@ def _insert_value(text: str | None, path: Sequence[str], value: object, *, in_li
 
 
 class HookEntry(NamedTuple):
-    """One of our hooks in a file: its event, and the group around it."""
+    """One of our hooks: its event, and the group around it."""
 
     event: str
     group: object
@@ -182,7 +165,7 @@ def ralph_hooks(text: str | None) -> tuple[HookEntry, ...]:
 
 
 def has_current_hooks(text: str | None, groups: Mapping[str, object]) -> bool:
-    """Whether a file holds exactly these groups of ours, each once, in any order."""
+    """Whether a file holds exactly these groups of ours, in any order."""
     entries = ralph_hooks(text)
     return len(entries) == len(groups) and all(
         any(entry.event == event and same_json(entry.group, check_json(group)) for entry in entries)
@@ -191,14 +174,14 @@ def has_current_hooks(text: str | None, groups: Mapping[str, object]) -> bool:
 
 
 def with_hooks(text: str | None, groups: Mapping[str, object]) -> str:
-    """The text with one group for each event; None is a missing file."""
+    """The text with one group for each event."""
     for event, group in groups.items():
         text = _insert_value(text, ["hooks", event], check_json(group), in_list=True)
     return text or ""
 
 
 def without_hooks(text: str) -> str | None:
-    """The text without our hooks; None when the file was made for them alone."""
+    """The text without our hooks; None when the file was made for them."""
     page = _open_file(text)
     path = next((path for path, _ in page.ralph_hooks()), None) if page is not None else None
     if page is None or path is None:
@@ -215,12 +198,12 @@ def status_line(text: str | None) -> object | None:
 
 
 def with_status_line(text: str | None, command: str) -> str:
-    """The text with a status line that a command prints; None is a missing file."""
+    """The text with a status line that a command prints."""
     return _insert_value(text, [_STATUS_LINE], {"type": "command", "command": command})
 
 
 def without_status_line(text: str) -> str | None:
-    """The text without our status line; None when the file was made for it alone."""
+    """The text without our status line; None when the file was made for it."""
     page = _open_file(text)
     if page is None or not is_ralph_hook(status_line(text)):
         return text
@@ -244,12 +227,12 @@ def json_server(text: str | None, keys: Sequence[str]) -> object | None:
 
 
 def with_json_server(text: str | None, keys: Sequence[str], entry: Mapping[str, object]) -> str:
-    """The text with our entry below these keys; None is a missing file."""
+    """The text with our entry below these keys."""
     return _insert_value(text, [*keys, SERVER_NAME], check_json(entry))
 
 
 def without_json_server(text: str, keys: Sequence[str]) -> str | None:
-    """The text without our entry and containers made for it; None when the file was made for it alone."""
+    """The text without our entry and its containers; None when the file was made for it."""
     page = _open_file(text)
     if page is None:
         return text
@@ -266,7 +249,7 @@ def toml_server(text: str | None) -> object | None:
 
 
 def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
-    """The text with our table added; comments and layout stay. None is a missing file."""
+    """The text with our table; comments and layout stay."""
     servers = _parse_toml(text or "").get(_TABLE, {})
     if not isinstance(servers, dict) or SERVER_NAME in servers:
         hint = "mend it by hand, or install with --no-mcp; nothing was written"
@@ -275,7 +258,7 @@ def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
 
 
 def without_toml_server(text: str) -> str | None:
-    """The text without our table; None when nothing else is left of the file."""
+    """The text without our table; None when nothing is left."""
     servers = _parse_toml(text).get(_TABLE)
     if not isinstance(servers, dict) or not is_ralph_server(servers.get(SERVER_NAME)):
         return text
@@ -286,7 +269,6 @@ def without_toml_server(text: str) -> str | None:
 
 
 def _edit_toml(text: str, entry: dict[str, object] | None) -> str:
-    """The text with our table, or without it for None; Conflict when that would change another value."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

@@ -1,7 +1,7 @@
 """JSON with positions: read a text into nodes, read members by their types, and serialise values.
 
-`json` forgets positions, which edits and reports need. A text without problems is decoded by `json`
-alone, because a board reads thousands.
+`json` forgets positions, which edits and reports need; a text without problems is decoded by `json` alone, because a
+board reads thousands.
 """
 
 import json
@@ -43,7 +43,7 @@ class JsonNode(NamedTuple):
 
 
 class JsonMember(NamedTuple):
-    """One member of an object: it starts at its key and ends with its value."""
+    """One member of an object, from its key to its value."""
 
     key: str
     start: int
@@ -63,15 +63,14 @@ def _refuse_constant(name: str) -> object:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def skip_blanks(text: str, position: int) -> int:
-    """The next position that is not white space."""
+def _skip_blanks(text: str, position: int) -> int:
     while text[position : position + 1] in (" ", "\t", "\n", "\r"):
         position += 1
     return position
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text holds nothing at all (a byte order mark does not count)."""
+    """Whether a text holds nothing; a byte order mark does not count."""
     return not text.removeprefix(BOM).strip(" \t\n\r")
 
 
@@ -93,7 +92,7 @@ def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
         raise json.JSONDecodeError(f"nested deeper than {MAX_DEPTH} levels", text, start)
     members: list[JsonMember] = []
     items: list[JsonNode] = []
-    at = skip_blanks(text, start + 1)
+    at = _skip_blanks(text, start + 1)
     more = not text.startswith(closer, at)
     while more:
         if closer == "]":
@@ -105,12 +104,12 @@ def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
             key, key_end = _read_scalar(text, at)
             colon = _COLON.match(text, key_end)
             if colon is None:
-                raise json.JSONDecodeError("expected a colon after the key", text, skip_blanks(text, key_end))
+                raise json.JSONDecodeError("expected a colon after the key", text, _skip_blanks(text, key_end))
             node = _read_value(text, colon.end(), depth + 1)
             members.append(JsonMember(str(key), at, key_end, node))
         after = _AFTER.match(text, node.end)
         if after is None or after[1] not in (",", closer):
-            raise json.JSONDecodeError(f"expected a comma or {closer}", text, skip_blanks(text, node.end))
+            raise json.JSONDecodeError(f"expected a comma or {closer}", text, _skip_blanks(text, node.end))
         more = after[1] == ","
         at = after.end() if more else after.start(1)
     values = {member.key: member.node.value for member in members} if closer == "}" else [item.value for item in items]
@@ -118,10 +117,10 @@ def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
 
 
 def read_json(text: str) -> JsonNode | Problem:
-    """The value of a text, with all positions; a Problem when it is not JSON."""
+    """The value of a text with all positions; a Problem when it is not JSON."""
     try:
-        root = _read_value(text, skip_blanks(text, 1 if text.startswith(BOM) else 0))
-        if (rest := skip_blanks(text, root.end)) != len(text):
+        root = _read_value(text, _skip_blanks(text, 1 if text.startswith(BOM) else 0))
+        if (rest := _skip_blanks(text, root.end)) != len(text):
             raise json.JSONDecodeError("there is text after the end of the value", text, rest)
         return root
     except json.JSONDecodeError as error:
@@ -176,7 +175,7 @@ def read_members(
 
 
 class JsonReader:
-    """Typed reading of a text's members; a wrong type is reported with its line and counts as absent."""
+    """Typed reading of members; a wrong type is reported and counts as absent."""
 
     def __init__(self, text: str) -> None:
         self.problems: list[Problem] = []
@@ -195,7 +194,7 @@ class JsonReader:
         return [match.start() for match in re.finditer("\n", self._text)]
 
     def node(self, path: Path) -> JsonNode:
-        """The node at a path of keys and numbers, for its position; of a duplicate key the last one."""
+        """The node at a path, for its position; of a duplicate key the last one."""
         node = JsonNode(0, 0, None) if isinstance(self._root, Problem) else self._root
         for key in path if node.children else ():
             nodes = {member.key: member.node for member in node.members}
@@ -211,7 +210,7 @@ class JsonReader:
         self.problems.append(Problem(self.line_of(self.node(path)), what, hint, level, code))
 
     def root_members(self) -> Members | None:
-        """The members of the object that the text holds; None, with a Problem, when it holds none."""
+        """The members of the object; None, with a Problem, when there is none."""
         if is_blank(self._text):
             self.problems.append(Problem(1, "the file is empty", "delete it, or fill it in", "note", "empty-file"))
         elif self.value is None and isinstance(self._root, Problem):
@@ -225,7 +224,7 @@ class JsonReader:
         self.report(path, what, "write it as { } with its members; the value is kept but not used", "error", code)
 
     def read_members(self, members: Members, kinds: Mapping[str, str], path: Path = ()) -> tuple[Members, Members]:
-        """The members that the format names and that have the right type, and the others."""
+        """The members that the format names, of the right type, and the others."""
 
         def report(where: Path, name: str, expected: str, value: object) -> None:
             actual = "null" if value is None else _TYPE_NAMES.get(type(value), "an object")
@@ -236,13 +235,13 @@ class JsonReader:
         return read_members(members, kinds, report)
 
     def unreadable_error(self) -> Unreadable:
-        """The error for an edit of a text that could not be read: its first serious Problem."""
+        """The first serious Problem as an error, for an edit."""
         serious = [problem for problem in self.problems if problem.level == "error"] or self.problems
         return Unreadable(f"line {serious[0].line}: {serious[0].what}", hint=serious[0].hint)
 
 
 def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
-    """A value as JSON can hold it (tuples become lists), or Refused; `nul` allows NUL characters."""
+    """A value as JSON can hold it, or Refused; `nul` allows NUL characters."""
     if depth > _DEEPEST:
         what = f"a value is nested deeper than {_DEEPEST} levels"
     elif isinstance(value, str):
@@ -265,7 +264,7 @@ def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
 def dump_json(
     value: object, *, indent: str | None = None, separators: tuple[str, str] = (", ", ": "), ordered: bool = False
 ) -> str:
-    """Serialise a value: readable letters of every script, but lone surrogates and rare line ends escaped."""
+    """Serialise a value; only lone surrogates and rare line ends are escaped."""
     text = json.dumps(
         value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, sort_keys=ordered
     )
@@ -273,17 +272,17 @@ def dump_json(
 
 
 def dump_file(value: object, *, nul: bool = False) -> str:
-    """Serialise a value as a file: key order kept, indentation 2, final newline."""
+    """Serialise a value as a file: key order, indentation 2."""
     return dump_json(check_json(value, nul=nul), indent="  ", separators=(",", ": ")) + "\n"
 
 
 def dump_line(value: object, *, nul: bool = False, ordered: bool = False) -> str:
-    """Serialise a value as one line with its line end; `ordered` sorts the members of every object."""
+    """Serialise a value as one line; `ordered` sorts members."""
     return dump_json(check_json(value, nul=nul), separators=(",", ":"), ordered=ordered) + "\n"
 
 
 def same_json(one: object, other: object) -> bool:
-    """Whether two values are the same JSON; unlike in Python, 1, 1.0 and true are three."""
+    """Whether two values are the same JSON; 1, 1.0 and true are three."""
     try:
         return one is other or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     except (TypeError, ValueError, RecursionError):  # no JSON at all: `check_json` explains it

@@ -1,7 +1,7 @@
 """Codec of knowledge/*.md: YAML front matter and a markdown body.
 
-Edits change only the lines of the fields that differ; unknown keys, comments and order stay. YAML
-is composed, not loaded, because the positions of the values are needed to splice them.
+Edits change only the lines of the fields that differ. YAML is composed, not loaded, because the positions of the values
+are needed to splice them.
 """
 
 import itertools
@@ -39,7 +39,7 @@ _LONGEST_NAME = 240  # bytes, so that the file's name with `.md` and a suffix fi
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """The fields with their positions in the file, and where the front matter ends and the body begins."""
+    """The fields with their positions, where it ends and where the body begins."""
 
     fields: Mapping[str, ConfigNode]
     problems: tuple[Problem, ...]
@@ -68,8 +68,7 @@ def _scalar_text(node: ConfigNode | None) -> str:
     return node.source
 
 
-def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
-    """The front matter at the top of a text, or the line and the reason why there is none."""
+def _read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
     begin = len(BOM) if text.startswith(BOM) else 0
     opening = text.find("\n", begin)
     if text[begin : begin + 3] != "---" or text[begin : max(opening, 0)].rstrip("\r") != "---":
@@ -90,7 +89,7 @@ def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
 
 
 def _plain_value(node: ConfigNode) -> object:
-    """A node as Python values: a number only where writing it again gives the same characters."""
+    """A number only where writing it again gives the same characters."""
     if isinstance(node.value, Mapping):
         return {name: _plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, tuple):
@@ -104,15 +103,14 @@ def _plain_value(node: ConfigNode) -> object:
     return node.source
 
 
-def change_fields(
+def _change_fields(
     text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str
 ) -> str:
-    """The text with other values in its front matter and without some keys; a new key goes to the end."""
     fields = [matter.fields[name] for name in removed if name in matter.fields]
     edits = [
         (text.rfind("\n", 0, field.key_start) + 1, text.find("\n", _value_end(text, field)) + 1, "") for field in fields
     ]
-    new = [write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
+    new = [_write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
     edits.append((matter.end, matter.end, "".join(new)))
     for name, value in values.items():
         field = matter.fields.get(name)
@@ -120,9 +118,9 @@ def change_fields(
             continue
         if isinstance(field.value, tuple) and field.style == "block" and isinstance(value, tuple):
             column = field.start - text.rfind("\n", 0, field.start) - 1
-            written = f"{newline}{' ' * column}".join(f"- {write_tag(str(item))}" for item in value)
+            written = f"{newline}{' ' * column}".join(f"- {_write_tag(str(item))}" for item in value)
         else:
-            written = write_value(value)
+            written = _write_value(value)
         space = "" if text[field.start - 1] in " \t\n" else " "
         edits.append((field.start, _value_end(text, field), space + written))
     for start, end, written in sorted(edits, key=lambda edit: edit[:2], reverse=True):
@@ -131,25 +129,22 @@ def change_fields(
 
 
 def _value_end(text: str, field: ConfigNode) -> int:
-    """Where a value's own characters end; YAML counts the blank lines below a block scalar as part of it."""
+    """YAML counts the blank lines below a block scalar as part of it."""
     return len(text[: field.end].rstrip()) if field.style == "literal" else field.end
 
 
-def write_field(name: str, value: object) -> str:
-    """One line `key: value`."""
+def _write_field(name: str, value: object) -> str:
     unquoted = _PLAIN_KEY.fullmatch(name) and name.lower() not in _RESERVED
-    return f"{name if unquoted else write_value(name)}: {write_value(value)}"
+    return f"{name if unquoted else _write_value(name)}: {_write_value(value)}"
 
 
-def write_tag(tag: str) -> str:
-    """A tag, quoted only where a YAML reader could take it for something else."""
-    return tag if _PLAIN_TAG.fullmatch(tag) and tag not in _RESERVED else write_value(tag)
+def _write_tag(tag: str) -> str:
+    return tag if _PLAIN_TAG.fullmatch(tag) and tag not in _RESERVED else _write_value(tag)
 
 
-def write_value(value: object) -> str:
-    """A value on one line, as JSON, which is YAML too; a tuple holds tags."""
+def _write_value(value: object) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join(write_tag(str(item)) for item in value)}]"
+        return f"[{', '.join(_write_tag(str(item)) for item in value)}]"
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -194,7 +189,7 @@ class KnowledgeDocument(TextDocument):
         if "kind" in written:
             written[key] = written.pop("kind")
         removed = [key if name == "kind" else name for name in before if name not in after]
-        return self._checked(change_fields(text, self.matter, written, removed, newline), expected)
+        return self._checked(_change_fields(text, self.matter, written, removed, newline), expected)
 
     def remove(self, record_id: str) -> "KnowledgeDocument":
         """The empty file; a byte order mark stays."""
@@ -202,7 +197,6 @@ class KnowledgeDocument(TextDocument):
         return parse_knowledge(self.text[: self.text.startswith(BOM)], self.slug)
 
     def _body(self, start: int, body: str, newline: str) -> str:
-        """A new body between the old one's blank line above and its line end below."""
         above, _, below = _split(self.text[start:])
         if not self.text[:start].endswith("\n"):
             above, below = newline * 2, newline
@@ -227,7 +221,7 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
         hint = "begin the file with `---`, a `title:` and `tags:`, and `---` again"
         return KnowledgeDocument(text, (), (Problem(line, what, hint, "error", code),), slug, None)
 
-    matter = read_front_matter(text)
+    matter = _read_front_matter(text)
     if isinstance(matter, tuple):
         return no_entry(*matter, "bad-front-matter")
     for name, value in (("title", matter.text("title")), ("tags", matter.tags())):
@@ -239,9 +233,8 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
     if not body.strip():
         problems.append(Problem(1, "the entry has no text", "write it below the front matter", code="no-text"))
     above = text.count("\n", 0, matter.body)
-    for problem in map(markdown.line_problem, markdown.scan_lines(text[matter.body :])):
-        if problem is not None:
-            problems.append(replace(problem, line=problem.line + above))
+    in_body = filter(None, map(markdown.line_problem, markdown.scan_lines(text[matter.body :])))
+    problems += [replace(problem, line=problem.line + above) for problem in in_body]
     start = len(BOM) if text.startswith(BOM) else 0
     entry = Entry(_build_record(matter, slug, body), start, len(text), 1)
     return KnowledgeDocument(text, (entry,), markdown.sort_problems(problems), slug, matter)
@@ -250,12 +243,12 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
 def render_knowledge(record: Record) -> str:
     """A record as a file."""
     expected = normalise_entry(record, "")
-    front = "".join(f"{write_field(name, value)}\n" for name, value in _field_values(expected).items())
+    front = "".join(f"{_write_field(name, value)}\n" for name, value in _field_values(expected).items())
     return f"---\n{front}---\n\n{expected.text}\n"
 
 
 def normalise_entry(record: Record, slug: str) -> Record:
-    """A record as a knowledge file can hold it; Refused when it lacks a title, a tag or a text."""
+    """A record as a knowledge file can hold it, or Refused."""
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is no memory", hint="only memories are knowledge")
     title = " ".join(record.title.split())
@@ -294,12 +287,12 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def slug_for(title: str, taken: Mapping[str, str]) -> str:
-    """The name of a new entry's file; `taken` has the titles of the slugs in use."""
+    """The name of a new entry's file; `taken` has titles by slug."""
     title = unicodedata.normalize("NFC", title)
     fitting = ids.slug(title).encode("utf-8")[:_LONGEST_NAME].decode("utf-8", "ignore").strip("-")
     base = fitting or ids.derived("entry", title)
     slug, number = base, 1
-    while slug in taken and _fold_title(taken[slug]) != _fold_title(title):
+    while slug in taken and fold_title(taken[slug]) != fold_title(title):
         number += 1
         suffix = f"-{number}"
         slug = base[: 80 - len(suffix)].rstrip("-") + suffix
@@ -307,8 +300,8 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
 
 
 def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterable[str]) -> bool:
-    """Whether two entries are about the same: equal titles, or one within the other and most tags shared."""
-    one, other = sorted((_fold_title(title_a), _fold_title(title_b)), key=len)
+    """Whether two entries have equal titles, or similar ones and most tags shared."""
+    one, other = sorted((fold_title(title_a), fold_title(title_b)), key=len)
     if one == other:
         return True
     first, second = set(clean_tags(tags_a)), set(clean_tags(tags_b))
@@ -318,7 +311,7 @@ def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterab
 
 
 def shorten(body: str, words: int = 500) -> str:
-    """A body of at most so many words, cut between two blocks where that is possible."""
+    """A body of at most so many words, cut between two blocks where possible."""
     counted = body.rstrip().removesuffix(TRUNCATED)
     if len(counted.split()) <= words:
         return body
@@ -344,7 +337,7 @@ def shorten(body: str, words: int = 500) -> str:
 
 
 def links_in(body: str) -> tuple[str, ...]:
-    """The titles in `[[...]]`, each once, in order; not those in code or comments."""
+    """The titles in `[[...]]` outside code and comments, each once."""
     titles: dict[str, str] = {}
     for line in markdown.scan_lines(body) if "[[" in body else ():
         if line.is_markdown and "[[" in line.text:
@@ -358,7 +351,7 @@ def links_in(body: str) -> tuple[str, ...]:
 
 
 def code_spans(line: str) -> list[tuple[int, int]]:
-    """The spans of inline code in a line: from a run of backticks to the next run of the same length."""
+    """The spans of inline code: from a run of backticks to the next of its length."""
     runs = [match.span() for match in _TICKS.finditer(line)]
     by_length: dict[int, list[int]] = {}
     for number, (start, end) in enumerate(runs):
@@ -379,7 +372,8 @@ def _links(body: str) -> tuple[Link, ...]:
     return tuple(Link("links_to", title) for title in links_in(body))
 
 
-def _fold_title(title: str) -> str:
+def fold_title(title: str) -> str:
+    """A title as links are compared: in any case and spacing."""
     return " ".join(unicodedata.normalize("NFC", title).casefold().split())
 
 

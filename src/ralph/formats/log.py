@@ -1,8 +1,7 @@
 """Codec of the logs: one JSON object a line, and journal entries as records of them.
 
-A torn line (crash, full disk) is reported and kept, and whatever can be read on it is read. An
-object with a newer version is kept unread. A journal entry's id is made of run and iteration, so
-that writing it again after a crash gives the same id.
+A torn line (crash, full disk) is reported and kept, and what can be read on it is read. A journal entry's id is made of
+run and iteration, so that writing it again after a crash gives the same id.
 """
 
 import json
@@ -14,17 +13,7 @@ from dataclasses import dataclass, field
 from ralph.errors import Refused
 from ralph.formats.json_text import dump_line, read_members
 from ralph.formats.text import BOM, Entry, Problem
-from ralph.model.record import (
-    Family,
-    Link,
-    MemoryKind,
-    ObservationKind,
-    Origin,
-    Outcome,
-    Record,
-    Scope,
-    Status,
-)
+from ralph.model.record import KINDS, USUAL, Family, Link, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
 LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
@@ -32,17 +21,7 @@ LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 LOG_VERSION = 1
 JOURNAL_PREFIX = "jrn"
 
-_KINDS: dict[Family, dict[str, MemoryKind | ObservationKind | Outcome]] = {
-    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
-    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
-    Family.JOURNAL: {kind.value: kind for kind in Outcome},
-}
 _FAMILIES: dict[str, Family] = {family.value: family for family in Family}
-_DEFAULTS = {  # status and scope of a line without them; Ralph always writes both
-    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT),
-    Family.OBSERVATION: (Status.RAW, Scope.SESSION),
-    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN),
-}
 _CHOICES: dict[str, dict[str, Status | Scope]] = {
     "status": {status.value: status for status in Status},
     "scope": {scope.value: scope for scope in Scope},
@@ -63,7 +42,7 @@ Faults = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """An object of the log that is not read as a record: its type, members and position."""
+    """An object of the log that is no record."""
 
     type: str
     value: Mapping[str, object]
@@ -76,7 +55,7 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
     def report(_path: object, name: str, expected: str, _value: object) -> None:
         faults.append(("wrong-type", f"`{name}` should be {expected}"))
 
-    kinds = _KINDS[family]
+    kinds = KINDS[family]
     kind = kinds.get(str(value.get("kind")))
     if not isinstance(value.get("id"), str) or not value["id"]:
         faults.append(("no-id", f"a record of the type {family} needs an `id`"))
@@ -86,7 +65,7 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
         faults.append(("unknown-kind", what))
         return None
     fields, others = read_members(value, _RECORD, report)
-    for key, default in zip(("status", "scope"), _DEFAULTS[family], strict=True):
+    for key, default in zip(("status", "scope"), USUAL[family][:2], strict=True):  # Ralph itself writes both
         choices = _CHOICES[key]
         if fields.get(key, default) not in choices:
             report((), key, f"one of {', '.join(choices)}", None)
@@ -105,20 +84,17 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
 
 
 def _join_line(first: Value, others: Mapping[str, object]) -> str:
-    """One line: some members in front, the others in alphabetical order at every depth."""
     # NUL is escaped in a log: what a tool printed is kept, and no such byte reaches the file.
     head, rest = dump_line(first, nul=True), dump_line(others, nul=True, ordered=True)
     return head if rest == "{}\n" else f"{head[:-2]},{rest[1:]}"
 
 
 def encode_record(record: Record) -> str:
-    """The line of one record, with its line end; the same record always gives the same bytes."""
-    if record.kind not in _KINDS[record.family].values() or not record.id:
-        raise Refused(
-            f"a record of the family {record.family} needs an id and one of the kinds "
-            f"{', '.join(_KINDS[record.family])}",
-            hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}",
-        )
+    """The line of one record; the same record always gives the same bytes."""
+    kinds = KINDS[record.family]
+    if record.kind not in kinds.values() or not record.id:
+        what = f"a record of the family {record.family} needs an id and one of the kinds {', '.join(kinds)}"
+        raise Refused(what, hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}")
     members: Value = {key: getattr(record, key) for key in (*_TEXTS, "tags", "extra")}
     origin = {key: getattr(record.origin, key) for key in _ORIGIN}
     members["origin"] = {key: member for key, member in origin.items() if member or member == 0}
@@ -137,7 +113,7 @@ def encode_line(line_type: str, value: Mapping[str, object]) -> str:
 
 
 def put_record(text: str, record: Record) -> str:
-    """The log with this record on a new last line, and without older ones with its id."""
+    """The log with this record last, and without older ones of its id."""
     for entry in reversed(parse_log(text).entries):
         if entry.record.id == record.id:
             text = text[: entry.start] + text[entry.end :].removeprefix("\n")
@@ -153,7 +129,7 @@ def _decode_object(text: str) -> Value | None:
 
 
 def _read_object(line: str) -> tuple[int, Value | None]:
-    """Where the object on a line begins, and the object; half a line that a crash left may be before it."""
+    """Where the object on a line begins; half a line of a crash may be before it."""
     start = 1 if line.startswith(BOM) else 0
     value = _decode_object(line[start:])
     if value is None:
@@ -164,7 +140,7 @@ def _read_object(line: str) -> tuple[int, Value | None]:
 
 @dataclass(slots=True)
 class LogDocument:
-    """A log: its records, its other lines, and the spans of torn lines."""
+    """Records, other lines, and the spans of torn lines."""
 
     text: str
     entries: list[Entry] = field(default_factory=list)
@@ -177,7 +153,7 @@ class LogDocument:
 
 
 def parse_log(text: str) -> LogDocument:
-    """Parse a log; what can be read of a torn line is read, and the rest reported."""
+    """Parse a log; of a torn line what can be read."""
     document = LogDocument(text)
     ids: set[str] = set()
     at = 0
@@ -224,7 +200,7 @@ def journal_id(run: str, iteration: int) -> str:
 
 
 def is_journal_entry(record: Record) -> bool:
-    """Whether a record is how one iteration of a run ended; the label `run` marks the summary of a run."""
+    """Whether a record is an iteration's; the label `run` marks a run's summary."""
     origin = record.origin
     return (
         record.family is Family.JOURNAL and record.label != "run" and bool(origin.run) and origin.iteration is not None
@@ -232,7 +208,7 @@ def is_journal_entry(record: Record) -> bool:
 
 
 def journal_record(entry: JournalEntry) -> Record:
-    """The entry as a record; further members that have the name of one of ours are left out."""
+    """The entry as a record; members with the name of one of ours are left out."""
     values = (entry.feature, entry.model, _finite_number(entry.duration), _finite_number(entry.cost))
     extra: dict[str, object] = {name: value for name, value in zip(_EXTRA_KEYS, values, strict=True) if value}
     extra |= {name: value for name, value in entry.extra.items() if name not in _EXTRA_KEYS}
@@ -275,5 +251,5 @@ def journal_entry(record: Record) -> JournalEntry:
 
 
 def _finite_number(value: object) -> float:
-    """A number that JSON can hold, else 0: an agent's own count of its cost may be anything."""
+    """Else 0: an agent's own count of its cost may be anything."""
     return float(value) if isinstance(value, int | float) and abs(value) < _LARGEST else 0.0

@@ -1,7 +1,7 @@
 """Codec of memories.md and guardrails.md: records in sections, legacy Signs, and their problems.
 
-The section's heading gives the kind, or the id's prefix in an unknown section. Every edit is parsed
-again, and refused when it would not read back or would alter a neighbouring entry.
+The section's heading gives the kind, or the id's prefix in an unknown section. Every edit is parsed again, and refused
+when it would alter a neighbouring entry.
 """
 
 import itertools
@@ -43,7 +43,7 @@ _RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What differs between the two files: the title, the sections of a new file, and how ids begin."""
+    """What differs between the two files: title, sections, and how ids begin."""
 
     title: str
     kinds: tuple[MemoryKind, ...]
@@ -60,8 +60,6 @@ GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKi
 
 @dataclass(slots=True)
 class _Block:
-    """An entry (it has an id) or a Sign (it has a name) while it is being read."""
-
     id: str
     name: str
     section: str
@@ -78,7 +76,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Section:
-    """A `## heading`; `end` is that of its last line with text above a closing rule."""
+    """`end` is that of its last line with text above a closing rule."""
 
     heading: str
     line: int
@@ -167,7 +165,7 @@ class _Scan:
             self._report(line, f"{what}: entries after it are not read", "close it", "unclosed")
 
     def _take_text(self, line: Line) -> None:
-        """Text without a quote mark: of a Sign, of an entry that lacks the marks, or of nobody."""
+        """Text without a quote mark: of a Sign, of an entry without marks, or of nobody."""
         block = self._block
         is_apart = block is not None and block.quoted and (block.blanks or line.role is not LineRole.TEXT)
         if block is not None and block.meta is None and not is_apart:
@@ -233,7 +231,6 @@ class _Scan:
 
 
 def _mask_torn_comments(text: str) -> str:
-    """The text with another mark for a metadata comment that is not closed before the next heading."""
     if not any(line.rfind("<!--") > line.rfind("-->") for line in text.split("\n")):
         return text
     closes, parts, end = False, [], len(text)
@@ -248,7 +245,6 @@ def _mask_torn_comments(text: str) -> str:
 
 
 def _metadata_in(comment: str) -> str | None:
-    """The inside of a one-line metadata comment, or None when the comment is something else."""
     comment = comment.rstrip()
     if not comment.endswith("-->"):
         return None
@@ -260,7 +256,7 @@ def _metadata_in(comment: str) -> str | None:
 
 
 def _build_entries(blocks: Sequence[_Block | Entry]) -> Iterable[Entry]:
-    """The entries of a scan; the second Sign of a name gets an id that ends in `-2`."""
+    """The second Sign of a name gets an id that ends in `-2`."""
     taken = {block.record.id if isinstance(block, Entry) else block.id for block in blocks}
     count: Counter[str] = Counter()
     for block in blocks:
@@ -361,7 +357,7 @@ class MemoriesDocument:
 
     @property
     def sections(self) -> Sequence[_Section]:
-        """The `##` headings, each with where its section begins and where its text ends."""
+        """The `##` headings with the positions of their sections."""
         return self._scan.sections
 
     @property
@@ -376,11 +372,11 @@ class MemoriesDocument:
 
     @property
     def has_conflict(self) -> bool:
-        """Whether a merge in this file waits to be resolved: only a person may change it then."""
+        """Whether a merge waits to be resolved: only a person may change the file then."""
         return any(problem.code == "conflict" for problem in self._scan.problems)
 
     def add(self, record: Record) -> "MemoriesDocument":
-        """The document with one more entry at the end of its section, which is made when it is missing."""
+        """The document with one more entry at the end of its section."""
         check_record(record)
         newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + "\r\n\t "):
@@ -401,7 +397,7 @@ class MemoriesDocument:
         return self._spliced((self.text[:at] + written + self.text[at:] for at, written in insertions), None, record)
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
-        """The document with one entry changed, in another section when its kind changed."""
+        """The document with one entry changed, moved when its kind changed."""
         entry = self._changeable(record_id)
         if is_sign(entry.record):
             raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph memory migrate` first, then edit it")
@@ -412,13 +408,13 @@ class MemoriesDocument:
         return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], entry, record)
 
     def remove(self, record_id: str) -> "MemoriesDocument":
-        """The document without one entry and the blank line that set it off; its heading stays."""
+        """The document without one entry; its heading stays."""
         entry = self._changeable(record_id)
         cuts = (markdown.cut_lines(self.text, entry.start, entry.end, apart=apart) for apart in (True, False))
         return self._spliced(cuts, entry, None)
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
-        """The document with a new id for each entry whose id is taken; unchanged during a merge conflict."""
+        """The document with new ids for duplicates; unchanged during a merge conflict."""
         if self.has_conflict:
             return self
         taken, first = {entry.record.id for entry in self.entries}, set[str]()
@@ -436,7 +432,6 @@ class MemoriesDocument:
         return MemoriesDocument("".join([*pieces, self.text[copied_to:]]), self.layout)
 
     def _changeable(self, record_id: str) -> Entry:
-        """The entry with this id; refused when a merge conflict runs through it."""
         entry = markdown.find_entry(self.entries, record_id)
         block = self._scan.blocks[self.entries.index(entry)]
         if isinstance(block, _Block) and block.conflict is not None and block.conflict < block.end:
@@ -444,14 +439,13 @@ class MemoriesDocument:
         return entry
 
     def _outside(self, at: int) -> int:
-        """This position, or the end of the text above the conflict or the unclosed comment that it is in."""
+        """This position, or the end of the text above the conflict or open comment around it."""
         for start, end in self._scan.barred:
             if start <= at <= end:
                 at = markdown.text_end(self.text, start)
         return at
 
     def _spliced(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument":
-        """The first of these texts in which just the one record came or went; refused when there is none."""
         before = [_without_sign_id(entry.record) for entry in self.entries if entry is not removed]
         for text in texts:
             after = MemoriesDocument(text, self.layout)
@@ -475,7 +469,7 @@ parse_memories = MemoriesDocument
 
 
 def is_sign(record: Record) -> bool:
-    """Whether a record is a legacy Sign; an entry with an id below a heading `## Sign` is none."""
+    """Whether a record is a legacy Sign; an entry with an id is none."""
     return record.label == SIGN_LABEL and bool(record.title)
 
 
@@ -485,7 +479,7 @@ def _content(record: Record) -> tuple[object, ...]:
 
 
 def _without_sign_id(record: Record) -> Record:
-    """What must stay when something else changes; a Sign's id may not, as Signs of one name are counted."""
+    """Signs of one name are counted, so their ids may change."""
     return replace(record, id="") if is_sign(record) else record
 
 
@@ -513,7 +507,7 @@ def render_block(record: Record, newline: str = "\n") -> str:
 
 
 def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
-    """Entries under their headings, each heading once; a Sign keeps its own form."""
+    """Entries under their headings; a Sign keeps its own form."""
     parts: list[str] = []
     for heading, group in itertools.groupby(sort_by_section(records, kinds), _heading):
         parts += [
@@ -524,7 +518,7 @@ def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEM
 
 
 def sort_by_section(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> list[Record]:
-    """Records in the order of their headings, ours first; within one heading as they came."""
+    """Records by their headings, ours first."""
     rank = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
     return sorted(records, key=lambda record: (rank.get(_heading(record), len(rank)), _heading(record)))
 
@@ -537,7 +531,6 @@ def _render_sign(record: Record) -> str:
 
 
 def _heading(record: Record) -> str:
-    """The heading of an entry's section: the author's own word, or that of its kind."""
     if record.label in ("", record.kind.value) or is_sign(record):
         return SECTIONS[MemoryKind(record.kind)]
     return record.label
@@ -551,7 +544,7 @@ def _render_metadata(record: Record) -> str:
 
 
 def _encode(value: str) -> str:
-    """Write a value without blanks, which separate the pairs of the second comment."""
+    """Blanks separate the pairs of the second comment."""
     return "".join(f"%{ord(char):02X}" if char in "% \t>" else char for char in value)
 
 
@@ -560,14 +553,13 @@ def _decode(value: str) -> str:
 
 
 def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
-    """Return the first comment's pairs: the date, and what other people and programs wrote there."""
     created = [("created", record.created_at)] if record.created_at else []
     others = {key: value for key, value in record.extra.items() if key not in _OWN_EXTRA or not value}
     return [*created, *((key, None if value is None else str(value)) for key, value in others.items())]
 
 
 def _own_pairs(record: Record) -> list[tuple[str, str]]:
-    """Return the second comment's pairs; other programs match the first one exactly."""
+    """The second comment; other programs match the first one exactly."""
     pairs = [(AT, str(record.extra.get(AT) or "")), ("updated", record.updated_at)]
     pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
     pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]

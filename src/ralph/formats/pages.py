@@ -1,8 +1,7 @@
 """Codecs of bullets in pages: global-patterns.md, and marked regions in AGENTS.md or CLAUDE.md.
 
-Ids are derived from the text of a bullet. global-patterns.md has three sections and a footer, of
-which only the footer line is rewritten. In a file that belongs to people, Ralph writes only
-between `<!-- ralph:start -->` and `<!-- ralph:end -->`.
+Ids are derived from the text of a bullet. In a file that belongs to people, Ralph writes only between `<!-- ralph:start
+-->` and `<!-- ralph:end -->`.
 """
 
 import dataclasses
@@ -34,9 +33,7 @@ _LAYOUT = (
 )
 
 
-class PatternSection(NamedTuple):
-    """A `## heading`, the end of its last line, and whether a bullet ends there."""
-
+class _PatternSection(NamedTuple):
     heading: str
     tail: int
     ends_with_bullet: bool
@@ -44,16 +41,16 @@ class PatternSection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PatternsDocument(TextDocument):
-    """A parsed global-patterns.md; `closing` is where a new section goes: before the footer and its rule."""
+    """A parsed global-patterns.md; `closing` is where a new section goes."""
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
-    sections: tuple[PatternSection, ...]
+    sections: tuple[_PatternSection, ...]
     footer: tuple[int, int] | None
     closing: int
 
     def add(self, record: Record) -> "PatternsDocument":
-        """The document with one more bullet at its section's end, or itself when that is already there."""
+        """The document with one more bullet in its section, unless it is there."""
         expected = as_pattern(record)
         if any(entry.record.id == expected.id for entry in self.entries):
             return self
@@ -73,7 +70,7 @@ class PatternsDocument(TextDocument):
         return self._spliced(at, at, block, expected)
 
     def replace(self, record_id: str, record: Record) -> "PatternsDocument":
-        """The document with one bullet changed; it stays in its section unless its kind changes."""
+        """The document with one bullet changed, moved when its kind changed."""
         entry = markdown.find_entry(self.entries, record_id)
         if record.kind is not entry.record.kind:
             return self.remove(record_id).add(record)
@@ -90,7 +87,7 @@ class PatternsDocument(TextDocument):
         return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))
 
     def stamped(self, date: str, task: str) -> "PatternsDocument":
-        """The document with the date and task of its last change in the footer."""
+        """The document with date and task of its last change."""
         if any(char in date + task for char in "\r\n\x00"):
             raise Refused("the footer's date and task must each be one line", hint="pass a date and a task id")
         line = f"_Last updated: {date} by {task}_"
@@ -101,8 +98,7 @@ class PatternsDocument(TextDocument):
         at, block = markdown.insertion_below(self.text, len(self.text), rule + line, newline)
         return parse_patterns(self.text[:at] + block + self.text[at:])
 
-    def _section(self, kind: str, label: str) -> PatternSection | None:
-        """The section for a kind: the one that the label names, else ours, else one by another word."""
+    def _section(self, kind: str, label: str) -> _PatternSection | None:
         fitting = [section for section in self.sections if _section_kind(section.heading) is kind]
         ours = HEADINGS[MemoryKind(kind)].casefold()
         named = [section for section in fitting if label in (section.heading, label_of(section.heading))]
@@ -152,7 +148,7 @@ def parse_patterns(text: str) -> PatternsDocument:
         else:
             chunks[-1][1].append(line)
     entries: list[Entry] = []
-    sections: list[PatternSection] = []
+    sections: list[_PatternSection] = []
     first_lines: dict[str, int] = {}
     for name, lines in chunks:
         bullets = list(markdown.read_bullets(lines))
@@ -167,12 +163,12 @@ def parse_patterns(text: str) -> PatternsDocument:
         if name is not None:
             until_rule = itertools.takewhile(lambda line: not (line.is_markdown and markdown.is_rule(line.text)), lines)
             tail = max(line.end for line in until_rule if not line.blank)
-            sections.append(PatternSection(name, tail, any(item.end == tail for item in bullets)))
+            sections.append(_PatternSection(name, tail, any(item.end == tail for item in bullets)))
     return PatternsDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing)
 
 
 def as_pattern(record: Record, name: str = "") -> Record:
-    """A record as this file can hold it: kind and text, the heading as label, an id derived from the text."""
+    """A record as this file can hold it, with an id derived from the text."""
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is no memory", hint="global-patterns.md holds memories only")
     text = markdown.check_text(record.text, "pattern").strip(" \t\n")
@@ -193,9 +189,7 @@ REGION_LABEL = "learned"
 _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 
 
-class MarkedRegion(NamedTuple):
-    """One region: `inner` and `stop` are the start and the end of the text between its mark lines."""
-
+class _MarkedRegion(NamedTuple):
     inner: int
     stop: int
 
@@ -206,10 +200,10 @@ class RegionDocument(TextDocument):
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
-    regions: tuple[MarkedRegion, ...]
+    regions: tuple[_MarkedRegion, ...]
 
     def add(self, record: Record) -> "RegionDocument":
-        """The document with one more bullet at the end of its first region, or itself when that is already there."""
+        """The document with one more bullet in its first region, unless it is there."""
         self._check()
         text = markdown.check_text(record.text, "text").strip(" \t\n")
         if _MARK.search(text):
@@ -250,7 +244,7 @@ def parse_region(text: str) -> RegionDocument:
     """Parse the regions of a file; any text is a valid file."""
     entries: list[Entry] = []
     problems: list[Problem] = []
-    regions: list[MarkedRegion] = []
+    regions: list[_MarkedRegion] = []
     opening: Line | None = None
     lines: list[Line] = []
 
@@ -271,7 +265,7 @@ def parse_region(text: str) -> RegionDocument:
             if regions:
                 what = "there is a second region; new bullets go into the first one"
                 problems.append(Problem(opening.number, what, "put the two together", "warning", "second-region"))
-            regions.append(MarkedRegion(opening.end, line.start))
+            regions.append(_MarkedRegion(opening.end, line.start))
             bullets = markdown.read_bullets(lines)
             entries += [Entry(_region_record(item.text), item.start, item.end, item.number) for item in bullets]
             opening = None

@@ -1,17 +1,14 @@
 """Codec of progress.txt: codebase patterns, one block for each iteration, and the learnings in them.
 
-Blocks are append-only journal records, each learning is a proposed memory of its task, and the
-patterns on top may gain bullets. Agents write these files freely, so labels and headings of
-learnings are recognised in many forms.
+Blocks are append-only journal records, each learning is a proposed memory of its task, and the patterns on top may gain
+bullets. Agents write these files freely, so learnings are recognised in many forms.
 """
 
 import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 
 from ralph.errors import Refused
 from ralph.formats import text as markdown
@@ -37,7 +34,7 @@ _NEGATED = frozenset({"not", "no", "never", "without", "isn't", "aren't", "wasn'
 
 
 def as_block(record: Record) -> Record:
-    """A journal record as this file can hold it: outcome, title, text, thread and the journal's entry."""
+    """A journal record as this file can hold it."""
     title = " ".join(record.title.split())
     if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
         raise Refused("a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`")
@@ -70,7 +67,6 @@ def _read_block(title: str, lines: list[str]) -> Record:
 
 
 def _write_block(record: Record, newline: str) -> str:
-    """A block without its closing rule; the `Outcome:` line only where the text does not say it."""
     lines = [f"## {record.title}"]
     body = record.text.split("\n") if record.text else []
     thread = record.extra.get("thread")
@@ -93,7 +89,6 @@ def _journal_line(journal_id: str) -> str:
 
 
 def _read_head(body: list[str]) -> tuple[list[str], int]:
-    """Thread, journal id and outcome from the lines that Ralph writes at the top, and the number of these lines."""
     values: list[str] = []
     length = 0
     for pattern in (_THREAD, _JOURNAL_LINE, _OUTCOME):
@@ -108,7 +103,7 @@ def _thread_in(body: list[str]) -> str:
 
 
 def _outcome_in(title: str, body: list[str]) -> Outcome:
-    """Done, failed or, when the block names neither, blocked; a status line outweighs the rest."""
+    """Blocked when the block names no other; a status line outweighs the rest."""
     for group in ([line for line in body if _STATED.match(line)], [title], body):
         outcomes = set()
         for line in group:
@@ -123,12 +118,8 @@ def _outcome_in(title: str, body: list[str]) -> Outcome:
 
 
 def _date_in(title: str) -> str:
-    for match in _DATE.finditer(title):
-        moment = f"{match[1]}T{match[2]}" if match[2] else match[1]
-        with suppress(ValueError):
-            datetime.fromisoformat(moment)
-            return moment
-    return ""
+    moments = (f"{match[1]}T{match[2]}" if match[2] else match[1] for match in _DATE.finditer(title))
+    return next(filter(ids.parse_time, moments), "")
 
 
 _LEARNINGS = re.compile(
@@ -164,7 +155,6 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
 
 
 def _learnings_label(line: Line) -> int | None:
-    """Where the learning begins on a line that announces learnings (maybe at its end); None for other lines."""
     if not line.is_markdown or line.blank:
         return None
     heading = markdown.parse_heading(line)
@@ -179,7 +169,6 @@ def _learnings_label(line: Line) -> int | None:
 
 
 def _is_under(label: Line, line: Line, above: Line) -> bool:
-    """Whether a line still belongs to the label; the line above it does."""
     if line.blank or line.role in (LineRole.INSIDE, LineRole.CONFLICT):
         return True
     if markdown.bullet_marker(label.text) is not None:
@@ -206,11 +195,10 @@ class ProgressDocument(TextDocument):
     problems: tuple[Problem, ...]
     patterns: tuple[str, int] | None
     """The heading of the patterns section, if there is one, and where its next bullet goes."""
-    top: int
-    """Where a section for patterns would go."""
+    top: int  # where a section for patterns would go
 
     def add(self, record: Record) -> "ProgressDocument":
-        """The document with one more block at its end, or one more pattern, unless that is already there."""
+        """The document with one more block, or pattern unless it is there."""
         newline = markdown.newline_of(self.text)
         if record.family is Family.JOURNAL:
             expected = as_block(record)
@@ -231,13 +219,12 @@ class ProgressDocument(TextDocument):
         return self._spliced(at, block, expected)
 
     def remove(self, record_id: str) -> "ProgressDocument":
-        """The document without one block, pattern or learning; the section of a pattern stays."""
+        """The document without one block, pattern or learning."""
         entry = markdown.find_entry(self.entries, record_id)
         start = max(self.text.rfind("\n", 0, entry.start) + 1, len(BOM) if self.text.startswith(BOM) else 0)
         return parse_progress(markdown.cut_lines(self.text, start, entry.end))
 
     def _spliced(self, at: int, block: str, expected: Record) -> "ProgressDocument":
-        """The new document; Refused unless the entry reads back as expected and its neighbours are unchanged."""
         after = parse_progress(self.text[:at] + block + self.text[at:])
         above = [_content(entry.record) for entry in self.entries if entry.start < at]
         below = [_content(entry.record) for entry in self.entries if entry.start >= at]
@@ -346,7 +333,7 @@ def without_pointer(text: str) -> str:
 
 
 def searchable_entries(document: markdown.Document) -> tuple[Entry, ...]:
-    """The entries without duplicates: blocks that the journal has, and learnings that are also patterns."""
+    """The entries without blocks that the journal has and learnings that are patterns."""
     patterns = {
         markdown.normalise_text(entry.record.text) for entry in document.entries if is_progress_pattern(entry.record)
     }
@@ -362,7 +349,7 @@ def searchable_entries(document: markdown.Document) -> tuple[Entry, ...]:
 
 
 def as_progress_pattern(record: Record) -> Record:
-    """A pattern as this file can hold it: its text; proposed, and of this task."""
+    """A pattern as this file can hold it."""
     if record.kind is not MemoryKind.PATTERN:
         what = f"{record.id or 'the record'} is neither a journal entry nor a pattern"
         raise Refused(what, hint="other memories of a task go to its insights")
@@ -377,7 +364,6 @@ def is_progress_pattern(record: Record) -> bool:
 
 
 def _content(record: Record) -> Record:
-    """A record without what depends on its neighbours: the numbered id and the link to a block's."""
     return dataclasses.replace(record, id="", links=())
 
 

@@ -1,8 +1,8 @@
 """Reader of sigils: the tags by which an agent reports what it did and learned.
 
-Tags in code, comments and quotes are examples, unless a code block holds nothing else. What repeats the
-prompt (`echo`) or the output of a tool is not the agent's own. What decides over a task must be alone on a
-line of the last message. A text of any size or form is read in linear time.
+Tags in code, comments and quotes are examples, unless a code block holds nothing else. What repeats the prompt (`echo`)
+or a tool's output is not the agent's own. What decides over a task must be alone on a line of the last message. Any
+text is read in linear time.
 """
 
 import html
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ralph.formats.knowledge import code_spans
+from ralph.formats.knowledge import clean_tags, code_spans
 from ralph.formats.text import Line, LineRole, scan_lines
 
 COMPLETE, FAILURE = "COMPLETE", "FAILURE"
@@ -43,7 +43,7 @@ _BESIDE = 200  # characters beside a short sigil that are compared with the prom
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeSigil:
-    """A piece of knowledge; it may lack a title, tags or a text, which the caller checks."""
+    """A piece of knowledge; the caller checks that it is complete."""
 
     title: str
     tags: tuple[str, ...]
@@ -52,10 +52,9 @@ class KnowledgeSigil:
 
 @dataclass(frozen=True, slots=True)
 class Sigils:
-    """The sigils of an answer.
+    """The sigils of an answer; of a single value the last one counts.
 
-    `failed` has the reason for each task; `verified` is None without a verdict, and False with both
-    verdicts; `reason` is that of a failed verification. Of a single value the last one counts.
+    `failed` has the reason for each task; `verified` is None without a verdict, and False with both.
     """
 
     journal: str = ""
@@ -69,8 +68,6 @@ class Sigils:
 
 
 class _Tag(NamedTuple):
-    """One tag: its span, and whether it is the first thing on its line."""
-
     name: str
     start: int
     end: int
@@ -89,11 +86,7 @@ class _Sigil(NamedTuple):
 
 
 def read_sigils(text: str, *, echo: str = "", outputs: Sequence[str] = (), final: int = 0) -> Sigils:
-    """Read the sigils of an answer to the prompt `echo`; `outputs` are those of tools, `final` starts its last message.
-
-    A sigil that repeats the prompt or a tool's output does not count, and neither does one that decides over a task
-    but is not alone on a line of the last message.
-    """
+    """Read an answer to the prompt `echo`; `outputs` are those of tools, `final` starts its last message."""
     tags = list(_tags(text))
     if not tags:
         return Sigils()
@@ -105,7 +98,7 @@ def read_sigils(text: str, *, echo: str = "", outputs: Sequence[str] = (), final
 
 
 def without_sigils(text: str) -> str:
-    """Remove the sigils of an answer, with their bodies, and tags that are not paired; examples in code stay."""
+    """Remove sigils with their bodies, and unpaired tags; examples in code stay."""
     tags = _visible_tags(text, list(_tags(text))) if "<" in text else []
     if not tags:
         return text
@@ -147,7 +140,6 @@ def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
 
 
 def _only_sigils(text: str) -> bool:
-    """Whether a text is one or more sigils and white space."""
     end, rest = 0, ""
     for sigil in _outermost(_paired(text, _tags(text))):
         rest, end = rest or text[end : sigil.start].strip(), sigil.end
@@ -163,7 +155,6 @@ def _outermost(sigils: Iterable[_Sigil]) -> list[_Sigil]:
 
 
 def _alone(text: str, sigils: Sequence[_Sigil]) -> Iterator[_Sigil]:
-    """The sigils with no words beside them on their lines; other sigils may be there."""
     clean_left: list[bool] = []
     clean, end = True, 0
     for sigil in sigils:
@@ -179,7 +170,7 @@ def _alone(text: str, sigils: Sequence[_Sigil]) -> Iterator[_Sigil]:
 
 
 def _paired(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
-    """The sigils of these tags; of several openings one with attributes, else one leading its line, else the last."""
+    """Of several openings one with attributes, else one leading its line, else the last."""
     waiting: dict[str, list[_Tag]] = {}
     for tag in tags:
         if tag.closes:
@@ -197,7 +188,7 @@ def _paired(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
 
 
 def _unclosed_journal(text: str, tags: Sequence[_Tag]) -> Iterator[_Sigil]:
-    """The journal of an agent that was cut off: from a tag that leads its line to the next tag, or to the end."""
+    """The journal of an agent that was cut off, to the next tag or the end."""
     of_journal = [number for number, tag in enumerate(tags) if tag.name == "journal"]
     if of_journal and not tags[of_journal[-1]].closes and tags[of_journal[-1]].leads:
         opening, *after = tags[of_journal[-1] :]
@@ -236,13 +227,11 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
 
 def _knowledge(sigil: _Sigil) -> KnowledgeSigil:
     values = _values(sigil.attributes)
-    tags = [" ".join(tag.lower().split()) for tag in values.get("tags", values.get("tag", "")).split(",")]
-    title = " ".join(values.get("title", "").split())
-    return KnowledgeSigil(title, tuple(dict.fromkeys(filter(None, tags))), sigil.body)
+    tags = clean_tags(values.get("tags", values.get("tag", "")).split(","))
+    return KnowledgeSigil(" ".join(values.get("title", "").split()), tags, sigil.body)
 
 
 def _task_ids(sigil: _Sigil) -> list[str]:
-    """The ids in a sigil's attribute, else in its body: an id, a list, or an id and a comment on it."""
     text = _values(sigil.attributes).get("id", "") or sigil.body
     parts = [part.split() for part in text.split(",") if part.strip()]
     first_words = [part[0].strip("`*\"':;.()") for part in parts]
@@ -253,7 +242,7 @@ def _task_ids(sigil: _Sigil) -> list[str]:
 
 
 def _failures(sigil: _Sigil) -> dict[str, str]:
-    """The task that failed, and why; one without a task means the current one, "": a failure must not get lost."""
+    """Without a task the current one is meant, "": a failure must not get lost."""
     values = _values(sigil.attributes)
     names = [name for name in _task_ids(sigil)[:1] if values.get("id") or _ID_CHARACTER.search(name)]
     why = sigil.body or values.get("reason", "")
@@ -272,7 +261,7 @@ def _values(attributes: str) -> dict[str, str]:
 
 
 def _without_repeats(sigils: list[_Sigil], answer: str, prompt: str, outputs: Sequence[str]) -> list[_Sigil]:
-    """The sigils of an answer that repeat neither its prompt (the same text, beside the same text) nor a tool."""
+    """A repeat of the prompt is the same text beside the same text."""
     texts: set[str] = set()
     lines: set[str] = set()
     neighbours: set[tuple[str, str]] = set()
@@ -308,7 +297,6 @@ def _without_repeats(sigils: list[_Sigil], answer: str, prompt: str, outputs: Se
 
 
 def _fingerprint(text: str, sigil: _Sigil) -> str:
-    """A sigil without differences of case and white space."""
     return "".join(text[sigil.start : sigil.end].split()).lower().replace("_", "-")
 
 
@@ -317,7 +305,6 @@ def _one_line(text: str) -> str:
 
 
 def _echo_position(text: str, sigil: _Sigil) -> tuple[str, str, str]:
-    """The line of a sigil and the nearest lines with text above and below it, as far as they are near."""
     low, high = max(0, sigil.start - _BESIDE), sigil.end + _BESIDE
     first = text.rfind("\n", low, sigil.start) + 1 or low
     last = text.find("\n", sigil.end, high)

@@ -1,7 +1,7 @@
 """Lines, bullets and splices that the markdown formats share, and what every codec returns.
 
-A Document keeps every byte of its file; an edit returns a new one that differs in one block. Lines
-in a code fence or an HTML comment are examples. Every reader is one pass, linear in the size.
+A Document keeps every byte of its file; an edit returns a new one. Lines in a code fence or an HTML comment are
+examples. Every reader is one pass, linear in the size.
 """
 
 import re
@@ -18,10 +18,9 @@ from ralph.model.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem at a line of a file: what it is and what to do about it.
+    """A problem at a line: what it is and what to do about it.
 
-    `level` is `error` (content is not read or may get lost), `warning` (read, but maybe not as its
-    author meant) or `note` (harmless). `ralph doctor --fix` knows the codes it can mend.
+    `level` is `error` (content is not read or may get lost), `warning` (read, but maybe not as meant) or `note`.
     """
 
     line: int
@@ -85,7 +84,7 @@ def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
-    """The one entry with this id; NotFound when there is none, Conflict when there are several."""
+    """The one entry with this id, else NotFound or Conflict."""
     matches = [entry for entry in entries if entry.record.id == record_id]
     if not matches:
         raise NotFound(f"no entry {record_id}")
@@ -97,7 +96,7 @@ def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
 
 
 def newline_of(text: str) -> str:
-    r"""The line ending that a text uses: `\r\n` when its first line ends so, else `\n`."""
+    r"""The line ending that the first line of a text has."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
@@ -125,7 +124,7 @@ class LineRole(Enum):
 
 
 class Line(NamedTuple):
-    """One line: `text` lacks the line end, `closer` closes what is still open after the line."""
+    """One line without its end; `closer` closes what is still open after it."""
 
     number: int
     start: int
@@ -146,7 +145,7 @@ class Line(NamedTuple):
 
 
 def _closing_fences(text: str) -> dict[str, tuple[list[int], list[int]]]:
-    """Where lines that can close a fence start, and how long the longest mark from there on is."""
+    """Where closing lines start, and the longest mark from there on."""
     fences: dict[str, tuple[list[int], list[int]]] = {"`": ([], []), "~": ([], [])}
     for closer in _CLOSER.finditer(text) if "```" in text or "~~~" in text else ():
         starts, lengths = fences[closer[1][0]]
@@ -156,7 +155,7 @@ def _closing_fences(text: str) -> dict[str, tuple[list[int], list[int]]]:
 
 
 def scan_lines(text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False) -> Iterator[Line]:
-    """Every line with its position; `skip` makes one BLOCK of what it matches, `hide_unclosed` hides an open fence."""
+    """Every line; `skip` makes one BLOCK of what it matches, `hide_unclosed` hides an open fence."""
     fences, last_comment_end = _closing_fences(text), text.rfind("-->")
     closer, in_conflict, number = "", False, 0
     position = len(BOM) if text.startswith(BOM) else 0
@@ -198,7 +197,7 @@ def scan_lines(text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed:
 
 
 def fence_mark(content: str) -> str:
-    """The run of backticks or tildes that opens a fence on an unindented line, or ""."""
+    """The run of backticks or tildes that opens a fence, or ""."""
     if not content.startswith(("```", "~~~")):
         return ""
     info = content.lstrip(content[0])
@@ -218,7 +217,7 @@ def line_problem(line: Line) -> Problem | None:
 
 
 def parse_heading(line: Line) -> tuple[int, str] | None:
-    """Level and words of a heading that starts in the first column, else None."""
+    """Level and words of a heading in the first column."""
     if not line.text.startswith("#") or not line.is_markdown:
         return None
     content = line.text.lstrip("#")
@@ -233,7 +232,7 @@ def parse_heading(line: Line) -> tuple[int, str] | None:
 
 
 def is_rule(text: str) -> bool:
-    """Whether a line is a thematic break: three or more of one of `-*_`, spaces between allowed."""
+    """Whether a line is a thematic break."""
     return _RULE.fullmatch(text) is not None
 
 
@@ -243,7 +242,7 @@ def is_footer(line: Line) -> bool:
 
 
 def continues_paragraph(line: Line) -> bool:
-    """Whether an unindented line may go on with the paragraph above it: no heading, rule, table or label."""
+    """Whether a line may go on with the paragraph above it."""
     content = line.text.strip(BLANK)
     if _NO_PARAGRAPH.match(content) or is_footer(line):
         return False
@@ -253,8 +252,7 @@ def continues_paragraph(line: Line) -> bool:
 def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool = True) -> tuple[int, str]:
     """Where a block goes below the last text before `at`, and what to write there.
 
-    The block brings only the line ends above it, so that `cut_lines` finds them all again and the
-    file ends as it did. With no text above, it goes to the top.
+    The block brings only the line ends above it, so that `cut_lines` finds them all again.
     """
     position = text_end(text, at)
     if position:
@@ -267,7 +265,7 @@ def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool
 
 
 def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
-    """The text without some lines and one blank line around them; `apart`: they brought a blank line along."""
+    """The text without some lines and one blank line; `apart`: they brought one along."""
     end = text_end(text, end)
     count = 2 if apart or is_spaced_below(text, end) else 1
     is_top = not text[:start].strip(BOM)
@@ -282,7 +280,7 @@ def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
 
 
 def text_end(text: str, at: int) -> int:
-    """The end of the last line with words before the line that begins at `at`; 0 when there is none."""
+    """The end of the last line with words before `at`; 0 when there is none."""
     while at > 0:
         stop = at - 1 if text[at - 1] == "\n" else at
         at = text.rfind("\n", 0, stop) + 1
@@ -293,20 +291,20 @@ def text_end(text: str, at: int) -> int:
 
 
 def is_spaced_below(text: str, at: int) -> bool:
-    """Whether a blank line or nothing follows the line that ends at `at`."""
+    """Whether a blank line or nothing follows."""
     below = text.find("\n", at) + 1
     end = text.find("\n", below)
     return not below or not text[below : end if end >= 0 else len(text)].strip(BLANK + "\r")
 
 
 def normalise_text(text: str) -> str:
-    """A text for comparing, without case, extra white space, backticks and final punctuation."""
+    """A text for comparing, without case, white space, backticks and final punctuation."""
     folded = " ".join(text.replace("`", "").casefold().split())
     return folded.rstrip(".!?。 ") or folded
 
 
 def check_text(text: str, what: str) -> str:
-    """A text as these files can hold it; Refused when it is empty or holds a NUL."""
+    """A text as these files can hold it; Refused when empty or with a NUL."""
     if "\x00" in text:
         raise Refused(f"the {what} holds a NUL character", hint="remove it: text files cannot keep it")
     clean = text.replace("\r\n", "\n")
@@ -329,12 +327,12 @@ class Bullet(NamedTuple):
 
 
 def indentation(text: str) -> int:
-    """How many columns of white space a line begins with; a tab goes to the next multiple of four."""
+    """Columns of white space; a tab goes to the next multiple of four."""
     return len(text[: len(text) - len(text.lstrip(BLANK))].expandtabs(_TAB))
 
 
 def bullet_marker(text: str) -> tuple[int, int, int] | None:
-    """(indentation, column of the words, index of the words) of a bullet's first line, else None."""
+    """Indentation, column and index of the words of a bullet's first line."""
     item = text.lstrip(BLANK)
     content = item[1:].lstrip(BLANK)
     if item[:2] not in MARKERS or not content or is_rule(item):
@@ -345,7 +343,7 @@ def bullet_marker(text: str) -> tuple[int, int, int] | None:
 
 
 def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
-    """The bullets of a section; `deepest` is the largest indentation that still starts one."""
+    """The bullets of a section; `deepest` is the largest indentation of one."""
     first: Line | None = None
     parts: list[str] = []
     waiting: list[str] = []  # blank lines that belong to the bullet only if it continues
@@ -382,7 +380,7 @@ def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
 
 
 def dedent(text: str, width: int) -> str:
-    """A line without its first columns of white space, as far as it has them."""
+    """A line without its first columns of white space."""
     at = 0
     while text[at : at + 1] in (" ", "\t") and len(text[:at].expandtabs(_TAB)) < width:
         at += 1
@@ -390,7 +388,7 @@ def dedent(text: str, width: int) -> str:
 
 
 def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
-    """A bullet as it is written: the further lines are indented to its words."""
+    """A bullet; further lines are indented to its words."""
     first, *rest = text.split("\n")
     indent = " " * pad
     return "".join([lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)])

@@ -1,7 +1,7 @@
 """Codecs of the files about work: task.json, tasks.jsonl, prd.json, feature.json, insights.json.
 
-A member of the wrong type is reported, kept, and counts as absent. Ralph's own files are written
-whole, with every unknown member in its place. prd.json is a person's file: it is only read here.
+A member of the wrong type is reported, kept, and counts as absent. Unknown members keep their places. prd.json is a
+person's file: only `passes` is ever changed.
 """
 
 import re
@@ -51,7 +51,6 @@ _HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t].*)?\r?")
 
 
 def _is_named(reader: JsonReader, values: Members, noun: str, path: Path) -> bool:
-    """Whether a task, story or feature has an id: without one it is not read. A missing title becomes ""."""
     if not values.get("id"):
         hint = 'add an "id" with a text that no other one has'
         reader.report(path, f"a {noun} without an id is not read", hint, "error", "no-id")
@@ -67,7 +66,6 @@ def _is_named(reader: JsonReader, values: Members, noun: str, path: Path) -> boo
 
 
 def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
-    """Named members, then unknown ones; Refused without an id or when an unknown one has a name of the format."""
     if not named["id"]:
         raise Refused("an id is missing", hint="mint one, such as t-1a2b3c")
     for key in extra:
@@ -77,7 +75,6 @@ def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
 
 
 def _merge_members(stored: Members, before: Members, after: Members) -> Members:
-    """The stored members with every difference between `before` and `after` applied; the rest stays."""
     merged = {key: value for key, value in stored.items() if key in after or key not in before}
     for key, value in after.items():
         old, old_stored = before.get(key), stored.get(key)
@@ -92,14 +89,14 @@ def _merge_members(stored: Members, before: Members, after: Members) -> Members:
 
 @dataclass(frozen=True, slots=True)
 class TaskDocument(TextDocument):
-    """A task.json: its text, and the task in it when there is one."""
+    """A task.json, and the task in it when there is one."""
 
     task: Task | None
     problems: tuple[Problem, ...]
     _reader: JsonReader = field(repr=False, compare=False)
 
     def with_task(self, task: Task) -> "TaskDocument":
-        """The document with another state of the task; the same state changes no byte."""
+        """The document with another state; the same state changes no byte."""
         if is_blank(self.text):
             return parse_task(render_task(task))
         stored = self._reader.value
@@ -118,7 +115,7 @@ def parse_task(text: str) -> TaskDocument:
 
 
 def parse_task_line(line: str) -> tuple[Task | None, tuple[Problem, ...]]:
-    """Parse one line of a tasks.jsonl: its task, and the problems in it; a blank line has neither."""
+    """Parse one line of a tasks.jsonl; a blank line has neither."""
     if is_blank(line):
         return None, ()
     reader = JsonReader(line)
@@ -205,7 +202,7 @@ def pass_stories(text: str) -> str:
 
 
 def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
-    """Parse a feature.json: the feature in it when there is one, and the problems."""
+    """Parse a feature.json: the feature, if any, and the problems."""
     reader = JsonReader(text)
     members = reader.root_members()
     feature = None
@@ -232,7 +229,7 @@ def new_plan(feature: Feature) -> str:
 
 
 def is_unwritten(text: str) -> bool:
-    """Whether a text holds headings and blank lines only, as a template does."""
+    """Whether a text holds headings and blank lines only."""
     lines = text.removeprefix(BOM).split("\n")
     return all(not line.strip() or _HEADING.fullmatch(line) for line in lines)
 
@@ -262,7 +259,7 @@ class InsightsDocument(TextDocument):
         return self.replace_all({record_id: record})
 
     def replace_all(self, records: Mapping[str, Record]) -> "InsightsDocument":
-        """The document with several insights changed, each in the place of the one with that id."""
+        """The document with several insights changed."""
         elements = self._list()
         for record_id, record in records.items():
             entry, position = find_entry(self.entries, record_id), self._positions[record_id]
@@ -299,7 +296,7 @@ class InsightsDocument(TextDocument):
 
 
 def parse_insights(text: str) -> InsightsDocument:
-    """Parse an insights.json; an empty file holds no insights and is no problem."""
+    """Parse an insights.json; an empty file is no problem."""
     reader = JsonReader(text)
     members = None if is_blank(text) else reader.root_members()
     values, _ = reader.read_members(members or {}, {"version": "number", "insights": "list"})
@@ -320,11 +317,6 @@ def parse_insights(text: str) -> InsightsDocument:
         positions[record.id] = position
         entries.append(Entry(record, node.start, node.end, reader.line_of(node)))
     return InsightsDocument(text, tuple(entries), sort_problems(reader.problems), reader, positions)
-
-
-def render_insights(record: Record) -> str:
-    """Render a new insights.json with this one insight."""
-    return dump_file({"version": INSIGHTS_VERSION, "insights": [_insight_members(record)]})
 
 
 def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | None:

@@ -1,8 +1,7 @@
 """Fingerprints of a project's files, and which files differ between two snapshots.
 
-Git only lists the files, without reading them, so that nothing of the repository's config is started; a folder
-without git, a submodule and a nested repository are walked. Contents are hashed: committing, staging or touching a
-file changes nothing, and an earlier content gives the earlier fingerprint. `.ralph/` and `.agent/` never count.
+Git only lists the files, so that nothing of the repository's config is started; a folder without git and a nested
+repository are walked. Contents are hashed: committing or touching a file changes nothing.
 """
 
 import hashlib
@@ -32,7 +31,7 @@ _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "
 
 @dataclass(frozen=True, slots=True)
 class DiskSnapshot:
-    """The content of each file by its path from the folder; `by_git` says that ignored files are left out."""
+    """The content of each file by its path; `by_git`: without ignored files."""
 
     files: Mapping[str, str] = field(default_factory=dict, hash=False)
     by_git: bool = True
@@ -45,7 +44,7 @@ class DiskSnapshot:
 
 
 def changed_files(before: DiskSnapshot, after: DiskSnapshot) -> tuple[str, ...]:
-    """Return the files whose content differs between two snapshots; () where they cannot be compared."""
+    """Return the files that differ; () when the snapshots cannot be compared."""
     if before.by_git != after.by_git:
         return ()
     paths = before.files.keys() | after.files.keys()
@@ -73,7 +72,6 @@ class ChangeTracker:
         return DiskSnapshot(dict(islice(contents, MOST_FILES)), self._by_git)
 
     def _git(self, *words: str) -> str | None:
-        """Return what git prints; None when it fails."""
         ran = self._run((*_GIT, *words), cwd=self.folder, timeout=_TIMEOUT, stopped=never_stop)
         return ran.out if ran.code == 0 else None
 
@@ -86,7 +84,7 @@ class ChangeTracker:
                 yield name, content
 
     def _content(self, name: str) -> str | None:
-        """Return mode and hash of a file or link, time and size of a large one; "" when gone, None for a folder."""
+        """Mode and hash of a file, time and size of a large one; "" when gone, None for a folder."""
         path = f"{self._base}{name}"
         try:
             about = os.lstat(path)
@@ -113,7 +111,6 @@ class ChangeTracker:
 
 
 def _walk(base: str, below: str = "") -> Iterator[str]:
-    """Yield the files below a folder of `base`, by their path from there, in a fixed order; links are not followed."""
     for folder, folders, names in os.walk(f"{base}{below}"):
         inside = f"{folder.rstrip('/')}/"[len(base) :]
         folders[:] = sorted(name for name in folders if name not in _IGNORED)

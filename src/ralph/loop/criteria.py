@@ -1,8 +1,7 @@
 """Criteria that must hold before work counts as done: how they are parsed, run and reported.
 
-A criterion is a command with an expected exit code, or a marker in the agent's text. All criteria run, also after one
-has failed: the agent gets everything at once. Two runs of one failing command never print the same bytes (times,
-addresses, order of tests), so output is compared with these parts masked.
+All criteria run, also after one has failed: the agent gets everything at once. Two runs of a failing command never
+print the same bytes (times, addresses, order of tests), so output is compared with these masked.
 """
 
 import hashlib
@@ -30,7 +29,7 @@ Runner = Callable[..., ProcessResult]
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One thing that must hold: a user's command, a detected one (`argv`), or a marker."""
+    """A user's command, a detected one (`argv`), or a marker in the agent's text."""
 
     kind: CriterionKind
     command: str = ""
@@ -50,10 +49,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one criterion; `tail` is the end of what the command printed.
-
-    `missing` is a program that is not there, unless it is a file of the project, which may yet be written.
-    """
+    """The result of one criterion; `missing`: a program that is not there and no file of the project."""
 
     criterion: Criterion
     passed: bool
@@ -98,7 +94,7 @@ def check(
     timeout: float = TIMEOUT,
     stopped: Callable[[], bool] = never_stop,
 ) -> CriteriaVerdict:
-    """Run all criteria in a folder; `text` is the agent's, `echo` and `outputs` are what it might repeat."""
+    """Run all criteria; `text` is the agent's, `echo` and `outputs` are what it might repeat."""
     markers = [criterion.marker for criterion in criteria if criterion.kind is CriterionKind.MARKER] or [MARKER]
     marked = any(has_marker(text, marker, echo, outputs) for marker in markers)
     checks: list[CheckResult] = []
@@ -132,10 +128,7 @@ def check(
 
 
 def has_marker(text: str, marker: str = MARKER, echo: str = "", outputs: Sequence[str] = ()) -> bool:
-    """Whether the marker is alone on a line, outside code fences, in words of the agent's own.
-
-    It repeats the prompt when the same line is above it, and a tool when one printed the same line.
-    """
+    """Whether the marker is alone on a line, and repeats neither the prompt (`echo`) nor a tool (`outputs`)."""
     if any(True for output in outputs for _ in _marker_lines(output, marker)):
         return False
     repeated = {before for _, before in _marker_lines(echo, marker) if before}
@@ -143,7 +136,7 @@ def has_marker(text: str, marker: str = MARKER, echo: str = "", outputs: Sequenc
 
 
 def _marker_lines(text: str, marker: str) -> Iterator[tuple[bool, str]]:
-    """Yield for each line with the marker whether it is no example, and the non-empty line before it."""
+    """Yield for each line with the marker whether it is no example, and the line before it."""
     before = ""
     for line in scan_lines(text) if marker in text else ():
         words = line.text.strip()
@@ -166,7 +159,7 @@ _CODE = re.compile(r"(.*\S)\s+=\s*(\d{1,4})", re.DOTALL)
 
 
 def command_argv(command: str) -> tuple[str, ...]:
-    """Split a user's command without a shell, unless it has what only a shell understands."""
+    """Split a command without a shell, unless it needs one."""
     command = command.strip()
     first = command.split(maxsplit=1)[0] if command else ""
     if _SHELL_CHARACTERS.search(command) or first in _SHELL_WORDS or _ASSIGNMENT.match(first):
@@ -202,7 +195,6 @@ def _parse_criterion(text: str) -> Criterion:
 
 
 def _parse_command(kind: CriterionKind, text: str) -> Criterion:
-    """Return a criterion with a command; `=3` behind a space at its end is the exit code."""
     match = _CODE.fullmatch(text)
     command, code = match.groups() if match is not None else (text, "0")
     if int(code) > 255:
@@ -255,7 +247,7 @@ def mask_line(line: str) -> str:
 
 
 def failure_signature(text: str) -> str:
-    """Return a short name of a failure, the same whatever the numbers in it; "" when there is none."""
+    """Return a short name of a failure, the same whatever the numbers in it."""
     masked = [line for line in map(mask_line, text.splitlines()) if line]
     if not masked:
         return ""
@@ -264,11 +256,11 @@ def failure_signature(text: str) -> str:
     return f"{digest[:12]} {gist[:160]}"
 
 
-def output_tail(out: str, err: str, limit: int = OUTPUT_LENGTH) -> str:
-    """Return the end of an output, half of the room for either stream; masked lines count, so that cuts are stable."""
+def output_tail(out: str, err: str) -> str:
+    """Return the end of both streams; masked lines count, so that cuts are stable."""
     lines: list[str] = []
     for text in (out, err):
-        room, end = limit // 2, []
+        room, end = OUTPUT_LENGTH // 2, []
         for line in reversed(_clean_lines(text)):
             room -= len(mask_line(line)) + 1
             if room < 0:
@@ -283,7 +275,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def _clean_lines(text: str) -> list[str]:
-    """Return the last lines as a terminal would show them after carriage returns."""
     cleaned = []
     raw_lines = _COLOURS.sub("", text[-_OUTPUT_READ:]).replace("\r\n", "\n").strip("\n").split("\n")
     for line in raw_lines if len(text) <= _OUTPUT_READ else raw_lines[1:] or raw_lines:

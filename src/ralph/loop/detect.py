@@ -1,8 +1,8 @@
 """Detect which commands test, build, lint and type-check a project, from its files alone.
 
-The first command for a kind counts: a language's own files, then targets of make and just, which often do more, then
-guesses from a folder of tests. Only the root is read. A command never fetches anything: tools come from the project's
-environment, package managers stay offline, and a script or target that installs, watches or rewrites is skipped.
+The first command for a kind counts: a language's own files, then targets of make and just, then guesses from a folder
+of tests. A command never fetches anything: package managers stay offline, and a script or target that installs, watches
+or rewrites is skipped.
 """
 
 import json
@@ -98,7 +98,7 @@ class _Project:
             return ""
 
     def find(self, *evidence: str) -> str:
-        """Return the first evidence as `file` or `file:line`, else ""; a regex means its group, if it has one."""
+        """The first evidence as `file` or `file:line`; a regex means its group, if it has one."""
         for each in evidence:
             pattern, _, regex = each.partition(" ~ ")
             for path in sorted(islice(self.folder.glob(pattern), _MOST_MATCHES)):
@@ -120,7 +120,7 @@ class _Project:
 
 
 def detect_commands(folder: Path) -> Mapping[CriterionKind, Criterion]:
-    """Return a criterion for each kind of which the project's files name the command."""
+    """Return a criterion for each kind whose command is found."""
     project = _Project(folder)
     commands: dict[CriterionKind, Criterion] = {}
     for kind, command, why in chain(_from_tables(project), _make_and_just(project), _python_tests(project)):
@@ -240,7 +240,6 @@ _UNSUITABLE = re.compile(
 
 
 def _is_unsuitable(command: str) -> bool:
-    """Whether a command fetches, watches or rewrites files."""
     return _UNSUITABLE.search(command) is not None
 
 

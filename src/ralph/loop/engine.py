@@ -1,8 +1,7 @@
 """The loop: prompt, agent, sigils, checks, journal, and again until it is done or must not go on.
 
-`run` is all of it; what touches the world is in `Parts`, which `app/loop_parts.py` makes of files, agents, processes
-and the clock. However an iteration ends, it is journaled and what was learned is kept. The state is saved after every
-step, and repeating a step after a crash does no harm: every part may be called again with the same arguments.
+What touches the world is in `Parts`, which `app/loop_parts.py` makes. However an iteration ends, it is journaled. The
+state is saved after every step, and every part may be called again with the same arguments after a crash.
 """
 
 from collections.abc import Callable
@@ -30,7 +29,7 @@ _UNFINISHED_STOPS = {
 
 @dataclass(frozen=True, slots=True)
 class AgentWork:
-    """What an agent did on a prompt: its reply, its sigils, how long it took, and what changed on disk."""
+    """What an agent did on a prompt."""
 
     reply: Reply
     sigils: Sigils
@@ -81,7 +80,7 @@ class Parts:
 
 
 def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]) -> Run:
-    """Iterate until there is a reason to end; `results` are those of the run so far."""
+    """Iterate until there is a reason to end; `results` are the run's so far."""
     end: RunEnd | None = None
     while end is None:
         reason = parts.stop()
@@ -109,7 +108,6 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
 
 
 def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult]) -> tuple[Run, RunEnd | None]:
-    """Run one iteration, from the prompt to the journal; the second value is a reason to end at once."""
     ask = parts.ask(state, task)
     state = parts.save(replace(state, step="agent"))
     work = _run_agent(ask, state.model, parts)
@@ -131,7 +129,7 @@ def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult
 
 
 def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
-    """Run the agent; one that cannot be reached is tried again later, with the run's own model."""
+    """Try an agent that cannot be reached again, with the run's own model."""
     work = parts.work(ask)
     for attempt in range(1, ATTEMPTS):
         if work.reply.stop is not StopReason.UNAVAILABLE or parts.stop():
@@ -142,11 +140,11 @@ def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
 
 
 def judge(task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *, failing: bool) -> Judgement:
-    """Return the outcome of an iteration; `failing` is whether a criterion failed when the task began.
+    """Return the outcome of an iteration; `failing`: a criterion failed when the task began.
 
     A task is done only when all criteria pass, and one of them failed before or the agent says so: a suite that was
-    green all along means nothing. `<task-failed>` overrides passing criteria, `<task-done>` overrides it. Where the
-    agent says done and a criterion fails, it is retried; where it says nothing, it goes on without using a retry.
+    green all along means nothing. `<task-failed>` overrides passing criteria, `<task-done>` overrides it. Only a claim
+    of done that fails a criterion uses a retry.
     """
     if reply.stop is StopReason.CANCELLED or verdict.stopped:
         return Judgement(Outcome.INTERRUPTED)
@@ -193,7 +191,6 @@ def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, part
 
 
 def _interrupt(state: Run, task: Task, work: AgentWork, parts: Parts) -> tuple[Run, RunEnd | None]:
-    """Journal an iteration that a person stopped; their feedback reaches the next prompt."""
     resumed = parts.feedback(state)
     feedback = "" if resumed is None else resumed.feedback
     judgement = Judgement(Outcome.INTERRUPTED, f"{FEEDBACK}{feedback}" if feedback else "")

@@ -1,8 +1,7 @@
 """The state of a run, the reasons why it may end, and the limits that end it.
 
-The engine makes a new Run after every step and `app/runs.py` appends what changed to the run's log, which is enough
-to go on after a crash. A run has no progress when the same failure occurs on the same disk several times, and it is
-thrashing when the disk repeats the same few states; both need a failure.
+`app/runs.py` appends each new Run to a log, which is enough to go on after a crash. No progress is the same failure on
+the same disk several times; thrashing is a disk that repeats a few states.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ _SUCCESS, _STOPPED, _FAILED = RunStatus.SUCCESS, RunStatus.STOPPED, RunStatus.FA
 
 
 class EndReason(StrEnum):
-    """Why a run ended: the exit code of `ralph loop start` (2 is wrong usage), the status, and what it means."""
+    """Why a run ended: exit code of `ralph loop start` (2 is wrong usage), status, meaning."""
 
     code: int
     status: RunStatus
@@ -51,7 +50,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One invocation of the loop; `only` limits it to these tasks (empty: whatever is ready)."""
+    """One invocation of the loop; `only` limits it to these tasks."""
 
     id: str
     goal: str
@@ -119,7 +118,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class IterationResult:
-    """The signature of an iteration's failure ("" for none) and the fingerprint of the disk after it."""
+    """The failure of an iteration ("" for none) and the fingerprint of the disk."""
 
     iteration: int
     failure: str
@@ -136,7 +135,7 @@ class RunEnd:
 
 
 def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> RunEnd | None:
-    """Return the limit that a run has reached, the most informative first; interrupted iterations count, too."""
+    """Return the limit that was reached, the most informative first."""
     times, last = limits.no_progress, results[-limits.no_progress :] if limits.no_progress > 0 else ()
     same = len(last) == times and len({(result.failure, result.disk) for result in last}) == 1
     if same and last[-1].failure and not any(result.outcome in _ATTEMPTS for result in last):
@@ -165,7 +164,7 @@ def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> 
 
 
 def retry_delay(attempts: int) -> float:
-    """Return the seconds to wait after failed attempts: 5, 10, 20 ... and at most five minutes."""
+    """Return the seconds before the next attempt: 5, 10, 20 ... 300."""
     return min(5.0 * 2 ** min(attempts - 1, 30), 300.0) if attempts > 0 else 0.0
 
 

@@ -1,8 +1,7 @@
 """How a function becomes a tool: the types of its arguments, its schema, and the forms of its answer.
 
 Models send numbers as text and lists with commas: both are accepted. Schemas are short, since a client may load them
-into every conversation, and results have none. The object and the text of an answer hold the same, and both say that it
-is data.
+into every conversation. An answer's object and text hold the same, and say that it is data.
 """
 
 import json
@@ -104,7 +103,6 @@ def tool(*, writes: bool = False, asks: bool = False) -> Callable[[Callable[...,
 
 
 def _shorten(schema: Any) -> Any:
-    """Drop what costs tokens and tells a model nothing: titles, empty defaults, null."""
     if isinstance(schema, list):
         return [_shorten(each) for each in schema]
     if not isinstance(schema, dict):
@@ -158,7 +156,7 @@ class ToolCall:
 
 @lru_cache(maxsize=256)
 def _warn(warning: str) -> None:
-    """Print a warning; the cache remembers which were printed."""
+    """The cache remembers which were printed."""
     sys.stderr.write(f"warning: {warning}\n")
 
 

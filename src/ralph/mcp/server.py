@@ -1,7 +1,7 @@
 """The MCP server: its handlers, and how it runs over pipes or at an address on this machine.
 
-Verbs run in threads, so that a slow search blocks nobody. At an address the SDK checks Host and Origin, and we a token;
-a lasting one comes from a variable, never from the command line, which all users see.
+Verbs run in threads, so that a slow search blocks nobody. At an address the SDK checks Host and Origin, and we a token,
+which never comes from the command line: all users see that.
 """
 
 import hmac
@@ -59,8 +59,7 @@ _MEMORY, _SESSION = "ralph://memory/", "ralph://session/"
 LISTED_MEMORIES, LISTED_SESSIONS = 10, 5
 _MAX_ERROR, _MAX_TITLE, _MAX_QUESTION = 600, 80, 300
 _CONFIRM = "confirm"
-_FORM: dict[str, object] = {"type": "object", "properties": {}}
-"""A form without fields: the answer is yes or no."""
+_FORM: dict[str, object] = {"type": "object", "properties": {}}  # a form without fields: the answer is yes or no
 _PROMPTS = {
     "recall": (
         "Look up what is remembered about a topic",
@@ -83,16 +82,12 @@ _PROMPTS = {
 
 PATH = "/mcp"
 VARIABLE = "RALPH_MCP_TOKEN"
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{32,512}", re.ASCII)
-"""What may follow `Bearer` (RFC 6750), and is long enough."""
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{32,512}", re.ASCII)  # what may follow `Bearer` (RFC 6750), and is long enough
 _SCHEME = b"bearer "
-_PIECES = 64
-"""Pieces of a refused request that are still read: a connection closed before that loses the answer."""
+_PIECES = 64  # pieces of a refused request that are still read: a connection closed before that loses the answer
 
 
 class _Handlers:
-    """The handlers of one server; it keeps nothing but where it runs."""
-
     def __init__(self, explicit: Path | None, env: Mapping[str, str], *, read_only: bool, one_client: bool) -> None:
         self._explicit, self._env, self._one_client = explicit, env, one_client
         self._client_root: Path | None = None
@@ -114,7 +109,7 @@ class _Handlers:
         return types.ListToolsResult(tools=entries)
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
-        """Run a tool; an error is its result, so that a model can read it."""
+        """An error is a result, so that a model can read it."""
         tool = TOOLS.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, _harmless(f"there is no tool {params.name!r}"))
@@ -142,7 +137,7 @@ class _Handlers:
             return types.CallToolResult(content=[_text(f"error: {_describe(error)}")], is_error=True)
 
     async def _call(self, ctx: Context) -> ToolCall:
-        """Return where and for whom a tool is called; outside of a project, in the folder that the client works in."""
+        """Outside of a project, the folder that the client works in counts."""
         if self._client_root is None:
             root = paths.project_root(Path.cwd(), self._explicit, self._env)
             is_named = self._explicit or self._env.get("RALPH_ROOT") or self._env.get("CLAUDE_PROJECT_DIR")
@@ -158,7 +153,7 @@ class _Handlers:
         return ToolCall(root, self._env, client.client_info.name if client is not None else "")
 
     async def list_resources(self, ctx: Context, params: Page) -> types.ListResourcesResult:
-        """List the newest memories and sessions; none while capture is off, since hosts ask unbidden."""
+        """None while capture is off, since hosts ask unbidden."""
         call = await self._call(ctx)
 
         def rows() -> list[tuple[str, str, str]]:
@@ -246,7 +241,7 @@ def build(
 
 
 async def _ask(ctx: Context, params: types.CallToolRequestParams, record: Record) -> bool | types.InputRequiredResult:
-    """Return whether the person agrees to a deletion, or the answer that lets the client ask and call again."""
+    """Whether the person agrees, or the answer that lets the client ask and call again."""
     message = f"Delete the {record.kind.value} {record.id}? {one_line(record.text, _MAX_QUESTION)}"
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         stamp = derived("ask", f"{record.id}\n{record.text}")
@@ -284,7 +279,7 @@ def _is_project(root: Path) -> bool:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Run what a resource or a prompt needs; errors become the protocol's, since there is no other place."""
+    """Errors become the protocol's, since there is no other place."""
     try:
         return await to_thread.run_sync(work)
     except (NotFound, UsageError) as error:
@@ -329,7 +324,6 @@ def _result(answer: ToolAnswer) -> types.CallToolResult:
 
 
 def _describe(error: Exception) -> str:
-    """Return an error as a command prints it, truncated, and with nothing that a host would obey."""
     hint = ""
     if isinstance(error, RalphError):
         message, hint = error.message, error.hint
@@ -356,15 +350,12 @@ def _text(text: str) -> types.TextContent:
 
 
 def _sendable(value: object) -> object:
-    """Return the same with every text as UTF-8 can hold it: broken bytes of a file would end the connection."""
+    """Broken bytes of a file would end the connection."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, Mapping):
         return {str(_sendable(name)): _sendable(each) for name, each in value.items()}
     return [_sendable(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-# --- standard input and output ---------------------------------------------------------------------
 
 
 def over_pipes(explicit: Path | None, env: Mapping[str, str], *, read_only: bool) -> None:
@@ -396,7 +387,7 @@ def over_pipes(explicit: Path | None, env: Mapping[str, str], *, read_only: bool
 
 
 def _protocol_error(error: Exception) -> types.JSONRPCError | None:
-    """Return the answer to what is no message, which the SDK would drop; None for an empty line."""
+    """The SDK would drop what is no message; None for an empty line."""
     problems = error.errors(include_url=False) if isinstance(error, ValidationError) else []
     broken = next((each for each in problems if each["type"] == "json_invalid"), None)
     code, text, message = types.INVALID_REQUEST, "this is no message of JSON-RPC 2.0", None
@@ -413,9 +404,6 @@ def _protocol_error(error: Exception) -> types.JSONRPCError | None:
     name = message.get("id") if isinstance(message, Mapping) and "method" in message else None
     request = name if isinstance(name, int | str) and not isinstance(name, bool) else None
     return types.JSONRPCError(jsonrpc="2.0", id=request, error=types.ErrorData(code=code, message=text))
-
-
-# --- an address ----------------------------------------------------------------------------------
 
 
 def at_an_address(
@@ -446,8 +434,6 @@ def at_an_address(
 
 
 def _require_token(app: "ASGIApp", token: bytes) -> "ASGIApp":
-    """Pass requests with the token on, and answer 401 to the others without a word about the server."""
-
     async def guarded(scope: "Scope", receive: "Receive", send: "Send") -> None:
         problem = ""
         if scope["type"] == "http":  # all else is the server's own start and end

@@ -39,8 +39,7 @@ LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
 _PROMPT_LENGTH = 160
 _LISTED = ("memories", "personal")  # the files that memory_list and memory_search read
 _WITHHELD = "(withheld: it came from a tool and gives orders; search with its id and layer 3 shows it)"
-TOOLS = s.TOOLS
-"""Every tool by its name; each function here adds itself."""
+TOOLS = s.TOOLS  # every tool by its name; each function here adds itself
 Name = Annotated[s.Text, StringConstraints(strip_whitespace=True)]
 
 

@@ -1,7 +1,7 @@
-"""Values that every layer shares, and the marks of text that Ralph or a host put into a prompt or that names a forget.
+"""Values that every layer shares, and the marks of text that Ralph or a host put into a prompt.
 
-An injected text is one or more blocks: a line that starts with `INJECTED`, a fence of backticks longer than any in
-the content, the content, and the same fence again; lines that start with `NOTE` may follow. Hooks load this module.
+An injected text is one or more blocks: a line that starts with `INJECTED`, a fence of backticks longer than any in the
+content, the content, and the fence again; lines that start with `NOTE` may follow. Hooks load this module.
 """
 
 NOTE = "[ralph] "
@@ -22,7 +22,7 @@ _MACHINE_PROMPTS = (
 
 
 def human_prompt(prompt: str) -> str:
-    """The part of a prompt that a person wrote: without what a host put before it; "" when nobody wrote it."""
+    """The part of a prompt that a person wrote; "" when nobody did."""
     prompt = prompt.strip()
     while (tag := _first_tag(prompt)) in _WRAPPERS or tag.startswith("ide_"):
         end = prompt.find(f"</{tag}>")
@@ -43,7 +43,7 @@ def _first_tag(text: str) -> str:
 
 
 def is_own_prompt(prompt: str) -> bool:
-    """Whether a prompt is a slash command of Ralph's, in any host's form: `/mem-search x`, `/ralph:mem-search`."""
+    """Whether a prompt is a slash command of Ralph's: `/mem-search x`, `/ralph:mem-search`."""
     word = prompt[:_LONGEST_COMMAND].split(maxsplit=1)[:1] or [""]
     name = word[0][1:].removeprefix("prompts:")
     is_command = word[0].startswith(("/", "$")) and name.replace("-", "").replace(":", "").isalnum()
@@ -60,7 +60,7 @@ _MOST_OPTIONS = 12  # words between the program and its command
 
 
 def calls_forget(text: str) -> bool:
-    """Whether a command line or prompt calls `ralph forget` or `/mem-forget`: what it names must not be stored."""
+    """Whether a text calls `ralph forget` or `/mem-forget`: what it names must not be stored."""
     lowered = text.lower()
     if "forget" not in lowered:
         return False

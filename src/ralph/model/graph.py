@@ -1,8 +1,7 @@
 """Nodes, relations and facts of the knowledge graph, and when a fact holds.
 
-A node is a memory record or an entity (file, symbol, task, session, tag) with a prefixed id such
-as `file:src/a.ts`. Times are compared as far as both are known: a day means all of it, an unknown
-time excludes nothing. Nodes and edges are named tuples because a walk creates thousands.
+A node is a record or an entity with a prefixed id such as `file:src/a.ts`. Times are compared as far as both are known:
+a day means all of it, an unknown time excludes nothing. Named tuples, because a walk creates thousands.
 """
 
 from enum import StrEnum
@@ -54,10 +53,7 @@ _SECOND = len("2026-01-01T00:00:00")
 
 
 class Node(NamedTuple):
-    """One node; `replaced` is the time since when it is superseded ("" when unknown, None when it is not).
-
-    `since` is from when it holds: as its file has it, else when it was recorded or replaced an older text.
-    """
+    """One node; `replaced` is since when it is superseded (None: not), `since` from when it holds."""
 
     id: str
     type: NodeType
@@ -72,7 +68,7 @@ class Node(NamedTuple):
     text: str = ""
 
     def holds(self, at: str) -> bool:
-        """Whether it is true at a time; what was retired at an unknown time holds never."""
+        """Whether it is true at a time; never when retired at an unknown time."""
         if self.retired and not self.valid_until:
             return False
         if self.replaced is not None and not _before(at, self.replaced):
@@ -81,7 +77,7 @@ class Node(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """One fact about two nodes; `explicit` ones were stated by somebody, the others follow from the records."""
+    """One fact about two nodes; `explicit` ones were stated by somebody."""
 
     source: str
     relation: Relation
@@ -92,11 +88,11 @@ class Edge(NamedTuple):
     explicit: bool = False
 
     def has_begun(self, at: str) -> bool:
-        """Whether it held at or before a time; what begins at an unknown time did."""
+        """Whether it held at or before a time; an unknown beginning did."""
         return not _before(at, self.valid_from)
 
     def holds(self, at: str) -> bool:
-        """Whether it is true at a time, as far as the edge itself knows."""
+        """Whether it is true at a time, by the edge alone."""
         return _within(at, self.valid_from or self.recorded, self.valid_until)
 
 

@@ -1,7 +1,6 @@
 """Ids: minted for what Ralph writes, derived from the text for what others wrote.
 
-This module alone reads the clock and randomness, so that everything else is a function of its
-arguments. The same text always has the same derived id.
+This module alone reads the clock and randomness: all else is a function of its arguments.
 """
 
 import os
@@ -35,18 +34,18 @@ def today() -> str:
 
 
 def first_day(recent: int) -> str:
-    """Return the first of the last so many days; "" for all of them (0)."""
+    """Return the first of the last so many days; "" for all (0)."""
     day = now().date()
     return (day - timedelta(days=min(recent, day.toordinal() - 1))).isoformat() if recent > 0 else ""
 
 
-def timestamp() -> str:
-    """The present moment as RFC 3339 text."""
-    return now().isoformat(timespec="seconds").replace("+00:00", "Z")
+def timestamp(moment: datetime | None = None, precision: str = "seconds") -> str:
+    """A moment in UTC, by default the present one, as RFC 3339 text."""
+    return (moment or now()).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> datetime | None:
-    """Parse an RFC 3339 time, in UTC unless it names a zone; None when it is none."""
+    """Parse an RFC 3339 time, UTC by default; None when it is none."""
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
@@ -55,27 +54,27 @@ def parse_time(text: str) -> datetime | None:
 
 
 def mint(prefix: str) -> str:
-    """A new id `{prefix}-{unix}-{4 hex}`; the writer checks it for a collision under the lock."""
+    """A new id `{prefix}-{unix}-{4 hex}`; checked for a collision under the lock."""
     return f"{prefix}-{int(now().timestamp())}-{os.urandom(2).hex()}"
 
 
 def short(prefix: str, size: int = 3) -> str:
-    """A new id `{prefix}-{hex}` of so many random bytes, for tasks, features and runs; the writer checks it."""
+    """A new id `{prefix}-{hex}`, for tasks, features and runs; the writer checks it."""
     return f"{prefix}-{os.urandom(size).hex()}"
 
 
 def mint_like(record_id: str) -> str:
-    """A new id with the prefix and the time of an existing one, so that its record keeps its date."""
+    """A new id with the prefix and time of another one: its record keeps its date."""
     return f"{record_id.rpartition('-')[0]}-{os.urandom(2).hex()}"
 
 
 def date_of(record_id: str) -> str:
-    """The date of an id's timestamp in seconds or milliseconds, or "" when it has none or is too small."""
+    """The date in an id (seconds or milliseconds), or ""."""
     return _moment_of(record_id)[:_DATE]
 
 
 def instant(record_id: str, created_at: str) -> str:
-    """When a record was added: a date alone is completed by the time in the id, where that is of the same day."""
+    """When a record was added: a date alone is completed by the id's time, if of that day."""
     moment = _moment_of(record_id) if len(created_at) == _DATE else ""
     return moment if moment[:_DATE] == created_at else created_at
 
@@ -89,11 +88,11 @@ def _moment_of(record_id: str) -> str:
         moment = datetime.fromtimestamp(seconds, UTC) if seconds >= _FIRST_TIME else None
     except (ValueError, OverflowError, OSError):
         return ""
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment is not None else ""
+    return timestamp(moment, "milliseconds") if moment is not None else ""
 
 
 def slug(text: str, limit: int = 80) -> str:
-    """Lowercase words of any script joined by hyphens, cut at a hyphen; "" when nothing is left."""
+    """Lowercase words of any script joined by hyphens, cut at a hyphen."""
     slug = _SLUG_BREAK.sub("-", text.lower()).strip("-")
     if len(slug) <= limit:
         return slug
@@ -108,7 +107,7 @@ def derived(prefix: str, text: str) -> str:
 
 
 def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
-    """Map each id to its short form: the kind and the shortest tail, of four characters or more, that is unique."""
+    """Map ids to short forms: the kind and the shortest unique tail of at least four."""
     shortened = [(record_id, match) for record_id in set(all_ids) if (match := _SHORTENED.fullmatch(record_id))]
     uses: Counter[tuple[str, str]] = Counter()
     for _, match in shortened:
@@ -124,7 +123,7 @@ def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
 
 
 def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
-    """Return the ids that a full or short form means: an equal one alone, else all of its kind with that tail."""
+    """Return the ids that a form means: an equal one, else all with that tail."""
     known_ids = set(all_ids)
     if name in known_ids:
         return [name]
@@ -136,7 +135,7 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
 
 
 def resolve(name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str = "") -> str:
-    """Return the one id that a full or short form means; NotFound, or Conflict with the candidates."""
+    """Return the one id that a form means; NotFound, or Conflict with the candidates."""
     matches = match_ids(name.strip(), all_ids)
     if not matches:
         raise NotFound(f"{noun.capitalize()} not found: {name}", hint=hint)

@@ -1,7 +1,7 @@
 """Record, the one value that index, search, budget and renderers share, and the Query that finds it.
 
-Four kinds of memory are enough; an author's own word (gotcha, sign, tip) is kept as the label. A
-record knows nothing of files. Times are ISO 8601 strings; "" is unknown, never today.
+Four kinds of memory are enough; an author's own word (gotcha, sign, tip) is kept as the label. Times are ISO 8601
+strings; "" is unknown, never today.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from ralph.model import ids
 
 
 class MemoryKind(StrEnum):
-    """What a memory is about: how we do it, why we chose it, what solves it, what one must know."""
+    """How we do it, why we chose it, what solves it, what one must know."""
 
     PATTERN = "pattern"
     DECISION = "decision"
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 
 class CriterionKind(StrEnum):
-    """What a criterion of the loop checks; the commands of the first four can be detected from the project's files."""
+    """What a criterion checks; commands of the first four can be detected."""
 
     TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
     BUILD_SUCCESS = "build_success"
@@ -69,12 +69,12 @@ KIND_OF_WORD = {word: kind for kind, words in _ALIASES.items() for word in words
 
 
 def kind_of(word: str) -> MemoryKind | None:
-    """The kind that somebody's word means, or None; `## Contextual` is not `## Context`."""
+    """The kind that a word means; `## Contextual` is not `## Context`."""
     return KIND_OF_WORD.get(" ".join(word.lower().split()))
 
 
 def label_of(word: str) -> str:
-    """The label to keep for a section's heading: the kind itself for ours, the author's word for others."""
+    """The label for a section's heading: our kind, or the author's word."""
     kind = kind_of(word)
     return kind.value if kind is not None and SECTIONS[kind] == word else word
 
@@ -88,7 +88,7 @@ class Family(StrEnum):
 
 
 class Status(StrEnum):
-    """How far a record has climbed; retired ones are kept but no longer offered."""
+    """How far a record has climbed; retired ones are no longer offered."""
 
     RAW = "raw"
     PROPOSED = "proposed"
@@ -108,9 +108,22 @@ class Scope(StrEnum):
     PERSONAL = "personal"
 
 
+Kind = MemoryKind | ObservationKind | Outcome
+KINDS: Mapping[Family, Mapping[str, Kind]] = {
+    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
+    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
+    Family.JOURNAL: {kind.value: kind for kind in Outcome},
+}
+USUAL = {  # status, scope and author that a row of the index does not repeat
+    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT, ""),
+    Family.OBSERVATION: (Status.RAW, Scope.SESSION, "tool"),
+    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN, ""),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a record came from, and who said it: `human`, `agent`, `tool` or `import` (empty: unknown)."""
+    """Where a record came from; `by`: `human`, `agent`, `tool`, `import` or unknown."""
 
     by: str = ""
     session: str = ""
@@ -131,7 +144,7 @@ class Link:
 
 
 class NoExtra(dict[str, object]):
-    """The empty mapping that records without further members share; hashable, as a field's default must be."""
+    """The empty mapping that records share; hashable, as a default must be."""
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict says that it has none
         return 0
@@ -148,7 +161,7 @@ class Record:
     """One thing that Ralph remembers."""
 
     id: str
-    kind: MemoryKind | ObservationKind | Outcome
+    kind: Kind
     text: str
     family: Family = Family.MEMORY
     label: str = ""
@@ -171,7 +184,7 @@ class Record:
 
 
 class Detail(IntEnum):
-    """How much of a hit is shown: a line, what happened around it, or everything."""
+    """How much of a hit is shown."""
 
     INDEX = 1
     TIMELINE = 2
@@ -180,10 +193,10 @@ class Detail(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What somebody wants to find; an empty text asks for everything that passes the filters."""
+    """What somebody wants to find; without text all that passes the filters."""
 
     text: str = ""
-    kinds: tuple[MemoryKind | ObservationKind | Outcome, ...] = ()
+    kinds: tuple[Kind, ...] = ()
     tags: tuple[str, ...] = ()
     since: str = ""
     until: str = ""
@@ -196,7 +209,7 @@ class Query:
     task: str = ""
 
     def accepts(self, record: Record) -> bool:
-        """Whether a record is of the families, kinds, tags (any of them), scope and time that are asked for."""
+        """Whether a record passes the filters."""
         if self.kinds and record.kind not in self.kinds:
             return False
         if self.families and record.family not in self.families:
@@ -217,10 +230,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: the record, how well it fits, which words fit where, and whether it is good enough unasked.
-
-    It is `weak` where nothing certain was found, and this is among the nearest.
-    """
+    """One answer: record, score, words that fit; `weak`: only among the nearest."""
 
     record: Record
     score: float
@@ -231,10 +241,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits that were asked for and how many there are in all.
-
-    `instead` are words that were replaced, `terms` the indexed terms that were looked for, with their weights.
-    """
+    """The hits and how many there are; `instead`: replaced words, `terms`: weights of terms."""
 
     hits: tuple[Hit, ...]
     total: int

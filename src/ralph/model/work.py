@@ -1,7 +1,7 @@
 """Tasks, features, PRD stories, runs and their journal; requests to agents; MCP servers.
 
-An agent never raises for what its program did (crashed, hung, was missing): the `Reply` says it in
-`stop`, because the loop must journal how every iteration ended.
+An agent never raises for what its program did: the `Reply` says it in `stop`, because the loop must journal how every
+iteration ended.
 """
 
 from collections.abc import Callable, Mapping
@@ -91,7 +91,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """How one iteration of a run ended; its truth is a line of `log/runs/<run>.jsonl`."""
+    """How one iteration ended; its truth is a line of `log/runs/<run>.jsonl`."""
 
     run: str
     iteration: int
@@ -125,7 +125,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One use of a tool: its name, the files it named (relative to the folder where inside), and whether it worked."""
+    """One use of a tool: its name, the files it named, and whether it worked."""
 
     name: str
     files: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ def ignore_text(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """Exit code and output of a program; `code` is None when it was not started, negative after a signal."""
+    """Exit code and output; `code` is None when not started, negative after a signal."""
 
     code: int | None
     out: str
@@ -157,7 +157,7 @@ class ProcessResult:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One prompt for an agent, and how to run it; `session` is the host's id of a conversation to go on with."""
+    """One prompt for an agent; `session` is a conversation to go on with."""
 
     prompt: str
     folder: Path
@@ -173,7 +173,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an agent answered: its words, why it stopped, what it did, and what that cost in dollars."""
+    """What an agent answered, why it stopped, what it did, and the cost in dollars."""
 
     text: str
     stop: StopReason = StopReason.END_TURN
@@ -196,8 +196,7 @@ class Agent(Protocol):
     """Somebody who works on a prompt."""
 
     name: str
-    reads_only: bool
-    """Whether `Ask.read_only` is enforced, so that it can verify without changing anything."""
+    reads_only: bool  # whether `Ask.read_only` is enforced, so that it can verify without changing anything
 
     def run(self, ask: Ask) -> Reply:
         """Work on the prompt until done."""
@@ -205,7 +204,7 @@ class Agent(Protocol):
 
 
 class ServerStatus(StrEnum):
-    """What is known of a server; the words are those of the cache file."""
+    """What is known of a server, in the cache file's words."""
 
     RUNNING = "running"
     FAILED = "failed"
@@ -213,8 +212,7 @@ class ServerStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)
-"""Servers with these are not passed to agents."""
+UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)  # servers with these are not passed to agents
 
 
 class Transport(StrEnum):
@@ -227,7 +225,7 @@ class Transport(StrEnum):
 
 
 class ServerScope(StrEnum):
-    """Who named a server; an earlier one wins over a later one of the same name."""
+    """Who named a server; an earlier one wins."""
 
     LOCAL = "local"
     PROJECT = "project"
@@ -237,7 +235,7 @@ class ServerScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """One server, ready to be asked unless `why_not`; not `trusted` while its user has not agreed to the project's."""
+    """One server; not `trusted` while its user has not agreed to the project's."""
 
     name: str
     whose: ServerScope

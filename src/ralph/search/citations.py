@@ -1,8 +1,7 @@
 """Citations: the files with lines, symbols, commands and commits that a record cites.
 
-Files are words that end like one, and those that its metadata name; a symbol is `name()`, `src/a.ts#name`,
-`symbol:name` or, in backticks, `Class.method`; a command is code that runs something of the project by name
-(`make lint`, `npm run build`); a commit follows the word "commit", is in backticks, or in the metadata.
+A symbol is `name()`, `src/a.ts#name`, `symbol:name` or, in backticks, `Class.method`; a command is code that runs
+something of the project by name (`make lint`); a commit follows the word "commit", is in backticks, or in the metadata.
 """
 
 import re
@@ -65,7 +64,7 @@ STALE = (CitationState.GONE, CitationState.MOVED)
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One thing that a record cites; `sure` when metadata say that it existed, prose may speak of what never did."""
+    """One thing that a record cites; `sure` when metadata say that it existed."""
 
     kind: CitationKind
     what: str
@@ -130,11 +129,7 @@ def cited_files(text: str) -> list[tuple[str, int, int]]:
 
 
 def _parse_file(word: str) -> tuple[str, int, int] | None:
-    """Return the file and the lines that a word names, or None.
-
-    A word is a file when it has a folder and a short ending, or an ending of source files. Addresses, patterns
-    (`*.py`), versions, paths outside of the project and placeholders are not. Whether it exists is not checked.
-    """
+    """A folder and a short ending, or an ending of source files; no address, pattern, version or outside path."""
     reference = word.strip(_AROUND).rstrip(".:").removeprefix("file:").removeprefix("symbol:")
     match = _REFERENCE.fullmatch(reference)
     if match is None:

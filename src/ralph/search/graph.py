@@ -1,8 +1,8 @@
 """The knowledge graph: its nodes and edges from the rows of a source, and walks over it.
 
-A memory is a node, related to its tags, files and `[[links]]`, discovered in its session and task; a session affects
-the files it wrote and mentions those it read; a task affects the files of its journal and depends on its blockers.
-Observations and journal entries are no nodes: there are too many. A walk follows edges in both directions.
+A memory is related to its tags, files and `[[links]]`, discovered in its session and task; a session affects the files
+it wrote and mentions those it read; a task affects the files of its journal and depends on its blockers. Observations
+and journal entries are no nodes: there are too many.
 """
 
 import re
@@ -60,7 +60,7 @@ class ReachedNode(NamedTuple):
 
 
 class GraphVisibility(NamedTuple):
-    """What a task may not see, by key: `hidden` nodes and the edges of `silent` ones, others' unfinished `tasks`."""
+    """What a task may not see: `hidden` nodes, and the edges of `silent` ones."""
 
     hidden: AbstractSet[int] = frozenset()
     silent: AbstractSet[int] = frozenset()
@@ -77,8 +77,6 @@ ALL_VISIBLE = GraphVisibility()  # outside of any task
 
 
 class _Step(NamedTuple):
-    """The best path to a node: its score, hops and last edge, the node before, and the start."""
-
     score: float
     hops: int
     row: EdgeRow | None
@@ -148,7 +146,6 @@ def path(graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANY
 def _walk_levels(
     graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules, end: int | None = None
 ) -> tuple[dict[int, _Step], dict[int, Node]]:
-    """Walk level by level, until `end` is reached; return the best path to every node, and the nodes."""
     known = stored.nodes(graph, seeds)
     steps = {key: _Step(score, 0, None, key, key) for key, score in seeds.items() if key in known}
     level = dict(steps)
@@ -173,7 +170,7 @@ def _expand(
     hop: int,
     rules: WalkRules,
 ) -> dict[int, _Step]:
-    """Return the nodes one hop further, each by the best path to it; ties go by id, whatever the keys are."""
+    """Ties go by id, whatever the keys are."""
     rows_at: dict[int, list[EdgeRow]] = {key: [] for key in level}
     for row in stored.edges_at(graph, level):
         if rules.allow(row):
@@ -217,9 +214,6 @@ def related(
                 near.append((key, node.id, reached.score / _DECAY))
     back = queries.row_keys(index, [name for _, name, _ in near])
     return [(key, back[name], score) for key, name, score in near if name in back]
-
-
-# --- facts of a source --------------------------------------------------------------------------
 
 
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
@@ -308,7 +302,7 @@ def _memory_facts(record: Record, task: str) -> list[Fact]:
 
 
 def find_mentions(text: str, about: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Return the paths in a text, and the symbols: `path#name`, or `name()` when just one file can be meant."""
+    """Return the paths in a text, and the symbols: `path#name`, or `name()` of the only file."""
     files: dict[str, None] = {}
     symbols: dict[str, None] = {}
     part = text[:_SCANNED]
@@ -333,7 +327,6 @@ def project_files(files: Sequence[str]) -> Iterator[str]:
 
 
 def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
-    """Yield the files and sessions of tasks, and the files of sessions, each edge at its earliest time."""
     first: dict[tuple[str, Relation, str], str] = {}
 
     def add(source: str, relation: Relation, target: str, at: str) -> None:

@@ -1,8 +1,7 @@
 """Which files changed since the index read them: by time, size and inode, and by digest where these differ.
 
-A project may have thousands of logs of ended sessions. A process that lives on (the web server) looks at those that
-were quiet for two days only when one of them came, went or was replaced, which their folder shows, and once a minute;
-at all other files it looks every time.
+There may be thousands of logs of ended sessions. A process that lives on looks at logs that were quiet for two days
+only when their folder changed, and once a minute.
 """
 
 import hashlib
@@ -24,8 +23,6 @@ _WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this muc
 
 
 class _Seen(NamedTuple):
-    """What the last complete sync of this process saw: the index, the folders of logs, and files by their paths."""
-
     seal: str
     at: float
     folders: tuple[int, ...]
@@ -53,13 +50,13 @@ class Look:
         return {source.name for source, _ in self._others} | {name for _, name, _ in self._logs}
 
     def differing(self, known: Mapping[str, FileState]) -> list[tuple[Source, FileState]]:
-        """Return the listed sources that are in another state than the index read them in."""
+        """Return the sources whose state is not the one that was indexed."""
         others = [(source, state) for source, state in self._others if known.get(source.name) != state]
         logs = (each for each in self._logs if known.get(each[1]) != each[2])
         return others + [(Source(Path(path), name, Format.LOG), state) for path, name, state in logs]
 
     def remember(self, seal: str) -> None:
-        """Remember for this process that the index with this seal has all that the look saw."""
+        """Remember that the index with this seal has all that was seen."""
         since = (self._at - _QUIET_SECONDS) * 1e9
         others = tuple((os.fspath(source.path), state) for source, state in self._others)
         active = tuple((path, state) for path, _, state in self._logs if state[0] >= since)
@@ -67,7 +64,7 @@ class Look:
 
 
 def none_since(root: Path, seal: str) -> bool:
-    """Whether nothing has changed since this process last brought the index with this seal up to date."""
+    """Whether nothing has changed since this process last synced the index with this seal."""
     seen = _SEEN.get(root)
     if seen is None or seen.seal != seal or time.monotonic() - seen.at > _FULL_SECONDS:
         return False
@@ -86,12 +83,11 @@ def _folder_times(root: Path) -> tuple[int, ...]:
 
 
 def _settled(times: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the times of folders, nothing when one changed just now: the next look lists the names again."""
+    """Nothing when a folder changed just now: then the next look lists the names again."""
     return times if time.time() - max(times) / 1e9 >= _RECENT_SECONDS else ()
 
 
 def _folder_names(root: Path) -> tuple[int, ...]:
-    """Return a hash of the names and inodes in each folder of logs."""
     hashes = []
     for folder in log_folders(root):
         entries: frozenset[tuple[str, int]] = frozenset()
@@ -116,7 +112,7 @@ def known_states(connection: sqlite3.Connection) -> dict[str, FileState]:
 
 
 class ReadLog(NamedTuple):
-    """What the index has read of a log that still begins so: up to where, and what it counted there."""
+    """Up to where a log was read, and what was counted."""
 
     offset: int = 0
     lines: int = 0
@@ -126,11 +122,7 @@ class ReadLog(NamedTuple):
 
 
 def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[ReadLog, int]]:
-    """Return by path every log of a session or a run with what the index has read of it, and its size.
-
-    A log with the recorded time and size is trusted; of any other the digest of the part that was read must be the
-    same, or nothing of it counts.
-    """
+    """Return by path what the index has read of every log, and its size; a log that begins otherwise was not read."""
     columns = "path, mtime_ns, size, inode, digest, offset, lines, problems, events, hosts"
     cursor = connection.cursor()
     cursor.row_factory = None
@@ -138,19 +130,13 @@ def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[Rea
     logs: dict[str, tuple[ReadLog, int]] = {}
     for path, name, state in scan_logs(root):
         row = rows.get(name)
-        is_read = row is not None and (row[:3] == state or _still_begins(Path(path), row[3], row[4]))
+        is_read = row is not None and (row[:3] == state or file_digest(Path(path), row[4]) == row[3])
         logs[path] = ReadLog(*row[4:]) if row is not None and is_read else ReadLog(), state[1]
     return logs
 
 
-def _still_begins(path: Path, digest: str, offset: int) -> bool:
-    with suppress(OSError), files.open_regular(path) as file:
-        return digest_to(file, offset) == digest
-    return False
-
-
 def digest_to(file: BinaryIO, end: int) -> str:
-    """Return the digest of a file up to a position; of a very long part only its ends count, and its length."""
+    """Return the digest up to a position; of a very long part, of its ends and length."""
     digest = hashlib.sha1(str(end).encode() if end > _WHOLE_DIGEST else b"", usedforsecurity=False)
     parts = [(0, end)] if end <= _WHOLE_DIGEST else [(0, _DIGEST_ENDS), (end - _DIGEST_ENDS, _DIGEST_ENDS)]
     for start, length in parts:
@@ -159,10 +145,10 @@ def digest_to(file: BinaryIO, end: int) -> str:
     return digest.hexdigest()
 
 
-def file_digest(path: Path) -> str:
-    """Return the digest of a whole file; "" when it cannot be read."""
+def file_digest(path: Path, end: int | None = None) -> str:
+    """Return the digest of a file, or of its beginning; "" when it cannot be read."""
     try:
         with files.open_regular(path) as file:
-            return digest_to(file, path.stat().st_size)
+            return digest_to(file, path.stat().st_size if end is None else end)
     except OSError:
         return ""

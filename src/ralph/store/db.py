@@ -1,15 +1,14 @@
 """SQLite, opened in one place: pragmas, transactions, and what to do with a damaged file.
 
-Every database here is derived or a cache, so there are no migrations: a file that is damaged, or was made by another
-version, is deleted and made again. SQLite does not notice all damage: a seal (size and time of the file as its last
-writer left it) shows whether another program touched it.
+Every database is derived or a cache: one that is damaged or of another version is made again. SQLite does not notice
+all damage; a seal (size and time as the last writer left it) shows whether another program touched the file.
 """
 
 import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -33,14 +32,11 @@ class Busy(RalphError):
 
 
 class Damaged(RalphError):
-    """The file is not a sound database of this version; its owner makes it again."""
+    """The file is no sound database of this version."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database; a new one is made with mode 0600 unless it is opened for reading.
-
-    Raises Damaged for a view, a trigger or a table that Ralph does not make.
-    """
+    """Open a database, made with mode 0600; Damaged for what Ralph does not make."""
     if path.exists() and not path.is_file():
         raise Damaged(f"{path}: is not a regular file", hint="it is made again")  # a FIFO would wait for a writer
     if read_only:
@@ -72,21 +68,16 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def restart_deadline(connection: sqlite3.Connection) -> None:
-    """Let the time limit of queries begin again: a long job of many short ones is not ended."""
-    connection.set_progress_handler(_deadline(), 20_000)
-
-
-def _deadline() -> Callable[[], bool]:
-    """Return a progress handler that ends a query which takes too long; time between two queries does not count."""
+    """End queries that take too long, counted anew from now: a long job of many short ones is not ended."""
     start = last = time.monotonic()
 
     def is_over() -> bool:
         nonlocal start, last
         now = time.monotonic()
-        start, last = (now if now - last > _IDLE_SECONDS else start), now
+        start, last = (now if now - last > _IDLE_SECONDS else start), now  # time between queries does not count
         return now - start > _READ_SECONDS
 
-    return is_over
+    connection.set_progress_handler(is_over, 20_000)
 
 
 def connect_memory() -> sqlite3.Connection:
@@ -97,7 +88,7 @@ def connect_memory() -> sqlite3.Connection:
 
 
 def connect_cache(path: Path, schema: str, version: int) -> sqlite3.Connection:
-    """Open a database of this version; one that is damaged or of another version is deleted and made again."""
+    """Open a database; one that is damaged or of another version is made again."""
     try:
         return _connect_version(path, schema, version)
     except Damaged:
@@ -117,7 +108,7 @@ def _connect_version(path: Path, schema: str, version: int) -> sqlite3.Connectio
 
 
 def create_tables(connection: sqlite3.Connection, schema: str, version: int) -> None:
-    """Make the tables of a schema file in an empty database; Damaged for tables of another version."""
+    """Make the tables of a schema in an empty database; Damaged for another version's."""
     if version_of(connection) == version:
         return
     with atomic(connection):
@@ -138,7 +129,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 @contextlib.contextmanager
 def atomic(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Run one transaction, all of it or nothing; immediate, so that two writers never wait in the middle."""
+    """Run one transaction; immediate, so that two writers never wait in the middle."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -185,7 +176,7 @@ def compact(path: Path) -> None:
 
 
 def seal(path: Path) -> str:
-    """Return size, time of change and inode, which show whether another program touched the file or put it there."""
+    """Return size, time and inode, which show whether another program touched the file."""
     if not path.exists():
         return ""
     stat = path.stat()

@@ -1,8 +1,8 @@
 """The only module that writes files.
 
-Every change of a file that people read is atomic: a temporary file in the same folder, fsync, rename. Writers of one
-folder take turns by a lock on the folder itself, or on a lock file where folders cannot be locked. Editors take no
-lock, so `update` compares the file with what it read and starts again when it has changed.
+A file that people read changes atomically: a temporary file in the same folder, fsync, rename. Writers of one folder
+take turns by a lock on it, or on a lock file where folders cannot be locked. Editors take no lock, so `update` compares
+the file with what it read and starts again when it has changed.
 """
 
 import contextlib
@@ -50,10 +50,9 @@ class FileChange:
 
 
 class WriteObserver:
-    """Passed to the functions of this module to note every change before it is made."""
+    """Notes every change before it is made."""
 
-    real = True
-    """Whether the disk is written."""
+    real = True  # whether the disk is written
 
     def __init__(self) -> None:
         self._changes: dict[str, FileChange] = {}
@@ -63,7 +62,7 @@ class WriteObserver:
         return self._changes.get(os.path.realpath(path)) if self._changes else None
 
     def change(self, change: FileChange) -> None:
-        """Note a change; of several to one file, from the first text to the last."""
+        """Note a change, of several to one file from the first text to the last."""
         first = self.planned(change.path) or change
         appended = first.appended and change.appended
         self._changes[os.path.realpath(change.path)] = FileChange(change.path, first.before, change.after, appended)
@@ -81,20 +80,17 @@ class DryRun(WriteObserver):
 
 
 class GuardedWrite(WriteObserver):
-    """Lets only files change whose text has the digest in `digests`, by name, and notes their old texts for an undo."""
+    """Lets only files change whose text has the digest in `digests`, by name."""
 
     def __init__(self, digests: Mapping[str, str], name_of: Callable[[Path], str]) -> None:
         super().__init__()
         self._digests, self._name_of = digests, name_of
 
     def change(self, change: FileChange) -> None:
-        """Note a change; Conflict when the file is not as it was shown. A line appended to a log loses nothing."""
+        """Note a change; Conflict when the file is not as shown. Appending to a log loses nothing."""
         earlier, name = self.planned(change.path), self._name_of(change.path)
-        if earlier is not None:
-            is_shown = change.before == earlier.after
-        else:
-            is_shown = self._digests.get(name) == text_digest(change.before)
-        if not is_shown and not change.appended:
+        shown = text_digest(earlier.after) if earlier is not None else self._digests.get(name)
+        if text_digest(change.before) != shown and not change.appended:
             raise changed_meanwhile(name)
         super().change(change)
 
@@ -115,7 +111,7 @@ def changed_meanwhile(name: str) -> Conflict:
 
 
 def read(path: Path, observer: WriteObserver | None = None) -> str | None:
-    """Return the text with every byte (undecodable ones as surrogates), after a dry run's changes; None for no file."""
+    """Return the text, undecodable bytes as surrogates, after a dry run's changes; None for no file."""
     planned = observer.planned(path) if observer is not None and not observer.real else None
     if planned is not None:
         return planned.after
@@ -129,7 +125,7 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading; OSError at once for a FIFO, a device or a folder, which may have no end."""
+    """Open a file; OSError at once for a FIFO, a device or a folder, which may have no end."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -138,7 +134,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
-    """Return where a write to `path` goes; Refused for a dangling or escaping link and for special files."""
+    """Return where a write goes; Refused for a dangling or escaping link and special files."""
     real = Path(os.path.realpath(path))
     kind = "folder" if folder else "file"
     if root is not None and not real.is_relative_to(os.path.realpath(root)):
@@ -162,7 +158,7 @@ def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
 def write(
     path: Path, text: str, *, root: Path | None = None, expect: str | None = None, mode: int | None = None
 ) -> None:
-    """Replace the whole file, atomically; with `expect`, only if it still holds that text (Conflict otherwise)."""
+    """Replace the whole file; with `expect`, only if it still holds that text (else Conflict)."""
     real = target(path, root)
     with _lock_folder_of(real, mode=0o700 if mode == PRIVATE else 0o777):
         if not _replace(real, text, expect, mode):
@@ -194,10 +190,9 @@ def update(
     mode: int | None = None,
     observer: WriteObserver | None = None,
 ) -> str | T:
-    """Read, change and replace a file under its lock; return the result of `change`.
+    """Change a file under its lock; `change(text)` returns the new text, or that and a result, which is returned.
 
-    `change(text)` returns the new text, or the new text and a result. It gets "" for a missing file, and runs again
-    when another program changed the file meanwhile. An unchanged text is not written.
+    It gets "" for a missing file and runs again when another program changed the file. No change, no write.
     """
     real = target(path, root)
     with _lock_folder_of(real, observer):
@@ -219,7 +214,7 @@ def append(
     durable: bool = False,
     observer: WriteObserver | None = None,
 ) -> None:
-    """Append one line with a single write; closes a torn line first, and takes back a write that did not fit."""
+    """Append one line with a single write; closes a torn line, takes back a write that did not fit."""
     real = target(path, root)
     payload = _encode(real, line)
     with _lock_folder_of(real, observer, 0o700), _explained(f"{real}: cannot append"):
@@ -246,7 +241,7 @@ def append(
 
 
 def collect_spilled(root: Path) -> None:
-    """Append lines that a hook could not append in time to their logs; one that is there already is not doubled."""
+    """Append lines that a hook could not append in time, unless they are there already."""
     log, boundary = paths.log_folder(root), paths.state_boundary(root)
     for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
         session, line = log / "sessions" / path.name.split("-", 2)[2], read(path) or ""
@@ -256,7 +251,7 @@ def collect_spilled(root: Path) -> None:
 
 
 def output(path: Path, *, root: Path | None = None) -> int:
-    """Open a descriptor that adds to a file's end, for what another program prints; the caller closes it."""
+    """Open a descriptor that appends, for what another program prints; the caller closes it."""
     real = target(path, root)
     make_folder(real.parent, 0o700)
     with _explained(f"{path}: cannot be opened"):
@@ -264,10 +259,7 @@ def output(path: Path, *, root: Path | None = None) -> int:
 
 
 def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
-    """Copy a file to `<name>.bak`, `<name>.bak2` ..., never over an older one; None if there is no file.
-
-    `text` is what the caller read of it and is about to replace: then the copy is of that, whatever the file holds now.
-    """
+    """Copy a file to `<name>.bak`, `.bak2` ...; None if there is none. `text`: what the caller read and replaces."""
     present = read(path)
     if present is None:
         return None
@@ -280,7 +272,7 @@ def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> 
 
 
 def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> bool:
-    """Make the folder and its parents with this mode, with `root` only inside of it; True when it was not there."""
+    """Make the folder and its parents, with `root` only inside of it; True when it was new."""
     if path.is_dir():
         return False
     if root is not None:
@@ -293,7 +285,7 @@ def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> b
 
 
 def move(path: Path, to: Path, *, root: Path | None = None) -> None:
-    """Rename a file or folder, with `root` only within it; Conflict when something is already there."""
+    """Rename a file or folder, with `root` only within it; Conflict when the target exists."""
     if to.exists() or to.is_symlink():
         raise Conflict(f"{to}: is already there", hint=f"merge {path} into it by hand")
     if root is not None:
@@ -343,7 +335,7 @@ def restrict(path: Path, mode: int = PRIVATE) -> None:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return the temporary files that a killed writer left in a folder, without lock files, which may be in use."""
+    """Return temporary files of killed writers; lock files may be in use."""
     return sorted(folder.glob(f"*{TEMP_SUFFIX}")) if folder.is_dir() else []
 
 
@@ -351,7 +343,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 class LockTaken(Conflict):
-    """A lock that another process has; `by` is its owner in parentheses, "" before it is written."""
+    """A lock that another process has; `by` is its owner in parentheses."""
 
     def __init__(self, path: Path, owner: str) -> None:
         super().__init__(f"{path}: another process holds it", hint="try again when it has ended")
@@ -360,7 +352,7 @@ class LockTaken(Conflict):
 
 @contextlib.contextmanager
 def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterator[None]:
-    """Hold a lock file with the owner's description until this process ends; LockTaken when another one has it."""
+    """Hold a lock file with the owner's description; LockTaken when another process has it."""
     real = target(path, root)
     make_folder(real.parent, 0o700)
     with _explained(f"{path}: cannot be held"):
@@ -379,7 +371,7 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold the lock of the real path's folder: one writer at a time, released also by a kill."""
+    """Hold the lock of the real path's folder, released also by a kill."""
     folder = Path(os.path.realpath(path)).parent
     with _explained(f"{folder}: cannot be locked"):
         handle = lock_folder(folder)
@@ -390,7 +382,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock a folder; the handle holds the lock until it is closed or its process ends."""
+    """Lock a folder until the handle is closed."""
     try:
         handle = lock_file(folder, _patience, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
@@ -409,7 +401,7 @@ def count_writes() -> int:
 
 
 def set_patience(seconds: float) -> None:
-    """Set how long this process waits for a lock: a hook cannot wait as long as a command."""
+    """Set how long this process waits for a lock: hooks cannot wait long."""
     global _patience  # noqa: PLW0603 - one value for the whole process, set once when it starts
     _patience = seconds
 
@@ -417,7 +409,7 @@ def set_patience(seconds: float) -> None:
 def lock_file(
     path: Path, patience: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT, mode: int = PRIVATE
 ) -> int | None:
-    """Open and lock a file or folder; None when another process keeps it locked for so many seconds."""
+    """Lock a file or folder; None when another process keeps it for so many seconds."""
     end = time.monotonic() + patience
     while True:
         handle = os.open(path, flags | os.O_CLOEXEC, mode)
@@ -446,7 +438,6 @@ def _try_lock(handle: int) -> bool:
 
 @contextlib.contextmanager
 def _lock_folder_of(real: Path, observer: WriteObserver | None = None, mode: int = 0o777) -> Iterator[None]:
-    """Make and lock a file's folder; a dry run does neither."""
     if observer is not None and not observer.real:
         yield
         return
@@ -463,7 +454,6 @@ def _lock_folder_of(real: Path, observer: WriteObserver | None = None, mode: int
 def _replace(
     real: Path, text: str, expect: str | None, mode: int | None, observer: WriteObserver | None = None
 ) -> bool:
-    """Replace a file atomically under the lock; False when it no longer holds `expect`."""
     payload = _encode(real, text)
     temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
     with _explained(f"{real}: cannot be written"):
@@ -519,7 +509,7 @@ def _encode(path: Path, text: str) -> bytes:
 
 
 def _require_writable(status: os.stat_result) -> os.stat_result:
-    """Refuse a file without write permission, also to root, although a rename would succeed."""
+    """Refuse a read-only file, also to root, although a rename would succeed."""
     if not status.st_mode & 0o222:
         raise PermissionError(errno.EACCES, "the file is read-only")
     return status
@@ -561,7 +551,7 @@ _MUST_BE_IGNORED = {"local/": "local", "cache/": "cache", "ralph.db*": "ralph.db
 
 
 def hide_state(root: Path) -> None:
-    """Write a `.ralph/.gitignore` that hides itself, where there is none and something is to hide."""
+    """Write a `.ralph/.gitignore` that hides itself, where it is needed."""
     main = paths.main_checkout(root)
     ignore = paths.gitignore(main)
     if ignore.exists() or ignore.is_symlink():
@@ -572,7 +562,7 @@ def hide_state(root: Path) -> None:
 
 
 def missing_lines(root: Path) -> tuple[str, ...]:
-    """Return the lines that a person's own `.ralph/.gitignore` lacks, so that git would see this machine's state."""
+    """Return the lines that a person's own `.ralph/.gitignore` lacks."""
     own = paths.gitignore(root)
     exclude = paths.git_exclude(own)
     if exclude is None or not own.is_file():
@@ -586,7 +576,7 @@ def missing_lines(root: Path) -> tuple[str, ...]:
 
 
 def _covers(lines: list[str], name: str) -> bool:
-    """Return whether git's patterns ignore a name: the last line that matches decides."""
+    """Whether git ignores a name: the last pattern that matches decides."""
     ignored = False
     for line in lines:
         pattern = line.strip().removeprefix("!").rstrip("/")

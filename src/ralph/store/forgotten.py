@@ -1,7 +1,7 @@
 """Salted hashes of what `ralph forget` removed, so that no import, pull, restore or old log brings it back.
 
-One file in the user's state folder serves all projects: a random key on the first line, then one hash a line. Texts are
-hashed without case and white space, recorded events by their ids: a text such as "continue" is not one event's own.
+One file in the user's state folder serves all projects: a random key, then one hash a line. Recorded events are hashed
+by their ids: a text such as "continue" is not one event's own.
 """
 
 import hmac
@@ -21,7 +21,7 @@ _EVENT = "id:"
 
 
 class ForgottenTexts:
-    """What was forgotten, as far as a text or record that is shown to it can be recognised."""
+    """The hashes of what was forgotten."""
 
     def __init__(self, text: str) -> None:
         key, *hashes = text.split("\n")
@@ -39,7 +39,7 @@ class ForgottenTexts:
         return bool(self.hashes) and isinstance(text, str) and self.hash(text) in self.hashes
 
     def hides(self, record: Record) -> bool:
-        """Whether a record was forgotten: by its text, or by the id of a recorded event."""
+        """Whether a record was forgotten, by its text or an event's id."""
         return self.has(record.text) or (record.family is not Family.MEMORY and self.has(event_key(record.id)))
 
 

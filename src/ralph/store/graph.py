@@ -1,20 +1,20 @@
 """The graph in a database of its own: nodes and edges, brought up to date source by source.
 
-It is a cache over the index: each source of the index that changed is removed and read again (`search/graph.py` decides
-what its rows mean). Ends that are words are resolved at the end of every change, with the times that superseding gives:
-the result depends on the rows alone, never on their order.
+A cache over the index: each source that changed is removed and read again (`search/graph.py` decides what its rows
+mean). Ends that are words are resolved at the end of every change, so that the result depends on the rows alone, never
+on their order.
 """
 
 import json
 import math
 import sqlite3
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph.formats.knowledge import fold_title
 from ralph.model.graph import Edge, Node, NodeType, Relation, entity_type
 from ralph.store import db
 from ralph.store.lookup import placeholders, replaced
@@ -54,7 +54,7 @@ _RELATIONS = {relation.value: relation for relation in Relation}
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An edge as a source tells it; an end may be words (an id or a title) instead of a node's own id."""
+    """An edge as a source states it; an end may be words (an id or a title)."""
 
     source: str
     relation: Relation
@@ -68,7 +68,7 @@ class Fact:
 
 
 class EdgeRow(NamedTuple):
-    """An edge between two keys, as walking needs it; `here` is the end that it is seen from."""
+    """An edge between two keys; `here` is the end that it is seen from."""
 
     here: int
     source: int
@@ -82,8 +82,7 @@ class EdgeRow(NamedTuple):
 
 SourceFacts = tuple[Sequence[tuple[Node, str]], Sequence[Fact]]
 """What one source says: its nodes, each with the title that links may call it by, and its edges."""
-ReadFacts = Callable[[int, str], SourceFacts]
-"""What a source of the index says, by its key there and its path."""
+ReadFacts = Callable[[int, str], SourceFacts]  # what a source of the index says, by its key there and its path
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -101,10 +100,7 @@ def in_memory() -> sqlite3.Connection:
 def sync(
     graph: sqlite3.Connection, index: sqlite3.Connection, read_facts: ReadFacts, *, within: float | None = None
 ) -> int:
-    """Bring the graph up to date with the index; return how many sources were removed or read again.
-
-    After `within` seconds the rest is left to the next call (see `count_missing`).
-    """
+    """Bring the graph up to date; return how many sources changed. After `within` seconds the rest is left."""
     sql = f"SELECT path, key, digest || ' ' || offset FROM sources WHERE format NOT IN ({placeholders(_LEFT_OUT)})"
     present = {path: (key, stamp) for path, key, stamp in index.execute(sql, _LEFT_OUT)}
     if not _changed_paths(graph, present):
@@ -164,7 +160,6 @@ def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
 
 
 def _resolve_words(graph: sqlite3.Connection) -> None:
-    """Find the node of every end that is words: a record by its id, else by its title, never itself."""
     ends = graph.execute(
         "SELECT rowid, source_words, target_words, source, target FROM edges "
         "WHERE target_words <> '' OR source_words <> ''"
@@ -180,7 +175,7 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
 
 
 class RecordNames:
-    """Records by what words may call them; of several with one title, the first by its id."""
+    """Records by id and title; of several with one title, the first by its id."""
 
     def __init__(self, graph: sqlite3.Connection) -> None:
         sql = "SELECT id, key, title FROM nodes WHERE origin IS NOT NULL ORDER BY id DESC"
@@ -203,7 +198,7 @@ class RecordNames:
 
 
 def _supersede(graph: sqlite3.Connection) -> None:
-    """Set the times that superseding gives: a text that was replaced ends then, and its successor begins."""
+    """A text that was replaced ends then, and its successor begins."""
     own = "coalesce(nullif(valid_from, ''), recorded)"
     sql = f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"
     graph.execute(sql)
@@ -227,13 +222,6 @@ def _supersede(graph: sqlite3.Connection) -> None:
     graph.executemany("UPDATE nodes SET replaced = ? WHERE key = ?", ((at, key) for key, at in ends.items()))
 
 
-def fold_title(title: str) -> str:
-    """Return a title as links are compared: in any case and spacing."""
-    if not title.isascii():
-        title = unicodedata.normalize("NFC", title)
-    return " ".join(title.casefold().split())
-
-
 def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
     """Return the keys of nodes, by their ids."""
     sql = "SELECT id, key FROM nodes WHERE id IN (SELECT value FROM json_each(?))"
@@ -254,14 +242,14 @@ def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[
 
 
 def _select(graph: sqlite3.Connection, sql: str, *values: str) -> sqlite3.Cursor:
-    """Select plain tuples: a walk reads thousands of rows."""
+    """Plain tuples: a walk reads thousands of rows."""
     cursor = graph.cursor()
     cursor.row_factory = None
     return cursor.execute(sql, values)
 
 
 def edges_at(graph: sqlite3.Connection, keys: Iterable[int]) -> list[EdgeRow]:
-    """Return every edge at some nodes, once for each of its ends among them, which is its `here`."""
+    """Return every edge at some nodes, once for each of its ends among them."""
     return list(map(EdgeRow._make, _select(graph, _AROUND, json.dumps(list(keys)))))
 
 
@@ -283,7 +271,7 @@ def task_keys(graph: sqlite3.Connection, task: str) -> list[int]:
 
 
 def source_stamps(graph: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
-    """Return the names of the sources and their stamps, which change with what the graph has of them."""
+    """Return the sources and their stamps, which change with their contents."""
     return tuple(_select(graph, "SELECT path, stamp FROM sources ORDER BY path").fetchall())
 
 

@@ -1,8 +1,8 @@
-"""The files of hooks, for a process that imports next to nothing: session logs, failure count, settings cache, index.
+"""The files of hooks, with few imports: session logs, failure count, settings cache, index.
 
-`append` is `files.append` with `os` alone: one `write()` under the lock of the same folder. What is not the ordinary
-case (a link on the way, a file system without locks) raises Unsure, and the caller uses `files`. Failures are counted
-in place in a file that was made large enough before: the failure that matters most is a full disk.
+`append` is `files.append` with `os` alone. What is not the ordinary case (a link on the way, a file system without
+locks) raises Unsure, and the caller uses `files`. Failures are counted in place in a file that is large enough: the
+failure that matters most is a full disk.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ class Unsure(Exception):
 
 
 def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
-    """Append one line to `top/folders.../name`; OSError when it cannot be stored, Unsure when `files` should try."""
+    """Append one line to `top/folders.../name`; Unsure when `files` should try."""
     folder = _make_folders(top, folders)
     lock = _lock_folder(folder)
     try:
@@ -62,7 +62,7 @@ def _make_folders(top: str, folders: tuple[str, ...]) -> str:
 
 
 def spill(state: str, name: str, line: bytes) -> None:
-    """Store a line that cannot be appended now in a file of its own; `files.collect_spilled` appends it later."""
+    """Store a line that cannot be appended now; `files.collect_spilled` appends it later."""
     folder = _make_folders(state, ("log", SPILL))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
     path = f"{folder}/{time.time_ns():020d}-{os.getpid()}-{name}"
@@ -79,10 +79,7 @@ def spill(state: str, name: str, line: bytes) -> None:
 
 
 def probe(folder: str) -> str:
-    """Return why no event can be stored in a folder, "" when one can: a page is written and removed again.
-
-    Of a folder that does not exist, the nearest one above it is tried.
-    """
+    """Return why no event can be stored in a folder, or in the nearest one above it; "" when one can."""
     while not os.path.lexists(folder):
         folder = folder.rpartition("/")[0]
     path = ""
@@ -104,7 +101,6 @@ def probe(folder: str) -> str:
 
 
 def _lock_folder(folder: str) -> int:
-    """Take the lock that `files.lock` takes for this folder; it is held until the descriptor is closed."""
     while True:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
         try:
@@ -156,7 +152,7 @@ def timestamp() -> str:
 
 
 def overwrite(path: str, edit: "Callable[[bytes], bytes]", size: int) -> bool:
-    """Replace the first `size` bytes in place by what `edit` makes of them; False when there is no such file."""
+    """Replace the first `size` bytes in place by `edit`; False when there is no such file."""
     try:
         handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
     except FileNotFoundError:
@@ -173,7 +169,7 @@ def overwrite(path: str, edit: "Callable[[bytes], bytes]", size: int) -> bool:
 
 
 def count_failure(state: str, event: str, problem: str) -> bool:
-    """Count one more failure in the state folder, on a full disk, too; False when there is no file to count in."""
+    """Count one more failure, on a full disk, too; False without a file to count in."""
 
     def next_line(before: bytes) -> bytes:
         count = int(before[:12]) + 1 if before[:12].isdigit() else 1
@@ -233,7 +229,7 @@ def set_variables(env: "Mapping[str, str]") -> str:
 
 
 def file_state(path: str) -> str:
-    """Return the time and size of a config file, `0 0` for no file, with its path."""
+    """Return time, size (`0 0` for no file) and path of a config file."""
     try:
         now = os.stat(path)
         return f"{now.st_mtime_ns} {now.st_size} {path}"
@@ -242,7 +238,7 @@ def file_state(path: str) -> str:
 
 
 def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: str) -> HookSettings | None:
-    """Return the cached settings; None when the cache is missing or any file or variable behind it has changed."""
+    """Return the cached settings; None when a file or variable behind them has changed."""
     text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
     if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):
         return None
@@ -260,7 +256,7 @@ def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: s
 
 
 def switch_off_pattern(state: str, pattern: str) -> None:
-    """Note that a pattern of the user's took too long on this machine: hooks and commands do without it."""
+    """Note that a user's pattern took too long: hooks and commands do without it."""
     top, _, folder = state.rpartition("/")
     append(top, (folder, "cache"), SLOW_PATTERNS, f"{escape(pattern)}\n".encode("utf-8", "replace"))
 
@@ -272,7 +268,7 @@ def slow_patterns(state: str) -> set[str]:
 
 
 def read_file(path: str, largest: int = _LARGEST, *, end: bool = False) -> bytes | None:
-    """Return a small file's bytes without waiting for anybody, or None; of a larger one the beginning or the `end`."""
+    """Return a small file's bytes without waiting; of a larger one the beginning or the `end`."""
     try:
         handle = os.open(path, os.O_RDONLY | _CLOEXEC | _NONBLOCK)
         try:
@@ -292,7 +288,6 @@ _MAPPED = 1 << 28  # bytes of the index that are mapped into memory: a question 
 
 
 def _is_sealed(path: str) -> bool:
-    """Check that an index is as its last writer left it, or that a writer is at work on it."""
     seal = (read_file(f"{path}-seal") or b"").split()
     try:
         now = os.stat(path)
@@ -313,7 +308,7 @@ def _is_sealed(path: str) -> bool:
 
 
 def open_index(path: str) -> "sqlite3.Connection | None":
-    """Return a read-only connection, or None when there is no complete index of this version that Ralph made."""
+    """Return a read-only connection, or None without a complete index of this version."""
     import sqlite3  # recording must not load it
 
     from ralph.store.lookup import SCHEMA_VERSION, UNEXPECTED

@@ -1,8 +1,8 @@
 """The index: SQLite over the sources, brought up to date before it is read.
 
-`sync` compares time and size of every source and reads only those that changed, of a log only the new lines, in slices
-so that a deadline holds. One process writes at a time. A database that is damaged, deleted, touched by another program
-or of another version is made again: nothing is stored only here. Where it cannot be written, one in memory answers.
+`sync` reads only the sources that changed, of a log only the new lines, in slices so that a deadline holds. One process
+writes at a time. A database that is damaged, touched by another program or of another version is made again: nothing is
+stored only here. Where it cannot be written, one in memory answers.
 """
 
 import json
@@ -67,6 +67,7 @@ UPDATE loop_runs SET
         (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL ORDER BY iteration))
 WHERE id IN (SELECT value FROM json_each(?))
 """
+_FOLDED = (("session", "sessions", _SESSION, _COMPLETE_SESSIONS), ("run", "loop_runs", _RUN, _COMPLETE_RUNS))
 _FTS = {Family.OBSERVATION: ("observations_fts", "content"), Family.JOURNAL: ("journal_fts", "notes")}
 """Full-text tables for people with sqlite3, and their column."""
 _FOLDS: Mapping[str, Callable[[str, str], str]] = {"started_at": min, "created_at": min, "updated_at": max}
@@ -76,7 +77,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The result of a sync: how many sources were read, and whether everything is up to date now."""
+    """How many sources were read, and whether everything is up to date now."""
 
     read: int = 0
     removed: int = 0
@@ -85,7 +86,7 @@ class Synced:
 
 
 class Index:
-    """The database of one project; `copy_main`: whether a worktree's may begin as a copy of the main checkout's."""
+    """The database of one project; `copy_main`: a worktree's may begin as a copy."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class Index:
         self._copy_main = copy_main
 
     def outside(self) -> Path | None:
-        """Return the target of a link that takes the index out of the project; None when it is inside."""
+        """Return the target of a link that takes the index out of the project."""
         real = Path(os.path.realpath(self.path))
         return None if real.is_relative_to(os.path.realpath(paths.state_boundary(self.root))) else real
 
@@ -114,7 +115,7 @@ class Index:
         return db.connect(self.path, read_only=True)
 
     def ask(self, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:
-        """Ask the up-to-date index something; a damaged one is made again and asked once more."""
+        """Ask the up-to-date index; a damaged one is made again and asked once more."""
         for _ in range(2):
             with self.open_current(progress) as connection:
                 try:
@@ -129,7 +130,7 @@ class Index:
 
     @contextmanager
     def open_current(self, progress: Progress | None = None) -> Iterator[sqlite3.Connection]:
-        """Connect to the index in one state, brought up to date first; in memory where it cannot be written."""
+        """Connect to the up-to-date index in one state; in memory where it cannot be written."""
         try:
             if not self.is_needed():
                 connection = self._from_files()
@@ -145,7 +146,7 @@ class Index:
             yield connection
 
     def is_needed(self) -> bool:
-        """Whether there is anything to index here, in a folder of the project: otherwise nothing is written."""
+        """Whether there is anything to index here: otherwise nothing is written."""
         return self.outside() is None and (self.path.parent.exists() or has_own(self.root))
 
     def _from_files(self) -> sqlite3.Connection:
@@ -161,7 +162,6 @@ class Index:
             return Contents()
 
     def _snapshot(self) -> sqlite3.Connection | None:
-        """Copy the database of a folder that cannot be written into memory, and bring the copy up to date."""
         if self.built() and not os.access(self.path.parent, os.W_OK):
             copy = db.connect_memory()
             with suppress(RalphError, OSError, sqlite3.DatabaseError), db.explained(self.path):
@@ -181,8 +181,7 @@ class Index:
     ) -> Synced:
         """Bring the index up to date; after `within` seconds the rest is left to the next call.
 
-        With `trusting` a database that another program touched is not replaced, and stays unsealed, so that `verify`
-        can compare it.
+        With `trusting` a database that another program touched is kept and stays unsealed: `verify` compares it.
         """
         files.hide_state(self.root)
         try:
@@ -221,7 +220,7 @@ class Index:
         return self.sync(progress=progress)
 
     def built(self) -> bool:
-        """Whether it was ever brought up to date: one that is being made for the first time has only a part."""
+        """Whether it was ever complete: one that is being made has only a part."""
         return self.path.exists() and bool(self._read_seal())
 
     def _read_seal(self) -> str:
@@ -229,11 +228,7 @@ class Index:
         return (files.read(seal) or "") if seal.is_file() else ""
 
     def _copy_from_main(self) -> None:
-        """Begin a worktree's index as a copy of the main checkout's, if that is sealed.
-
-        Rows of files that this checkout does not have in the same bytes go before the copy gets its name. Logs and
-        tasks are the same files in both.
-        """
+        """Begin a worktree's index as a copy of the main checkout's, without rows of files that differ here."""
         main = paths.index_file(paths.main_checkout(self.root))
         new = self.path.with_name(self.path.name + "-new")
         try:
@@ -264,7 +259,7 @@ class Index:
                     writer.clear(row["key"])
 
     def _drop_forgotten(self) -> None:
-        """Clear sources with what another project has forgotten, and curated files; any other change removes it all."""
+        """Clear sources with forgotten texts; after any other change remove the database."""
         if self._read_seal().split()[:3] != db.seal(self.path).split():
             _remove(self.path)
             return
@@ -281,7 +276,6 @@ class Index:
                 writer.clear(key)
 
     def _link(self) -> None:
-        """Make the link for people with sqlite3, where git ignores it."""
         link = paths.index_link(self.root)
         target = os.path.relpath(self.path, link.parent)
         if paths.gitignore(self.root).is_file() and (link.is_symlink() or not link.exists()):
@@ -297,7 +291,7 @@ class Index:
     def _update(
         self, connection: sqlite3.Connection, look: changes.Look, within: float | None, progress: Progress | None
     ) -> Synced:
-        """Bring a database up to date, a few sources in a transaction; with a deadline in slices, the newest first."""
+        """Update a few sources in a transaction; with a deadline in slices, the newest first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(connection, self._terms, self._interpret, self.is_order, self._is_own)
         known = changes.known_states(connection)
@@ -337,7 +331,7 @@ class Index:
 
 @contextmanager
 def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold the right to write to a database; Busy when another process keeps it. Released also by a kill."""
+    """Hold the right to write; Busy when another process keeps it."""
     files.make_folder(path.parent, 0o700)
     handle = files.lock_file(path.with_name(path.name + "-lock"), patience)
     if handle is None:
@@ -349,7 +343,7 @@ def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
 
 
 def discard(path: Path, patience: float = 0.0) -> None:
-    """Delete an index; Busy when another process writes to it for longer than `patience` seconds."""
+    """Delete an index; Busy when another process writes for longer than `patience` seconds."""
     with sole_writer(path, patience=patience):
         _remove(path)
 
@@ -374,7 +368,6 @@ def in_memory(
 
 
 def _seal_of(path: Path) -> Path:
-    """Return the file beside a database that describes how its last writer left it."""
     return path.with_name(path.name + "-seal")
 
 
@@ -384,7 +377,6 @@ def write_seal(path: Path) -> None:
 
 
 def _current_seal(path: Path) -> str:
-    """Return how a database and the list of what was forgotten are now: it has nothing that is on the list."""
     return f"{db.seal(path)} {forgotten.mark()}".rstrip()
 
 
@@ -394,11 +386,10 @@ def _remove(path: Path) -> None:
 
 
 class IndexWriter:
-    """Adds and removes the rows of sources on one connection, and the full-text index with them.
+    """Adds and removes the rows of sources, and the full-text index with them.
 
-    Lines about a session or a run have only what changed; they are folded into one row, with the same result in any
-    portions. Keys only grow, as the full-text index wants them. `is_order` tells which records read like an instruction
-    to an agent: it is stored, so that hooks need not find out.
+    Lines about a session or a run are folded into one row, with the same result in any portions. Keys only grow, as the
+    full-text index wants them. `is_order` is stored, so that hooks need not find out.
     """
 
     def __init__(
@@ -419,7 +410,7 @@ class IndexWriter:
         self._bearers: dict[tuple[Family, str], int] = {}
 
     def load(self, source: Source, row: sqlite3.Row | None, slice_size: int = _BATCH) -> tuple[int, bool]:
-        """Read the next slice of a log, of anything else all; return the bytes read, and whether it is at its end."""
+        """Read the next slice of a log, else all; return the bytes read, and whether that was the end."""
         stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
         is_log = source.format is Format.LOG
         with files.open_regular(source.path) as file:
@@ -471,17 +462,15 @@ class IndexWriter:
             values = [column_value(getattr(task, name)) for name in _TASK.split()]
             sql = f"INSERT OR IGNORE INTO tasks VALUES (NULL, ?, ?, {placeholders(values[1:])})"
             self.connection.execute(sql, (values[0], source, *values[1:]))
-        names = {
-            kind: {safe(str(line["id"])) for each, line in new.lines if each == kind} for kind in ("session", "run")
-        }
-        self._fold_lines("sessions", _SESSION.split(), source, [line for kind, line in new.lines if kind == "session"])
-        self._fold_lines("loop_runs", _RUN.split(), source, [line for kind, line in new.lines if kind == "run"])
-        sessions = names["session"] | {safe(item.record.origin.session) for item in records}
-        runs = names["run"] | {safe(item.record.origin.run) for item in records}
-        for sql, found in ((_COMPLETE_SESSIONS, sessions - {""}), (_COMPLETE_RUNS, runs - {""})):
-            if found:
-                self.connection.execute(sql, (json.dumps(sorted(found)),))
-        totals.begin_sessions(self.connection, sessions - {""})
+        for kind, table, columns, complete in _FOLDED:
+            lines = [line for each, line in new.lines if each == kind]
+            self._fold_lines(table, columns.split(), source, lines)
+            names = {safe(str(line["id"])) for line in lines}
+            names |= {safe(getattr(item.record.origin, kind)) for item in records}
+            if names - {""}:
+                self.connection.execute(complete, (json.dumps(sorted(names - {""})),))
+            if kind == "session":
+                totals.begin_sessions(self.connection, names - {""})
 
     def clear(self, source: int) -> None:
         """Remove every row of a source."""
@@ -521,7 +510,7 @@ class IndexWriter:
     def _fold_lines(
         self, table: str, columns: Sequence[str], source: int, lines: Sequence[Mapping[str, object]]
     ) -> None:
-        """Fold lines into rows: the earliest start and the latest change count, of everything else the last value."""
+        """The earliest start and the latest change count, of everything else the last value."""
         rows: dict[str, dict[str, object]] = {}
         for line in lines:
             if not isinstance(line.get("id"), str):
@@ -552,7 +541,7 @@ class IndexWriter:
         return range(first, first + count * step, step)
 
     def _unique_ids(self, family: Family, names: Sequence[str]) -> Iterator[str]:
-        """Yield ids for rows; a second record with the same id gets a number, since both are kept."""
+        """A second record with the same id gets a number, since both are kept."""
         taken = self._taken(family, names)
         for original in names:
             name, number = original, self._bearers.get((family, original), 1)

@@ -1,7 +1,6 @@
-"""Library: the curated memory files of a project and a person's own, read and changed through their codecs.
+"""Library: the curated memory files of a project and a person, changed through their codecs.
 
-A collection is one kind of file (memories, guardrails, patterns, personal) or a folder of them (knowledge). Every
-change is parse, splice and write under the file's lock. A worktree without such a file reads and writes the main
+A collection is one kind of file, or a folder of them (knowledge). A worktree without such a file uses the main
 checkout's. An id is also found in the projects around this one.
 """
 
@@ -38,7 +37,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """One kind of curated file: its name, the checkout it belongs to, its possible files, and how ids begin."""
+    """One kind of curated file: its checkout, its possible files, and how ids begin."""
 
     name: str
     root: Path
@@ -59,7 +58,7 @@ class Collection:
         return _parse_knowledge(text, path.stem) if self.name == "knowledge" else _parse_file(text, self.format)
 
     def stored(self, entry: Entry, path: Path) -> Stored:
-        """Return an entry of one of these files with what only its place says: the scope, and an enclosing project."""
+        """Return an entry with what only its place says: the scope, and an enclosing project."""
         record = scoped(entry.record, self.format)
         if record.scope is Scope.ENCLOSING:
             record = replace(record, extra={**record.extra, PROJECT: str(self.root)})
@@ -71,7 +70,7 @@ class Collection:
         return files.PRIVATE if self.name == "personal" else None
 
     def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
-        """Parse the text of a file and add a record to it; patterns get a new footer."""
+        """Add a record to the text of a file; patterns get a new footer."""
         if self.name == "patterns":
             from ralph.formats.pages import parse_patterns
 
@@ -139,12 +138,9 @@ class Library:
     @cached_property
     def enclosing(self) -> tuple[Collection, ...]:
         """Memories and guardrails of the projects around this one, the nearest first."""
-        collections: list[Collection] = []
-        for root in paths.enclosing_projects(self.root):
-            own = Library(root)
-            collections.append(replace(own.memories, format=Format.ENCLOSING_MEMORIES))
-            collections.append(replace(own.guardrails, format=Format.ENCLOSING_GUARDRAILS))
-        return tuple(collections)
+        forms = {"memories": Format.ENCLOSING_MEMORIES, "guardrails": Format.ENCLOSING_GUARDRAILS}
+        projects = map(Library, paths.enclosing_projects(self.root))
+        return tuple(replace(each.collection(name), format=form) for each in projects for name, form in forms.items())
 
     def collection(self, name: str) -> Collection:
         """Return one collection by its name in `NAMES`."""
@@ -158,7 +154,7 @@ class Library:
         return list(collection.places)
 
     def documents(self, collection: Collection) -> list[tuple[Path, EditableDocument]]:
-        """Parse every file of a collection that exists; two names of one file count once."""
+        """Parse every file of a collection; two names of one file count once."""
         documents: dict[Path, tuple[Path, EditableDocument]] = {}
         for path in self.files_of(collection):
             try:
@@ -172,7 +168,7 @@ class Library:
         return list(documents.values())
 
     def problems(self, collection: Collection) -> list[tuple[Path, Problem]]:
-        """Return the errors in the files of a collection; of knowledge, why a file holds no entry."""
+        """Return the errors in a collection; of knowledge, why a file holds no entry."""
         problems: list[tuple[Path, Problem]] = []
         for path in self.files_of(collection):
             try:
@@ -197,7 +193,7 @@ class Library:
         ]
 
     def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:
-        """Find the one record that a full or short id means, in any collection unless some are given."""
+        """Find the one record that an id means, in any collection unless some are given."""
         if not collections:
             collections = (*(self.collection(each) for each in NAMES), *self.enclosing)
         entries: list[tuple[Collection, Stored]] = []
@@ -227,7 +223,7 @@ class Library:
         *,
         unless: Callable[[Record], bool] | None = None,
     ) -> Stored:
-        """Add what `make` returns for the existing records; AlreadyThere carries the first for which `unless` holds."""
+        """Add what `make` returns; AlreadyThere carries the first record for which `unless` holds."""
         home = collection.home
         check_folders(home, collection.root)
         others = self.read(replace(collection, places=tuple(each for each in collection.places if each != home)))
@@ -263,7 +259,7 @@ class Library:
         return files.update(path, edit, root=collection.root, observer=self._observer)
 
     def remove(self, collection: Collection, record_id: str, *, expect: str | None = None) -> Stored:
-        """Remove one record and return it; with `expect`, only if that is still its text. Knowledge loses its file."""
+        """Remove one record, with `expect` only if that is its text. Knowledge loses its file."""
         path = self.find(record_id, collection)[1].path
 
         def edit(text: str) -> tuple[str, Stored]:

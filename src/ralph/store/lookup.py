@@ -1,8 +1,7 @@
-"""The SELECTs behind the ranking: keys and scores, and the columns that are ranked, without decoding records.
+"""The SELECTs behind the ranking: keys, scores and ranked columns, without decoding records.
 
-Hooks answer with these alone, so nothing is imported here. A `Filter` has a condition on the table of each family
-(`key % 3`). What a task may see is a condition as well: the project's records and its own, and of other tasks the
-journal and the observations once they are finished (failed counts, since it teaches).
+Hooks answer with these alone, so nothing is imported here. A `Filter` has a condition for each family (`key % 3`). A
+task sees the project's records and its own, and the journal and observations of finished tasks (failed ones teach).
 """
 
 TYPE_CHECKING = False
@@ -54,7 +53,7 @@ def memories(
     valid_at: str = "",
     but: "Collection[str]" = (),
 ) -> "tuple[int, str, Sequence[object]]":
-    """Return the Filter for memories of these kinds and tags, valid on a day, visible to the task, and not in `but`."""
+    """Return the Filter for memories: valid on a day, visible to the task, not in `but`."""
     return conditions(
         _MEMORY,
         *common_tests(_MEMORY, kinds, tags, since, task),
@@ -79,7 +78,7 @@ def common_tests(
 
 
 def conditions(place: int, *tests: "Condition") -> "tuple[int, str, list[object]]":
-    """Return the part of a Filter for one family with those conditions whose first value is true."""
+    """Return the Filter of one family, of the conditions whose first value is true."""
     active = [(test, values) for is_active, test, values in tests if is_active]
     return place, " AND ".join(test for test, _ in active), [value for _, values in active for value in values]
 
@@ -87,7 +86,7 @@ def conditions(place: int, *tests: "Condition") -> "tuple[int, str, list[object]
 def observations(
     *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "\n", task: str = ""
 ) -> "tuple[int, str, Sequence[object]]":
-    """Return the part of a Filter for observations: not of this session or title, no bare tool use that begins so."""
+    """Return the Filter for observations: not of this session or title, no bare tool use."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
     visible, values = visibility_test(task, _OBSERVATION)
     return (
@@ -103,7 +102,7 @@ def journal(*, task: str = "") -> "tuple[int, str, Sequence[object]]":
 
 
 def visibility_test(task: str, place: int) -> "tuple[str, Sequence[object]]":
-    """Return the condition on a family's rows that a task may see, and its values; nothing without a task."""
+    """Return the condition on rows that a task may see, and its values."""
     return (_SEEN[place], (task,) * _SEEN[place].count("?")) if task else ("", ())
 
 
@@ -113,7 +112,7 @@ def visible_to(task: str) -> "Filter":
 
 
 def hidden_share(connection: "sqlite3.Connection", task: str) -> float:
-    """Return the share of the sessions or iterations, whichever is larger, that are unfinished work of other tasks."""
+    """Return the larger share of sessions or iterations of other unfinished tasks."""
     return float(connection.execute(_HIDDEN_SHARE, (task, task)).fetchone()[0]) if task else 0.0
 
 
@@ -129,7 +128,7 @@ def superseding(connection: "sqlite3.Connection") -> list[tuple[str, str]]:
 
 
 def replaced(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, Name]":
-    """Return the old ones of (new, old) pairs, each with its successor; those in a circle are left out."""
+    """Return the old of (new, old) pairs, each with its successor, without circles."""
     successors = newer(pairs)
     final = {old: [new for new in found if not leads_to(successors, new, old)] for old, found in successors.items()}
     return {old: min(found) for old, found in final.items() if found}
@@ -224,8 +223,8 @@ _COLUMNS = (
 class RecordRow:
     """The columns of a record that are ranked and printed.
 
-    `own` is the part of the text that a person or the agent caused; the rest is what a tool printed, of which `error`
-    is the line that names an error. `is_order`: it reads like an instruction to an agent.
+    `own` is what a person or the agent caused, the rest what a tool printed; `error` is the line that names an error;
+    `is_order`: it reads like an instruction to an agent.
     """
 
     __slots__ = tuple("by created_at error files id is_order key kind own scope session tags text title".split())
@@ -238,7 +237,7 @@ class RecordRow:
 
 
 def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]") -> dict[str, int]:
-    """Count in how many records each term occurs; those that occur nowhere are left out."""
+    """Count the records of each term that occurs."""
     rows = (connection.execute("SELECT term, doc FROM search_terms WHERE term = ?", (term,)) for term in terms)
     return {row[0]: row[1] for cursor in rows for row in cursor}
 
@@ -246,7 +245,7 @@ def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]") -> dic
 def terms_starting(
     connection: "sqlite3.Connection", prefix: str, limit: int, length: int | None = None
 ) -> list[tuple[str, int]]:
-    """Return the first indexed terms with a prefix, with their counts; of about a length, if one is given."""
+    """Return the first terms with a prefix, with their counts; of about a length."""
     end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
     sql = "SELECT term, doc FROM (SELECT term, doc FROM search_terms WHERE term >= ? AND term < ? LIMIT ?)"
     sql += "" if length is None else f" WHERE length(term) BETWEEN {length - 1} AND {length + 1}"
@@ -260,7 +259,7 @@ def terms_with(connection: "sqlite3.Connection", part: str, limit: int) -> list[
 
 
 def containing(connection: "sqlite3.Connection", parts: "Sequence[str]", keep: "Filter") -> list[int]:
-    """Return the keys of records that contain all of some letters wherever, the newest first; reads every text."""
+    """Return the keys of records that contain all of some letters, the newest first."""
     rows: list[tuple[str, int]] = []
     for place, test, values in keep if 0 < len(parts) <= _MOST_PARTS else ():
         table, key = TABLES[place]
@@ -279,7 +278,7 @@ def size(connection: "sqlite3.Connection") -> int:
 def matching(
     connection: "sqlite3.Connection", match: str, weights: "Sequence[float]", limit: int, keep: "Filter | None" = None
 ) -> list[tuple[int, float]]:
-    """Return the best full-text matches with their BM25 scores, higher is better; without a filter of everything."""
+    """Return the best full-text matches with BM25 scores, higher is better."""
     condition, values = _condition(keep) if keep is not None else ("", [])
     title, tags, text, files = (str(float(weight)) for weight in weights)
     numbers = f"{text}, {title}, {tags}, {files}"  # the largest column comes first in the index, which makes it smaller
@@ -320,7 +319,7 @@ def select_keys(
     where: str = "",
     values: "Sequence[object]" = (),
 ) -> "Iterable[Any]":
-    """Select columns of the rows of one family with some keys; in columns `{table}` and `{key}` are replaced."""
+    """Select columns of a family's rows; in `columns` `{table}` and `{key}` are replaced."""
     own = [key for key in keys if key % len(TABLES) == place]
     if not own:
         return ()
@@ -336,14 +335,14 @@ def filter_keys(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "
 
 
 def sort_values(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, tuple[str, str, int]]:
-    """Return time, file and place of records: an order that an index made anew gives again, as its keys do not."""
+    """Return time, file and key of records: an order that a new index gives again."""
     columns = "{key}, created_at, (SELECT path FROM sources WHERE key = {table}.source)"
     parts = (select_keys(connection, place, columns, keys) for place in range(len(TABLES)))
     return {row[0]: (row[1], row[2], row[0]) for part in parts for row in part}
 
 
 def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: int) -> "Iterator[tuple[int, int, int]]":
-    """Yield for observations: key, the key of another one of the same session within reach, and how far it is."""
+    """Yield key, the key of another observation of the session within reach, and how far."""
     sql = (
         "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "
         "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? AND b.key <> a.key "
@@ -353,7 +352,7 @@ def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: i
 
 
 def speech(connection: "sqlite3.Connection", session: str, titles: "Sequence[str]", limit: int) -> list[int]:
-    """Return the keys of the observations of a session that have one of the titles, in their order."""
+    """Return the keys of a session's observations with one of the titles, in order."""
     sql = (
         f"SELECT key FROM observations WHERE session_id = ? AND title IN ({placeholders(titles)}) ORDER BY seq LIMIT ?"
     )
@@ -361,7 +360,7 @@ def speech(connection: "sqlite3.Connection", session: str, titles: "Sequence[str
 
 
 def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
-    """Return pairs of keys: of memories that name others as related in readable metadata, and of those, in order."""
+    """Return pairs of keys of memories that name others as related."""
     sql = (
         "SELECT a.key, b.key FROM records a "
         "JOIN json_each(CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "

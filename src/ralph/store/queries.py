@@ -1,7 +1,7 @@
 """Every SELECT over the index except those of the ranking (`lookup.py`), and the records they return.
 
-Most of a record has a column; the rest is a small JSON object in `metadata`, which has only what differs from the
-family's usual values. A second record with the same id has another one in its column; its own is in `metadata`.
+The rest of a record that has no column is a JSON object in `metadata`, with only what differs from the family's usual
+values. A second record with the same id has another one in its column, its own in `metadata`.
 """
 
 import hashlib
@@ -12,20 +12,7 @@ from typing import Any, NamedTuple
 
 from ralph.errors import Unreadable
 from ralph.model import ids
-from ralph.model.record import (
-    NO_EXTRA,
-    NOWHERE,
-    Family,
-    Link,
-    MemoryKind,
-    ObservationKind,
-    Origin,
-    Outcome,
-    Query,
-    Record,
-    Scope,
-    Status,
-)
+from ralph.model.record import KINDS, NO_EXTRA, NOWHERE, USUAL, Family, Link, Origin, Query, Record, Scope, Status
 from ralph.store import lookup
 
 Terms = Callable[[str], str]
@@ -42,19 +29,7 @@ COLUMNS = {
 }
 """The columns of a record; the first ten mean the same in every family."""
 
-USUAL = {
-    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT, ""),
-    Family.OBSERVATION: (Status.RAW, Scope.SESSION, "tool"),
-    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN, ""),
-}
-"""Status, scope and author that are not written into a row."""
-
 ORIGIN = ("session", "run", "iteration", "task", "agent", "commit")
-_KINDS: Mapping[Family, Mapping[str, MemoryKind | ObservationKind | Outcome]] = {
-    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
-    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
-    Family.JOURNAL: {kind.value: kind for kind in Outcome},
-}
 _METADATA = {
     Family.MEMORY: ORIGIN,
     Family.OBSERVATION: ("run", "iteration", "task", "agent", "commit"),
@@ -83,7 +58,7 @@ _ID = '{"id":'  # with which the metadata of a second bearer begins
 
 
 def record_of(family: Family, row: Sequence[Any]) -> Record:
-    """Make the record of a row with the family's COLUMNS; Unreadable when the row is damaged."""
+    """Make the record of a row; Unreadable when the row is damaged."""
     try:
         name, kind, title, text, tags, files, scope, created, metadata = map(_textual, row[1:10])
         rest = json.loads(metadata) if metadata else {}
@@ -97,7 +72,7 @@ def record_of(family: Family, row: Sequence[Any]) -> Record:
         paths = tuple(json.loads(files)) if files else ()
         return Record(
             rest.get("id", name),
-            _KINDS[family][kind],
+            KINDS[family][kind],
             text,
             family,
             rest.get("label", ""),
@@ -159,7 +134,7 @@ def _list_text(items: Sequence[str]) -> str:
 
 
 def _metadata(record: Record, original_id: str, *, is_order: bool) -> str:
-    """Return what no column has as a JSON object, or ""; `original_id` is the id when its column has another."""
+    """What no column has, as JSON or ""; `original_id` when the column has another."""
     family, origin = record.family, record.origin
     status, _, author = USUAL[family]
     rest: dict[str, object] = {"id": original_id} if original_id else {}
@@ -190,7 +165,7 @@ def _metadata(record: Record, original_id: str, *, is_order: bool) -> str:
 
 
 def column_value(value: object, allowed: Sequence[str] | None = None) -> str | int | float | None:
-    """Return what a column can store of a JSON value: lists and objects as text, too large a number not at all."""
+    """Return what a column can store of a JSON value; no number that is too large."""
     if allowed is not None and value not in allowed:
         return None
     if isinstance(value, str):
@@ -201,7 +176,7 @@ def column_value(value: object, allowed: Sequence[str] | None = None) -> str | i
 
 
 def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
-    """Return the full-text columns of a record, by the record alone, so that they can be deleted; with its id."""
+    """Return the full-text columns, by the record alone, so that they can be deleted."""
     minted = ids.ID.fullmatch(record.id) if record.family is not Family.OBSERVATION else None
     files = f"{minted['unix']} {minted['tail'].lower()} {record.id.replace('-', '').lower()} " if minted else ""
     if record.origin.files:
@@ -235,7 +210,7 @@ def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Re
 
 
 def locations(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, int]]:
-    """Return where records are stored: the file's name relative to the project, and the line."""
+    """Return the file and line where records are stored."""
     columns = "{key}, (SELECT path FROM sources s WHERE s.key = {table}.source), line"
     return {row[0]: (row[1], row[2]) for row in _select(connection, keys, columns)}
 
@@ -250,12 +225,12 @@ def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -
 
 
 def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None) -> list[int]:
-    """Return the keys of the newest records that pass the filters; of one time, the last in its file first."""
+    """Return the keys of the newest records; of one time, the last in its file first."""
     return [position.key for position in page(connection, filter_of(query), limit)]
 
 
 class ListPosition(NamedTuple):
-    """Where a record is in a list by time: behind others of its time by its source, then by its key."""
+    """A place in a list by time, then source, then key."""
 
     created_at: str
     source: str
@@ -272,10 +247,7 @@ def page(
     after: ListPosition | None = None,
     keys: Sequence[int] | None = None,
 ) -> list[ListPosition]:
-    """Return a page of the records that pass a filter, the newest first, behind a position; of some keys or of all.
-
-    Rows come in the order of an index, so that a page costs what it shows, whatever the size of the project.
-    """
+    """Return the newest records behind a position that pass a filter; a page costs what it shows."""
     order, relation = ("ASC", ">") if oldest else ("DESC", "<")
     path = "(SELECT path FROM sources WHERE key = source)"
     parts: list[str] = []
@@ -299,13 +271,14 @@ def page(
 
 def count(connection: sqlite3.Connection, query: Query) -> int:
     """Count the records that pass the filters."""
-    parts, values = _selected(query, "count(*) AS number")
-    sql = f"SELECT sum(number) FROM ({' UNION ALL '.join(parts)})"
-    return int(connection.execute(sql, values).fetchone()[0])
+    tables = [(lookup.TABLES[place][0], test, values) for place, test, values in filter_of(query)]
+    counts = " + ".join(f"(SELECT count(*) FROM {table} WHERE {test or '1'})" for table, test, _ in tables)
+    values = [value for _, _, own in tables for value in own]
+    return int(connection.execute(f"SELECT {counts}", values).fetchone()[0])
 
 
 def session_records(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
-    """Return everything that is recorded of a session, as it happened; of too much, both ends."""
+    """Return a session's records as they happened; of too many, both ends."""
     keys = observation_keys(connection, session_id)
     if most is not None and len(keys) > most:
         keys = keys[: most // 10] + keys[-(most - most // 10) :]
@@ -321,12 +294,12 @@ def observation_keys(
 
 
 def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
-    """Return the key of the first record with this id, in whatever family it is."""
+    """Return the key of the first record with this id."""
     return next(iter(keys_of(connection, record_id)), None)
 
 
 def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None = None) -> list[int]:
-    """Return the keys of all records with this id that pass the filters; the first bearer first."""
+    """Return the keys of all records with this id that pass the filters."""
     keys: list[int] = []
     name = safe(record_id)
     everything: list[tuple[int, str, list[object]]] = [(place, "", []) for place in range(len(FAMILIES))]
@@ -345,7 +318,7 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
 
 
 def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = "") -> list[int]:
-    """Return the keys of the records of the same family just before and after a record, as far as a task sees them."""
+    """Return the records of the family just before and after one that a task sees."""
     table, key = TABLES[record.family]
     _, test, values = _conditions(record.family, Query(task=task))
     keys: list[int] = []
@@ -360,18 +333,18 @@ def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, r
 
 
 def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
-    """Return the tasks that records belong to, by key: as their origins, their sessions or their folders say."""
+    """Return the tasks of records by key: of their origins, sessions or folders."""
     parts = (lookup.select_keys(connection, place, f"{{key}}, {owner}", keys) for place, owner in enumerate(_OWNERS))
     return {row[0]: row[1] for part in parts for row in part if row[1]}
 
 
 def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
-    """Whether a task may see a session: nothing in it belongs to another task that is not finished."""
+    """Whether nothing in a session belongs to another unfinished task."""
     return safe(session_id) not in hidden_sessions(connection, task)
 
 
 def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
-    """Return the ids of all sessions that a task may not see; none without a task."""
+    """Return the sessions that a task may not see; none without a task."""
     sql = (
         f"SELECT id, session_id FROM sessions WHERE task_id IN ({lookup.OTHERS}) UNION "
         f"SELECT session_id, NULL FROM observations WHERE {lookup.ORIGIN_TASK} IN ({lookup.OTHERS})"
@@ -383,7 +356,7 @@ def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
 def observations_of_task(
     connection: sqlite3.Connection, task: str, sessions: Sequence[str], limit: int, *, only_sessions: bool
 ) -> list[Record]:
-    """Return a task's newest observations as they happened: of its sessions and, if wanted, those that name it."""
+    """Return a task's newest observations: of its sessions and, if wanted, those that name it."""
     names = [*sessions]
     if not only_sessions:
         sql = "SELECT DISTINCT session_id FROM observations WHERE instr(metadata, ?)"
@@ -398,7 +371,7 @@ def unfinished_tasks(connection: sqlite3.Connection, but: str) -> set[str]:
 
 
 def rows_of(connection: sqlite3.Connection, source: int) -> Iterator[tuple[int, str, tuple[object, ...]]]:
-    """Return every row of a source: its key, its id, and its values without those that the index assigns."""
+    """Yield key, id and values of a source's rows, without what the index assigns."""
     for family in FAMILIES:
         table, key = TABLES[family]
         sql = f"SELECT {COLUMNS[family]}, * FROM {table} WHERE source = ? ORDER BY {key}"
@@ -420,7 +393,7 @@ def fingerprints(connection: sqlite3.Connection) -> dict[int, int]:
 def iterations(
     *, run: str = "", not_of: str = "", task: str = "", outcome: str = "", since: str = "", noted: bool = False
 ) -> tuple[str, list[object]]:
-    """Return the condition and values for journal rows of runs (an id's beginning will do); `noted`: with notes."""
+    """Return condition and values for journal rows; the beginning of a run's id will do."""
     _, test, values = lookup.conditions(
         FAMILIES.index(Family.JOURNAL),
         (True, "iteration IS NOT NULL AND run_id NOT IN ('', ?)", (not_of,)),
@@ -448,7 +421,7 @@ def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 def row_ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
-    """Return the ids of memory rows by their keys, in the order of the keys."""
+    """Return the ids of memory rows in the order of their keys."""
     rows = dict(tuple(row) for row in lookup.select_keys(connection, 0, "key, id", keys))
     return {key: rows[key] for key in keys if key in rows}
 
@@ -460,7 +433,7 @@ def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, 
 
 
 def ids_ending(connection: sqlite3.Connection, tails: Collection[str]) -> list[str]:
-    """Return the ids of all records that end in one of some tails of the same length."""
+    """Return the ids that end in one of some tails of the same length."""
     name = "SELECT id FROM records UNION ALL SELECT id FROM observations UNION ALL SELECT record_id FROM journal"
     sql = f"SELECT id FROM ({name}) WHERE substr(id, ?) IN (SELECT value FROM json_each(?))"
     values = [safe(tail) for tail in tails]
@@ -484,7 +457,7 @@ def source_digests(connection: sqlite3.Connection, formats: Sequence[str]) -> tu
 
 
 def facet_filter(chosen: Mapping[str, Collection[str]], *, since: str = "", task: str = "") -> "lookup.Filter":
-    """Return the filter of the records with chosen values of facets; archived ones pass only where that is chosen.
+    """Return the filter of chosen facets; archived records only where that is chosen.
 
     A tag is chosen by the lists of tags, as rows have them, that contain it.
     """
@@ -539,17 +512,8 @@ def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
     return place, test, [safe(value) if isinstance(value, str) else value for value in values]
 
 
-def _selected(query: Query, columns: str) -> tuple[list[str], list[object]]:
-    parts, all_values = [], []
-    for place, test, values in filter_of(query):
-        table, key = lookup.TABLES[place]
-        parts.append(f"SELECT {columns.format(key=key)} FROM {table} WHERE {test or '1'}")
-        all_values += values
-    return parts, all_values
-
-
 class SourceState(NamedTuple):
-    """A source as the index read it; `mtime_ns` is 0 in an index that is made for one question."""
+    """A source as the index read it; `mtime_ns` is 0 in memory."""
 
     path: str
     mtime_ns: int

@@ -63,10 +63,7 @@ def list_sessions(
     limit: int | None = None,
     offset: int = 0,
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the newest sessions as the fields of a listing, and how many there are in all.
-
-    `among` are the only ids that count, `hidden` those that do not; `begin` is the beginning of an id.
-    """
+    """Return the newest sessions and how many there are; `among` only these, `begin` of an id."""
     tests: list[tuple[object, str, tuple[object, ...]]] = [
         (hidden, "o.id NOT IN (SELECT value FROM json_each(?))", (json.dumps(sorted(hidden)),)),
         (among is not None, "o.id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(among or ())),)),
@@ -92,13 +89,13 @@ def _session(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
-    """Return the ids of the sessions that belong to a task, or in which an observation names it."""
+    """Return the sessions of a task, or in which an observation names it."""
     member = f'"task":{json.dumps(task, ensure_ascii=False)}'
     return set(_column(connection, _BY_TASK, task, member))
 
 
 def sessions_with_text(connection: sqlite3.Connection, text: str) -> set[str]:
-    """Return the ids of the sessions that have a text, as it is, in their id, host, task, summary or observations."""
+    """Return the sessions with a text in their fields or observations."""
     return set(_column(connection, _BY_WORDS, text))
 
 
@@ -109,7 +106,7 @@ def ended_sessions(connection: sqlite3.Connection, names: Collection[str]) -> se
 
 
 def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> list[RecentSession]:
-    """Return the sessions that were active last, the newest first, but for one; -1 is no limit."""
+    """Return the sessions that were active last, but for one; -1 is no limit."""
     return [RecentSession(*row) for row in connection.execute(_RECENT, (but, limit))]
 
 
@@ -119,7 +116,7 @@ def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
 
 
 def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:
-    """Return the time of a session's last observation up to a moment; "" when there is none."""
+    """Return the time of a session's last observation up to a moment."""
     sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
     return _text(connection, sql, session_id, until)
 
@@ -132,7 +129,7 @@ def active_work(connection: sqlite3.Connection, task: str = "") -> list[str]:
 
 
 def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:
-    """Return the ids of all runs, the newest first, or of those that run, the oldest first."""
+    """Return all runs, the newest first, or the running ones, the oldest first."""
     where, order = ("status = 'running'", "ASC") if running else ("1", "DESC")
     return _column(connection, f"SELECT id FROM loop_runs WHERE {where} ORDER BY started_at {order}, id {order}")
 
@@ -171,7 +168,7 @@ def first_prompts(connection: sqlite3.Connection, source: int) -> Iterator[tuple
 
 
 def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
-    """Yield session, title, files and time of the observations of one source that name files."""
+    """Yield session, title, files and time of observations that name files."""
     sql = "SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''"
     for name, title, files, at in connection.execute(sql, (source,)):
         yield name, title, _texts(files), at
@@ -182,13 +179,11 @@ def _column(connection: sqlite3.Connection, sql: str, *values: str) -> list[str]
 
 
 def _text(connection: sqlite3.Connection, sql: str, *values: str | int) -> str:
-    """Return the text that a statement selects; "" for NULL and no row."""
     row = connection.execute(sql, [safe(value) if isinstance(value, str) else value for value in values]).fetchone()
     return (row[0] or "") if row is not None else ""
 
 
 def _texts(text: str | None) -> tuple[str, ...]:
-    """Return a JSON list of texts; nothing when it is no such list."""
     try:
         values = json.loads(text or "[]")
     except ValueError:

@@ -1,7 +1,7 @@
 """Lists the files that have records, and reads them.
 
-A hook appends what the host gave it as a raw line of the type `event`; a layer above passes the function `interpret`
-that makes records of it. That is a function of the line alone, so that a log reads the same at once or in portions.
+A layer above passes `interpret`, which makes records of a raw line of the type `event`. It is a function of the line
+alone, so that a log reads the same at once or in portions.
 """
 
 import os
@@ -28,12 +28,10 @@ Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str
 SHARED = ("log/", ".ralph/tasks/")
 """Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
 
-FileState = tuple[int, int, int]
-"""Time of the last change, size and inode of a file."""
+FileState = tuple[int, int, int]  # time of the last change, size and inode of a file
 NO_FILE: FileState = (0, 0, 0)
 
-IsOwn = Callable[[Record], bool]
-"""Whether an observation is a call of Ralph itself, which is not worth remembering."""
+IsOwn = Callable[[Record], bool]  # whether an observation is a call of Ralph itself, which is not worth remembering
 
 EVENT = "event"  # the type of a raw line
 
@@ -82,8 +80,8 @@ class Placed(NamedTuple):
 class Contents:
     """What one source has: records, tasks, and the other lines of a log by their type.
 
-    `in_own_turn`: a log ends within the turn of a slash command of Ralph's that has done nothing else so far. `events`
-    are the lines that hooks wrote, `hosts` the agents that they are of, `problems` what doctor reports of its lines.
+    `in_own_turn`: it ends in the turn of a slash command of Ralph's that did nothing else. `events` are lines of hooks,
+    `hosts` their agents.
     """
 
     records: tuple[Placed, ...] = ()
@@ -96,12 +94,12 @@ class Contents:
 
 
 def sources(root: Path) -> Iterator[Source]:
-    """Yield every source of a project that exists, in a fixed order; two names of one file count once."""
+    """Yield every existing source in a fixed order; two names of one file count once."""
     return (source for source, _ in scan(root))
 
 
 def scan(root: Path, *, logs: bool = True) -> Iterator[tuple[Source, FileState]]:
-    """Yield every source with the state of its file, one `stat` for each; or those that are not logs of sessions."""
+    """Yield every source with its file's state, one `stat` each; or all but logs."""
     seen: set[str] = set()
     folders: dict[str, str] = {}
     name = source_names(root)
@@ -115,7 +113,7 @@ def scan(root: Path, *, logs: bool = True) -> Iterator[tuple[Source, FileState]]
 
 
 def scan_logs(root: Path) -> Iterator[tuple[str, str, FileState]]:
-    """Yield path, name and state of every log of a session or a run; there may be thousands."""
+    """Yield path, name and state of every log; there may be thousands."""
     seen: set[str] = set()
     folders: dict[str, str] = {}
     name = source_names(root)
@@ -139,7 +137,7 @@ def file_state(status: os.stat_result) -> FileState:
 
 
 def _file(path: str, folders: dict[str, str]) -> tuple[str, FileState]:
-    """Return the file that a path leads to, "" for none; each folder is followed once: a log has thousands of files."""
+    """The file that a path leads to, "" for none; each folder is followed once."""
     folder, sep, name = path.rpartition(os.sep)
     try:
         status = os.lstat(path)
@@ -155,7 +153,7 @@ def _file(path: str, folders: dict[str, str]) -> tuple[str, FileState]:
 
 
 def source_names(root: Path) -> Callable[[Path], str]:
-    """Return the function that names sources, alike in all checkouts: relative to state, project or main checkout."""
+    """Return the function that names sources alike in all checkouts."""
     location = paths.location(root)
     state, here, main = (f"{folder}/" for folder in (location.state, location.root, location.main))
     top = f"{location.top}/" if location.top else main
@@ -176,32 +174,24 @@ def source_names(root: Path) -> Callable[[Path], str]:
 
 
 def read_source(source: Source, interpret: Interpret | None = None, is_own: IsOwn | None = None) -> Contents:
-    """Read a source; of a log, without a last line that is still being written."""
+    """Read a source; of a log without a last line that is still being written."""
     text = files.read(source.path) or ""
     text = text[: text.rfind("\n") + 1] if source.format is Format.LOG else text
     return contents(source, text, interpret, is_own)
 
 
 def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
-    """Yield the files that may have memories; a worktree without such a file has the main checkout's."""
-    for path in paths.memories_files(paths.memory_root(root, paths.memories_files(root))):
-        yield path, Format.MEMORIES
-    for path in paths.guardrails_files(paths.memory_root(root, paths.guardrails_files(root))):
-        yield path, Format.GUARDRAILS
+    """Yield the files that may have memories; a worktree may have the main checkout's."""
+    yield from _entry_files(root, Format.MEMORIES, Format.GUARDRAILS)
     for path in sorted(paths.knowledge_folder(paths.knowledge_root(root)).glob("*.md")):
         yield path, Format.KNOWLEDGE
     yield paths.patterns_file(root), Format.PATTERNS
 
 
-def outside_files(root: Path) -> Iterator[tuple[Path, Format]]:
-    """Yield the memory files of the projects around this one, the nearest first, and the person's own."""
-    for outer in paths.enclosing_projects(root):
-        for path in paths.memories_files(paths.memory_root(outer, paths.memories_files(outer))):
-            yield path, Format.ENCLOSING_MEMORIES
-        for path in paths.guardrails_files(paths.memory_root(outer, paths.guardrails_files(outer))):
-            yield path, Format.ENCLOSING_GUARDRAILS
-    if personal := paths.personal_memories():
-        yield personal, Format.PERSONAL
+def _entry_files(root: Path, memories: Format, guardrails: Format) -> Iterator[tuple[Path, Format]]:
+    for files_of, form in ((paths.memories_files, memories), (paths.guardrails_files, guardrails)):
+        for path in files_of(paths.memory_root(root, files_of(root))):
+            yield path, form
 
 
 def has_own(root: Path) -> bool:
@@ -217,7 +207,10 @@ def log_folders(root: Path) -> tuple[Path, Path]:
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     yield from memory_files(root)
-    yield from outside_files(root)
+    for outer in paths.enclosing_projects(root):
+        yield from _entry_files(outer, Format.ENCLOSING_MEMORIES, Format.ENCLOSING_GUARDRAILS)
+    if personal := paths.personal_memories():
+        yield personal, Format.PERSONAL
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)
@@ -240,7 +233,7 @@ def contents(
     *,
     in_own_turn: bool = False,
 ) -> Contents:
-    """Read a source's text; of a log, a part that begins at a line's start will do, with the state before it."""
+    """Read a source's text; of a log a part will do, with the state before it."""
     if source.format is Format.LOG:
         read = _log_contents(text, interpret)
         return read if is_own is None else _without_own(read, is_own, in_own_turn)
@@ -273,7 +266,7 @@ def parse_source(source: Source, text: str) -> Document:
 
 
 def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
-    """Parse a file of memories; a codec is imported when it is needed: a hook that catches up reads logs alone."""
+    """Parse a file of memories; codecs are imported when needed: hooks read logs alone."""
     if form is Format.KNOWLEDGE:
         from ralph.formats.knowledge import parse_knowledge
 
@@ -313,7 +306,7 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
 
 
 def _without_own(read: Contents, is_own: IsOwn, in_own_turn: bool) -> Contents:
-    """Leave out Ralph's own traffic, and the answer to a command of Ralph's when the turn did nothing else."""
+    """Leave out Ralph's own traffic, and the answer to a command that did nothing else."""
     kept: list[Placed] = []
     for each in read.records:
         record = each.record

@@ -1,7 +1,6 @@
-"""Totals that the index keeps beside its rows: records by facet, sessions by time, what was read of each log.
+"""Totals beside the rows: records by facet, sessions by time, what was read of each log.
 
-They are written with the rows, so that a list of a million records counts and sorts nothing. Facets are kept for each
-source, which is cleared as a whole, and as sums over all of them (source 0).
+A list of a million records counts and sorts nothing. Facets are kept for each source, and as sums (source 0).
 """
 
 import json
@@ -10,13 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ralph.model.record import Family, Status
+from ralph.model.record import USUAL, Family, Status
 from ralph.store import lookup
-from ralph.store.queries import FAMILIES, TABLES, USUAL, safe
+from ralph.store.queries import FAMILIES, TABLES, safe
 from ralph.store.sources import Contents
 
-Chosen = Mapping[str, Collection[str]]
-"""The chosen values of each facet."""
+Chosen = Mapping[str, Collection[str]]  # the chosen values of each facet
 
 _STATUS = lookup.ORIGIN_TASK.replace("task", "status")
 _EVENT = (
@@ -40,7 +38,7 @@ UPDATE session_list SET started_at = coalesce(
 
 
 class FacetValues(NamedTuple):
-    """What is counted of a record, its time aside; many records have the same values."""
+    """What is counted of a record, its time aside."""
 
     family: str
     type: str
@@ -50,12 +48,11 @@ class FacetValues(NamedTuple):
     status: str
 
 
-FacetRow = tuple[FacetValues, str, int]
-"""Values, day, and how many records have both."""
+FacetRow = tuple[FacetValues, str, int]  # values, day, and how many records have both
 
 
 def facet_columns(family: Family) -> tuple[str, str, str, str, str, str, str]:
-    """Return the expressions of family, kind, tags, scope, status, event and day over a family's table."""
+    """Return the expressions of what is counted over a family's table."""
     status, scope, _ = USUAL[family]
     own = "status" if family is Family.MEMORY else _STATUS
     return (
@@ -92,7 +89,7 @@ def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
 
 
 def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> None:
-    """List sessions that have a row by now, and set when these and those with observations began."""
+    """List sessions that have a row by now, and set when they began."""
     listed = json.dumps(sorted(names))
     connection.execute(f"INSERT OR IGNORE INTO session_list(id) SELECT id FROM sessions WHERE id {_NAMED}", (listed,))
     connection.execute(_BEGIN, (listed,))
@@ -105,7 +102,7 @@ def sessions_in(connection: sqlite3.Connection, source: int) -> list[str]:
 
 
 def remove_source(connection: sqlite3.Connection, source: int, sessions: Sequence[str]) -> None:
-    """Remove what was counted of a source whose rows are gone; `sessions` are those of which it had something."""
+    """Remove what was counted of a source whose rows are gone."""
     names = "family, kind, tags, scope, status, event, day"
     sql = f"INSERT INTO facets SELECT 0, {names}, -number FROM facets WHERE source = ? {_ADD}"
     connection.execute(sql, (source,))
@@ -113,9 +110,6 @@ def remove_source(connection: sqlite3.Connection, source: int, sessions: Sequenc
     connection.execute(f"DELETE FROM session_list WHERE id {_NAMED}", (json.dumps(sessions),))
     connection.execute(_OBSERVED.format(f"session_id {_NAMED}"), (json.dumps(sessions),))
     begin_sessions(connection, sessions)
-
-
-# --- what is read -------------------------------------------------------------------------------
 
 
 def count_events(connection: sqlite3.Connection, since: str) -> dict[str, int]:
@@ -167,7 +161,7 @@ def facet_rows_of(
 
 
 def count_sources(connection: sqlite3.Connection, chosen: Chosen, since: str, limit: int) -> list[tuple[str, int]]:
-    """Return the sources with the most records that pass the chosen values of the other facets."""
+    """Return the sources with the most records of the chosen facets."""
     if not chosen and not since:
         sql = "SELECT path, records FROM sources WHERE records > 0 ORDER BY records DESC, path LIMIT ?"
         return [(row[0], row[1]) for row in connection.execute(sql, (limit,))]
@@ -183,14 +177,14 @@ def count_sources(connection: sqlite3.Connection, chosen: Chosen, since: str, li
 
 
 def tag_texts(connection: sqlite3.Connection, tags: Collection[str]) -> list[str]:
-    """Return the lists of tags, as rows have them, that contain one of some tags in any case."""
+    """Return the lists of tags, as rows have them, that contain one of some tags."""
     rows = connection.execute("SELECT DISTINCT tags FROM facets WHERE source = 0")
     return [row[0] for row in rows if not set(tags).isdisjoint(tag_names(row[0]))]
 
 
 @lru_cache(maxsize=4096)
 def tag_names(text: str) -> tuple[str, ...]:
-    """Return tags as they are counted: upper and lower case are the same, each once."""
+    """Return tags as they are counted: lowercase, each once."""
     if not text:
         return ()
     try:

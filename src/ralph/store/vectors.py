@@ -1,7 +1,6 @@
 """The vectors of embedded texts: a cache by model and content.
 
-A vector is expensive (a model has to run, perhaps on a server) and depends only on the model and the text, so it is
-kept over rebuilds of the index. A file that is damaged, or was made by another version, is made again.
+A vector is expensive and depends only on the model and the text, so it is kept over rebuilds of the index.
 """
 
 import json
@@ -19,7 +18,7 @@ _Result = TypeVar("_Result")
 
 
 class VectorCache(AbstractContextManager["VectorCache"]):
-    """Vectors as bytes by model and digest, in a file that only its owner may read."""
+    """Vectors by model and digest, in a file that only its owner may read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +65,6 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         self._retry(write)
 
     def _retry(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Call `work`; once more on a new file when this one turns out to be damaged."""
         try:
             with db.explained(self._path):
                 return work(self._connection)

@@ -1,7 +1,7 @@
 """Read and change task.json files, and compute which tasks are ready.
 
-A task is ready when it is pending (or its worker died), all its blockers are done, it has no open children, and
-nothing holds its parent. A task changes only through `update`, under the lock of its file, with a line in its history.
+A task is ready when it is pending (or its worker died), all its blockers are done, it has no open children, and nothing
+holds its parent. It changes only through `update`, under its lock.
 """
 
 import contextlib
@@ -37,6 +37,7 @@ HISTORY, FAILURE, REASON, ATTEMPT = "history", "last_failure", "blocked_reason",
 MAX_HISTORY = 100  # changes of state that a task's history holds; older ones go
 _OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+host_name = platform.node
 _VERBS = {
     TaskStatus.IN_PROGRESS: "started",
     TaskStatus.BLOCKED: "blocked",
@@ -68,20 +69,11 @@ def status_of(task: Task) -> TaskStatus | None:
 
 def parse_time(text: str) -> datetime:
     """Parse a time of a file; what is no time counts as long ago."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return _LONG_AGO
-
-
-def host_name() -> str:
-    """Return the name of this machine."""
-    return platform.node()
+    return ids.parse_time(text) or _LONG_AGO
 
 
 def is_live(claim: Claim | None, now: datetime) -> bool:
-    """Whether somebody works on the task: the claim has not expired, and its process is not known to be dead."""
+    """Whether a claim has not expired, and its process is not known to be dead."""
     if claim is None or parse_time(claim.expires_at) <= now:
         return False
     return claim.host != host_name() or bool(process.started_at(claim.pid))
@@ -96,7 +88,7 @@ class Board:
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """Every task in the order in which they should be done: by priority (1 first, none last), age and id."""
+        """Every task in the order to do them: by priority (1 first, none last), age and id."""
 
         def sort_key(task: Task) -> tuple[int, datetime, str]:
             return task.priority if task.priority > 0 else sys.maxsize, parse_time(task.created_at), task.id
@@ -155,7 +147,6 @@ class Board:
 
     @cached_property
     def _stopped_parents(self) -> set[str]:
-        """The parents whose children cannot be begun: ended, blocked, waiting, gone, or below such a parent."""
         stopped: set[str] = set()
         pending = []
         for name in self.children:
@@ -170,10 +161,10 @@ class Board:
         return stopped
 
     def cycle(self, *names: str) -> tuple[str, ...]:
-        """Return the names along a cycle that these tasks (or any) are in or wait for; () when there is none.
+        """Return the names along a cycle that these tasks (or any) are in or wait for.
 
-        A node is a task's beginning, which needs the end of its blockers and the beginning of its parent, or its end,
-        which needs its beginning and the end of its children.
+        A task's beginning needs the end of its blockers and its parent's beginning; its end needs its beginning and its
+        children's end.
         """
         graph: dict[tuple[str, bool], list[tuple[str, bool]]] = {}
         pending = [(name, True) for name in names or self.placed]
@@ -216,12 +207,9 @@ def _read_task(path: Path) -> Task | UnreadableFile:
     return document.task
 
 
-# --- one task's file ---------------------------------------------------------------------------
-
-
 def stamp() -> str:
     """Return the time in microseconds, so that tasks made in one second keep their order."""
-    return ids.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return ids.timestamp(precision="microseconds")
 
 
 def is_folder_name(task_id: str) -> bool:
@@ -263,7 +251,7 @@ def change(root: Path, task_id: str, edit: Edit) -> Task:
 
 
 def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None) -> Task:
-    """Return the task in another state, with a line in its history; Refused when it is done, except for a reset."""
+    """Return the task in another state, with a line in its history; Refused when it is done."""
     now = status_of(task)
     if to is not TaskStatus.PENDING and now in (None, to, TaskStatus.DONE):
         state = now.value.replace("_", " ") if now is not None else f"in a state that nobody knows ({task.status!r})"

@@ -1,7 +1,7 @@
 """A task's PRD and progress.txt, and what it leaves to the project when it is done.
 
-After each iteration the loop appends a block to progress.txt, once, redacted. What was learned twice, or was given as
-knowledge, is put among the patterns at the top; blocks and lines of people stay as they are.
+After each iteration the loop appends a redacted block to progress.txt. What was learned twice, or was given as
+knowledge, is put among the patterns at the top; lines of people stay as they are.
 """
 
 import itertools
@@ -43,9 +43,6 @@ def folder(root: Path, task_id: str) -> Path:
     return board.find(root, task_id).path.parent
 
 
-# --- the PRD -----------------------------------------------------------------------------------
-
-
 def set_up(
     root: Path, task_id: str, prd: PrdDocument | None, *, in_worktree: bool, tell: Callable[[str], None] = ignore_text
 ) -> Task:
@@ -71,7 +68,7 @@ def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocum
 def set_prd(
     root: Path, task_id: str, text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> tuple[Task, Path | None]:
-    """Give a task a PRD, or another one; the old one is archived, with its progress if the branch is another one."""
+    """Give a task a PRD; the old one is archived, with its progress if the branch differs."""
     prd = read_prd(text, allow_secret, patterns)
     before = files.read(folder(root, task_id) / "prd.json")
     archived = None
@@ -84,7 +81,6 @@ def set_prd(
 
 
 def _store_prd(root: Path, task_id: str, prd: PrdDocument) -> Task:
-    """Store a PRD and note its branch; a worktree keeps the one that it has."""
     files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
 
     def edit(task: Task) -> Task:
@@ -132,7 +128,7 @@ def current_story(root: Path, task_id: str) -> str:
 
 
 def stories_section(root: Path, task_id: str) -> str:
-    """Return the stories for a prompt: the open ones with their criteria, the others by name; "" for none."""
+    """Return the stories for a prompt: the open ones with their criteria."""
     path = folder(root, task_id) / "prd.json"
     lines = []
     for story in stories(root, task_id):
@@ -144,14 +140,8 @@ def stories_section(root: Path, task_id: str) -> str:
     return "\n".join([f"The stories are in {path}. {head}", "", *lines]) if lines else ""
 
 
-# --- progress.txt ------------------------------------------------------------------------------
-
-
 def prompt_section(root: Path, task_id: str, budget: int = BUDGET, *, told: Collection[str] = ()) -> str:
-    """Return progress.txt for a prompt: its patterns, then the newest blocks that fit, the oldest of them first.
-
-    Blocks of iterations that the prompt tells elsewhere are left out.
-    """
+    """Return progress.txt for a prompt: patterns, then the newest blocks that fit, without those `told` elsewhere."""
     path = folder(root, task_id) / "progress.txt"
     records = [entry.record for entry in pages.parse_progress(files.read(path) or "").entries]
     patterns: list[str] = []
@@ -183,7 +173,7 @@ def append_iteration(
     story: str = "",
     patterns: Sequence[str] = (),
 ) -> list[Record]:
-    """Append the block of an iteration, once, and the patterns that it brings; return the new patterns."""
+    """Append the block of an iteration, once; return the new patterns that it brings."""
 
     def clean(text: str) -> str:
         return queries.safe(redact(clean_text(text), patterns).text)
@@ -247,7 +237,6 @@ def _sentence(text: str) -> str:
 def _with_patterns(
     document: pages.ProgressDocument, known: Sequence[str]
 ) -> tuple[pages.ProgressDocument, list[Record]]:
-    """Add what is known, and what two blocks have learned, to the patterns; return those that are new."""
     texts = [
         pages.without_pointer(each.record.text) for each in document.entries if pages.is_progress_pattern(each.record)
     ]
@@ -269,7 +258,6 @@ def _with_patterns(
 
 
 def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
-    """Yield the learnings that stand in a second block as well, as they were worded first."""
     matcher = TextMatcher()
     first: list[tuple[str, str]] = []
     for record in (entry.record for entry in document.entries):
@@ -287,14 +275,8 @@ def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
             yield first[at][0]
 
 
-# --- at the end --------------------------------------------------------------------------------
-
-
 def promote_insights(root: Path, task: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
-    """Promote what a finished task taught to the main checkout, and write its part of the graph; its stories pass.
-
-    The second value says why that failed.
-    """
+    """Promote what a finished task taught, and write its graph; the second value says why that failed."""
     at = worktree.folder_of(root, task)
     try:
         prd = folder(root, task.id) / "prd.json"

@@ -1,7 +1,7 @@
 """The verbs of `ralph task`, and the claims of runs.
 
-A claim counts until it expires or its process dies; a run cannot change a task that is no longer its own. A person's
-`start` makes no claim, and no run takes such a task by itself.
+A claim counts until it expires or its process dies. A person's `start` makes no claim, and no run takes such a task by
+itself.
 """
 
 import os
@@ -56,14 +56,10 @@ class TaskView(NamedTuple):
     stories: tuple[Story, ...] = ()
 
 
-# --- claims of runs ----------------------------------------------------------------------------
-
-
 def claim_of(run: str, *, now: datetime | None = None, lease: float = LEASE) -> Claim:
     """Return the claim of a run that this process executes."""
     until = (now or ids.now()) + timedelta(seconds=lease)
-    expires = until.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Claim(run, board.host_name(), os.getpid(), expires)
+    return Claim(run, board.host_name(), os.getpid(), ids.timestamp(until))
 
 
 def _holds(run: str, task: Task) -> bool:
@@ -71,10 +67,9 @@ def _holds(run: str, task: Task) -> bool:
 
 
 def claim(root: Path, task_id: str, claim: Claim, *, now: datetime | None = None, named: bool = False) -> Task | None:
-    """Claim a task; None when it is done, ended, blocked, or somebody else works on it.
+    """Claim a task; None when it has ended, is blocked, or somebody else works on it.
 
-    `named` says that a person chose this task: then it is also claimed when it failed, is blocked, or was begun by
-    hand, but not from a live run. Its blockers are not checked here.
+    `named`: a person chose it; then it may also have failed, be blocked or begun by hand. Blockers are not checked.
     """
 
     def edit(task: Task) -> Task:
@@ -103,7 +98,7 @@ def renew(root: Path, task_id: str, run: str, *, now: datetime | None = None, le
 
 
 def release_run(root: Path, run: str) -> list[str]:
-    """Release all tasks of a dead run, and end the parents that it did not get to end; return the released ids."""
+    """Release all tasks of a dead run, and end parents; return the released ids."""
 
     def release(task: Task) -> Task:
         if not _holds(run, task):
@@ -121,10 +116,7 @@ def release_run(root: Path, run: str) -> list[str]:
 def finish(
     root: Path, task_id: str, status: TaskStatus, *, run: str, note: str = "", patterns: Sequence[str] = ()
 ) -> Task:
-    """Store how a run's work on a task ended, and release it: done, failed, blocked, or pending to be tried again.
-
-    The note of a failure is kept. When the task is another run's by now, or a person has ended it, nothing changes.
-    """
+    """Store how a run's work on a task ended, and release it; another run's or an ended task stays as it is."""
     from ralph.capture import privacy
 
     note = privacy.redact_note(note, patterns)
@@ -150,9 +142,9 @@ def finish(
 def count_attempt(
     root: Path, task_id: str, run: str, *, iteration: int = 0, note: str = "", patterns: Sequence[str] = ()
 ) -> int:
-    """Count one more attempt at a task that the run holds, with why it failed; return how many there are.
+    """Count one more attempt, with why it failed; return how many there are.
 
-    An iteration counts once, however often it is counted: a kill may come between counting it and noting that.
+    An iteration counts once: a kill may come between counting it and noting that.
     """
     from ralph.capture import privacy
 
@@ -170,7 +162,7 @@ def count_attempt(
 
 
 def close_parents(root: Path, *, by: str = "") -> list[Task]:
-    """End the parents whose last child is done, upward; one that a person ended or a run works on stays as it is."""
+    """End the parents whose last child is done, upward, unless a run works on them."""
 
     def end(task: Task) -> Task:
         is_open = board.status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
@@ -184,9 +176,6 @@ def close_parents(root: Path, *, by: str = "") -> list[Task]:
         if not ended:
             return closed
         closed += ended
-
-
-# --- verbs of people ---------------------------------------------------------------------------
 
 
 def add(
@@ -427,7 +416,7 @@ def retry_note(task: Task) -> str:
 
 
 def log(root: Path, task_id: str) -> list[dict[str, str]]:
-    """Return the events of a task, oldest first, each with `at`, `what`, `by` (a run,  for a person) and `note`."""
+    """Return the events of a task, oldest first; `by` is a run, or "" for a person."""
     from ralph.app import index
 
     task = board.find(root, task_id).task

@@ -1,7 +1,7 @@
 """Import and export tasks: the stories of a prd.json, and tasks.jsonl with a task a line.
 
-Nothing is imported unless all can be, or the caller asks for the rest (`partial`). Importing again adds nothing: a task
-is known by its id, a story by its id and its PRD. Existing tasks stay; a story that passes makes its task done.
+Nothing is imported unless all can be (or `partial`). Importing again adds nothing: a task is known by its id, a story
+by its id and its PRD; a story that passes makes its task done.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _IMPORTED = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
 
 
 class TaskImport(NamedTuple):
-    """What an import did: new tasks, those that are done now, those that were there, and what was left out."""
+    """What an import did: new tasks, finished ones, known ones, and what was left out."""
 
     added: tuple[Task, ...] = ()
     finished: tuple[Task, ...] = ()
@@ -41,7 +41,7 @@ class TaskImport(NamedTuple):
 def import_(
     root: Path, text: str, name: str, *, partial: bool = False, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> TaskImport:
-    """Import the tasks of a file; `name` is the file's, which tells its format and is used in errors."""
+    """Import the tasks of a file, whose `name` tells its format."""
     rows, problems = _read_stories(text, name) if _is_prd(text, name) else _read_lines(text)
     bad = [problem for problem in problems if problem.level == "error"]
     if not rows and not bad:
@@ -68,8 +68,8 @@ def import_(
                 continue
             while not task.id or task.id in new:
                 task = replace(task, id=board.fresh_id(everything, folder))
-            moment = now + timedelta(microseconds=len(new))  # so that they keep the file's order
-            time = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+            # a microsecond apart, so that they keep the file's order
+            time = ids.timestamp(now + timedelta(microseconds=len(new)), "microseconds")
             task = replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
             new[task.id] = (line, task)
             private_parts += removed
@@ -92,13 +92,12 @@ def import_(
 
 
 def export(root: Path) -> str:
-    """Return every task as a line of a tasks.jsonl, in the order in which they should be done; claims stay here."""
+    """Return every task as a line of a tasks.jsonl; claims stay here."""
     tasks = board.read(root).tasks
     return "".join(render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
 
 
 def _is_prd(text: str, name: str) -> bool:
-    """Whether a file holds stories: one object that is no task, or something broken that is named .json."""
     content = read_json(text)
     if isinstance(content, Problem):
         return name.lower().endswith(".json")
@@ -144,7 +143,7 @@ def _read_stories(text: str, name: str) -> tuple[list[tuple[int, Task]], list[Pr
 
 
 def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> tuple[Task, int]:
-    """Return a task as it may be stored here, without what only holds in the other project; and its private parts."""
+    """Without what only holds in the other project; and its private parts."""
     title = privacy.clean_title(task.title, allow_secret=allow_secret, patterns=patterns)
     description = privacy.clean_description(
         task.description, "description", allow_secret=allow_secret, patterns=patterns
@@ -176,7 +175,6 @@ def _story_key(task: Task) -> str:
 
 
 def _remove_unlinked(everything: Board, new: dict[str, tuple[int, Task]]) -> list[Problem]:
-    """Remove the tasks that name what is not there, or wait for themselves, until none is left; return why."""
     bad: list[Problem] = []
     while True:
         after = everything.with_tasks(task for _, task in new.values())
