@@ -7,15 +7,15 @@ Text is cleaned before anything else sees it; ids and duplicates are decided und
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ralph.app.json_shapes import VIA, memory_json
+from ralph.app.json_shapes import SESSION, VIA, WHO, memory_json
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
-from ralph.formats.memories import AT, render_memories, sort_by_section
+from ralph.formats.memories import AT, WHY, render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
@@ -35,6 +35,7 @@ _DEFAULT_KINDS = {
     "personal": MemoryKind.PATTERN,
 }
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
+_NOT_INJECTED = (AT, WHO, SESSION, WHY)
 _TRUNCATED = "<!-- truncated: budget exceeded -->"
 
 
@@ -227,7 +228,7 @@ def _fit(
     from ralph.context import knowledge
 
     is_knowledge = collection.name == "knowledge"
-    plain = [*map(without_instant, records)]
+    plain = [*map(without_provenance, records)]
     ordered = plain if is_knowledge else list(sort_by_section(plain, collection.layout.kinds))
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
@@ -313,19 +314,21 @@ def add(
     force: bool = False,
     allow_secret: bool = False,
     accepted: bool = False,
+    signed: Mapping[str, str] | None = None,
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
 
-    `accepted`: a person has read what somebody else (`by`) wants to add.
+    `accepted`: a person has read what somebody else (`by`, `signed`) wants to add.
     """
+    from ralph.app.quarantine import signature
     from ralph.capture.privacy import clean_memory, clean_tags
 
     if names_of([in_]) == ("knowledge",):
         from ralph.app import knowledge
 
-        options = {"allow_secret": allow_secret, "accepted": accepted}
+        options: dict[str, Any] = {"allow_secret": allow_secret, "accepted": accepted, "signed": signed}
         return knowledge.add(root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options)
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
@@ -338,8 +341,10 @@ def add(
     kind = kind or _DEFAULT_KINDS[in_]
     library = Library(root, observer)
     collection = library.collection(in_)
-    extra = {VIA: via} if via else NO_EXTRA
-    record = Record("", kind, text, label=kind.value, tags=clean_tags(tags), origin=Origin(by=by), extra=extra)
+    extra = {name: value for name, value in {VIA: via, **(signed or signature(root, by))}.items() if value}
+    record = Record(
+        "", kind, text, label=kind.value, tags=clean_tags(tags), origin=Origin(by=by), extra=extra or NO_EXTRA
+    )
     check_author(root, record, "human" if accepted else by, via=via, in_=in_)
 
     def make(existing: Sequence[Record]) -> Record:
@@ -361,9 +366,9 @@ def add(
     return accept_by_author(root, saved, "human" if accepted else by, observer)
 
 
-def without_instant(record: Record) -> Record:
-    """Return an entry as agents are given it: its instant is of use to git alone."""
-    return replace(record, extra={name: value for name, value in record.extra.items() if name != AT})
+def without_provenance(record: Record) -> Record:
+    """Return an entry as agents are given it: without its instant, names and reasons."""
+    return replace(record, extra={name: value for name, value in record.extra.items() if name not in _NOT_INJECTED})
 
 
 def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = "") -> None:
@@ -372,10 +377,9 @@ def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str
 
     if by in ("", "human") or not quarantine.is_suspicious(record):
         return
-    kind = record.kind.value
-    raise quarantine.hold(
-        root, quarantine.HeldMemory("", "", record.text, in_, kind, record.title, feature, record.tags, by, via)
-    )
+    kind, who, session = record.kind.value, *(str(record.extra.get(name) or "") for name in (WHO, SESSION))
+    about = (record.text, in_, kind, record.title, feature, record.tags, by, via, who, session)
+    raise quarantine.hold(root, quarantine.HeldMemory("", "", *about))
 
 
 def accept_by_author(root: Path, saved: SavedMemory, by: str, observer: WriteObserver | None = None) -> SavedMemory:
@@ -423,6 +427,7 @@ def edit(
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Change an entry's text, title, kind or tags, and nothing else; Conflict when its text is no longer `expect`."""
+    from ralph.app.quarantine import signature
     from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
     from ralph.formats.knowledge import shorten
 
@@ -457,7 +462,8 @@ def edit(
             raise Conflict(f"{record.id}: changed in its file while it was being edited", hint="nothing was stored")
         changed = replace(record, **members)
         if by and changed.text != record.text:
-            changed = replace(changed, origin=replace(changed.origin, by=by))
+            extra = {name: value for name, value in changed.extra.items() if name not in (WHO, SESSION)}
+            changed = replace(changed, origin=replace(changed.origin, by=by), extra=extra | signature(root, by))
         _check_edit(record, changed, by)
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 

@@ -164,6 +164,7 @@ def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str
         via=held.via,
         allow_secret=True,
         accepted=True,
+        signed={"who": held.who, "session": held.session},
         observer=observer,
     )
     quarantine.release(root, held.id, observer)

@@ -10,7 +10,7 @@ import click
 
 from ralph import paths
 from ralph.app import memory
-from ralph.app.json_shapes import VIA, memory_json, status_word
+from ralph.app.json_shapes import describe_author, memory_json, status_word
 from ralph.app.memory import Change, SavedMemory
 from ralph.cli import options as opt
 from ralph.cli import output
@@ -207,8 +207,7 @@ def show(call: Invocation, name: str, form: str) -> None:
     if form != "table":
         output.print_json(_json(stored, call)) if form == "json" else output.print_raw(_markdown([record]))
         return
-    by = record.origin.by or str(record.extra.get("by") or "")
-    via, created = str(record.extra.get(VIA) or ""), ago(record.created_at)
+    created = ago(record.created_at)
     click.echo(click.style(one_line(record.title or record.id), bold=True))
     output.print_fields(
         {
@@ -219,7 +218,7 @@ def show(call: Invocation, name: str, form: str) -> None:
             "created": f"{record.created_at} ({created})" if created != record.created_at else created,
             "updated": record.updated_at,
             "valid until": record.valid_until,
-            "origin": ", ".join(filter(None, (by, f"via {via}" if via else ""))),
+            "origin": describe_author(record),
             **_links(record, call),
             "file": _source(stored, call),
         }

@@ -127,9 +127,9 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
     injected, used = usage.count_uses(ledger).get(record_id, (0, 0))
     using = {session for session, record in ledger.uses if record == record_id}
     injections = [each for each in ledger.injections if each.record == record_id][-_INJECTIONS:]
-    names = {each.session for each in injections} | {record.origin.session} - {""}
+    names = {each.session for each in injections} | {row["session"]} - {""}
     session_titles = {name: lists.session_title(each) for name, each in sessions.find_all(root, names).items()}
-    row["session_title"] = session_titles.get(record.origin.session, "")
+    row["session_title"] = session_titles.get(row["session"], "")
     is_held = form in _CURATED and not quarantine.injectable(root)(record)
     return {
         "record": row,
