@@ -1,5 +1,6 @@
 """`ralph memory`: add, find, correct and print what was learned, in every curated file."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -240,6 +241,29 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
     ]
     sources = [each.source.id for each in links if each.source.id != record.id]
     return {"links to": ", ".join(targets), "linked from": ", ".join(sources)}
+
+
+@cli.command("log", examples=["ralph memory log mem-a3f8", "ralph memory log mem-a3f8 --format json"])
+@opt.record_id
+@opt.formats("table", "json")
+def log(call: Invocation, name: str, form: str) -> None:
+    """Show what became of a memory: each change with its author, date and diff, from git and the logs."""
+    from ralph.app import history
+    from ralph.app.filters import full_id
+
+    with contextlib.suppress(NotFound):
+        name = memory.show(call.root, name).record.id
+    found = history.record_history(call.root, full_id(call.root, name))
+    if form == "json":
+        output.print_json(found)
+        return
+    for item in found["items"]:
+        head = " ".join(filter(None, (item["at"][:16].replace("T", " "), item["change"], item["commit"][:10])))
+        click.echo(click.style(one_line(f"{head} by {item['author'] or 'somebody'}: {item['subject']}"), bold=True))
+        output.print_raw(f"{item['diff']}\n")
+    say(found["note"])
+    if found.get("injected"):
+        say(f"injected into {found['injected']} sessions, used in {found['used']}")
 
 
 @cli.command("edit", examples=["ralph memory edit mem-a3f8 --type decision --tags build,ci"])
