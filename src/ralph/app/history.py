@@ -4,6 +4,7 @@ Git follows the lines of an entry (`git log -L`) up to a commit that moved them 
 search goes on in the parent. The logs have the bodies that a knowledge entry had, and the injections.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +37,35 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
         return {"id": record_id, "items": _deleted(repository, record_id), "note": "It was deleted."}
     source = Source(paths.source_path(root, name), name, form)
     items: list[dict[str, Any]] = []
+    committed = repository.text(f"HEAD:./{name}")
+    before = _find_block(source, committed, record_id)[0]
     if form is Format.LOG:
         note = "It is stored in a log, which stays on this machine."
     elif repository.top is None:
         note = "This project is in no git repository."
-    elif (committed := repository.text(f"HEAD:./{name}")) is None:
+    elif committed is None:
         ignored = repository.answer("ls-files", "--others", "--ignored", "--exclude-standard", "--", name)
         note = f"Git ignores {name}." if ignored else f"{name} is not committed yet."
     else:
-        before, now = (_find_block(source, text, record_id)[0] for text in (committed, files.read(source.path) or ""))
         note = "" if before else "It is not committed yet."
-        if before != now:
-            when, who = record.updated_at or record.created_at, str(record.extra.get(WHO) or record.origin.by)
-            items.append(_change(name, before, now, "", when, who, "not committed yet"))
-        items += _commits(repository, source, record_id, "HEAD")
+    if form is not Format.LOG and before != (now := _find_block(source, files.read(source.path), record_id)[0]):
+        when, who = record.updated_at or record.created_at, str(record.extra.get(WHO) or record.origin.by)
+        items.append(_change(name, before, now, "", when, who, "not committed yet"))
+    items += _commits(repository, source, record_id, "HEAD") if before else []
     if form is Format.KNOWLEDGE:
         bodies = _replaced_bodies(root, record)
         items = [*(each for each in bodies if not any(each["old"].strip() in one["old"] for one in items)), *items]
     sessions, used = usage.count_uses(usage.read_ledger(root)).get(record_id, (0, 0))
     return {"id": record_id, "items": items[:MAX_CHANGES], "injected": sessions, "used": used, "note": note}
+
+
+def record_at(root: Path, record: Record, day: str) -> Record:
+    """Return a record with the text that it had on a day, as far as git and the logs know; NotFound before its time."""
+    if record.created_at[:10] > day:
+        raise NotFound(f"{record.id} is of {record.created_at[:10]}", hint=f"nothing of it is older than {day}")
+    items = record_history(root, record.id)["items"]
+    known = [each for each in items if each["at"][:10] <= day and each["new"]] or items[-1:]
+    return replace(record, text=known[0]["new"] if known and known[0]["new"] else record.text)
 
 
 def _deleted(repository: Repository, record_id: str) -> list[dict[str, Any]]:

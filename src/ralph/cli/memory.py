@@ -59,6 +59,16 @@ def _filters(function: Fn) -> Fn:
     return in_(opt.kinds("Only these types, comma-separated.")(function))
 
 
+def _parse_day(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    from ralph.app.filters import when
+
+    day = when(value)[:10]
+    return day if len(day) in (0, 10) else f"{day}-01"
+
+
+_as_of = click.option("--as-of", default="", metavar="DATE", callback=_parse_day, help="What was valid on that day.")
+
+
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
 @_one_file("memories", "guardrails", "patterns", "personal")
 @click.option("--force", is_flag=True, help="Start anew over an existing file; it is kept as a backup.")
@@ -126,12 +136,13 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
 @click.argument("query", nargs=-1)
 @_filters
 @click.option("--all", "everything", is_flag=True, help=f"Every match, not only the best {LIMIT}.")
+@_as_of
 @opt.formats("table", "json", "markdown", "quiet")
 def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form: str, **options: Any) -> None:
     """Find memories by words of their text, tags or id, in any order; typos and word forms are forgiven."""
     limit = None if options["everything"] else LIMIT
     request = Query(" ".join(query), options["kinds"], tuple(options["tags"] or ()), limit=limit)
-    result, entries = memory.search(call.root, request, in_=in_)
+    result, entries = memory.search(call.root, request, in_=in_, as_of=options["as_of"])
     if form == "json":
         scored = zip(entries, result.hits, strict=True)
         shapes = [(_json(stored, call), hit, {"weak": True} if hit.weak else {}) for stored, hit in scored]
@@ -151,6 +162,7 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the N newest.")
 @_filters
 @click.option("--feature", default="", metavar="NAME", help="Only knowledge of this feature.")
+@_as_of
 @opt.formats("table", "json", "markdown", "quiet")
 def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> None:
     """List the memories, in the order of the file."""
@@ -200,10 +212,15 @@ def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = No
 
 @cli.command("show", examples=["ralph memory show mem-a3f8", 'ralph memory show "Release steps" --format markdown'])
 @opt.record_id
+@_as_of
 @opt.formats("table", "json", "markdown")
-def show(call: Invocation, name: str, form: str) -> None:
+def show(call: Invocation, name: str, form: str, as_of: str) -> None:
     """Show one memory in full, with its links; knowledge is also found by its title."""
     stored = memory.show(call.root, name)
+    if as_of:
+        from ralph.app.history import record_at
+
+        stored = stored._replace(record=record_at(call.root, stored.record, as_of))
     record = stored.record
     if form != "table":
         output.print_json(_json(stored, call)) if form == "json" else output.print_raw(_markdown([record]))
@@ -218,6 +235,8 @@ def show(call: Invocation, name: str, form: str) -> None:
             "tags": ", ".join(record.tags) or "-",
             "created": f"{record.created_at} ({created})" if created != record.created_at else created,
             "updated": record.updated_at,
+            "supersedes": ", ".join(memory.predecessors(record)),
+            "why": str(record.extra.get("why") or ""),
             "valid until": record.valid_until,
             "origin": describe_author(record),
             **_links(record, call),
@@ -322,6 +341,22 @@ def unarchive(call: Invocation, name: str) -> None:
     _print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
 
 
+@cli.command("supersede", examples=['ralph memory supersede mem-a3f8 "Use pnpm 9" --why "npm is gone"'])
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW", nargs=-1, required=True)
+@click.option("--why", default="", help="The reason, which is kept with the successor.")
+def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> None:
+    """Replace a memory that no longer holds by another one: NEW is an id, or the text of a new memory.
+
+    OLD stays in its file, is no longer injected, and searches show it behind its successor.
+    """
+    from ralph.app import outdated
+
+    words = " ".join(new)
+    saved = outdated.supersede(call.root, old, words, why=why, by=call.author, patterns=call.patterns)
+    _print_change("Now holds:", "{} supersedes it already", saved, call)
+
+
 @cli.command("delete", examples=["ralph memory delete mem-a3f8"])
 @opt.record_id
 def delete(call: Invocation, name: str) -> None:
@@ -336,6 +371,7 @@ def delete(call: Invocation, name: str) -> None:
 )
 @_filters
 @click.option("--recent", type=click.IntRange(min=0), default=0, metavar="DAYS", help="Only the last so many days.")
+@_as_of
 @opt.formats("markdown", "json")
 def prime(call: Invocation, form: str, **options: Any) -> None:
     """Print memories for an agent's context: whole entries, the most useful that fit the budget."""
