@@ -118,7 +118,8 @@ def list_(
     everything = [stored for name in names_of(in_) for stored in library.read(library.collection(name))]
     if as_of:
         valid = {record.id for record in current([stored.record for stored in everything], as_of)}
-        everything = [_unarchived(stored) for stored in everything if stored.record.id in valid]
+        active = (each._replace(record=replace(each.record, status=Status.ACCEPTED)) for each in everything)
+        everything = [each for each in active if each.record.id in valid]
     entries = [stored for stored in everything if query.accepts(stored.record)]
     if feature.strip():
         from ralph.app import feature as features
@@ -129,10 +130,6 @@ def list_(
         return entries
     entries.sort(key=lambda stored: ids.instant(stored.record.id, stored.record.created_at))
     return entries[-last:] if last > 0 else []
-
-
-def _unarchived(stored: Stored) -> Stored:
-    return stored._replace(record=replace(stored.record, status=Status.ACCEPTED))
 
 
 def injected(root: Path, in_: str = "memories") -> list[Record]:

@@ -17,7 +17,7 @@ from ralph.app import filters, memory, quarantine
 from ralph.capture.privacy import clean_memory
 from ralph.context import recall, render
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
-from ralph.formats.memories import WHY
+from ralph.formats.memories import CONFLICTS, WHY
 from ralph.model import ids
 from ralph.model.record import Family, Hit, Link, MemoryKind, Record, Status
 from ralph.search.citations import STALE, CheckedCitation, Citation, CitationKind, CitationState, find_citations
@@ -116,7 +116,8 @@ def supersede(
 
         def add_link(record: Record) -> Record:
             links = record.links if link in record.links else (*record.links, link)
-            return replace(record, links=links, extra={**record.extra, **({WHY: why} if why else {})})
+            extra = {name: value for name, value in record.extra.items() if (name, value) != (CONFLICTS, link.target)}
+            return replace(record, links=links, extra={**extra, **({WHY: why} if why else {})})
 
         saved = memory.change_entry(root, library, home, successor.record.id, add_link, observer)
     else:

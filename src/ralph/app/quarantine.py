@@ -107,8 +107,14 @@ def remember_accepted(root: Path, record: Record, observer: WriteObserver | None
         if record.scope is Scope.PERSONAL and (path := paths.personal_accepted()):
             files.append(path, f"{key}\n", durable=True, observer=observer)
             return
-        if observer is None or observer.real:
-            files.hide_state(root)
+        remember_keys(root, [key], observer)
+
+
+def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | None = None) -> None:
+    """Remember what a person has accepted in this project."""
+    if keys and (observer is None or observer.real):
+        files.hide_state(root)
+    for key in keys:
         boundary = paths.state_boundary(root)
         files.append(paths.accepted_texts(root), f"{key}\n", root=boundary, durable=True, observer=observer)
 

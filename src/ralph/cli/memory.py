@@ -299,7 +299,7 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
         text = read_text(text)
     elif all(changes[name] is None for name in ("title", "kind", "tags")):
         before = memory.show(call.root, name).record.text
-        text = _open_editor(before)
+        text = open_editor(before)
     try:
         changes |= {"by": call.author, "patterns": call.patterns}
         saved = memory.edit(call.root, name, text=text, expect=before, **changes)
@@ -315,7 +315,8 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
     _print_change("Changed", "Nothing changed in {}", saved, call)
 
 
-def _open_editor(text: str) -> str:
+def open_editor(text: str) -> str:
+    """Let the user change a text in their editor."""
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")) and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError("there is no editor to open", hint="set $EDITOR, or use --text, --type or --tags")
     try:

@@ -42,7 +42,7 @@ _SENTENCE = re.compile(r".{12,110}?[.!?\u3002](?=\s|$)")
 _BLOCKS = ("```", "~~~", "- ", "* ", "> ", "|", "#", "<", "    ")
 """How a line begins that is more than a sentence in markdown."""
 _CURATED = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL)
-ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject")
+ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject", "supersede", "merge")
 
 
 def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
