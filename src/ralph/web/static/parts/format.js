@@ -154,9 +154,11 @@ export function coded(text) {
 
 const REVIEWS = {
   held: ["held memory", "rose"],
-  edit: ["held memory", "rose"],
+  edit: ["unsigned edit", "rose"],
   insight: ["insight", "plum"],
   citation: ["stale", "amber"],
+  conflict: ["conflict of a merge", "rose"],
+  contradiction: ["contradiction", "rose"],
 };
 
 /** What waits for review, in a word. */
