@@ -9,7 +9,7 @@ from tests.cli.runner import Block, Project, page
 from tests.store.test_index import put
 
 from ralph.app import inbox, memory, review, usage
-from ralph.app.pages.changes import ChangeHistory, ChangeRequest, plan_change
+from ralph.app.pages.changes import ChangeHistory, ChangeRequest, apply_planned
 from ralph.app.usage import Injection
 from ralph.capture.similarity import statement
 from ralph.errors import Refused
@@ -38,10 +38,8 @@ def kinds(root: Path) -> list[tuple[str, str, str]]:
     return [(item.kind, item.id, item.other) for item in inbox.items(root)]
 
 
-def act(root: Path, history: ChangeHistory, action: str, record_id: str, to: str = "", text: str | None = None) -> str:
-    request = ChangeRequest(action, record_id, to=to, text=text)
-    stamps = {file["name"]: file["before"] for file in plan_change(root, request)["files"]}
-    return history.apply(request, stamps).undo
+def act(history: ChangeHistory, action: str, record_id: str, to: str = "", text: str | None = None) -> str:
+    return apply_planned(history, ChangeRequest(action, record_id, to=to, text=text)).undo
 
 
 @pytest.mark.parametrize(
@@ -70,11 +68,11 @@ def test_a_contradiction_is_shown_until_one_supersedes_the_other_or_a_person_kee
         review.accept(tmp_path, TWO, by="agent")
     assert file.read_bytes() == before
     history = ChangeHistory(tmp_path)
-    undo = act(tmp_path, history, "supersede", TWO, ONE)
+    undo = act(history, "supersede", TWO, ONE)
     assert kinds(tmp_path) == []
     history.undo(undo)
     assert file.read_bytes() == before
-    act(tmp_path, history, "accept", TWO, "contradiction")
+    act(history, "accept", TWO, "contradiction")
     assert (kinds(tmp_path), file.read_bytes()) == ([], before)
 
 
@@ -83,10 +81,10 @@ def test_the_wording_that_a_merge_set_aside_waits(tmp_path: Path) -> None:
     memories(tmp_path, Block("Use pnpm here", ONE, "a"), Block("Use npm there, please", TWO, "b", more=mark))
     assert kinds(tmp_path) == [("conflict", TWO, ONE)]
     history = ChangeHistory(tmp_path)
-    history.undo(act(tmp_path, history, "accept", TWO, "conflict"))
-    history.undo(act(tmp_path, history, "supersede", TWO, ONE))
+    history.undo(act(history, "accept", TWO, "conflict"))
+    history.undo(act(history, "supersede", TWO, ONE))
     assert kinds(tmp_path) == [("conflict", TWO, ONE)]
-    act(tmp_path, history, "merge", TWO, ONE, "Use pnpm here, and npm there")
+    act(history, "merge", TWO, ONE, "Use pnpm here, and npm there")
     (left,) = memory.list_(tmp_path)
     assert (left.record.id, left.record.text, left.record.tags) == (ONE, "Use pnpm here, and npm there", ("a", "b"))
 
@@ -95,7 +93,7 @@ def test_a_duplicate_is_merged_with_its_tags(tmp_path: Path) -> None:
     text = "When Redis is down the tests hang, so run `make services` before `npm test`"
     memories(tmp_path, Block(text, ONE, "a"), Block(f"{text}!", TWO, "b"))
     assert kinds(tmp_path) == [("duplicate", TWO, ONE)]
-    act(tmp_path, ChangeHistory(tmp_path), "merge", TWO, ONE)
+    act(ChangeHistory(tmp_path), "merge", TWO, ONE)
     assert [(each.record.id, each.record.tags) for each in memory.list_(tmp_path)] == [(ONE, ("a", "b"))]
 
 

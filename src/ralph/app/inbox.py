@@ -1,8 +1,6 @@
 """The inbox of `ralph review`: everything that a person should decide, as one value for terminal, scripts and pages.
 
-Proposed insights and held memories come from their files. The rest is found in the memory files: wordings that a merge
-set aside, edits that nobody signed, contradictions, duplicates, stale citations, and memories that were never injected.
-Nothing is resolved here. What a person let stay is remembered by a hash of the texts.
+Nothing is resolved here. What a person let stay as it is is remembered by a hash of the texts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -204,11 +202,10 @@ def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
 
 
 def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
-    """Return what needs a person in the files that differ from the merge base with the default branch.
-
-    A commit counts as a signature elsewhere; here, what is new and reads like an instruction to an agent is listed.
-    """
+    """Return what needs a person in files that differ from the merge base; a commit is no signature here."""
     git = GitHistory(root)
+    if not git.there:
+        raise Refused(f"{root}: is in no git repository", hint="run it in a checkout")
     names = [f"origin/{base}", base] if base else ["origin/HEAD", "origin/main", "origin/master", "main", "master"]
     branch = next((name for name in names if git.commit(name)), "")
     start = git.answer("merge-base", "HEAD", branch) if branch else ""

@@ -33,10 +33,9 @@ def status_word(record: Record) -> str:
 
 def describe_author(record: Record) -> str:
     """Return who said it and which way it came, in a line."""
-    by, via, who = record.origin.by or record.extra.get("by"), record.extra.get(VIA), record.extra.get(WHO)
-    session = record.extra.get(SESSION)
-    parts = (by, who, f"via {via}" if via else "", f"session {session}" if session else "")
-    return ", ".join(str(part) for part in parts if part)
+    names = [record.origin.by or record.extra.get("by"), record.extra.get(WHO)]
+    names += [f"{name} {value}" for name in (VIA, SESSION) if (value := record.extra.get(name))]
+    return ", ".join(str(name) for name in names if name)
 
 
 def session_of(record: Record) -> str:

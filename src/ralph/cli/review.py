@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph.app import inbox, insights, review
+from ralph.app import inbox, insights, memory, review
 from ralph.app.filters import full_id
 from ralph.app.inbox import ReviewItem
 from ralph.app.review import Target
@@ -18,6 +18,9 @@ from ralph.cli.output import one_line, print_fields, print_json, print_raw, prin
 from ralph.errors import RalphError, UsageError
 from ralph.model import ids
 from ralph.store.library import Stored
+
+if TYPE_CHECKING:
+    from ralph.app.pages.changes import ChangeRequest
 
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
 _VERBS = "accept reject edit merge supersede archive promote delete next undo quit".split()
@@ -85,8 +88,7 @@ def _finding(item: ReviewItem) -> str:
 
 def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
     """Show one item after the other, and do what a key says; `u` takes the last change back."""
-    from ralph.app.pages.changes import ChangeHistory, ChangeRequest, plan_change
-    from ralph.cli.memory import open_editor
+    from ralph.app.pages.changes import ChangeHistory, apply_planned
 
     history, undoable = ChangeHistory(call.root), list[tuple[str, int]]()
     at = 0
@@ -96,26 +98,35 @@ def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
         click.echo(f"\n{at + 1}/{len(items)}  {item.kind}  {item.id}  {one_line(item.source)}")
         click.echo(output.visible(item.text))
         click.echo(f"  {one_line(item.why)}\n  {'  '.join(f'{key} {verb}' for key, verb in keys.items())}")
-        verb = keys.get(click.getchar().lower(), "")
-        if verb == "quit":
-            return
-        at += verb == "next"
         try:
+            verb = keys.get(click.getchar().lower(), "")
             if verb == "undo" and undoable:
                 name, at = undoable.pop()
                 click.echo(one_line(history.undo(name)["summary"]))
             elif verb in item.verbs:
-                to = Target.PATTERNS.value if verb == "promote" else item.kind if verb == "accept" else item.other
-                text = open_editor(item.text) if verb == "edit" else None
-                request = ChangeRequest(verb, item.id, to=to, text=text)
-                plan = plan_change(call.root, request, call.patterns)
-                stamps = {file["name"]: file["before"] for file in plan["files"]}
-                change = history.apply(request, stamps, call.patterns)
+                change = apply_planned(history, _request(call, item, verb), call.patterns)
                 undoable.append((change.undo, at))
                 click.echo(one_line(change.result["summary"]))
-                at += 1
+            at += verb in (*item.verbs, "next")
+        except EOFError:
+            verb = "quit"
         except RalphError as error:
             warn(one_line(f"{error.message}; {error.hint}"))
+        if verb == "quit":
+            return
+
+
+def _request(call: Invocation, item: ReviewItem, verb: str) -> "ChangeRequest":
+    """Return what a verb does with an item; an editor opens for new words, and for two wordings to be merged."""
+    from ralph.app.pages.changes import ChangeRequest
+    from ralph.cli.memory import open_editor
+
+    text, to = None, {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other)
+    if verb == "edit":
+        text = open_editor(item.text)
+    elif verb == "merge" and item.kind == inbox.CONFLICT:
+        text = open_editor(f"{memory.show(call.root, item.other).record.text}\n{item.text}")
+    return ChangeRequest(verb, item.id, to=to, text=text)
 
 
 @cli.command("show", examples=["ralph review show ins-a231"])

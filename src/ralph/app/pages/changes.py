@@ -228,6 +228,12 @@ class ChangeHistory:
             return {"summary": f"Undone: {change.result['summary']}", "files": diffs}
 
 
+def apply_planned(history: ChangeHistory, request: ChangeRequest, patterns: Sequence[str] = ()) -> AppliedChange:
+    """Plan a change and apply it at once."""
+    plan = plan_change(history.root, request, patterns)
+    return history.apply(request, {file["name"]: file["before"] for file in plan["files"]}, patterns)
+
+
 def _can_revert(change: FileChange) -> bool:
     with suppress(RalphError):
         return change.appended or files.read(change.path) == change.after
