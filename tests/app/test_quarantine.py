@@ -10,7 +10,7 @@ from tests.app.looping import git
 from tests.cli.runner import Project
 
 from ralph import paths
-from ralph.app import knowledge, memory, quarantine, review
+from ralph.app import inbox, knowledge, memory, quarantine, review
 from ralph.app.context import brief_session
 from ralph.errors import NotFound, Refused
 from ralph.formats.sigils import KnowledgeSigil
@@ -51,7 +51,7 @@ def test_an_order_that_no_person_adds_is_held_outside_of_the_repository(root: Pa
     assert git(root, "status", "--porcelain") == ""
     assert memory.list_(root) == []
     assert ORDER not in injected(root)
-    (item,) = review.items(root)
+    (item,) = inbox.items(root)
     assert (item.kind, item.status, item.text) == ("held", "held", ORDER)
 
 
@@ -74,7 +74,7 @@ def test_a_person_accepts_what_is_held_and_its_author_stays(root: Path) -> None:
     assert (record.text, record.tags, record.origin.by) == (ORDER, ("x",), "agent")
     assert quarantine.held(root) == []
     assert ORDER in injected(root)
-    assert review.items(root) == []
+    assert inbox.items(root) == []
 
 
 def test_a_person_rejects_what_is_held(root: Path) -> None:
@@ -109,11 +109,11 @@ def test_an_edit_that_nobody_signed_is_injected_once_it_is_committed(root: Path)
     assert ORDER not in injected(root)
     assert append_harmless in injected(root)
     assert ORDER not in memory.prime(root).text
-    assert [item.kind for item in review.items(root)] == ["edit"]
+    assert [item.kind for item in inbox.items(root)] == ["edit"]
     git(root, "add", "-A")
     git(root, "commit", "-qm", "Sign for it")
     assert ORDER in injected(root)
-    assert review.items(root) == []
+    assert inbox.items(root) == []
 
 
 def test_an_edit_that_nobody_signed_is_injected_once_a_person_accepts_it(root: Path) -> None:

@@ -58,6 +58,7 @@ NOTHING_TO_FIND = (
     "loop logs",
     "--remove",
     "--before 90d",
+    "review --ci",
 )
 """Parts of examples whose record, run or edge the sample has not: they end with 1 and an error."""
 

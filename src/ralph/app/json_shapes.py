@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ralph.model.graph import Edge, Node
     from ralph.model.work import JournalEntry
 
-VIA = "via"
-"""The member of `extra` that says which way an entry came, when it was not the command line."""
+VIA, WHO, SESSION = "via", "who", "session"
+"""Members of `extra`: which way an entry came, if not by the command line, and the person or agent who said it."""
+_AT_TOP = frozenset(("by", "own", "at", VIA, WHO, SESSION))
 
 STATUS_WORDS: dict[str, str] = {Status.ACCEPTED: "active", Status.RETIRED: "archived"}
 
@@ -28,6 +29,18 @@ STATUS_WORDS: dict[str, str] = {Status.ACCEPTED: "active", Status.RETIRED: "arch
 def status_word(record: Record) -> str:
     """Return the status of a memory as users read it."""
     return STATUS_WORDS.get(record.status, record.status.value)
+
+
+def describe_author(record: Record) -> str:
+    """Return who said it and which way it came, in a line."""
+    names = [record.origin.by or record.extra.get("by"), record.extra.get(WHO)]
+    names += [f"{name} {value}" for name in (VIA, SESSION) if (value := record.extra.get(name))]
+    return ", ".join(str(name) for name in names if name)
+
+
+def session_of(record: Record) -> str:
+    """Return the session that a record comes from; a memory names it in its file."""
+    return record.origin.session or str(record.extra.get(SESSION) or "")
 
 
 def record_json(record: Record, source: str = "") -> dict[str, object]:
@@ -50,12 +63,13 @@ def record_json(record: Record, source: str = "") -> dict[str, object]:
         "label": record.label if record.label != record.kind.value else "",
         "scope": record.scope.value if record.scope in (Scope.ENCLOSING, Scope.PERSONAL) else "",
         "valid_until": record.valid_until,
-        "session": origin.session,
+        "who": record.extra.get(WHO),
+        "session": session_of(record),
         "run": origin.run,
         "iteration": origin.iteration,
         "task": origin.task,
         "links": [{"relation": link.relation, "target": link.target} for link in record.links],
-        "extra": {name: value for name, value in record.extra.items() if name not in ("by", "own", "at", VIA)},
+        "extra": {name: value for name, value in record.extra.items() if name not in _AT_TOP},
     }
     return {**always, **{name: value for name, value in optional.items() if value}}
 

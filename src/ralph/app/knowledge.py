@@ -5,7 +5,7 @@ loses both. A person's secret is refused, an agent's is redacted, because a loop
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ralph import paths
 from ralph.app import feature as features
 from ralph.app import quarantine
-from ralph.app.json_shapes import VIA
+from ralph.app.json_shapes import SESSION, VIA, WHO
 from ralph.app.memory import Change, SavedMemory, accept_by_author, check_author, check_forgotten, find
 from ralph.capture import invisible_characters, privacy
 from ralph.capture.privacy import clean_memory, clean_tags
@@ -31,6 +31,7 @@ from ralph.store.files import WriteObserver, hide_state
 from ralph.store.library import Library, Stored, check_folders
 
 _TRIES = 20
+_SIGNED = ("run", "by", VIA, WHO, SESSION)
 
 
 class LearnedEntry(NamedTuple):
@@ -103,6 +104,7 @@ def add(
     *,
     allow_secret: bool = False,
     accepted: bool = False,
+    signed: Mapping[str, str] | None = None,
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Add an entry, or update the one about the same subject; `accepted` as in `memory.add`."""
@@ -112,6 +114,7 @@ def add(
         private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
     check_forgotten(text, by, observer)
     extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
+    extra |= quarantine.signature(root, by) if signed is None else signed
     entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra)
     reader = "human" if accepted else by
     check_author(root, entry, reader, via=via, in_="knowledge", feature=feature)
@@ -209,7 +212,7 @@ def _with_entry(
     tags = knowledge.clean_tags((*old.tags, *entry.tags))
     if (old.text.strip(), old.tags, old.status) == (entry.text.strip(), tags, Status.ACCEPTED):
         return document, Change.UNCHANGED, ""
-    extra = {**old.extra, **{key: entry.extra[key] for key in ("run", "by", VIA) if key in entry.extra}}
+    extra = {**old.extra, **{key: entry.extra[key] for key in _SIGNED if key in entry.extra}}
     new = replace(old, text=entry.text, tags=tags, status=Status.ACCEPTED, updated_at=now, extra=extra)
     after = document.replace(old.id, new)
     run = str(entry.extra.get("run", ""))

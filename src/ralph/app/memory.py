@@ -7,18 +7,18 @@ Text is cleaned before anything else sees it; ids and duplicates are decided und
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ralph.app.json_shapes import VIA, memory_json
+from ralph.app.json_shapes import SESSION, VIA, WHO, memory_json
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
-from ralph.formats.memories import render_memories, sort_by_section
+from ralph.formats.memories import WHY, render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
-from ralph.model.record import AT, NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
+from ralph.model.record import AT, NO_EXTRA, Family, Link, MemoryKind, Query, Record, SearchResult, Status
 from ralph.store import files, forgotten, lookup
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
@@ -35,6 +35,7 @@ _DEFAULT_KINDS = {
     "personal": MemoryKind.PATTERN,
 }
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
+_NOT_INJECTED = (AT, WHO, SESSION, WHY)
 _TRUNCATED = "<!-- truncated: budget exceeded -->"
 
 
@@ -110,10 +111,15 @@ def list_(
     tags: Sequence[str] = (),
     feature: str = "",
     last: int | None = None,
+    as_of: str = "",
 ) -> list[Stored]:
-    """List entries in file order; with `last`, the newest by the instant they were added."""
+    """List entries in file order; with `last`, the newest by the instant they were added; those valid on a day."""
     query, library = Query(kinds=tuple(kinds), tags=tuple(tags)), Library(root)
-    everything = (stored for name in names_of(in_) for stored in library.read(library.collection(name)))
+    everything = [stored for name in names_of(in_) for stored in library.read(library.collection(name))]
+    if as_of:
+        valid = {record.id for record in current([stored.record for stored in everything], as_of)}
+        active = (each._replace(record=replace(each.record, status=Status.ACCEPTED)) for each in everything)
+        everything = [each for each in active if each.record.id in valid]
     entries = [stored for stored in everything if query.accepts(stored.record)]
     if feature.strip():
         from ralph.app import feature as features
@@ -159,8 +165,10 @@ def find(library: Library, name: str) -> tuple[Collection, Stored]:
         return library.knowledge, stored[record.id]
 
 
-def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[SearchResult, list[Stored]]:
-    """Return the best entries for a query, and where each is stored."""
+def search(
+    root: Path, query: Query, *, in_: Sequence[str] = MEMORIES, as_of: str = ""
+) -> tuple[SearchResult, list[Stored]]:
+    """Return the best entries for a query (of those valid on a day, without archived ones), and where each is."""
     from ralph.app import index, outdated
     from ralph.search import rank
     from ralph.store import queries
@@ -173,7 +181,11 @@ def search(root: Path, query: Query, *, in_: Sequence[str] = MEMORIES) -> tuple[
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
     def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:
-        result = rank.search(connection, query, today=ids.now().date())
+        result = rank.search(connection, replace(query, limit=None) if as_of else query, today=ids.now().date())
+        if as_of:
+            valid = {stored.record.id for stored in list_(root, in_=in_, as_of=as_of)}
+            hits = tuple(hit for hit in result.hits if hit.record.id in valid)
+            result = replace(result, hits=hits[: query.limit], total=len(hits))
         notes = outdated.describe_outdated(connection, [hit.record for hit in result.hits])
         result = replace(result, hits=outdated.demote_outdated(result.hits, notes))
         stored: dict[int, Stored] = {}  # by row: several records may have one id
@@ -197,6 +209,7 @@ def prime(
     tags: Sequence[str] = (),
     recent: int = 0,
     form: str = "markdown",
+    as_of: str = "",
 ) -> PrimedMemories:
     """Choose whole entries within a budget (0: no limit), as `markdown` or `json`; guardrails come first."""
     from ralph.app import quarantine
@@ -209,7 +222,8 @@ def prime(
     primed = empty = PrimedMemories("", (), 0)
     chosen: dict[Collection, list[Record]] = {}
     for collection in map(library.collection, [name for name in _PRIME_ORDER if name in names]):
-        records = current([stored.record for stored in library.read(collection)])
+        records = [stored.record for stored in list_(root, in_=(collection.name,), as_of=as_of)]
+        records = records if as_of else current(records)
         chosen[collection] = [record for record in records if query.accepts(record) and may_inject(record)]
     for collection, records in chosen.items():
         room = budget
@@ -227,7 +241,7 @@ def _fit(
     from ralph.context import knowledge
 
     is_knowledge = collection.name == "knowledge"
-    plain = [*map(without_instant, records)]
+    plain = [*map(without_provenance, records)]
     ordered = plain if is_knowledge else list(sort_by_section(plain, collection.layout.kinds))
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
@@ -250,16 +264,30 @@ def json_array(records: Sequence[Record]) -> str:
     return json.dumps([memory_json(record) for record in records], ensure_ascii=False, indent=2) + "\n"
 
 
-def current(records: Sequence[Record]) -> list[Record]:
-    """Leave out what is out of date or superseded; entries that supersede each other in a circle all stay."""
-    today = ids.today()
-    pairs = [(record.id, link.target) for record in records for link in record.links if link.relation == "supersedes"]
-    replaced = lookup.replaced(pairs)
-    return [
-        record
-        for record in records
-        if record.id not in replaced and not (record.valid_until and record.valid_until < today)
-    ]
+def predecessors(record: Record) -> list[str]:
+    """Return the ids of the entries whose place an entry takes."""
+    return [link.target for link in record.links if link.relation == "supersedes"]
+
+
+def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
+    """Leave out what is out of date or superseded; entries that supersede each other in a circle all stay.
+
+    With a day, what was valid then: an archived entry up to its archiving, a superseded one until it was superseded.
+    """
+    day = as_of[:10] or ids.today()
+    pairs = ((record.id, old) for record in records for old in predecessors(record))
+    replaced, by_id = lookup.replaced(pairs), {record.id: record for record in records}
+
+    def is_valid(record: Record) -> bool:
+        if record.valid_until and record.valid_until < day:
+            return False
+        if not as_of:
+            return record.id not in replaced
+        ends = [record.updated_at] if record.status is Status.RETIRED else []
+        ends += [record.valid_until or by_id[replaced[record.id]].created_at] if record.id in replaced else []
+        return record.created_at[:10] <= day and all(day < end[:10] for end in ends)
+
+    return [record for record in records if is_valid(record)]
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -313,33 +341,33 @@ def add(
     force: bool = False,
     allow_secret: bool = False,
     accepted: bool = False,
+    signed: Mapping[str, str] | None = None,
+    links: tuple[Link, ...] = (),
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
 
-    `accepted`: a person has read what somebody else (`by`) wants to add.
+    `accepted`: a person has read what somebody else (`by`, `signed`) wants to add.
     """
     from ralph.capture.privacy import clean_memory, clean_tags
 
     if names_of([in_]) == ("knowledge",):
         from ralph.app import knowledge
 
-        options = {"allow_secret": allow_secret, "accepted": accepted}
+        options: dict[str, Any] = {"allow_secret": allow_secret, "accepted": accepted, "signed": signed}
         return knowledge.add(root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options)
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
-    if in_ == ALL:
-        raise UsageError("a new entry goes to one file", hint=f"--in {', '.join(NAMES)}")
-    if in_ == "patterns" and tags:
-        raise UsageError("patterns have no tags", hint="leave --tags out, or use --in memories")
+    if in_ == ALL or (in_ == "patterns" and tags):
+        what = "a new entry goes to one file" if in_ == ALL else "patterns have no tags"
+        raise UsageError(what, hint=f"--in {', '.join(NAMES)}" if in_ == ALL else "leave out --tags, or --in patterns")
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     check_forgotten(text, by, observer)
     kind = kind or _DEFAULT_KINDS[in_]
-    library = Library(root, observer)
-    collection = library.collection(in_)
-    extra = {VIA: via} if via else NO_EXTRA
-    record = Record("", kind, text, label=kind.value, tags=clean_tags(tags), origin=Origin(by=by), extra=extra)
+    collection = (library := Library(root, observer)).collection(in_)
+    new = Record("", kind, text, label=kind.value, tags=clean_tags(tags), links=links)
+    record = _sign(root, new, by, via, signed)
     check_author(root, record, "human" if accepted else by, via=via, in_=in_)
 
     def make(existing: Sequence[Record]) -> Record:
@@ -361,9 +389,18 @@ def add(
     return accept_by_author(root, saved, "human" if accepted else by, observer)
 
 
-def without_instant(record: Record) -> Record:
-    """Return an entry as agents are given it: its instant is of use to git alone."""
-    return replace(record, extra={name: value for name, value in record.extra.items() if name != AT})
+def _sign(root: Path, record: Record, by: str, via: str = "", signed: Mapping[str, str] | None = None) -> Record:
+    """Return an entry with who says it now: the caller, unless somebody else is given."""
+    from ralph.app.quarantine import signature
+
+    names = {WHO: "", SESSION: "", **({VIA: via} if via else {}), **(signature(root, by) if signed is None else signed)}
+    extra = {name: value for name, value in {**record.extra, **names}.items() if value or name not in names}
+    return replace(record, origin=replace(record.origin, by=by), extra=extra or NO_EXTRA)
+
+
+def without_provenance(record: Record) -> Record:
+    """Return an entry as agents are given it: without its instant, names and reasons."""
+    return replace(record, extra={name: value for name, value in record.extra.items() if name not in _NOT_INJECTED})
 
 
 def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = "") -> None:
@@ -372,10 +409,9 @@ def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str
 
     if by in ("", "human") or not quarantine.is_suspicious(record):
         return
-    kind = record.kind.value
-    raise quarantine.hold(
-        root, quarantine.HeldMemory("", "", record.text, in_, kind, record.title, feature, record.tags, by, via)
-    )
+    kind, who, session = record.kind.value, *(str(record.extra.get(name) or "") for name in (WHO, SESSION))
+    about = (record.text, in_, kind, record.title, feature, record.tags, by, via, who, session)
+    raise quarantine.hold(root, quarantine.HeldMemory("", "", *about))
 
 
 def accept_by_author(root: Path, saved: SavedMemory, by: str, observer: WriteObserver | None = None) -> SavedMemory:
@@ -456,12 +492,12 @@ def edit(
                 return record
             raise Conflict(f"{record.id}: changed in its file while it was being edited", hint="nothing was stored")
         changed = replace(record, **members)
-        if by and changed.text != record.text:
-            changed = replace(changed, origin=replace(changed.origin, by=by))
+        changed = _sign(root, changed, by) if by and changed.text != record.text else changed
         _check_edit(record, changed, by)
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
-    saved = accept_by_author(root, _change(root, library, collection, before.record.id, change, observer), by, observer)
+    edited = change_entry(root, library, collection, before.record.id, change, observer)
+    saved = accept_by_author(root, edited, by, observer)
     record = saved.stored.record
     others = [stored.record for stored in library.read(collection)] if text is not None and saved.changed else []
     normal = normalise_text(record.text)
@@ -478,7 +514,7 @@ def _check_edit(record: Record, changed: Record, by: str) -> None:
         raise Refused(what, hint="only a person at a terminal can store that")
 
 
-def _change(
+def change_entry(
     root: Path,
     library: Library,
     collection: Collection,
@@ -517,7 +553,8 @@ def archive(
     collection, stored = find(library, name)
     if collection.name == "patterns":
         raise Refused("a pattern cannot be archived", hint=f"`ralph memory delete {stored.record.id}` removes it")
-    return _change(root, library, collection, stored.record.id, lambda record: replace(record, status=status), observer)
+    name = stored.record.id
+    return change_entry(root, library, collection, name, lambda record: replace(record, status=status), observer)
 
 
 def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:

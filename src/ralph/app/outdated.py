@@ -10,15 +10,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ralph import paths
-from ralph.context import recall
+from ralph.app import filters, memory, quarantine
+from ralph.capture.privacy import clean_memory
+from ralph.context import recall, render
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
+from ralph.formats.memories import CONFLICTS, WHY
 from ralph.model import ids
-from ralph.model.record import Family, Hit, Record, Status
+from ralph.model.record import Family, Hit, Link, MemoryKind, Record, Status
 from ralph.search.citations import STALE, CheckedCitation, Citation, CitationKind, CitationState, find_citations
 from ralph.store import files, lookup
+from ralph.store.files import WriteObserver
+from ralph.store.library import Library
 from ralph.store.sources import Format, memory_files, read_source, sources
 
 if TYPE_CHECKING:
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 
 _FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
 _SCORE_SHARE, _BEHIND = 0.5, 0.99
+_SUPERSEDING = {"memories", "guardrails", "personal"}
 _MAX_RENAMES = 8
 _MAX_SEARCHES = 40  # in the history of a file, which are slow in git
 _MAX_FILE = 4_000_000
@@ -51,21 +57,80 @@ def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record])
 
 
 def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit, ...]:
-    """Rank outdated hits below what replaced them; their `why` gets the note."""
+    """Rank expired hits lower, and superseded ones directly behind their successor; their `why` gets the note."""
     scores = {hit.record.id: hit.score for hit in hits}
     older = {note.rpartition(" ")[2]: name for name, note in notes.items()}
     ranked: list[Hit] = []
+    behind: dict[str, list[Hit]] = {}
     for hit in hits:
         note = notes.get(hit.record.id, "")
         if note and hit.why != ("id",):
             newer = scores.get(note.rpartition(" ")[2], hit.score)
             score = round(min(hit.score * _SCORE_SHARE, newer * _BEHIND), 4)
             hit = replace(hit, score=score, why=(*hit.why, note))
+            if note.rpartition(" ")[2] in scores:
+                behind.setdefault(note.rpartition(" ")[2], []).append(hit)
+                continue
         elif (name := older.get(hit.record.id)) in scores and hit.why != ("id",):
             why = [reason for reason in hit.why if not reason.startswith("amends: ")]
             hit = replace(hit, why=(*why, f"amends: {name}"))
         ranked.append(hit)
-    return tuple(sorted(ranked, key=lambda hit: -hit.score))
+    ordered = sorted(ranked, key=lambda hit: -hit.score)
+    for hit in ordered:  # which grows: a superseded one may have superseded another
+        at = next(number for number, each in enumerate(ordered) if each is hit) + 1
+        ordered[at:at] = behind.pop(hit.record.id, ())
+    return tuple(ordered)
+
+
+def supersede(
+    root: Path,
+    old: str,
+    new: str,
+    *,
+    why: str = "",
+    by: str = "",
+    patterns: Sequence[str] = (),
+    observer: WriteObserver | None = None,
+) -> memory.SavedMemory:
+    """Let an entry, or a new one with this text, take another one's place, which ends today; return the successor."""
+    library = Library(root, observer)
+    collection, before = memory.find(library, old)
+    why = " ".join(clean_memory(why, patterns=patterns)[0].split()) if why.strip() else ""
+    if by not in ("", "human") and render.looks_like_instructions(why):
+        raise Refused("the reason reads like an instruction to an agent", hint="reword --why, or leave it out")
+    link = Link("supersedes", before.record.id)
+    is_id = filters.is_short_id(new) or ids.ID.fullmatch(new.strip()) is not None
+    home, successor = library.find(new.strip()) if is_id else (collection, before)
+    if not {collection.name, home.name} <= _SUPERSEDING:
+        hint = "edit a knowledge entry (its earlier text is kept), or archive it; a pattern is deleted"
+        raise Refused("only memories and guardrails supersede each other", hint=hint)
+    if is_id:
+        records = [stored.record for stored in memory.list_(root, in_=(memory.ALL,))]
+        pairs = ((record.id, each) for record in records for each in memory.predecessors(record))
+        if lookup.leads_to(lookup.newer(pairs), successor.record.id, link.target):
+            what = f"{successor.record.id} is {link.target}, or is superseded by it"
+            raise Refused(what, hint="name the entry that is out of date first, then its successor")
+
+        def add_link(record: Record) -> Record:
+            links = record.links if link in record.links else (*record.links, link)
+            extra = {name: value for name, value in record.extra.items() if (name, value) != (CONFLICTS, link.target)}
+            return replace(record, links=links, extra={**extra, **({WHY: why} if why else {})})
+
+        saved = memory.change_entry(root, library, home, successor.record.id, add_link, observer)
+    else:
+        about: dict[str, Any] = {"by": by, "in_": collection.name, "patterns": patterns, "observer": observer}
+        about["signed"] = quarantine.signature(root, by) | {WHY: why}
+        kind = MemoryKind(before.record.kind)
+        saved = memory.add(root, new, kind, before.record.tags, links=(link,), **about)
+        if not saved.is_new:
+            name = saved.stored.record.id
+            raise Conflict(f"{name} already says this", hint=f"ralph memory supersede {link.target} {name}")
+
+    def end(record: Record) -> Record:
+        return replace(record, valid_until=min(record.valid_until or ids.today(), ids.today()))
+
+    memory.change_entry(root, library, collection, link.target, end, observer)
+    return saved
 
 
 def find_circles(pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -7,12 +7,14 @@ hashes, which hooks read as well.
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ralph import paths
+from ralph.app.json_shapes import SESSION, WHO
 from ralph.context import render
 from ralph.errors import NotFound, Refused
 from ralph.model import ids
@@ -21,11 +23,16 @@ from ralph.store import files
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, Library, Stored
 
-_AGENT_VARIABLES = (
-    "CLAUDECODE CLAUDE_CODE_ENTRYPOINT CODEX_ GEMINI_CLI OPENCODE CURSOR_AGENT COPILOT_AGENT AIDER_ GOOSE_ CLINE_ "
-    "AMP_THREAD RALPH_RUN RALPH_TASK"
-).split()
-"""Beginnings of the names of variables that agents set for the commands that they run."""
+_AGENT_VARIABLES = {
+    **dict.fromkeys(("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"), "claude"),
+    **{"CODEX_": "codex", "GEMINI_CLI": "gemini", "OPENCODE": "opencode", "CURSOR_AGENT": "cursor"},
+    **{"COPILOT_AGENT": "copilot", "AIDER_": "aider", "GOOSE_": "goose", "CLINE_": "cline", "AMP_THREAD": "amp"},
+    **dict.fromkeys(("RALPH_RUN", "RALPH_TASK"), "loop"),
+}
+"""Beginnings of the names of variables that agents set for the commands that they run, and the agent."""
+_SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "AMP_THREAD_ID", "RALPH_RUN")
+_NOT_IN_A_NAME = re.compile(r"[^\w .,'@/+-]+")
+_MAX_NAME = 40
 _NOT_OF_AGENTS = ("CODEX_HOME", "AIDER_MODEL", "RALPH_TASKS")
 _MOST_PARENTS = 40
 _GIT_SECONDS = 2.0
@@ -44,6 +51,25 @@ def author(env: Mapping[str, str], *, is_terminal: bool, parents: Sequence[Seque
 def is_called_by_agent(env: Mapping[str, str]) -> bool:
     """Check for an agent's variable, here or in a parent process; unlike `author`, a script counts as a person's."""
     return _is_of_agent(list(env)) or any(map(_is_of_agent, _parents()))
+
+
+def signature(root: Path, by: str, env: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return who stores a memory: a person as their own git config says, an agent by its host and session."""
+    who = session = ""
+    if by == "human":
+        from ralph.app.repository import Repository
+
+        who = Repository(root, _GIT_SECONDS).answer("config", "--global", "--includes", "--get", "user.name")
+    elif by == "agent":
+        hosts = (host for start, host in _AGENT_VARIABLES.items() for name in env if name.startswith(start))
+        who = next(hosts, "") if _is_of_agent(list(env)) else ""
+        session = next(filter(None, map(env.get, _SESSION_VARIABLES)), "")
+    return {name: value for name, words in ((WHO, who), (SESSION, session)) if (value := clean_name(words))}
+
+
+def clean_name(words: str) -> str:
+    """Return a name that somebody gave themselves as one short line that a comment can hold."""
+    return " ".join(_NOT_IN_A_NAME.sub(" ", words).split())[:_MAX_NAME].strip()
 
 
 def _is_of_agent(names: Sequence[str]) -> bool:
@@ -81,8 +107,14 @@ def remember_accepted(root: Path, record: Record, observer: WriteObserver | None
         if record.scope is Scope.PERSONAL and (path := paths.personal_accepted()):
             files.append(path, f"{key}\n", durable=True, observer=observer)
             return
-        if observer is None or observer.real:
-            files.hide_state(root)
+        remember_keys(root, [key], observer)
+
+
+def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | None = None) -> None:
+    """Remember what a person has accepted in this project."""
+    if keys and (observer is None or observer.real):
+        files.hide_state(root)
+    for key in keys:
         boundary = paths.state_boundary(root)
         files.append(paths.accepted_texts(root), f"{key}\n", root=boundary, durable=True, observer=observer)
 
@@ -157,6 +189,8 @@ class HeldMemory:
     tags: tuple[str, ...] = ()
     by: str = ""
     via: str = ""
+    who: str = ""
+    session: str = ""
 
 
 def hold(root: Path, memory: HeldMemory) -> Refused:

@@ -1,4 +1,4 @@
-"""`ralph review`: an inbox of proposed memories and stale citations, and the promotion of records.
+"""Decisions about what waits in the inbox (`app/inbox.py`), and the promotion of records.
 
 To promote copies a record to a file that more agents read; a finished task does it with its good insights. A secret
 is refused, and so is a prompt injection that no person wrote. The file is written before the insight is marked, so
@@ -15,29 +15,28 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ralph import paths
-from ralph.app import graph, index, memory, outdated, quarantine
+from ralph.app import graph, inbox, index, memory, quarantine
 from ralph.app import insights as insight
 from ralph.app import search as searching
+from ralph.app.inbox import ReviewItem
 from ralph.app.insights import FIRST, Insight
 from ralph.app.quarantine import HeldMemory
 from ralph.app.sessions import COMMAND_SECONDS, ask_command
 from ralph.capture import privacy
-from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
+from ralph.capture.insights import evidence
 from ralph.capture.similarity import TextMatcher
 from ralph.context import render
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
-from ralph.formats.memories import parse_memories
+from ralph.formats.memories import CONFLICTS, parse_memories
 from ralph.formats.pages import HEADINGS, PatternsDocument, parse_patterns, parse_region
 from ralph.formats.sigils import without_sigils
 from ralph.formats.text import Entry, normalise_text, scan_lines
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status
-from ralph.search.citations import STALE
 from ralph.store import files, queries
 from ralph.store.files import WriteObserver
 from ralph.store.library import Library, Stored, check_folders
 
-INSIGHT, CITATION, HELD, EDIT = "insight", "citation", "held", "edit"
 _REFINE_PROMPT = """\
 Below is one thing that a coding agent seems to have learned in a project, and the records that it rests on.
 Write it in one or two plain sentences that help somebody who works there next: what holds, where, and what to do.
@@ -52,101 +51,15 @@ _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 Result = TypeVar("Result")
 
 
-# --- the inbox ---------------------------------------------------------------------------------
+# --- decisions ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewItem:
-    """Something that a person should decide: what it is, why, the evidence, and the commands that decide it."""
-
-    id: str
-    kind: str
-    text: str
-    why: str
-    evidence: tuple[str, ...]
-    actions: tuple[str, ...]
-    status: str = ""
-    label: str = ""
-    seen: str = ""
-    task: str = ""
-    source: str = ""
-
-
-def items(root: Path, *, task_id: str = "", status: str = "proposed", within: str = "") -> list[ReviewItem]:
-    """Return insights of this status ("" for all); with those that wait for a decision, all else that waits."""
-    insights = insight.list_(root, task_id=task_id, within=within)
-    listed = [insight_item(each, root) for each in insights if not status or insight.state(each.record) == status]
-    if status not in ("", "proposed") or task_id:
-        return listed
-    return [*held_items(root), *listed, *_stale_citations(root)]
-
-
-def held_items(root: Path) -> list[ReviewItem]:
-    """Return what reads like an instruction to an agent: additions that are held, and entries that nobody signed."""
-    why = "it reads like an instruction to an agent"
-    items = []
-    for each in quarantine.held(root):
-        actions = tuple(f"ralph review {verb} {each.id}" for verb in ("accept", "reject"))
-        said = f"{each.by or 'somebody'} added it{f' by {each.via}' if each.via else ''}, and {why}"
-        items.append(ReviewItem(each.id, HELD, each.text, said, (), actions, "held", each.kind, source=each.in_))
-    for stored in quarantine.unattributed(root):
-        record = stored.record
-        actions = (f"ralph review accept {record.id}", f"ralph memory delete {record.id}")
-        said = f"{why}, and it is not committed: nobody has signed for it"
-        source = f"{paths.shown(stored.path, root)}:{stored.line}"
-        label = record.kind.value
-        items.append(ReviewItem(record.id, EDIT, record.text, said, (), actions, "held", label, source=source))
-    return items
-
-
-def insight_item(each: Insight, root: Path) -> ReviewItem:
-    """Return an insight as an item of the inbox."""
-    record, state = each.record, insight.state(each.record)
-    strong = is_well_evidenced(record)
-    count = record.extra.get(COUNT, 1)
-    why = f"{record.label}, seen {count} times in {', '.join(places(record)) or 'no known session'}"
-    decisions = {"proposed": ("accept", "reject", "promote"), "rejected": ("accept",)}
-    return ReviewItem(
-        id=record.id,
-        kind=INSIGHT,
-        text=record.text,
-        why=f"{why}; it goes to the patterns when its task is done" if strong else why,
-        evidence=evidence(record),
-        actions=tuple(f"ralph review {verb} {record.id}" for verb in decisions.get(state, ("reject", "promote"))),
-        status=state,
-        label=record.label,
-        seen=f"{count}x{'*' if strong else ''}",
-        task=each.task,
-        source=f"{paths.shown(each.stored.path, root)}:{each.stored.line}",
-    )
-
-
-def _stale_citations(root: Path) -> list[ReviewItem]:
-    stale = []
-    for report in outdated.check_citations(root):
-        problems = [each for each in report.looked if each.verdict in STALE]
-        if not problems:
-            continue
-        record_id = report.record.id
-        stale.append(
-            ReviewItem(
-                id=record_id,
-                kind=CITATION,
-                text=report.record.text,
-                why="; ".join(f"{each.verdict.value}: {each.citation.kind.value} {each.citation}" for each in problems),
-                evidence=tuple(dict.fromkeys(each.place for each in problems if each.place)),
-                actions=tuple(f"ralph memory {verb} {record_id}" for verb in ("edit", "archive", "delete")),
-                status="stale",
-                label=CITATION,
-                source=f"{report.place}:{report.line}",
-            )
-        )
-    return stale
-
-
-def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human") -> Stored:
-    """Accept an insight, which is promoted when its task is done, or a memory that is held, which only a person may."""
+def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human", kind: str = "") -> Stored:
+    """Accept an insight, which is promoted when its task is done; only a person may accept what waits in a file."""
     held = _find_held(root, name, by)
+    waiting = inbox.memory_items(root) if held is None else []
+    if items := [each for each in waiting if each.id == name and kind in ("", each.kind)]:
+        return _keep(root, items, by, observer)
     if held is None:
         return _decide(root, name, Status.ACCEPTED, observer).stored
     if isinstance(held, Stored):
@@ -164,10 +77,26 @@ def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str
         via=held.via,
         allow_secret=True,
         accepted=True,
+        signed={"who": held.who, "session": held.session},
         observer=observer,
     )
     quarantine.release(root, held.id, observer)
     return added.stored
+
+
+def _keep(root: Path, items: Sequence[ReviewItem], by: str, observer: WriteObserver | None) -> Stored:
+    """Let a memory stay as it is: a wording that a merge set aside becomes an entry of its own."""
+    name, library = items[0].id, Library(root, observer)
+    if by != "human":
+        raise Refused(f"{name} waits for a person", hint=f"to change it: {' or '.join(items[0].actions[1:])}")
+
+    def unmark(record: Record) -> Record:
+        return replace(record, extra={key: value for key, value in record.extra.items() if key != CONFLICTS})
+
+    if any(item.kind == inbox.CONFLICT for item in items):
+        memory.change_entry(root, library, library.find(name)[0], name, unmark, observer)
+    quarantine.remember_keys(root, [item.key for item in items if item.kind != inbox.CONFLICT], observer)
+    return memory.show(root, name)
 
 
 def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human") -> Stored:
@@ -181,9 +110,10 @@ def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str
     return Stored(Record(held.id, MemoryKind.CONTEXT, held.text), paths.held_memories(root), 0)
 
 
-def is_held(root: Path, name: str) -> bool:
+def is_waiting(root: Path, name: str) -> bool:
     """Whether this is a memory that waits for a person."""
-    return _find_held(root, name, "human") is not None
+    is_held = _find_held(root, name, "human") is not None
+    return is_held or any(item.id == name for item in inbox.memory_items(root))
 
 
 def _find_held(root: Path, name: str, by: str) -> Stored | HeldMemory | None:
@@ -200,10 +130,10 @@ def _decide(root: Path, name: str, status: Status, observer: WriteObserver | Non
     try:
         found = insight.find(root, name)
     except NotFound:
-        item = next((each for each in _stale_citations(root) if each.id == name), None)
+        item = next((each for each in inbox.memory_items(root) if each.id == name), None)
         if item is None:
             raise
-        raise Refused(f"{name} is a memory with a stale citation", hint=" or ".join(item.actions)) from None
+        raise Refused(f"{name} is a memory: {item.why}", hint=" or ".join(item.actions)) from None
     return insight.change(root, found, lambda record: replace(record, status=status), observer)
 
 

@@ -4,6 +4,7 @@ A name, a path or a number has the most weight, an everyday word hardly any. Tex
 by a negation, a number, a subject or the order around a word such as "before".
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -26,6 +27,9 @@ _NEGATIONS = frozenset(
     """not no never none nor cannot don't doesn't didn't won't can't mustn't shouldn't isn't aren't without nicht nie
     niemals kein keine keinen ohne pas jamais sans ne nunca nao sem sin dont doesnt""".split()
 )
+_AFFIRMATIONS = frozenset("always do does did with".split())  # what a negation takes the place of
+_NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
+_MIN_SUBJECT = 8
 _LABELS = frozenset("gotcha tip note convention decision pattern learning learned rule".split())
 _ORDER = frozenset(
     """before after then than instead first last over until vor nach erst statt avant apres puis antes depois despues
@@ -93,6 +97,18 @@ def differ(one: str, other: str) -> bool:
     if left - right - _ORDER and right - left - _ORDER:
         return True
     return any(word in _NEGATIONS or word[:1].isdigit() for word in left ^ right)
+
+
+def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
+    """Return what a text is about and what it says of it: two of one subject that say different things contradict.
+
+    The subject is every word but numbers and negations, () of a text with few words.
+    """
+    words = [word.lower().replace("’", "'") for word in split_words(unaccented(text))]
+    subject = tuple(_NUMBER.sub("#", stem(word)) for word in words if word not in _NEGATIONS | _AFFIRMATIONS)
+    numbers = tuple(number for word in words for number in _NUMBER.findall(word))
+    has_subject = len(subject) > 1 and len("".join(subject)) >= _MIN_SUBJECT
+    return subject if has_subject else (), (any(word in _NEGATIONS for word in words), numbers)
 
 
 def _key_words(text: str) -> list[str]:

@@ -1,5 +1,6 @@
 """`ralph memory`: add, find, correct and print what was learned, in every curated file."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ import click
 
 from ralph import paths
 from ralph.app import memory
-from ralph.app.json_shapes import VIA, memory_json, status_word
+from ralph.app.json_shapes import describe_author, memory_json, status_word
 from ralph.app.memory import Change, SavedMemory
 from ralph.cli import options as opt
 from ralph.cli import output
@@ -56,6 +57,16 @@ def _filters(function: Fn) -> Fn:
     in_ = click.option("--in", "in_", default="memories", show_default=True, metavar=names, callback=split, help=text)
     function = opt.tags("Only entries with any of these tags.")(function)
     return in_(opt.kinds("Only these types, comma-separated.")(function))
+
+
+def _parse_day(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    from ralph.app.filters import when
+
+    day = when(value)[:10]
+    return day if len(day) in (0, 10) else f"{day}-01"
+
+
+_as_of = click.option("--as-of", default="", metavar="DATE", callback=_parse_day, help="What was valid on that day.")
 
 
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
@@ -125,12 +136,13 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
 @click.argument("query", nargs=-1)
 @_filters
 @click.option("--all", "everything", is_flag=True, help=f"Every match, not only the best {LIMIT}.")
+@_as_of
 @opt.formats("table", "json", "markdown", "quiet")
 def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form: str, **options: Any) -> None:
     """Find memories by words of their text, tags or id, in any order; typos and word forms are forgiven."""
     limit = None if options["everything"] else LIMIT
     request = Query(" ".join(query), options["kinds"], tuple(options["tags"] or ()), limit=limit)
-    result, entries = memory.search(call.root, request, in_=in_)
+    result, entries = memory.search(call.root, request, in_=in_, as_of=options["as_of"])
     if form == "json":
         scored = zip(entries, result.hits, strict=True)
         shapes = [(_json(stored, call), hit, {"weak": True} if hit.weak else {}) for stored, hit in scored]
@@ -150,6 +162,7 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the N newest.")
 @_filters
 @click.option("--feature", default="", metavar="NAME", help="Only knowledge of this feature.")
+@_as_of
 @opt.formats("table", "json", "markdown", "quiet")
 def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> None:
     """List the memories, in the order of the file."""
@@ -199,16 +212,20 @@ def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = No
 
 @cli.command("show", examples=["ralph memory show mem-a3f8", 'ralph memory show "Release steps" --format markdown'])
 @opt.record_id
+@_as_of
 @opt.formats("table", "json", "markdown")
-def show(call: Invocation, name: str, form: str) -> None:
+def show(call: Invocation, name: str, form: str, as_of: str) -> None:
     """Show one memory in full, with its links; knowledge is also found by its title."""
     stored = memory.show(call.root, name)
+    if as_of:
+        from ralph.app.history import record_at
+
+        stored = stored._replace(record=record_at(call.root, stored.record, as_of))
     record = stored.record
     if form != "table":
         output.print_json(_json(stored, call)) if form == "json" else output.print_raw(_markdown([record]))
         return
-    by = record.origin.by or str(record.extra.get("by") or "")
-    via, created = str(record.extra.get(VIA) or ""), ago(record.created_at)
+    created = ago(record.created_at)
     click.echo(click.style(one_line(record.title or record.id), bold=True))
     output.print_fields(
         {
@@ -218,8 +235,10 @@ def show(call: Invocation, name: str, form: str) -> None:
             "tags": ", ".join(record.tags) or "-",
             "created": f"{record.created_at} ({created})" if created != record.created_at else created,
             "updated": record.updated_at,
+            "supersedes": ", ".join(memory.predecessors(record)),
+            "why": str(record.extra.get("why") or ""),
             "valid until": record.valid_until,
-            "origin": ", ".join(filter(None, (by, f"via {via}" if via else ""))),
+            "origin": describe_author(record),
             **_links(record, call),
             "file": _source(stored, call),
         }
@@ -243,6 +262,29 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
     return {"links to": ", ".join(targets), "linked from": ", ".join(sources)}
 
 
+@cli.command("log", examples=["ralph memory log mem-a3f8", "ralph memory log mem-a3f8 --format json"])
+@opt.record_id
+@opt.formats("table", "json")
+def log(call: Invocation, name: str, form: str) -> None:
+    """Show what became of a memory: each change with its author, date and diff, from git and the logs."""
+    from ralph.app import history
+    from ralph.app.filters import full_id
+
+    with contextlib.suppress(NotFound):
+        name = memory.show(call.root, name).record.id
+    found = history.record_history(call.root, full_id(call.root, name))
+    if form == "json":
+        output.print_json(found)
+        return
+    for item in found["items"]:
+        head = " ".join(filter(None, (item["at"][:16].replace("T", " "), item["change"], item["commit"][:10])))
+        click.echo(click.style(one_line(f"{head} by {item['author'] or 'somebody'}: {item['subject']}"), bold=True))
+        output.print_raw(f"{item['diff']}\n")
+    say(found["note"])
+    if found.get("injected"):
+        say(f"injected into {found['injected']} sessions, used in {found['used']}")
+
+
 @cli.command("edit", examples=["ralph memory edit mem-a3f8 --type decision --tags build,ci"])
 @opt.record_id
 @click.option("--text", help='The new text ("-": from standard input).')
@@ -257,7 +299,7 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
         text = read_text(text)
     elif all(changes[name] is None for name in ("title", "kind", "tags")):
         before = memory.show(call.root, name).record.text
-        text = _open_editor(before)
+        text = open_editor(before)
     try:
         changes |= {"by": call.author, "patterns": call.patterns}
         saved = memory.edit(call.root, name, text=text, expect=before, **changes)
@@ -273,7 +315,8 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
     _print_change("Changed", "Nothing changed in {}", saved, call)
 
 
-def _open_editor(text: str) -> str:
+def open_editor(text: str) -> str:
+    """Let the user change a text in their editor."""
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")) and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError("there is no editor to open", hint="set $EDITOR, or use --text, --type or --tags")
     try:
@@ -299,6 +342,22 @@ def unarchive(call: Invocation, name: str) -> None:
     _print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
 
 
+@cli.command("supersede", examples=['ralph memory supersede mem-a3f8 "Use pnpm 9" --why "npm is gone"'])
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW", nargs=-1, required=True)
+@click.option("--why", default="", help="The reason, which is kept with the successor.")
+def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> None:
+    """Replace a memory that no longer holds by another one: NEW is an id, or the text of a new memory.
+
+    OLD stays in its file, is no longer injected, and searches show it behind its successor.
+    """
+    from ralph.app import outdated
+
+    words = " ".join(new)
+    saved = outdated.supersede(call.root, old, words, why=why, by=call.author, patterns=call.patterns)
+    _print_change("Now holds:", "{} supersedes it already", saved, call)
+
+
 @cli.command("delete", examples=["ralph memory delete mem-a3f8"])
 @opt.record_id
 def delete(call: Invocation, name: str) -> None:
@@ -313,6 +372,7 @@ def delete(call: Invocation, name: str) -> None:
 )
 @_filters
 @click.option("--recent", type=click.IntRange(min=0), default=0, metavar="DAYS", help="Only the last so many days.")
+@_as_of
 @opt.formats("markdown", "json")
 def prime(call: Invocation, form: str, **options: Any) -> None:
     """Print memories for an agent's context: whole entries, the most useful that fit the budget."""

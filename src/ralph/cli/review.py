@@ -1,23 +1,31 @@
-"""`ralph review`: decide about proposed memories and stale citations, and promote records to other files."""
+"""`ralph review`: decide what waits in the inbox, by a key or by commands, and promote records to other files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph.app import insights, review
+from ralph.app import inbox, insights, memory, review
 from ralph.app.filters import full_id
-from ralph.app.review import ReviewItem, Target
+from ralph.app.inbox import ReviewItem
+from ralph.app.review import Target
 from ralph.capture.insights import evidence, is_well_evidenced
 from ralph.cli import options as opt
+from ralph.cli import output
 from ralph.cli.options import Group, Invocation, pass_call, read_text
 from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, say, warn
-from ralph.errors import UsageError
+from ralph.errors import RalphError, UsageError
 from ralph.model import ids
 from ralph.store.library import Stored
 
+if TYPE_CHECKING:
+    from ralph.app.pages.changes import ChangeRequest
+
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
+_VERBS = "accept reject edit merge supersede archive promote delete next undo quit".split()
+_KEYS = {("v" if verb == "archive" else verb[0]): verb for verb in _VERBS}
+_BASE = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")  # set for pull requests
 _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
 
 
@@ -25,23 +33,35 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
     name="review",
     cls=Group,
     invoke_without_command=True,
-    examples=["ralph review", "ralph review --status all --format json", "ralph review accept ins-a231"],
+    examples=["ralph review", "ralph review --status all --format json", "ralph review --ci"],
 )
 @click.option("--task", default="", metavar="TASK", help="Only insights of this task.")
 @click.option("--status", type=click.Choice(_STATES), default="proposed", show_default=True, help="Which insights.")
 @opt.all_tasks
+@click.option(
+    "--ci", is_flag=True, help="Only files that differ from the default branch; exit 1 if one needs a person."
+)
+@click.option("--base", default="", envvar=_BASE, metavar="BRANCH", help="Compare with this branch, for --ci.")
 @opt.formats("table", "json", "quiet")
 @pass_call
-def cli(call: Invocation, task: str, status: str, within: str, form: str) -> None:
-    """List what waits for a decision: insights (proposed memories), memories that cite what is gone, and memories
-    that read like an instruction to an agent: they are not injected until a person accepts them.
+def cli(call: Invocation, task: str, status: str, within: str, form: str, ci: bool, base: str) -> None:
+    """Decide what waits: insights (proposed memories), memories that read like an instruction to an agent (held until a
+    person accepts them), wordings that a merge set aside, edits that nobody signed, contradictions, duplicates, and
+    memories that cite what is gone or that no session ever got. In a terminal, one key decides; else they are listed.
 
     A star marks insights that are well-evidenced: seen in two sessions or iterations, or an error whose command passed
     once it was fixed. They go to the project's patterns when their task is done, and so do those that you accept.
     """
-    if click.get_current_context().invoked_subcommand is not None:
+    ctx = click.get_current_context()
+    if ctx.invoked_subcommand is not None:
         return
-    items = review.items(call.root, task_id=task, status="" if status == "all" else status, within=within)
+    if ci:
+        findings = inbox.changed_items(call.root, base)
+        print_rows(findings, form, asdict, "", _finding, "") if form != "table" else [
+            *map(click.echo, map(_finding, findings))
+        ]
+        ctx.exit(int(bool(findings)))
+    items = inbox.items(call.root, task_id=task, status="" if status == "all" else status, within=within)
     hidden = [each.task for each in insights.list_(call.root, task_id=task) if within and each.task != within]
     if hidden:
         from ralph.app import filters
@@ -52,11 +72,61 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str) -> Non
     short = ids.short_ids(each.record.id for each in insights.list_(call.root)) if form == "table" else {}
 
     def row(item: ReviewItem) -> Sequence[object]:
-        text = f"{item.why}: {item.text}" if item.kind == review.CITATION else item.text
+        text = item.text if item.kind in (inbox.INSIGHT, inbox.HELD) else f"{item.why}: {item.text}"
         return short.get(item.id, item.id), item.task or "-", item.status, item.label, item.seen or "-", text
 
+    if form == "table" and items and output.is_terminal() and call.author == "human":
+        _decide_by_key(call, items)
+        return
     nothing = "No insights that can be read." if problems else "Nothing to review."
     print_rows(items, form, asdict, "ID,TASK,STATUS,LABEL,SEEN,TEXT", row, nothing)
+
+
+def _finding(item: ReviewItem) -> str:
+    return one_line(f"{item.source}: {item.kind}: {item.id}: {item.why}")
+
+
+def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
+    """Show one item after the other, and do what a key says; `u` takes the last change back."""
+    from ralph.app.pages.changes import ChangeHistory, apply_planned
+
+    history, undoable = ChangeHistory(call.root), list[tuple[str, int]]()
+    at = 0
+    while at < len(items):
+        item = items[at]
+        keys = {key: verb for key, verb in _KEYS.items() if verb in (*item.verbs, "next", "undo", "quit")}
+        click.echo(f"\n{at + 1}/{len(items)}  {item.kind}  {item.id}  {one_line(item.source)}")
+        click.echo(output.visible(item.text))
+        click.echo(f"  {one_line(item.why)}\n  {'  '.join(f'{key} {verb}' for key, verb in keys.items())}")
+        try:
+            verb = keys.get(click.getchar().lower(), "")
+            if verb == "undo" and undoable:
+                name, at = undoable.pop()
+                click.echo(one_line(history.undo(name)["summary"]))
+            elif verb in item.verbs:
+                change = apply_planned(history, _request(call, item, verb), call.patterns)
+                undoable.append((change.undo, at))
+                click.echo(one_line(change.result["summary"]))
+            at += verb in (*item.verbs, "next")
+        except EOFError:
+            verb = "quit"
+        except RalphError as error:
+            warn(one_line(f"{error.message}; {error.hint}"))
+        if verb == "quit":
+            return
+
+
+def _request(call: Invocation, item: ReviewItem, verb: str) -> "ChangeRequest":
+    """Return what a verb does with an item; an editor opens for new words, and for two wordings to be merged."""
+    from ralph.app.pages.changes import ChangeRequest
+    from ralph.cli.memory import open_editor
+
+    text, to = None, {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other)
+    if verb == "edit":
+        text = open_editor(item.text)
+    elif verb == "merge" and item.kind == inbox.CONFLICT:
+        text = open_editor(f"{memory.show(call.root, item.other).record.text}\n{item.text}")
+    return ChangeRequest(verb, item.id, to=to, text=text)
 
 
 @cli.command("show", examples=["ralph review show ins-a231"])
@@ -64,23 +134,22 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str) -> Non
 @opt.all_tasks
 @opt.formats("table", "json")
 def show(call: Invocation, name: str, within: str, form: str) -> None:
-    """Show one insight with its evidence, or a memory that is held."""
-    held = next(
-        (item for item in review.held_items(call.root) if ids.match_ids(name, [item.id]) or item.id == name), None
-    )
+    """Show one insight with its evidence, or a memory that waits for a decision."""
+    waiting = [*inbox.held_items(call.root), *inbox.memory_items(call.root)]
+    held = next((item for item in waiting if ids.match_ids(name, [item.id]) or item.id == name), None)
     if held is not None:
         if form == "json":
             print_json(asdict(held))
             return
         click.echo(one_line(f"{held.id} ({held.label}, {held.status}) in {held.source}"))
-        print_fields({"why": held.why, "next": " or ".join(held.actions)})
+        print_fields({"why": held.why, "evidence": ", ".join(held.evidence), "next": " or ".join(held.actions)})
         print_raw(f"\n{held.text}\n")
         return
     insight = insights.find(call.root, name, within=within)
     if form == "json":
         print_json(insights.insight_json(insight))
         return
-    record, item = insight.record, review.insight_item(insight, call.root)
+    record, item = insight.record, inbox.insight_item(insight, call.root)
     fields = {
         "tags": ", ".join(record.tags),
         "files": ", ".join(record.origin.files),

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ralph.app import doctor as verbs
-from ralph.app import outdated, review, runs
+from ralph.app import inbox, outdated, runs
 from ralph.app import usage as usage_verbs
 from ralph.app.filters import full_id, short_ids
 from ralph.app.lists import Watcher
@@ -41,7 +41,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """Show what is remembered here, how large it is, what runs now, and whether index and hooks work."""
     exclude({"--usage": usage, "--watch": watch})
     if usage:
-        stats = {**usage_verbs.usage_stats(call.root), "to_review": len(review.items(call.root))}
+        stats = {**usage_verbs.usage_stats(call.root), "to_review": len(inbox.items(call.root))}
         print_json(stats) if form == "json" else click.echo(_describe_usage(stats, call))
         return
     watcher = Watcher(call.root)

@@ -21,7 +21,8 @@ from ralph.model.record import AT, SECTIONS, Link, MemoryKind, Origin, Record, S
 SIGN_LABEL = "Sign"
 _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"})
 CONFLICTS = "conflicts"  # the entry that another wording of the same one stands below, after a merge
-_OWN_EXTRA = ("source", "via", AT, CONFLICTS)
+WHY = "why"  # the reason for superseding another entry
+_OWN_EXTRA = ("source", "via", "who", "session", WHY, AT, CONFLICTS)
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)

@@ -5,7 +5,6 @@ into every conversation. An answer's object and text hold the same, and say that
 """
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from mcp.server.mcpserver.tools import Tool as SdkTool
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from ralph import paths
-from ralph.app import filters
+from ralph.app import filters, quarantine
 from ralph.app.json_shapes import record_json
 from ralph.config import load
 from ralph.context import render
@@ -30,8 +29,6 @@ from ralph.store.library import Stored
 Schema = dict[str, Any]
 _MAX_TEXT, _MAX_WORD, _MAX_WORDS, _MAX_NUMBER = 100_000, 500, 100, 1_000_000
 _ABOUT = render.INTRO.removeprefix(NOTE)
-_NOT_IN_A_NAME = re.compile(r"[^\w .@/+-]+")
-_MAX_NAME = 40
 
 
 def _to_text(value: object) -> object:
@@ -145,7 +142,7 @@ class ToolCall:
     @property
     def author(self) -> dict[str, Any]:
         """Who writes, by which way, and the secret patterns of the project, as verbs take them."""
-        name = " ".join(_NOT_IN_A_NAME.sub(" ", self.client).split())[:_MAX_NAME].strip()
+        name = quarantine.clean_name(self.client)
         via = f"mcp ({name})" if name else "mcp"
         return {"by": "agent", "via": via, "patterns": self.config.privacy.patterns}
 

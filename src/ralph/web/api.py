@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from starlette.routing import Route
 
 from ralph import __version__
-from ralph.app import hook_state, insights, lists
+from ralph.app import history, hook_state, insights, lists
 from ralph.app.chat_log import ToolUse
 from ralph.app.context import PreviewEvent, preview
 from ralph.app.json_shapes import record_json
@@ -253,7 +253,7 @@ def _tool_json(tool: ToolUse) -> Json:
 ROUTES: list[Route] = [
     route("/api/state", _get_state),
     route("/api/records", _get_records),
-    route("/api/records/{id:path}/history", lambda call: detail.record_history(call.root, call.path["id"])),
+    route("/api/records/{id:path}/history", lambda call: history.record_history(call.root, call.path["id"])),
     route("/api/records/{id:path}", _get_record),
     route("/api/tags", lambda call: {"items": call.state.explorer.tags(call.word("q"), _MAX_TAGS)}),
     route("/api/insights", lambda call: call.page(_insights(call, call.word("task"), call.word("status")))),

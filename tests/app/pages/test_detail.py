@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ralph.app import index, knowledge, memory, project
+from ralph.app import history, index, knowledge, memory, project
 from ralph.app.pages import detail
 from ralph.app.tasks import task
 from ralph.errors import NotFound
@@ -47,14 +47,14 @@ def test_a_record_has_the_commits_that_changed_its_own_lines(root: Path) -> None
     memory.edit(root, one, text="Redis 7 must run")
     commit(root, "Correct it")
     memory.add(root, "At the top", force=True)
-    found = detail.record_history(root, one)
+    found = history.record_history(root, one)
     assert found["note"] == ""
     assert [each["subject"] for each in found["items"]] == ["Correct it", "Remember Redis"]
     assert [each["author"] for each in found["items"]] == ["Ada", "Ada"]
     assert "-> Redis must run\n" in found["items"][0]["diff"]
     assert "+> Redis 7 must run\n" in found["items"][0]["diff"]
     assert "Never mind" not in found["items"][0]["diff"]
-    assert [each["subject"] for each in detail.record_history(root, other)["items"]] == ["Another one"]
+    assert [each["subject"] for each in history.record_history(root, other)["items"]] == ["Another one"]
 
 
 def test_a_knowledge_entry_is_its_whole_file(root: Path) -> None:
@@ -62,34 +62,34 @@ def test_a_knowledge_entry_is_its_whole_file(root: Path) -> None:
     commit(root, "Write it down")
     knowledge.add(root, "How it works", "With great care.", ["a"])
     commit(root, "Better")
-    assert [each["subject"] for each in detail.record_history(root, name)["items"]] == ["Better", "Write it down"]
+    assert [each["subject"] for each in history.record_history(root, name)["items"]] == ["Better", "Write it down"]
 
 
 def test_the_number_of_commits_is_limited(root: Path) -> None:
     one = memory.add(root, "Number 0").stored.record.id
-    for number in range(1, detail.MAX_COMMITS + 3):
+    for number in range(1, history.MAX_CHANGES + 3):
         memory.edit(root, one, text=f"Number {number}")
         commit(root, f"Change {number}")
-    found = detail.record_history(root, one)["items"]
-    assert len(found) == detail.MAX_COMMITS
-    assert found[0]["subject"] == f"Change {detail.MAX_COMMITS + 2}"
+    found = history.record_history(root, one)["items"]
+    assert len(found) == history.MAX_CHANGES
+    assert found[0]["subject"] == f"Change {history.MAX_CHANGES + 2}"
 
 
 def test_a_note_says_why_there_is_no_history(root: Path, tmp_path: Path) -> None:
     one = memory.add(root, "Redis must run").stored.record.id
-    assert detail.record_history(root, one)["note"] == ".agent/memories.md is not committed yet."
+    assert history.record_history(root, one)["note"] == ".agent/memories.md is not committed yet."
     commit(root, "First")
     two = memory.add(root, "Another").stored.record.id
-    assert detail.record_history(root, two)["note"] == "It is not committed yet."
+    assert history.record_history(root, two)["note"] == "It is not committed yet."
     (root / ".gitignore").write_text(".ralph/knowledge\n", encoding="utf-8")
     hidden = knowledge.add(root, "Hidden", "Words", ["a"]).stored.record.id
-    assert detail.record_history(root, hidden)["note"] == "Git ignores .ralph/knowledge/hidden.md."
+    assert history.record_history(root, hidden)["note"] == "Git ignores .ralph/knowledge/hidden.md."
     with pytest.raises(NotFound):
-        detail.record_history(root, "mem-1-none")
+        history.record_history(root, "mem-1-none")
     bare = tmp_path / "bare"
     bare.mkdir()
     lone = memory.add(bare, "Alone").stored.record.id
-    assert detail.record_history(bare, lone)["note"] == "This project is in no git repository."
+    assert history.record_history(bare, lone)["note"] == "This project is in no git repository."
 
 
 def test_a_project_in_a_subfolder_of_a_repository_has_a_history(root: Path) -> None:
@@ -98,13 +98,13 @@ def test_a_project_in_a_subfolder_of_a_repository_has_a_history(root: Path) -> N
     (below / "ralph.yml").write_text("", encoding="utf-8")
     one = memory.add(below, "Redis must run").stored.record.id
     commit(root, "Below")
-    assert [each["subject"] for each in detail.record_history(below, one)["items"]] == ["Below"]
+    assert [each["subject"] for each in history.record_history(below, one)["items"]] == ["Below"]
 
 
 def test_special_characters_in_titles_and_subjects_are_safe(root: Path) -> None:
     name = knowledge.add(root, "결제 <script> -L1,1:x", "Words", ["a"]).stored
     commit(root, "Odd | <b> subject\x1b[31m")
-    found = detail.record_history(root, name.record.id)
+    found = history.record_history(root, name.record.id)
     assert len(found["items"]) == 1
     assert found["items"][0]["subject"].startswith("Odd | <b> subject")
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 PLACES = {
     "Dashboard": ("/", ("Search orders by name", "Begin with the address form.", "Number invoices without gaps")),
     "Memory": ("/memory", ("Sums of prices",)),
-    "Review": ("/review", ("Proposed", "Accepted", "Stale memories")),
+    "Review": ("/review", ("Proposed", "Accepted", "Memories to check")),
     "Sessions": ("/sessions", ("How is VAT computed on an invoice?", "plan mode", "agent mode")),
     "Runs": ("/runs", ("Round sums in the cart", "Number invoices without gaps")),
     "Tasks": ("/tasks", ("Checkout in one page", "Import the rest of the SOAP orders")),

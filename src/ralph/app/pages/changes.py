@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app import memory, review
+from ralph.app import memory, outdated, review
 from ralph.app.memory import SavedMemory, kinds_named
 from ralph.app.pages.detail import ACTIONS, locate_record, possible_actions
 from ralph.app.review import Target, unified_diff
@@ -74,7 +74,9 @@ def apply_action(
     if request.action not in ACTIONS:
         raise UsageError(f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(ACTIONS)}")
     name, form = request.id, Format.MEMORIES
-    if request.action not in ("accept", "reject") or not review.is_held(root, name):
+    if request.action in ("supersede", "merge"):
+        return _join(root, request, patterns, observer)
+    if request.action not in ("accept", "reject") or not review.is_waiting(root, name):
         record, _, form = locate_record(root, name)
         possible = possible_actions(record, form)
         if request.action not in possible:
@@ -98,7 +100,7 @@ def apply_action(
         case "delete":
             return _stored_result(root, "Deleted", memory.delete(root, name, observer=observer))
         case "accept":
-            return _stored_result(root, "Accepted", review.accept(root, name, observer))
+            return _stored_result(root, "Accepted", review.accept(root, name, observer, kind=request.to))
         case "reject":
             rejected = review.reject(root, name, observer)
             copies = tuple(review.describe_copies(root, rejected.record))
@@ -110,6 +112,18 @@ def apply_action(
     page = paths.shown(promoted.path, root)
     summary = f"Promoted {name} to {page}" if promoted.changed else f"Already in {page}"
     return {"id": name, "summary": summary, "warnings": ()}
+
+
+def _join(root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None) -> ChangeResult:
+    """Let a memory supersede another one (`to`), or merge it into that one, which gets its tags or a new text."""
+    if request.action == "supersede":
+        successor = outdated.supersede(root, request.to, request.id, by="human", patterns=patterns, observer=observer)
+        return _saved_result(root, f"{request.to} is superseded:", successor)
+    one, other = (memory.show(root, name).record for name in (request.id, request.to))
+    tags = tuple(dict.fromkeys((*other.tags, *one.tags)))
+    merged = memory.edit(root, other.id, text=request.text, tags=tags, by="human", patterns=patterns, observer=observer)
+    memory.delete(root, one.id, observer=observer)
+    return _stored_result(root, f"Merged {one.id} into", merged.stored)
 
 
 def _add(root: Path, request: ChangeRequest, options: dict[str, Any]) -> ChangeResult:
@@ -212,6 +226,12 @@ class ChangeHistory:
             self._changes[name] = replace(change, undone=True)
             diffs = [_describe_file(self.root, each) for each in restored]
             return {"summary": f"Undone: {change.result['summary']}", "files": diffs}
+
+
+def apply_planned(history: ChangeHistory, request: ChangeRequest, patterns: Sequence[str] = ()) -> AppliedChange:
+    """Plan a change and apply it at once."""
+    plan = plan_change(history.root, request, patterns)
+    return history.apply(request, {file["name"]: file["before"] for file in plan["files"]}, patterns)
 
 
 def _can_revert(change: FileChange) -> bool:

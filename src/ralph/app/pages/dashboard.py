@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app import doctor, hook_state, index, lists, memory, outdated, review, usage
+from ralph.app import doctor, hook_state, inbox, index, lists, memory, outdated, usage
 from ralph.app.lists import one_line
 from ralph.app.usage import Ledger
 from ralph.capture import privacy
@@ -76,7 +76,7 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 
 def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str, int]]:
     """Return what waits for a person's decision (of some kinds), held memories first, and the count of every kind."""
-    items = review.items(root)
+    items = inbox.items(root)
     wanted = [asdict(item) for item in items if not kinds or item.kind in kinds]
     return wanted, Counter(item.kind for item in items)
 
@@ -187,9 +187,8 @@ def memory_health(root: Path, patterns: Sequence[str] = ()) -> dict[str, Any]:
     """Return what needs attention; `more` when another call would continue where this one stopped."""
     notes: list[str] = []
     secrets, unfinished = find_secrets(root, tuple(patterns))
-    digests = index.ask(root, lambda connection: queries.source_digests(connection, _CURATED))
     stale = _stale_records(root, notes)
-    duplicates, complete = _find_duplicates(root, ids.today(), digests)
+    duplicates, complete = find_duplicates(root)
     if not complete:
         notes.append(f"near duplicates: compared the {MAX_PAIRS:,} pairs of texts that share the rarest words")
     if unfinished:
@@ -235,10 +234,14 @@ def _curated_records(root: Path) -> list[tuple[Record, str]]:
     return [(stored.record, name) for name in _CURATED for stored in memory.list_(root, in_=(name,))]
 
 
-@lru_cache(maxsize=1)
-def _find_duplicates(root: Path, today: str, digests: tuple[tuple[str, str], ...]) -> tuple[Items, bool]:
+def find_duplicates(root: Path) -> tuple[Items, bool]:
     """Return groups of equal or similar texts that share a rare word, and whether all pairs were compared."""
+    digests = index.ask(root, lambda connection: queries.source_digests(connection, _CURATED))
+    return _compare_texts(root, ids.today(), digests)
 
+
+@lru_cache(maxsize=1)
+def _compare_texts(root: Path, today: str, digests: tuple[tuple[str, str], ...]) -> tuple[Items, bool]:
     curated = _curated_records(root)
     current = {record.id for record in memory.current([record for record, _ in curated])}
     records = [(name, record) for record, name in curated if record.id in current]

@@ -17,7 +17,6 @@ from ralph.app import search as searching
 from ralph.app.json_shapes import node_json
 from ralph.app.lists import one_line
 from ralph.app.pages.explore import record_row
-from ralph.app.repository import Repository, first_line
 from ralph.app.tasks import progress as task_memory
 from ralph.app.tasks import task
 from ralph.app.usage import Injection
@@ -27,11 +26,9 @@ from ralph.model.ids import parse_time
 from ralph.model.record import Family, Record, Status
 from ralph.store import files, queries
 from ralph.store import sessions as stored_sessions
-from ralph.store.sources import Format, Source, contents, sources
+from ralph.store.sources import Format, sources
 
 PAGE_SIZE = 200
-MAX_COMMITS = 20
-MAX_DIFF_CHARACTERS = 20_000
 _MOMENTS = 4
 """Records around one in its text layer 2."""
 _INJECTIONS = 200
@@ -45,7 +42,7 @@ _SENTENCE = re.compile(r".{12,110}?[.!?\u3002](?=\s|$)")
 _BLOCKS = ("```", "~~~", "- ", "* ", "> ", "|", "#", "<", "    ")
 """How a line begins that is more than a sentence in markdown."""
 _CURATED = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL)
-ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject")
+ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject", "supersede", "merge")
 
 
 def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
@@ -127,9 +124,9 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
     injected, used = usage.count_uses(ledger).get(record_id, (0, 0))
     using = {session for session, record in ledger.uses if record == record_id}
     injections = [each for each in ledger.injections if each.record == record_id][-_INJECTIONS:]
-    names = {each.session for each in injections} | {record.origin.session} - {""}
+    names = {each.session for each in injections} | {row["session"]} - {""}
     session_titles = {name: lists.session_title(each) for name, each in sessions.find_all(root, names).items()}
-    row["session_title"] = session_titles.get(record.origin.session, "")
+    row["session_title"] = session_titles.get(row["session"], "")
     is_held = form in _CURATED and not quarantine.injectable(root)(record)
     return {
         "record": row,
@@ -184,54 +181,6 @@ def _neighbours(root: Path, record_id: str) -> list[dict[str, Any]]:
             for edge, other in view.edges[:_NEIGHBOURS]
         ]
     return []
-
-
-def record_history(root: Path, record_id: str) -> dict[str, Any]:
-    """Return the commits that changed a record's lines, or a note why there are none; NotFound without a record."""
-    record, name, form = locate_record(root, record_id)
-    repository = Repository(root)
-    note, lines = "", None
-    if form is Format.LOG:
-        note = "It is stored in a log, which stays on this machine."
-    elif repository.top is None:
-        note = "This project is in no git repository."
-    elif (committed := repository.text(f"HEAD:./{name}")) is None:
-        ignored = repository.answer("ls-files", "--others", "--ignored", "--exclude-standard", "--", name)
-        note = f"Git ignores {name}." if ignored else f"{name} is not committed yet."
-    else:
-        lines = _record_lines(root, name, form, committed, record.id)
-        note = "" if lines else "It is not committed yet."
-    if lines is None:
-        return {"items": [], "note": note}
-    layout = ("--format=%x01%H%x00%aI%x00%an%x00%s%x00", "--no-color", "--no-ext-diff", "--no-textconv")
-    log = repository.ask("log", f"-n{MAX_COMMITS}", *layout, f"-L{lines[0]},{lines[1]}:{name}")
-    if log.code != 0:
-        return {"items": [], "note": f"Git failed: {first_line(log)}"}
-    items = []
-    for text in log.out.split("\x01")[1:]:
-        commit, at, author, subject, rest = text.split("\0", 4)
-        diff = rest.strip("\n")
-        if len(diff) > MAX_DIFF_CHARACTERS:
-            diff = diff[:MAX_DIFF_CHARACTERS].rpartition("\n")[0] + "\n... the rest is not shown"
-        items.append(
-            {"commit": commit, "at": at, "author": author, "subject": subject, "diff": diff + "\n" if diff else ""}
-        )
-    return {"items": items, "note": ""}
-
-
-def _record_lines(root: Path, name: str, form: Format, text: str, record_id: str) -> tuple[int, int] | None:
-    try:
-        placed = contents(Source(root / name, name, form), text).records
-    except RalphError:
-        return None
-    first = next((each.line for each in placed if each.record.id == record_id), None)
-    if first is None:
-        return None
-    end = min((each.line for each in placed if each.line > first), default=text.count("\n") + 2)
-    lines = text.split("\n")[first - 1 : end - 1]
-    while len(lines) > 1 and (not lines[-1].strip() or (lines[-1].startswith("## ") and form is not Format.KNOWLEDGE)):
-        lines.pop()
-    return first, first + len(lines) - 1
 
 
 def task_page(root: Path, task_id: str) -> dict[str, Any]:

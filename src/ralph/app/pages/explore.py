@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralph.app import index, meaning, outdated
-from ralph.app.json_shapes import STATUS_WORDS, record_json
+from ralph.app.json_shapes import STATUS_WORDS, record_json, session_of
 from ralph.app.search import merge_repeats
 from ralph.context import tokens
 from ralph.errors import UsageError
@@ -93,7 +93,7 @@ def record_row(
         "family": record.family.value,
         "scope": record.scope.value,
         "task": record.origin.task or task,
-        "session": record.origin.session,
+        "session": session_of(record),
         "tokens": tokens.estimate(text),
         "score": score,
         "why": why,

@@ -193,7 +193,7 @@ function Commit({ one, open }) {
     <details open=${open}>
       <summary>
         <span class="commit-subject">${one.subject}</span>${" "}
-        <span class="quiet small"><${Time} at=${one.at} />${` by ${one.author} `}<code>${one.commit.slice(0, 8)}</code></span>
+        <span class="quiet small">${readable(one.change)} <${Time} at=${one.at} />${one.author && ` by ${one.author} `}<code>${one.commit.slice(0, 8)}</code></span>
       </summary>
       <${Diff} text=${one.diff} />
     </details>
@@ -204,7 +204,7 @@ function Commits({ data }) {
   const note = data.note || (data.items.length ? "" : "It is in no commit yet.");
   return html`${note && html`<p class="quiet">${sentence(note)}</p>`}
     <ol class="plain commits">
-      ${data.items.map((one, at) => html`<${Commit} key=${one.commit} one=${one} open=${at === 0} />`)}
+      ${data.items.map((one, at) => html`<${Commit} key=${at} one=${one} open=${at === 0} />`)}
     </ol>`;
 }
 
@@ -218,7 +218,7 @@ function History({ id }) {
     </div>
     ${wanted
       ? html`<${Loaded} state=${state} lines=${4} what="the history">${(data) => html`<${Commits} data=${data} />`}<//>`
-      : html`<p class="quiet">The commits that changed its lines, with what they changed.</p>`}
+      : html`<p class="quiet">What became of it, from git and the logs, with what each change did.</p>`}
   </section>`;
 }
 

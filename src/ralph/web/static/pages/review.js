@@ -1,5 +1,5 @@
-// Review: what only a person can decide. Held memories, insights with their evidence, and memories that cite something
-// that is gone. Each decision has a preview of the diff.
+// Review: what only a person can decide. Held memories, insights with their evidence, and memories that conflict,
+// contradict or repeat others, or are out of date. Each decision has a preview of the diff.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { ChangeDialog, Decisions } from "../parts/changes.js";
@@ -12,7 +12,8 @@ import { PageHead } from "../parts/shell.js";
 import { coded, count, Kind, number, readable, ReviewKind, sentence } from "../parts/format.js";
 
 const STATES = ["proposed", "accepted", "rejected", "all"];
-const SUB = "What only you can decide: held memories, insights, and memories that cite something that is gone.";
+const KINDS = ["held", "edit", "conflict", "contradiction", "duplicate", "citation", "unused"];
+const SUB = "What only you can decide: held memories, insights, and memories that conflict, repeat or are out of date.";
 const EXPLANATION =
   "Insights come from sessions and runs: an error and its fix, a repeated statement, a decision. " +
   "They are extracted when a task ends, or with this command.";
@@ -75,11 +76,21 @@ function Held({ one, act }) {
   </li>`;
 }
 
-function Stale({ one }) {
+const BUTTONS = {
+  accept: ["check", "Keep"], merge: ["link", "Merge"], supersede: ["right", "Supersede"], edit: ["edit", "Edit"],
+  archive: ["archive", "Archive"], promote: ["promote", "Promote"], delete: ["trash", "Delete"],
+};
+
+/** A memory that needs a decision, with the same actions as `ralph review`. */
+function Waiting({ one, act }) {
   return html`<li class="card insight">
     <div class="insight-head"><${ReviewKind} kind=${one.kind} /><span class="file small">${one.source}</span></div>
     <h3 class="insight-title"><a href=${recordPath(one.id)} data-link>${coded(one.text.split("\n")[0])}</a></h3>
-    <p class="quiet small">${one.why[0].toUpperCase() + one.why.slice(1)}</p>
+    <p class="quiet small">${sentence(one.why)}</p>
+    <div class="actions">
+      ${one.verbs.map((verb) => html`<${Button} key=${verb} icon=${BUTTONS[verb][0]} look="small" opens=${true}
+        onClick=${() => act(verb, { ...one, kept: true })}>${BUTTONS[verb][1]}<//>`)}
+    </div>
   </li>`;
 }
 
@@ -117,11 +128,11 @@ export function Page({ query }) {
   const asked = { status: status === "all" ? "" : status, task, limit: 500 };
   const insights = useGet("/api/insights", asked, { on: ["insights", "records"] });
   const others = useGet(status === "proposed" && !task ? "/api/review" : null,
-    { kind: ["held", "edit", "citation"], limit: 500 }, { on: ["insights", "records"] });
+    { kind: KINDS, limit: 500 }, { on: ["insights", "records"] });
   const [open, setOpen] = useState(null);
   const act = (action, record) => setOpen({ action, record });
-  const of = (...kinds) => (others.value?.items ?? []).filter((one) => kinds.includes(one.kind));
-  const [held, stale] = [of("held", "edit"), of("citation")];
+  const of = (isHeld) => (others.value?.items ?? []).filter((one) => (one.status === "held") === isHeld);
+  const [held, waiting] = [of(true), of(false)];
   return html`<div class="page-narrow"><${PageHead} title="Review" sub=${SUB} />
     ${others.value === undefined && others.loading && html`<${Loading} lines=${2} what="what is held" />`}
     ${others.error && others.value === undefined && html`<${Failure} error=${others.error} retry=${others.reload} />`}
@@ -137,9 +148,10 @@ export function Page({ query }) {
         ${(data) => html`<${Insights} data=${data} status=${status} act=${act} />`}
       <//>
     <//>
-    ${stale.length > 0 && html`<${Section} title="Stale memories" aside=${total(stale.length)}>
-      <p class="quiet section-note">They cite something that is gone or has changed. Open one to edit, archive or delete it.</p>
-      <ul class="plain stack insight-list">${stale.map((one) => html`<${Stale} key=${one.id} one=${one} />`)}</ul>
+    ${waiting.length > 0 && html`<${Section} title="Memories to check" aside=${total(waiting.length)}>
+      <p class="quiet section-note">Conflicts of merges, unsigned edits, contradictions, duplicates, and what is stale or was never used.</p>
+      <ul class="plain stack insight-list">
+        ${waiting.map((one) => html`<${Waiting} key=${`${one.kind} ${one.id}`} one=${one} act=${act} />`)}</ul>
     <//>`}
     ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} />`}
   </div>`;

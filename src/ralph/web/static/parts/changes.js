@@ -20,6 +20,8 @@ const WORDS = {
   delete: { title: "Delete", apply: "Delete", danger: true, text: "It is deleted from its file." },
   promote: { title: "Promote", apply: "Promote", text: "Copies it now to a file that more agents read; you choose which." },
   accept: { title: "Accept", apply: "Accept", text: "Keeps it. It is promoted to the project's patterns when its task is done." },
+  merge: { title: "Merge", apply: "Merge", text: "The other memory gets its tags, and it is deleted." },
+  supersede: { title: "Supersede", apply: "Supersede", text: "It takes the place of the other memory, which is no longer injected." },
   reject: { title: "Reject", apply: "Reject", text: "Hides it. It is not proposed again." },
 };
 const HELD_WORDS = {
@@ -27,6 +29,7 @@ const HELD_WORDS = {
   reject: "Drops it. No agent gets it.",
 };
 
+const KEPT = "Leaves it as it is, and does not ask again.";
 const explain = (action, held) => (held && HELD_WORDS[action]) || WORDS[action]?.text;
 
 /** What the decisions do, a sentence each, where their buttons are. */
@@ -211,7 +214,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
           <${Form} values=${values} set=${set} record=${record} />
         </form>`
       : html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
-          ${!Form && words.text && html`<p class="quiet">${explain(action, record?.held)}</p>`}
+          ${!Form && words.text && html`<p class="quiet">${action === "accept" && record?.kept ? KEPT : explain(action, record?.held)}</p>`}
           ${plan ? html`<${Review} plan=${plan} />` : !error && html`<${Loading} lines=${5} what="the diff" />`}
         </div>`}
   <//>`;

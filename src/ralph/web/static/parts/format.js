@@ -155,9 +155,11 @@ export function coded(text, draw = (part) => part) {
 
 const REVIEWS = {
   held: ["held memory", "rose"],
-  edit: ["held memory", "rose"],
+  edit: ["unsigned edit", "rose"],
   insight: ["insight", "plum"],
   citation: ["stale", "amber"],
+  conflict: ["conflict of a merge", "rose"],
+  contradiction: ["contradiction", "rose"],
 };
 
 /** What waits for review, in a word. */

@@ -31,6 +31,8 @@ export function start(action, record) {
   if (action === "edit") return { text: record.text, ...(isPage(record) ? { title: record.title } : { type: record.type }) };
   if (action === "retag") return { tags: [...(record.tags ?? [])] };
   if (action === "promote") return { to: isMemory(record) ? "agents" : "memory", text: "", page: "", type: "" };
+  if (action === "accept") return { to: record.verbs ? record.kind : "" };
+  if (action === "merge" || action === "supersede") return { to: record.other };
   return {};
 }
 

@@ -1,0 +1,76 @@
+"""`ralph memory log`: what became of a memory, from real git and the logs."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.runner import Project
+
+from ralph.app import knowledge, memory, usage
+from ralph.app.usage import Injection
+from ralph.model.record import MemoryKind
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    made = Project(tmp_path)
+    git(made, "init", "-q")
+    return made
+
+
+def git(project: Project, *words: str) -> None:
+    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    subprocess.run(["git", *who, *words], cwd=project.root, check=True, capture_output=True)
+
+
+def commit(project: Project, subject: str) -> None:
+    git(project, "add", "-A", ".agent", ".ralph")
+    git(project, "commit", "-qm", subject)
+
+
+def test_each_change_has_its_author_and_the_words_before_and_after(project: Project) -> None:
+    project.put(".ralph/keep", "")
+    one = memory.add(project.root, "Redis must run", tags=["db"]).stored.record.id
+    memory.add(project.root, "Another")
+    commit(project, "Remember")
+    memory.edit(project.root, one, kind=MemoryKind.FIX)
+    commit(project, "Move")
+    memory.edit(project.root, one, text="Redis 7 must run")
+    commit(project, "Correct")
+    memory.archive(project.root, one)
+    usage.record_injections(project.root, "s-1", "prompt", [Injection(one)], "2026-01-01T00:00:00Z")
+    found = project("memory", "log", one, "--format", "json").json
+    assert [(each["change"], each["subject"]) for each in found["items"]] == [
+        ("archived", "not committed yet"), ("edited", "Correct"), ("moved", "Move"), ("added", "Remember"),
+    ]  # fmt: skip
+    edited = found["items"][1]
+    assert (edited["author"], edited["old"], edited["new"]) == ("Ada", "Redis must run", "Redis 7 must run")
+    assert found["injected"] == 1
+    said = project("memory", "log", one)
+    assert "edited" in said.out
+    assert "-> Redis must run\n+> Redis 7 must run\n" in said.out
+
+
+def test_a_deleted_memory_is_found_by_its_full_id(project: Project) -> None:
+    project.put(".ralph/keep", "")
+    one = memory.add(project.root, "Redis must run").stored.record.id
+    commit(project, "Remember")
+    memory.delete(project.root, one)
+    commit(project, "Drop it")
+    found = project("memory", "log", one, "--format", "json").json
+    assert [(each["change"], each["subject"]) for each in found["items"]] == [
+        ("deleted", "Drop it"),
+        ("added", "Remember"),
+    ]
+    unknown = project("memory", "log", "mem-1705751400-dead")
+    assert (unknown.code, "full id" in unknown.err) == (1, True)
+
+
+def test_the_log_keeps_what_git_has_not(project: Project) -> None:
+    knowledge.add(project.root, "Release", "By hand.", ["a"])
+    knowledge.add(project.root, "Release", "By make.", ["a"])
+    found = project("memory", "log", "know-release", "--format", "json").json
+    assert (found["items"][0]["old"], found["items"][0]["new"]) == ("By hand.", "By make.")
+    assert found["note"] == ".ralph/knowledge/release.md is not committed yet."
