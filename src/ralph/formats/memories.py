@@ -39,7 +39,7 @@ _CANONICAL = re.compile(
     r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n(>.*(?:\n>.*)*)\n"
     rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?: <!-- ralph:([^|>\n]*) -->)?(?=\n|\Z)"
 )
-_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
+CANONICAL_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,9 @@ class _Scan:
         self._text = text
         self._block: _Block | None = None
         self._section, self._in_comment, conflict = _Section("", 0, 0, 0), False, -1
-        for line in markdown.scan_lines(_mask_torn_comments(text), None if "\r" in text else _RUN, hide_unclosed=True):
+        for line in markdown.scan_lines(
+            _mask_torn_comments(text), None if "\r" in text else CANONICAL_RUN, hide_unclosed=True
+        ):
             if line.role is LineRole.CONFLICT:  # skipped, so that both sides' entries are read
                 if line.text.startswith("<"):
                     conflict = line.start

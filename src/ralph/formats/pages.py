@@ -35,9 +35,10 @@ _LAYOUT = (
 
 
 class PatternSection(NamedTuple):
-    """A `## heading`, the end of its last line, and whether a bullet ends there."""
+    """A `## heading`, where it and its last line's end are, and whether a bullet ends there."""
 
     heading: str
+    start: int
     tail: int
     ends_with_bullet: bool
 
@@ -167,7 +168,7 @@ def parse_patterns(text: str) -> PatternsDocument:
         if name is not None:
             until_rule = itertools.takewhile(lambda line: not (line.is_markdown and markdown.is_rule(line.text)), lines)
             tail = max(line.end for line in until_rule if not line.blank)
-            sections.append(PatternSection(name, tail, any(item.end == tail for item in bullets)))
+            sections.append(PatternSection(name, lines[0].start, tail, any(item.end == tail for item in bullets)))
     return PatternsDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing)
 
 
