@@ -7,7 +7,7 @@ import pytest
 from tests.app.looping import git
 from tests.formats.test_merge import ids, page, record
 
-from ralph.app import merge_driver
+from ralph.app import doctor, hosts, merge_registration
 from ralph.errors import Refused
 
 FILE = ".agent/memories.md"
@@ -38,14 +38,15 @@ def diverge(root: Path, ours: str, theirs: str) -> None:
     put(root, ours, "ours")
 
 
-def program() -> str:
-    return str(Path(sys.executable).parent / "ralph")
+@pytest.fixture
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {"HOME": str(tmp_path_factory.mktemp("home"))}
 
 
-def test_adds_on_two_branches_merge_without_a_conflict(shop: Path) -> None:
-    done = merge_driver.register(shop, program())
+def test_adds_on_two_branches_merge_without_a_conflict(shop: Path, env: dict[str, str]) -> None:
+    done = merge_registration.register(shop, env)
     assert done.config
-    assert merge_driver.register(shop, program()).attributes == ()
+    assert merge_registration.register(shop, env).attributes == ()
     git(shop, "add", "-A")
     git(shop, "commit", "-qm", "attributes")
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
@@ -54,8 +55,8 @@ def test_adds_on_two_branches_merge_without_a_conflict(shop: Path) -> None:
     assert git(shop, "status", "--porcelain") == ""
 
 
-def test_a_rebase_and_a_cherry_pick_use_it_too(shop: Path) -> None:
-    merge_driver.register(shop, program())
+def test_a_rebase_and_a_cherry_pick_use_it_too(shop: Path, env: dict[str, str]) -> None:
+    merge_registration.register(shop, env)
     git(shop, "add", "-A")
     git(shop, "commit", "-qm", "attributes")
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
@@ -64,8 +65,8 @@ def test_a_rebase_and_a_cherry_pick_use_it_too(shop: Path) -> None:
     assert ids((shop / FILE).read_text(encoding="utf-8")) == [record(number).id for number in (1, 2, 3)]
 
 
-def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path) -> None:
-    merge_driver.register(shop, program())
+def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path, env: dict[str, str]) -> None:
+    merge_registration.register(shop, env)
     put(shop, page(record(1), prose="Read this.\n\n"), "prose")
     diverge(shop, page(record(1), prose="Read that.\n\n"), page(record(1), record(3), prose="Read it all.\n\n"))
     with pytest.raises(Exception, match="returned non-zero"):
@@ -75,8 +76,10 @@ def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path) -> None:
     assert ids(text) == [record(number).id for number in (1, 3)]
 
 
-def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(shop: Path) -> None:
-    merge_driver.register(shop, str(shop / "no-such-ralph"))
+def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(shop: Path, env: dict[str, str]) -> None:
+    hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
+    merge_registration.register(shop, env)
+    hosts.interpreter_file(env).unlink()  # the launcher exits with 1 now, as a conflict does
     git(shop, "add", "-A")
     git(shop, "commit", "-qm", "attributes")
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
@@ -87,7 +90,41 @@ def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(shop: Path) -> N
     assert {record(2).id, record(3).id} <= {*ids(text)}, "neither side is lost"
 
 
-def test_outside_of_git_nothing_is_registered(tmp_path: Path) -> None:
+def test_the_user_s_config_gets_the_driver_once_and_loses_it_again(env: dict[str, str]) -> None:
+    path = Path(env["HOME"], ".gitconfig")
+    before = "[user]\n\tname = Ann\n[merge]\n\tconflictStyle = diff3\n"
+    path.write_text(before, encoding="utf-8")
+    for _ in range(2):
+        hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
+    assert path.read_text(encoding="utf-8").count('[merge "ralph"]') == 1
+    assert "merge-driver" in git(Path(env["HOME"]), "config", "--file", str(path), "merge.ralph.driver")
+    hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=False))))
+    assert path.read_text(encoding="utf-8") == before
+    path.unlink()
+    hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
+    hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=False))))
+    assert not path.exists()
+
+
+def test_doctor_registers_where_the_attributes_name_a_driver_that_no_config_has(
+    shop: Path, env: dict[str, str]
+) -> None:
+    (shop / ".gitattributes").write_text("*.md merge=ralph\n", encoding="utf-8")
+    assert [each.fixable for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"] == [True]
+    assert shop / ".git/config" in {repair.path for repair in doctor.fix(shop, env)}
+    assert not [each for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"]
+    assert merge_registration.register_missing(shop, env) is None
+    [edit] = merge_registration.repository_edits(shop, attributes=True)
+    assert edit.path == shop / ".git/config", "a line of another form is not ours"
+
+
+def test_a_user_s_driver_is_enough(shop: Path, env: dict[str, str]) -> None:
+    hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
+    (shop / ".gitattributes").write_text("*.md merge=ralph\n", encoding="utf-8")
+    assert merge_registration.register_missing(shop, env) is None
+
+
+def test_outside_of_git_nothing_is_registered(tmp_path: Path, env: dict[str, str]) -> None:
     with pytest.raises(Refused, match="not in a git repository"):
-        merge_driver.register(tmp_path, program())
+        merge_registration.register(tmp_path, env)
     assert not (tmp_path / ".gitattributes").exists()

@@ -47,7 +47,7 @@ def test_a_body_that_both_sides_edited_has_markers_and_a_front_matter_that_reads
     base = knowledge()
     ours = knowledge("One way.", tags=("db", "a"), updated_at="2026-11-02T10:00:00Z")
     theirs = knowledge("Another way.", tags=("db", "b"), updated_at="2026-11-03T10:00:00Z")
-    merged = merge(KNOWLEDGE, *map(render_knowledge, (base, ours, theirs)), merge_lines)
+    merged = merge(KNOWLEDGE, render_knowledge(base), render_knowledge(ours), render_knowledge(theirs), merge_lines)
     [entry] = parse_knowledge(merged.text).entries
     assert (merged.conflicts, {*entry.record.tags}) == (1, {"db", "a", "b"})
     assert merged.text.index("---\n\n<<<<<<< ours\nOne way.") < merged.text.index("Another way.\n>>>>>>> theirs")

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from ralph.errors import RalphError, Refused
 from ralph.formats import text as markdown
 from ralph.formats.json_text import dump_file
-from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.memories import (
     AT,
     CANONICAL_RUN,
@@ -229,29 +228,30 @@ def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
 
     Most of a large file is the same in all versions and need not be parsed.
     """
-    lists: list[list[str | None]] = [[*text.split(_NEXT)] for text in versions]
+    lists = [text.split(_NEXT) for text in versions]
     places = [{chunk: at for at, chunk in enumerate(chunks)} for chunks in lists]
     if any(_RUN_MARK in text for text in versions) or any(len(p) < len(c) for p, c in zip(places, lists, strict=True)):
         return [*versions], []
     spots = [(places[1].get(chunk, -9), places[2].get(chunk, -9)) for chunk in lists[0]]
     hidden: list[str] = []
+    gone: list[set[int]] = [set(), set(), set()]
     at = 1
     while at < len(spots):
         end = at
-        while (
-            end + 1 < len(spots)
-            and spots[end + 1] == (spots[end][0] + 1, spots[end][1] + 1)
-            and "\n#" not in lists[0][end]
-        ):
+        while spots[end + 1 : end + 2] == [(spots[end][0] + 1, spots[end][1] + 1)] and "\n#" not in lists[0][end]:
             end += 1
         run = f"{_NEXT}{_NEXT.join(lists[0][at + 1 : end])}"
-        if end - at >= 3 and -9 not in spots[at] and CANONICAL_RUN.fullmatch(run.strip("\n")):
-            for chunks, first in zip(lists, (at, *spots[at]), strict=True):
+        if end - at >= 3 and CANONICAL_RUN.fullmatch(run.strip("\n")):
+            for chunks, dropped, first in zip(lists, gone, (at, *spots[at]), strict=True):
                 chunks[first] += f"\n<!--{_RUN_MARK}{len(hidden)}-->\n"
-                chunks[first + 1 : first + end - at] = [""] * (end - at - 1)
+                dropped.update(range(first + 1, first + end - at))
             hidden.append(run)
         at = end + 1
-    return [_NEXT.join(filter(None, chunks)) for chunks in lists], hidden
+    rest = [
+        [each for at, each in enumerate(chunks) if at not in dropped]
+        for chunks, dropped in zip(lists, gone, strict=True)
+    ]
+    return [_NEXT.join(chunks) for chunks in rest], hidden
 
 
 def _line_end(base: str, ours: str, theirs: str) -> str:
@@ -428,6 +428,8 @@ def _insert_first(text: str, place: _Section, written: str) -> str:
 
 def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
     """Merge a knowledge file by lines; where that conflicts, its fields one by one and its body by lines."""
+    from ralph.formats.knowledge import parse_knowledge  # with YAML: most merges need neither
+
     text, conflicts = merge_lines(base, ours, theirs)
     if not conflicts and parse_knowledge(text).entries:
         return Merged(text)
