@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.app.json_shapes import VIA, memory_json
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
-from ralph.formats.memories import AT, render_memories, sort_by_section
+from ralph.formats.memories import render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
-from ralph.model.record import NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
+from ralph.model.record import AT, NO_EXTRA, Family, MemoryKind, Origin, Query, Record, SearchResult, Status
 from ralph.store import files, forgotten, lookup
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
@@ -122,7 +122,7 @@ def list_(
         entries = [stored for stored in entries if str(stored.record.extra.get("feature", "")) in names]
     if last is None:
         return entries
-    entries.sort(key=lambda stored: ids.instant(stored.record.id, stored.record.created_at))
+    entries.sort(key=lambda stored: stored.record.added_at)
     return entries[-last:] if last > 0 else []
 
 
@@ -227,7 +227,8 @@ def _fit(
     from ralph.context import knowledge
 
     is_knowledge = collection.name == "knowledge"
-    plain = [*map(without_instant, records)]
+    by_time = records if is_knowledge else sorted(records, key=lambda record: record.added_at)
+    plain = [*map(without_instant, by_time)]
     ordered = plain if is_knowledge else list(sort_by_section(plain, collection.layout.kinds))
 
     def render(rows: tuple[int, ...], omitted: int) -> str:

@@ -256,11 +256,7 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
     if not near and key is not None:
         near = queries.adjacent_keys(connection, key, record, reach, task)
     everything = {**queries.records(connection, near), key or 0: record}
-    return [other for _, other in sorted(everything.items(), key=lambda pair: (_instant(pair[1]), pair[0]))]
-
-
-def _instant(record: Record) -> str:
-    return ids.instant(record.id, record.created_at)
+    return [other for _, other in sorted(everything.items(), key=lambda pair: (pair[1].added_at, pair[0]))]
 
 
 def _related(connection: sqlite3.Connection, record: Record, task: str) -> Iterator[str]:

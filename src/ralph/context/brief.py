@@ -252,7 +252,7 @@ def _trim(records: Sequence[Record], most: int, strategy: str, uses: Uses, stale
     items = [
         budget.BudgetItem(
             budget.ascending_costs([estimate(text) + 1 for text in layers]),
-            ids.instant(record.id, record.created_at),
+            record.added_at,
             _usefulness(uses.get(record.id, (0, 0))) / 2 - (record.id in stale),
             record.kind.value,
         )

@@ -12,7 +12,6 @@ from itertools import zip_longest
 
 from ralph.context.tokens import estimate
 from ralph.formats.text import parse_heading, scan_lines
-from ralph.model import ids
 from ralph.model.record import MemoryKind, ObservationKind, Outcome, Record
 
 Render = Callable[[tuple[int, ...], int], str]
@@ -29,7 +28,7 @@ _TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}
 def useful_order(records: Sequence[Record], use: Callable[[Record], int] = lambda record: 0) -> list[int]:
     """Return the indices of the records, the most useful first: kinds take turns, within a kind by use, then by age."""
     groups: dict[str, list[int]] = {}
-    keys = [(use(record), ids.instant(record.id, record.created_at), index) for index, record in enumerate(records)]
+    keys = [(use(record), record.added_at, index) for index, record in enumerate(records)]
     for *_, index in sorted(keys, reverse=True):
         groups.setdefault(records[index].kind, []).append(index)
     rounds = zip_longest(*(groups[kind] for kind in sorted(groups, key=_turn)))

@@ -6,6 +6,7 @@ again, and refused when it would not read back or would alter a neighbouring ent
 
 import itertools
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,12 @@ from ralph.errors import Refused
 from ralph.formats import text as markdown
 from ralph.formats.text import BOM, DATE, Entry, Line, LineRole, Problem
 from ralph.model import ids
-from ralph.model.record import SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
+from ralph.model.record import AT, SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
 
 SIGN_LABEL = "Sign"
 _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"})
 CONFLICTS = "conflicts"  # the entry that another wording of the same one stands below, after a merge
-AT = "at"  # the instant of adding: it makes the line unique for git, and decides in a merge
+SPREAD = 40  # from so many entries on, a new one goes to any place in its section
 _OWN_EXTRA = ("source", "via", AT, CONFLICTS)
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
@@ -383,7 +384,7 @@ class MemoriesDocument:
         return any(problem.code == "conflict" for problem in self._scan.problems)
 
     def add(self, record: Record) -> "MemoriesDocument":
-        """The document with one more entry at the end of its section, which is made when it is missing."""
+        """The document with one more entry in its section, at the end of a small one; a missing section is made."""
         check_record(record)
         newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + "\r\n\t "):
@@ -395,13 +396,22 @@ class MemoriesDocument:
             alike = [section for section in self._scan.sections if heading in (section.heading, section.canonical)]
             for section in sorted(alike, key=lambda section: section.heading != section.canonical):
                 if (at := self._outside(section.end)) > section.start:
-                    spots.append((at, block))
+                    spots += [(each, block) for each in (*self._spread(section, record.id), at)]
         end = self._outside(len(self.text))
         above = [section.start for section in self._scan.sections if section.start < end]
         # a new section goes to the end, or else before the one in which something is not closed
         spots += [(at, f"## {heading}{newline * 2}{block}") for heading in headings for at in (end, *above[-1:])]
         insertions = (markdown.insertion_below(self.text, at, written, newline) for at, written in spots)
         return self._spliced((self.text[:at] + written + self.text[at:] for at, written in insertions), None, record)
+
+    def _spread(self, section: _Section, record_id: str) -> list[int]:
+        """A place behind any entry of a large section, by the id: additions on two branches seldom meet in git."""
+        inside = [entry for entry in self.entries if section.start <= entry.start < section.end]
+        ends = [one.end for one, two in itertools.pairwise(inside) if self.text[one.end : two.start].isspace()]
+        if len(inside) < SPREAD or not ends:
+            return []
+        at = ends[zlib.crc32(record_id.encode("utf-8", "surrogatepass")) % len(ends)]
+        return [at] if self._outside(at) == at else []
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
         """The document with one entry changed, in another section when its kind changed."""

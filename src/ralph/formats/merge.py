@@ -20,7 +20,6 @@ from ralph.errors import RalphError, Refused
 from ralph.formats import text as markdown
 from ralph.formats.json_text import dump_file
 from ralph.formats.memories import (
-    AT,
     CANONICAL_RUN,
     CONFLICTS,
     GUARDRAILS,
@@ -32,7 +31,6 @@ from ralph.formats.memories import (
 from ralph.formats.pages import PatternsDocument, RegionDocument, parse_patterns, parse_region
 from ralph.formats.progress import ProgressDocument, is_progress_pattern, parse_progress
 from ralph.formats.text import BOM, Entry, normalise_text
-from ralph.model import ids
 from ralph.model.record import Family, Record
 
 MergeLines = Callable[[str, str, str], tuple[str, int]]
@@ -348,8 +346,7 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
 
 def _age(record: Record) -> tuple[str, str, tuple[str, ...]]:
     """Return what decides which of two wordings is newer: the instant, then text and tags."""
-    at = str(record.extra.get(AT) or "")
-    return record.updated_at or at or ids.instant(record.id, record.created_at), record.text, record.tags
+    return record.updated_at or record.added_at, record.text, record.tags
 
 
 def _join_same_words(old: _Version, one: _Version, two: _Version, blocks: dict[str, str]) -> None:

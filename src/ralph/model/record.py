@@ -137,6 +137,7 @@ class NoExtra(dict[str, object]):
         return 0
 
 
+AT = "at"  # the instant of adding: it makes an entry's line unique for git, and decides in a merge
 NOWHERE = Origin()
 NO_EXTRA = NoExtra()
 
@@ -160,6 +161,12 @@ class Record:
     valid_until: str = ""
     links: tuple[Link, ...] = ()
     extra: Mapping[str, object] = field(default=NO_EXTRA, hash=False)
+
+    @property
+    def added_at(self) -> str:
+        """When it was added, as exactly as it is known: its place in a file says nothing about that."""
+        at = str(self.extra.get(AT) or "")
+        return at if at[:10] == self.created_at[:10] else ids.instant(self.id, self.created_at)
 
 
 class Detail(IntEnum):
@@ -196,7 +203,7 @@ class Query:
         if self.scope is not None and record.scope is not self.scope:
             return False
         if self.since or self.until:
-            added = ids.instant(record.id, record.created_at)
+            added = record.added_at
             if added < self.since or (self.until and added[: len(self.until)] > self.until):
                 return False
         if record.status is Status.RETIRED:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 """Raised with every change of schema.sql, of the tokeniser, or of the rules for injections and for Ralph's own traffic:
 an older database is then made again."""
 

@@ -143,7 +143,7 @@ def row_values(record: Record, name: str, position: int, *, is_order: bool) -> R
     kind, title, text, created = record.kind.value, safe(record.title), safe(record.text), safe(record.created_at)
     digest = bytes.fromhex(digest_of(record))
     if record.family is Family.MEMORY:
-        added = safe(ids.instant(record.id, record.created_at))
+        added = safe(record.added_at)
         return (kind, title, text, tags, files, record.status.value, scope, added, created, metadata, digest)
     if record.family is Family.OBSERVATION:
         return (safe(origin.session), position, kind, title, text, tags, files, scope, metadata, created, digest)
@@ -354,7 +354,7 @@ def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, r
             f"SELECT {key} FROM {table} WHERE (created_at, {key}) {relation} (?, ?) AND created_at <> '' "
             f"AND {test or '1'} ORDER BY created_at {order}, {key} {order} LIMIT ?"
         )
-        added = safe(ids.instant(record.id, record.created_at))
+        added = safe(record.added_at)
         keys += [row[0] for row in connection.execute(sql, (added, number, *values, reach))]
     return keys
 
