@@ -9,6 +9,7 @@ from tests.formats.test_merge import ids, page, record
 
 from ralph.app import doctor, hosts, merge_registration
 from ralph.errors import Refused
+from ralph.formats.memories import parse_memories
 
 FILE = ".agent/memories.md"
 
@@ -128,3 +129,52 @@ def test_outside_of_git_nothing_is_registered(tmp_path: Path, env: dict[str, str
     with pytest.raises(Refused, match="not in a git repository"):
         merge_registration.register(tmp_path, env)
     assert not (tmp_path / ".gitattributes").exists()
+
+
+def damage(root: Path) -> list[str]:
+    return [each.problem.code for each in doctor.examine(root) if each.problem.code in ("merge", "conflict")]
+
+
+def test_doctor_resolves_an_open_merge_by_entry(shop: Path, env: dict[str, str]) -> None:
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(shop, "merge", "-q", "side")
+    assert "merge" in damage(shop)
+    [repair] = [each for each in doctor.fix(shop, env) if each.path == shop / FILE]
+    assert repair.backup is not None
+    assert "<<<<<<<" in repair.backup.read_text(encoding="utf-8")
+    assert {*ids((shop / FILE).read_text(encoding="utf-8"))} == {record(number).id for number in (1, 2, 3)}
+    assert damage(shop) == []
+    git(shop, "commit", "-qm", "merged")
+    assert doctor.fix(shop, env) == []
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_doctor_repairs_what_a_union_did_from_the_merge_s_parents(shop: Path, env: dict[str, str], later: bool) -> None:
+    (shop / ".gitattributes").write_text("*.md merge=union\n", encoding="utf-8")
+    put(shop, page(*map(record, range(1, 9))), "more")
+    ours = page(record(1), record(2, "edited by us"), *map(record, range(3, 8)))
+    diverge(shop, ours, page(record(1), record(2, tags=("edited",)), *map(record, range(3, 9)), record(9)))
+    git(shop, "merge", "-q", "side", "-m", "union")
+    text = (shop / FILE).read_text(encoding="utf-8")
+    assert record(8).id in ids(text), "deleted by us, and brought back"
+    if later:
+        put(shop, text.replace("fact 5", "fact five"), "later")
+    assert damage(shop) == ["merge"]
+    doctor.fix(shop, env)
+    records = {
+        entry.record.id: entry.record for entry in parse_memories((shop / FILE).read_text(encoding="utf-8")).entries
+    }
+    assert [*records] == [record(number).id for number in (*range(1, 8), 9)]
+    assert (records[record(2).id].text, records[record(2).id].tags) == ("edited by us", ("edited",))
+    assert records[record(5).id].text == ("fact five" if later else "fact 5")
+    assert damage(shop) == []
+
+
+def test_a_merge_that_a_person_resolved_is_left_alone(shop: Path, env: dict[str, str]) -> None:
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(shop, "merge", "-q", "side")
+    put(shop, page(record(2)), "only the second one")
+    assert damage(shop) == []
+    assert doctor.fix(shop, env) == []

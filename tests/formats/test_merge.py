@@ -181,7 +181,7 @@ def test_new_entries_of_a_large_section_are_spread_and_plain_git_merges_them() -
             document = document.add(record(number))
         sides.append(str(document))
     assert [each.id for each in (record(100), record(101))] != ids(sides[0])[-2:], "not all at the end"
-    text, conflicts = merge_lines(base, *sides)
+    text, conflicts = merge_lines(base, sides[0], sides[1])
     assert conflicts == 0
     assert {*ids(text)} == {*ids(base), *ids(sides[0]), *ids(sides[1])}
 

@@ -24,14 +24,17 @@ def merge_files(base: Path, ours: Path, theirs: Path, name: str, marker_size: in
     return merged
 
 
-def merge_lines(base: str, ours: str, theirs: str, marker_size: int = _MARKER_SIZE) -> tuple[str, int]:
+def merge_lines(
+    base: str, ours: str, theirs: str, marker_size: int = _MARKER_SIZE, *, union: bool = False
+) -> tuple[str, int]:
     """Merge three texts by lines with `git merge-file`; return the text and the number of conflicts."""
     with TemporaryDirectory(prefix="ralph-merge-") as folder:
         names = ("ours", "base", "theirs")
         for name, text in zip(names, (ours, base, theirs), strict=True):
             files.write(Path(folder) / name, text)
         labels = [word for name in names for word in ("-L", name)]
-        ran = Repository(Path(folder)).ask("merge-file", f"--marker-size={marker_size}", *labels, *names)
+        options = [f"--marker-size={marker_size}", *(["--union"] if union else [])]
+        ran = Repository(Path(folder)).ask("merge-file", *options, *labels, *names)
         merged = files.read(Path(folder) / names[0])  # not from its output, which may be cut or not be UTF-8
     if ran.code is None or ran.code < 0 or ran.code > 127 or merged is None:
         raise Refused(f"git merge-file failed: {ran.err.strip()}", hint="merge the file by hand")
