@@ -569,7 +569,7 @@ def _encode(value: str) -> str:
 
 
 def _decode(value: str) -> str:
-    return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), value)
+    return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), value) if "%" in value else value
 
 
 def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
