@@ -125,6 +125,28 @@ def test_a_user_s_driver_is_enough(shop: Path, env: dict[str, str]) -> None:
     assert merge_registration.register_missing(shop, env) is None
 
 
+@pytest.mark.parametrize("has_ralph", [True, False])
+def test_a_fresh_clone_merges_by_entry_with_ralph_installed_and_by_lines_without(
+    shop: Path, env: dict[str, str], has_ralph: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge_registration.register(shop, env)
+    git(shop, "add", "-A")
+    git(shop, "commit", "-qm", "attributes")
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    clone = Path(env["HOME"], "clone")
+    git(shop, "clone", "-q", str(shop), str(clone))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(Path(env["HOME"], ".gitconfig")))
+    if has_ralph:
+        hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
+        hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
+        git(clone, "merge", "-q", "origin/side", "-m", "merged")
+        assert (clone / FILE).read_text(encoding="utf-8") == page(record(1), record(2), record(3))
+    else:
+        with pytest.raises(Exception, match="returned non-zero"):
+            git(clone, "merge", "-q", "origin/side")
+        assert {*ids((clone / FILE).read_text(encoding="utf-8"))} == {record(number).id for number in (1, 2, 3)}
+
+
 def test_outside_of_git_nothing_is_registered(tmp_path: Path, env: dict[str, str]) -> None:
     with pytest.raises(Refused, match="not in a git repository"):
         merge_registration.register(tmp_path, env)

@@ -1,6 +1,7 @@
 """Merging memory files by entries, with the real `git merge-file` for prose."""
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -190,3 +191,42 @@ def test_an_entry_s_time_does_not_depend_on_its_place() -> None:
     early, late = (record(1, extra={"at": f"2026-11-16T10:00:00.{number}Z"}) for number in (100000, 200000))
     assert early.added_at < late.added_at
     assert replace(late, created_at="2025-01-01").added_at == "2025-01-01", "imported with an older date"
+
+
+def orchestrator_entries(text: str) -> dict[str, tuple[str, str, list[str], str]]:
+    """Read memories by the rules of ralph-orchestrator's parser: line by line, the metadata to the letter."""
+    found: dict[str, tuple[str, str, list[str], str]] = {}
+    section = name = ""
+    for line in text.splitlines():
+        if match := re.match(r"## (Patterns|Decisions|Fixes|Context)", line):
+            section, name = match[1], ""
+        elif match := re.match(r"### (mem-\d+-[0-9a-f]{4})", line):
+            name = match[1]
+            found[name] = (section, "", [], "")
+        elif name and (match := re.fullmatch(r"> (.+)", line)):
+            found[name] = (section, f"{found[name][1]}\n{match[1]}".strip(), [], "")
+        elif name and (match := re.search(r"<!-- tags: ([^|]*) \| created: (\d{4}-\d{2}-\d{2}) -->", line)):
+            tags = [tag.strip() for tag in match[1].split(",") if tag.strip()]
+            found[name] = (section, found[name][1], tags, match[2])
+    return found
+
+
+def test_ralph_orchestrator_reads_what_was_merged_with_tags_and_date() -> None:
+    both_edited = [
+        record(1, f"wording {hour}", updated_at=f"2026-11-17T{hour}:00:00Z", tags=("a",)) for hour in (10, 11)
+    ]
+    new = [record(number, f"fact {number}", KINDS[number % 4], tags=("b", "c")) for number in (2, 3)]
+    merged = both(page(record(1, tags=("a",))), page(both_edited[0], new[0]), page(both_edited[1], new[1])).text
+    ours = [entry.record for entry in parse_memories(merged).entries]
+    read = orchestrator_entries(merged)
+    assert len(read) == len(ours) == 4
+    for each in ours:
+        assert read[each.id][1:] == (each.text, [*each.tags], each.created_at)
+        assert read[each.id][0].lower().startswith(each.kind.value[:3])
+
+
+def test_a_conflict_that_one_side_has_met_before_is_not_doubled() -> None:
+    base = page(record(1))
+    edited = [page(record(1, f"wording {hour}", updated_at=f"2026-11-17T{hour}:00:00Z")) for hour in (10, 11)]
+    once = both(base, *edited).text
+    assert both(base, once, edited[0]).text == once

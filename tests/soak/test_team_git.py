@@ -4,10 +4,13 @@ A ledger knows what each branch did to each entry. What a merge may leave to a p
 (no branch does here) and a knowledge file that one side deleted and the other edited. RALPH_SOAK=1 gives 500 runs.
 """
 
+import json
 import random
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,7 +18,7 @@ from pathlib import Path
 import pytest
 from tests.app.looping import git
 
-from ralph.app import merge_registration
+from ralph.app import hosts, merge_registration
 from ralph.formats.knowledge import parse_knowledge, render_knowledge
 from ralph.formats.memories import CONFLICTS, GUARDRAILS, parse_memories, render_memories
 from ralph.formats.pages import parse_patterns, parse_region, patterns_template
@@ -297,6 +300,11 @@ def run_team(folder: Path, seed: int, most_branches: int, most_operations: int) 
     team.git("checkout", "-q", "main")
     for number in chance.sample(range(count), count):
         integrate(team, f"b{number}")
+        if chance.random() < 0.15:  # the branch goes on, and is merged once more, whatever main has of it
+            team.git("checkout", "-q", f"b{number}")
+            work(team, ledgers[number], number, 5)
+            team.git("checkout", "-q", "main")
+            attempt(team, ("commit", "-q", "--no-edit"), "merge", "-q", "--no-ff", "--no-edit", f"b{number}")
     check(team, base, ledgers)
 
 
@@ -310,3 +318,64 @@ def test_branches_merge_without_loss_or_conflict(tmp_path: Path, rounds: Callabl
             run_team(folder, seed, *((BRANCHES, 40) if many > 4 else (3, 9)))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def start(folder: Path, *words: str, stdin: str = "") -> str:
+    """Run a command as an agent does in its worktree."""
+    ran = subprocess.run(words, cwd=folder, input=stdin, capture_output=True, encoding="utf-8", check=False)
+    assert ran.returncode == 0, ran
+    return ran.stdout
+
+
+def iterate(folder: Path, agent: int, iteration: int) -> list[str]:
+    """Let an agent do one iteration with its hooks; return what must be in the files after the merges."""
+    ours = hosts.hook_program(sys.executable)
+    session = f"session-{agent}-{iteration}"
+    payload = {"session_id": session, "cwd": str(folder), "source": "startup", "prompt": "go on", "tool_name": "Bash"}
+
+    def hook(event: str, **more: object) -> None:
+        argv = (str(ours.interpreter), "-I", "-S", str(ours.runner), "claude", event)
+        start(folder, *argv, stdin=json.dumps({**payload, "hook_event_name": event, **more}))
+
+    def ralph(*words: str) -> str:
+        return start(folder, sys.executable, "-m", "ralph", *words)
+
+    text = f"agent {agent} learned in iteration {iteration} that shelf {agent * 7 + iteration} is {session}"
+    hook("SessionStart")
+    ralph("memory", "add", f"{text} 하나", "-t", "fix", "--tags", f"a{agent}")
+    hook("PostToolUse", tool_input={"command": "make test"}, tool_response={"stdout": "ok"})
+    ralph("memory", "add", f"{text} two", "-t", "decision", "--in", "guardrails")
+    ralph("memory", "add", f"{text} three", "--in", "patterns")
+    hook("Stop")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", text)
+    return [f"{text} {word}" for word in ("하나", "two", "three")]
+
+
+@pytest.mark.soak
+def test_agents_in_worktrees_merge_without_conflict(tmp_path: Path, rounds: Callable[[int, int], int]) -> None:
+    agents, iterations = rounds(10, 3), rounds(3, 1)
+    root = tmp_path / "shop"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main", ".")
+    start(root, sys.executable, "-m", "ralph", "init")
+    (root / ".gitattributes").write_text(
+        "".join(f"{line}\n" for line in merge_registration.ATTRIBUTES), encoding="utf-8"
+    )
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    folders = [tmp_path / f"tree-{agent}" for agent in range(agents)]
+    for agent, folder in enumerate(folders):
+        git(root, "worktree", "add", "-q", "-b", f"agent-{agent}", str(folder))
+    with ThreadPoolExecutor(agents) as pool:
+
+        def run(agent: int) -> list[str]:
+            return [text for iteration in range(iterations) for text in iterate(folders[agent], agent, iteration)]
+
+        texts = [text for each in pool.map(run, range(agents)) for text in each]
+    assert 'merge "ralph"' in (root / ".git/config").read_text(encoding="utf-8"), "registered by a session's start"
+    for agent in range(agents):
+        git(root, "merge", "-q", "--no-edit", f"agent-{agent}")
+    content = "".join((root / name).read_text(encoding="utf-8") for name in (MEMORIES, RAILS, PATTERNS))
+    assert [text for text in texts if content.count(text) != 1] == []
+    assert len(texts) == agents * iterations * 3

@@ -337,11 +337,24 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
         newer, older = older, newer  # only one side has changed the words
     if newer.text == older.text or (base is not None and older.text == base.text):
         return render_block(replace(newer, tags=tags))
-    head = name.rpartition("-")[0]
-    copy = f"{head}-{hashlib.sha256(older.text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    copy = _copy_id(name, older.text, one, two)
+    kept = render_block(replace(newer, tags=tags))
+    if any(copy in version.entries for version in (one, two)):  # after a squash, one side has met this before
+        return kept
     notes.append(f"{name} was edited on both sides: the newer wording stays, the other is {copy}")
     other = replace(older, id=copy, extra={**older.extra, CONFLICTS: name})
-    return f"{render_block(replace(newer, tags=tags))}\n\n{render_block(other)}"
+    return f"{kept}\n\n{render_block(other)}"
+
+
+def _copy_id(name: str, text: str, *versions: _Version) -> str:
+    """Return the id of another wording, made of its text; a longer one where another entry has that id."""
+    head, digest = name.rpartition("-")[0], hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    for size in range(4, 9):
+        copy = f"{head}-{digest[:size]}"
+        others = [version.entries[copy].record for version in versions if copy in version.entries]
+        if copy != name and all(other.text == text for other in others):
+            break
+    return copy
 
 
 def _age(record: Record) -> tuple[str, str, tuple[str, ...]]:
