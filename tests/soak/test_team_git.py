@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -29,6 +29,7 @@ PAGE, KNOWLEDGE = "AGENTS.md", ".ralph/knowledge"
 KINDS = list(MemoryKind)
 BRANCHES = 8
 WORDS = "lock cache 테스트 배포 queue 한국어 retry token 서버 schema index 마이그레이션".split()
+WAYS = ("merge", "merge", "rebase", "cherry-pick", "squash")
 OPERATIONS = "add add add edit delete tag supersede move prose know unknow rail pattern learn".split()
 
 
@@ -212,9 +213,9 @@ def attempt(team: Team, go_on: Iterable[str], *words: str) -> None:
         ran = subprocess.run([*named, *step], cwd=team.root, capture_output=True, encoding="utf-8", check=False)
 
 
-def integrate(team: Team, name: str) -> None:
-    """Bring a branch into main in one of the ways that people use."""
-    way = team.chance.choice(["merge", "merge", "rebase", "cherry-pick", "squash"])
+def integrate(team: Team, name: str, ways: Sequence[str]) -> str:
+    """Bring a branch into main in one of the ways that people use; return which."""
+    way = team.chance.choice(ways)
     finish = ("commit", "-q", "--no-edit")
     if way == "merge":
         heads = team.git("rev-parse", "main", name).split()
@@ -238,6 +239,7 @@ def integrate(team: Team, name: str) -> None:
     else:
         attempt(team, finish, "merge", "-q", "--squash", name)
         commit(team)
+    return way
 
 
 def check(team: Team, base: Ledger, branches: list[Ledger]) -> None:
@@ -291,7 +293,8 @@ def run_team(folder: Path, seed: int, most_branches: int, most_operations: int) 
         ledger = base.copy()
         work(team, ledger, number, chance.choice([4, 8, 16, most_operations]))
         ledgers.append(ledger)
-    if chance.random() < 0.3:  # criss-cross: both merge the other as it was
+    crossed = 2 * (chance.random() < 0.3)
+    if crossed:  # criss-cross: both merge the other as it was
         one, two = "b0", "b1"
         tips = team.git("rev-parse", one, two).split()
         for name, other in ((one, tips[1]), (two, tips[0])):
@@ -299,9 +302,10 @@ def run_team(folder: Path, seed: int, most_branches: int, most_operations: int) 
             attempt(team, ("commit", "-q", "--no-edit"), "merge", "-q", "--no-ff", "--no-edit", other)
     team.git("checkout", "-q", "main")
     for number in chance.sample(range(count), count):
-        integrate(team, f"b{number}")
-        if chance.random() < 0.15:  # the branch goes on, and is merged once more, whatever main has of it
-            team.git("checkout", "-q", f"b{number}")
+        # replaying the commits of two branches that have merged each other would edit the same prose twice
+        way = integrate(team, f"b{number}", WAYS[:1] if number < crossed else WAYS)
+        if number >= crossed and way != "rebase" and chance.random() < 0.15:
+            team.git("checkout", "-q", f"b{number}")  # it goes on, and is merged again, whatever main has of it
             work(team, ledgers[number], number, 5)
             team.git("checkout", "-q", "main")
             attempt(team, ("commit", "-q", "--no-edit"), "merge", "-q", "--no-ff", "--no-edit", f"b{number}")

@@ -2,9 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from ralph.app.repository import Repository
 from ralph.errors import Refused, Unreadable
 from ralph.formats import merge as merging
 from ralph.formats.merge import Merged
@@ -28,6 +26,10 @@ def merge_lines(
     base: str, ours: str, theirs: str, marker_size: int = _MARKER_SIZE, *, union: bool = False
 ) -> tuple[str, int]:
     """Merge three texts by lines with `git merge-file`; return the text and the number of conflicts."""
+    from tempfile import TemporaryDirectory  # most merges change no prose, and start no git
+
+    from ralph.app.repository import Repository
+
     with TemporaryDirectory(prefix="ralph-merge-") as folder:
         names = ("ours", "base", "theirs")
         for name, text in zip(names, (ours, base, theirs), strict=True):

@@ -20,7 +20,7 @@ _MARKER = re.compile("^<<<<<<< ", re.MULTILINE)
 
 
 class MergeDamage(NamedTuple):
-    """A damaged file and its text by entry; `is_settled`: the merge is open, and no conflict is left in this file."""
+    """A damaged file and its text by entry; `is_settled`: of an open merge, without a conflict."""
 
     path: Path
     what: str

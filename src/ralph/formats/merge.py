@@ -100,10 +100,8 @@ class _Version:
         self.is_memories = isinstance(document, MemoriesDocument)
         entries = _entries(document)
         self.entries = {entry.record.id: entry for entry in entries}
-        if isinstance(document, MemoriesDocument):
-            marked = document.has_conflict
-        else:
-            marked = any(problem.code in ("conflict", "unpaired-region") for problem in document.problems)
+        codes = set() if self.is_memories else {problem.code for problem in document.problems}
+        marked = codes & {"conflict", "unpaired-region"} or getattr(document, "has_conflict", False)
         if marked or len(self.entries) < len(entries) or _MARK in text:
             raise Refused("conflict markers, or two entries with one id")
         starts = [(section.start, section.heading) for section in self.sections]
@@ -245,11 +243,8 @@ def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
                 dropped.update(range(first + 1, first + end - at))
             hidden.append(run)
         at = end + 1
-    rest = [
-        [each for at, each in enumerate(chunks) if at not in dropped]
-        for chunks, dropped in zip(lists, gone, strict=True)
-    ]
-    return [_NEXT.join(chunks) for chunks in rest], hidden
+    kept = ((each for at, each in enumerate(chunks) if at not in gone[n]) for n, chunks in enumerate(lists))
+    return [_NEXT.join(chunks) for chunks in kept], hidden
 
 
 def _line_end(base: str, ours: str, theirs: str) -> str:
@@ -268,18 +263,16 @@ def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines:
         raise Refused("an entry was moved")
     text = _insert(parse, text, _place(old, one, two, common, blocks), blocks)
     entries = _entries(parse(text))
+    found, expected = sorted(entry.record.id for entry in entries), sorted(blocks)
     if one.is_memories:
-        expected = _contents(parse("\n\n".join(blocks.values())).entries)
-        is_whole = _contents(entries) == expected
-    else:
-        is_whole = sorted(entry.record.id for entry in entries) == sorted(blocks)
-    if not is_whole:
+        found, expected = _contents(entries), _contents(parse("\n\n".join(blocks.values())).entries)
+    if found != expected:
         raise Refused("the result would not read back")
     return Merged(text, conflicts, tuple(notes))
 
 
-def _contents(entries: Iterable[Entry]) -> list[tuple[str, str, tuple[str, ...]]]:
-    return sorted((entry.record.id, entry.record.text, entry.record.tags) for entry in entries)
+def _contents(entries: Iterable[Entry]) -> list[str]:
+    return sorted(repr((entry.record.id, entry.record.text, entry.record.tags)) for entry in entries)
 
 
 def _merge_prose(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> tuple[str, int]:
@@ -508,10 +501,8 @@ def _merge_members(old: Any, one: Any, two: Any) -> dict[str, Any] | None:
         elif isinstance(ours, list) and isinstance(theirs, list):
             value = [*(was or []), *sorted((each for each in (*ours, *theirs) if each not in (was or [])), key=repr)]
             value = [each for at, each in enumerate(value) if each not in value[:at]]
-        elif key == "count":
-            value = max(ours, theirs)
         else:
-            value = max(ours, theirs, key=lambda each: json.dumps(each, sort_keys=True))
+            value = max(ours, theirs, key=lambda each: (each if isinstance(each, int) else 0, json.dumps(each)))
         if value is not None or key in one or key in two:
             merged[key] = value
     return merged
