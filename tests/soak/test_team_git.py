@@ -30,6 +30,7 @@ KINDS = list(MemoryKind)
 BRANCHES = 8
 WORDS = "lock cache 테스트 배포 queue 한국어 retry token 서버 schema index 마이그레이션".split()
 WAYS = ("merge", "merge", "rebase", "cherry-pick", "squash")
+ADDITIONS = ("add", "supersede", "rail", "pattern", "learn")
 OPERATIONS = "add add add edit delete tag supersede move prose know unknow rail pattern learn".split()
 
 
@@ -115,9 +116,9 @@ def commit(team: Team) -> None:
         team.git("commit", "-qm", "work")
 
 
-def operate(team: Team, ledger: Ledger, branch: int) -> None:
+def operate(team: Team, ledger: Ledger, branch: int, choices: Sequence[str]) -> None:
     """Do one random thing in the checkout, and note it."""
-    what, chance = team.chance.choice(OPERATIONS), team.chance
+    what, chance = team.chance.choice(choices), team.chance
     if what in ("know", "unknow", "rail", "pattern", "learn", "prose"):
         operate_elsewhere(team, ledger, branch, what)
         return
@@ -189,11 +190,11 @@ def operate_elsewhere(team: Team, ledger: Ledger, branch: int, what: str) -> Non
         ledger.others.add((name, record.text))
 
 
-def work(team: Team, ledger: Ledger, branch: int, most: int) -> None:
+def work(team: Team, ledger: Ledger, branch: int, most: int, choices: Sequence[str] = OPERATIONS) -> None:
     """Do some operations on the branch that is checked out, in a few commits."""
     for _ in range(team.chance.randrange(1, 4)):
         for _ in range(team.chance.randrange(1, max(2, most // 3))):
-            operate(team, ledger, branch)
+            operate(team, ledger, branch, choices)
         commit(team)
 
 
@@ -306,7 +307,7 @@ def run_team(folder: Path, seed: int, most_branches: int, most_operations: int) 
         way = integrate(team, f"b{number}", WAYS[:1] if number < crossed else WAYS)
         if number >= crossed and way != "rebase" and chance.random() < 0.15:
             team.git("checkout", "-q", f"b{number}")  # it goes on, and is merged again, whatever main has of it
-            work(team, ledgers[number], number, 5)
+            work(team, ledgers[number], number, 5, ADDITIONS)
             team.git("checkout", "-q", "main")
             attempt(team, ("commit", "-q", "--no-edit"), "merge", "-q", "--no-ff", "--no-edit", f"b{number}")
     check(team, base, ledgers)
