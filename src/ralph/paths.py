@@ -81,6 +81,13 @@ def head_log(root: Path) -> Path | None:
     return Path(git, "logs", "HEAD") if git else None
 
 
+def is_merging(root: Path) -> bool:
+    """Return whether a merge, rebase or cherry-pick waits in this checkout."""
+    git = location(root).git
+    names = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+    return bool(git) and any(Path(git, name).exists() for name in names)
+
+
 def git_exclude(path: Path) -> tuple[Path, str] | None:
     """Return git's list of what this clone ignores, and the pattern there for a file; None outside git."""
     here = location(path.parent)

@@ -7,8 +7,9 @@ import pytest
 from tests.app.looping import git
 from tests.formats.test_merge import ids, page, record
 
-from ralph.app import merge_driver
+from ralph.app import doctor, hosts, merge_registration
 from ralph.errors import Refused
+from ralph.formats.memories import parse_memories
 
 FILE = ".agent/memories.md"
 
@@ -38,14 +39,15 @@ def diverge(root: Path, ours: str, theirs: str) -> None:
     put(root, ours, "ours")
 
 
-def program() -> str:
-    return str(Path(sys.executable).parent / "ralph")
+@pytest.fixture
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {"HOME": str(tmp_path_factory.mktemp("home"))}
 
 
-def test_adds_on_two_branches_merge_without_a_conflict(shop: Path) -> None:
-    done = merge_driver.register(shop, program())
+def test_adds_on_two_branches_merge_without_a_conflict(shop: Path, env: dict[str, str]) -> None:
+    done = merge_registration.register(shop, env)
     assert done.config
-    assert merge_driver.register(shop, program()).attributes == ()
+    assert merge_registration.register(shop, env).attributes == ()
     git(shop, "add", "-A")
     git(shop, "commit", "-qm", "attributes")
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
@@ -54,8 +56,8 @@ def test_adds_on_two_branches_merge_without_a_conflict(shop: Path) -> None:
     assert git(shop, "status", "--porcelain") == ""
 
 
-def test_a_rebase_and_a_cherry_pick_use_it_too(shop: Path) -> None:
-    merge_driver.register(shop, program())
+def test_a_rebase_and_a_cherry_pick_use_it_too(shop: Path, env: dict[str, str]) -> None:
+    merge_registration.register(shop, env)
     git(shop, "add", "-A")
     git(shop, "commit", "-qm", "attributes")
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
@@ -64,8 +66,8 @@ def test_a_rebase_and_a_cherry_pick_use_it_too(shop: Path) -> None:
     assert ids((shop / FILE).read_text(encoding="utf-8")) == [record(number).id for number in (1, 2, 3)]
 
 
-def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path) -> None:
-    merge_driver.register(shop, program())
+def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path, env: dict[str, str]) -> None:
+    merge_registration.register(shop, env)
     put(shop, page(record(1), prose="Read this.\n\n"), "prose")
     diverge(shop, page(record(1), prose="Read that.\n\n"), page(record(1), record(3), prose="Read it all.\n\n"))
     with pytest.raises(Exception, match="returned non-zero"):
@@ -75,8 +77,10 @@ def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path) -> None:
     assert ids(text) == [record(number).id for number in (1, 3)]
 
 
-def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(shop: Path) -> None:
-    merge_driver.register(shop, str(shop / "no-such-ralph"))
+def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(shop: Path, env: dict[str, str]) -> None:
+    hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
+    merge_registration.register(shop, env)
+    hosts.interpreter_file(env).unlink()  # the launcher exits with 1 now, as a conflict does
     git(shop, "add", "-A")
     git(shop, "commit", "-qm", "attributes")
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
@@ -87,7 +91,112 @@ def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(shop: Path) -> N
     assert {record(2).id, record(3).id} <= {*ids(text)}, "neither side is lost"
 
 
-def test_outside_of_git_nothing_is_registered(tmp_path: Path) -> None:
+def test_the_user_s_config_gets_the_driver_once_and_loses_it_again(env: dict[str, str]) -> None:
+    path = Path(env["HOME"], ".gitconfig")
+    before = "[user]\n\tname = Ann\n[merge]\n\tconflictStyle = diff3\n"
+    path.write_text(before, encoding="utf-8")
+    for _ in range(2):
+        hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
+    assert path.read_text(encoding="utf-8").count('[merge "ralph"]') == 1
+    assert "merge-driver" in git(Path(env["HOME"]), "config", "--file", str(path), "merge.ralph.driver")
+    hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=False))))
+    assert path.read_text(encoding="utf-8") == before
+    path.unlink()
+    hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
+    hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=False))))
+    assert not path.exists()
+
+
+def test_doctor_registers_where_the_attributes_name_a_driver_that_no_config_has(
+    shop: Path, env: dict[str, str]
+) -> None:
+    (shop / ".gitattributes").write_text("*.md merge=ralph\n", encoding="utf-8")
+    assert [each.fixable for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"] == [True]
+    assert shop / ".git/config" in {repair.path for repair in doctor.fix(shop, env)}
+    assert not [each for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"]
+    assert merge_registration.register_missing(shop, env) is None
+    [edit] = merge_registration.repository_edits(shop, attributes=True)
+    assert edit.path == shop / ".git/config", "a line of another form is not ours"
+
+
+def test_a_user_s_driver_is_enough(shop: Path, env: dict[str, str]) -> None:
+    hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
+    (shop / ".gitattributes").write_text("*.md merge=ralph\n", encoding="utf-8")
+    assert merge_registration.register_missing(shop, env) is None
+
+
+@pytest.mark.parametrize("has_ralph", [True, False])
+def test_a_fresh_clone_merges_by_entry_with_ralph_installed_and_by_lines_without(
+    shop: Path, env: dict[str, str], has_ralph: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge_registration.register(shop, env)
+    git(shop, "add", "-A")
+    git(shop, "commit", "-qm", "attributes")
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    clone = Path(env["HOME"], "clone")
+    git(shop, "clone", "-q", str(shop), str(clone))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(Path(env["HOME"], ".gitconfig")))
+    if has_ralph:
+        hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
+        hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
+        git(clone, "merge", "-q", "origin/side", "-m", "merged")
+        assert (clone / FILE).read_text(encoding="utf-8") == page(record(1), record(2), record(3))
+    else:
+        with pytest.raises(Exception, match="returned non-zero"):
+            git(clone, "merge", "-q", "origin/side")
+        assert {*ids((clone / FILE).read_text(encoding="utf-8"))} == {record(number).id for number in (1, 2, 3)}
+
+
+def test_outside_of_git_nothing_is_registered(tmp_path: Path, env: dict[str, str]) -> None:
     with pytest.raises(Refused, match="not in a git repository"):
-        merge_driver.register(tmp_path, program())
+        merge_registration.register(tmp_path, env)
     assert not (tmp_path / ".gitattributes").exists()
+
+
+def damage(root: Path) -> list[str]:
+    return [each.problem.code for each in doctor.examine(root) if each.problem.code in ("merge", "conflict")]
+
+
+def test_doctor_resolves_an_open_merge_by_entry(shop: Path, env: dict[str, str]) -> None:
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(shop, "merge", "-q", "side")
+    assert "merge" in damage(shop)
+    [repair] = [each for each in doctor.fix(shop, env) if each.path == shop / FILE]
+    assert repair.backup is not None
+    assert "<<<<<<<" in repair.backup.read_text(encoding="utf-8")
+    assert {*ids((shop / FILE).read_text(encoding="utf-8"))} == {record(number).id for number in (1, 2, 3)}
+    assert damage(shop) == []
+    git(shop, "commit", "-qm", "merged")
+    assert doctor.fix(shop, env) == []
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_doctor_repairs_what_a_union_did_from_the_merge_s_parents(shop: Path, env: dict[str, str], later: bool) -> None:
+    (shop / ".gitattributes").write_text("*.md merge=union\n", encoding="utf-8")
+    put(shop, page(*map(record, range(1, 9))), "more")
+    ours = page(record(1), record(2, "edited by us"), *map(record, range(3, 8)))
+    diverge(shop, ours, page(record(1), record(2, tags=("edited",)), *map(record, range(3, 9)), record(9)))
+    git(shop, "merge", "-q", "side", "-m", "union")
+    text = (shop / FILE).read_text(encoding="utf-8")
+    assert record(8).id in ids(text), "deleted by us, and brought back"
+    if later:
+        put(shop, text.replace("fact 5", "fact five"), "later")
+    assert damage(shop) == ["merge"]
+    doctor.fix(shop, env)
+    records = {
+        entry.record.id: entry.record for entry in parse_memories((shop / FILE).read_text(encoding="utf-8")).entries
+    }
+    assert [*records] == [record(number).id for number in (*range(1, 8), 9)]
+    assert (records[record(2).id].text, records[record(2).id].tags) == ("edited by us", ("edited",))
+    assert records[record(5).id].text == ("fact five" if later else "fact 5")
+    assert damage(shop) == []
+
+
+def test_a_merge_that_a_person_resolved_is_left_alone(shop: Path, env: dict[str, str]) -> None:
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(shop, "merge", "-q", "side")
+    put(shop, page(record(2)), "only the second one")
+    assert damage(shop) == []
+    assert doctor.fix(shop, env) == []

@@ -1,6 +1,7 @@
 """Merging memory files by entries, with the real `git merge-file` for prose."""
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -170,3 +171,62 @@ def test_nothing_is_lost_doubled_or_brought_back(seed: int, before: int, ours: i
         new_tags = {tag for each in sides for tag in each.tags}
         if not other:
             assert new_tags <= {*kept[name].tags}, "stripped"
+
+
+def test_new_entries_of_a_large_section_are_spread_and_plain_git_merges_them() -> None:
+    base = page(*(record(number, kind=kind) for kind in KINDS[:1] for number in range(60)))
+    sides = []
+    for start in (100, 200):
+        document = parse_memories(base)
+        for number in range(start, start + 2):
+            document = document.add(record(number))
+        sides.append(str(document))
+    assert [each.id for each in (record(100), record(101))] != ids(sides[0])[-2:], "not all at the end"
+    text, conflicts = merge_lines(base, sides[0], sides[1])
+    assert conflicts == 0
+    assert {*ids(text)} == {*ids(base), *ids(sides[0]), *ids(sides[1])}
+
+
+def test_an_entry_s_time_does_not_depend_on_its_place() -> None:
+    early, late = (record(1, extra={"at": f"2026-11-16T10:00:00.{number}Z"}) for number in (100000, 200000))
+    assert early.added_at < late.added_at
+    assert replace(late, created_at="2025-01-01").added_at == "2025-01-01", "imported with an older date"
+
+
+def orchestrator_entries(text: str) -> dict[str, tuple[str, str, list[str], str]]:
+    """Read memories by the rules of ralph-orchestrator's parser: line by line, the metadata to the letter."""
+    found: dict[str, tuple[str, str, list[str], str]] = {}
+    section = name = ""
+    for line in text.splitlines():
+        if match := re.match(r"## (Patterns|Decisions|Fixes|Context)", line):
+            section, name = match[1], ""
+        elif match := re.match(r"### (mem-\d+-[0-9a-f]{4})", line):
+            name = match[1]
+            found[name] = (section, "", [], "")
+        elif name and (match := re.fullmatch(r"> (.+)", line)):
+            found[name] = (section, f"{found[name][1]}\n{match[1]}".strip(), [], "")
+        elif name and (match := re.search(r"<!-- tags: ([^|]*) \| created: (\d{4}-\d{2}-\d{2}) -->", line)):
+            tags = [tag.strip() for tag in match[1].split(",") if tag.strip()]
+            found[name] = (section, found[name][1], tags, match[2])
+    return found
+
+
+def test_ralph_orchestrator_reads_what_was_merged_with_tags_and_date() -> None:
+    both_edited = [
+        record(1, f"wording {hour}", updated_at=f"2026-11-17T{hour}:00:00Z", tags=("a",)) for hour in (10, 11)
+    ]
+    new = [record(number, f"fact {number}", KINDS[number % 4], tags=("b", "c")) for number in (2, 3)]
+    merged = both(page(record(1, tags=("a",))), page(both_edited[0], new[0]), page(both_edited[1], new[1])).text
+    ours = [entry.record for entry in parse_memories(merged).entries]
+    read = orchestrator_entries(merged)
+    assert len(read) == len(ours) == 4
+    for each in ours:
+        assert read[each.id][1:] == (each.text, [*each.tags], each.created_at)
+        assert read[each.id][0].lower().startswith(each.kind.value[:3])
+
+
+def test_a_conflict_that_one_side_has_met_before_is_not_doubled() -> None:
+    base = page(record(1))
+    edited = [page(record(1, f"wording {hour}", updated_at=f"2026-11-17T{hour}:00:00Z")) for hour in (10, 11)]
+    once = both(base, *edited).text
+    assert both(base, once, edited[0]).text == once

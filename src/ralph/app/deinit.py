@@ -13,6 +13,7 @@ from ralph import config, paths
 from ralph.app import project, runs, worktree
 from ralph.app.hook_state import find_installed
 from ralph.app.hosts import FileEdit, InstallPlan, InstallScope, apply_plan, plan_uninstall
+from ralph.app.merge_registration import repository_edits
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.config_files import parse_yaml
 from ralph.formats.pages import REGION_START
@@ -70,7 +71,8 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
     installed = [each.target for each in find_installed(root, env) if each.target is not None]
     targets = [target for target in installed if target.scope is not InstallScope.USER]
     hosts = plan_uninstall(*targets) if targets else InstallPlan(())
-    edits = InstallPlan((*hosts.edits, *_exclude_edit(root)), hosts.folders, hosts.notes)
+    own_edits = (*_exclude_edit(root), *repository_edits(root, attributes=True))
+    edits = InstallPlan((*hosts.edits, *own_edits), hosts.folders, hosts.notes)
     return DeinitPlan(root, tuple(own), tuple(gone), edits, tuple(stays))
 
 

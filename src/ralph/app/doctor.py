@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app import hook_state, index, usage, worktree
+from ralph.app import hook_state, index, merge_registration, merge_repair, usage, worktree
 from ralph.app.memory import backup
 from ralph.capture import privacy
 from ralph.config import ConfigProblem, Layer
@@ -33,7 +33,16 @@ from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
 from ralph.store.sources import Format, log_folders, parse_source, scan_logs, sources
 
-FIXABLE = {"duplicate-id", "leftover", "permissions", "hook-failures", "launcher", "host-entry"}
+FIXABLE = {
+    "duplicate-id",
+    "leftover",
+    "permissions",
+    "hook-failures",
+    "launcher",
+    "host-entry",
+    "merge-driver",
+    "merge",
+}
 SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
 """Folders that are not searched for a second store."""
 _MAX_FOLDERS = 20_000
@@ -94,6 +103,12 @@ def examine(
     ]
     findings += [*_leftovers(root), *_permissions(root), *_second_stores(root), *_find_forgotten(root)]
     findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
+    if (config := merge_registration.is_missing(root, env or {})) is not None:
+        what = "does not have the merge driver that .gitattributes names: git merges memories by lines"
+        findings.append(_finding(config, what, "run `ralph doctor --fix` to register it", "warning", "merge-driver"))
+    for damage in merge_repair.find_damage(root):
+        hint = "run `ralph doctor --fix` to merge the file by entry"
+        findings.append(_finding(damage.path, f"has {damage.what}", hint, "error", "merge"))
     if secrets:
         findings += [finding for path in files_to_scan(root) for finding in _find_secrets(path, custom)]
     return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS[item.problem.level]))
@@ -107,12 +122,18 @@ def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:
 def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Repair]:
     """Repair what is safe to repair, in the project if there is one and in the user's coding agents."""
     repairs = _fix_project(root) if project else []
+    if project and (config := merge_registration.register_missing(root, env)) is not None:
+        repairs.append(Repair(config, "registered the merge driver that .gitattributes names"))
     return [*repairs, *(Repair(path, what) for path, what in hook_state.repair_installation(root, env))]
 
 
 def _fix_project(root: Path) -> list[Repair]:
     library = Library(root)
     repairs: list[Repair] = []
+    for damage in merge_repair.find_damage(root):  # first: doubled entries must not get ids of their own
+        copy = backup(damage.path, root)
+        merge_repair.repair(root, damage)
+        repairs.append(Repair(damage.path, f"merged it by entry: it had {damage.what}", copy))
     for collection in _readable_collections(library):
         for path, _ in library.documents(collection):
             repairs += _repair_file(path, collection)

@@ -141,8 +141,11 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
     if not goes_on:
         with _count_failures(root, name):
             usage.forget_session(root, event.session)
-    from ralph.app import hosts
+    from ralph.app import hosts, merge_registration
     from ralph.app.context import SessionState, brief_session
+
+    with _count_failures(root, name):
+        merge_registration.register_missing(root, env)
 
     states = {"resume": SessionState.RESUMED, "fork": SessionState.RESUMED, "compact": SessionState.COMPACTED}
     state = states.get(event.source, SessionState.NEW)

@@ -18,6 +18,7 @@ from ralph.capture.similarity import differ, statement
 from ralph.errors import Refused
 from ralph.formats.memories import CONFLICTS
 from ralph.model import ids
+from ralph.model.record import AT
 from ralph.search.citations import STALE
 from ralph.store.library import Stored
 

@@ -241,7 +241,8 @@ def _fit(
     from ralph.context import knowledge
 
     is_knowledge = collection.name == "knowledge"
-    plain = [*map(without_provenance, records)]
+    by_time = records if is_knowledge else sorted(records, key=lambda record: record.added_at)
+    plain = [*map(without_provenance, by_time)]
     ordered = plain if is_knowledge else list(sort_by_section(plain, collection.layout.kinds))
 
     def render(rows: tuple[int, ...], omitted: int) -> str:

@@ -1,10 +1,9 @@
 """`ralph task merge`: merge a task's branch into the branch of the main checkout, with the user's hooks.
 
-Memories and guardrails are merged by their entries (`formats/merge.py`); where both branches only added entries to
-AGENTS.md or global patterns, both sides' are kept. After any other conflict, and when a hook refuses, it is aborted.
+Ralph's files are merged by their entries (`formats/merge.py`). After any other conflict, and when a hook refuses, the
+merge is aborted.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,25 +14,15 @@ from ralph.app.merge_driver import merge_lines
 from ralph.app.repository import Repository, first_line, join_names
 from ralph.app.tasks import board
 from ralph.app.worktree import FOLDER, PAGE
-from ralph.errors import Conflict, NotFound, RalphError, Refused
+from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import merge as merging
-from ralph.formats.pages import parse_patterns, parse_region
-from ralph.formats.text import Document, normalise_text
-from ralph.model.record import Record
+from ralph.formats.pages import parse_region
+from ralph.formats.text import normalise_text
 from ralph.model.work import ProcessResult, Task, ignore_text
 from ralph.store import files
 
 NO_VERIFY = "--no-verify"
 _LINES, _WIDTH = 30, 300  # how much of a hook's output or of a conflict a message quotes
-
-Parse = Callable[[str], Document]
-_PATTERNS = ".ralph/global-patterns.md"
-_PARSERS: dict[str, Parse] = {  # further files of which both sides' new entries can be kept
-    "AGENTS.md": parse_region,
-    "CLAUDE.md": parse_region,
-    _PATTERNS: parse_patterns,
-}
-_FOOTER = re.compile(r"[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by ([^\s_*]+)[_*]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +73,10 @@ class _Branches:
         if not path.startswith(self.prefix):
             return None
         name, versions = path[len(self.prefix) :], self.versions(path)
-        if merging.can_merge(name) and "\ufffd" not in "".join(versions):
-            merged = merging.merge(name, *versions, merge_lines)
-            return None if merged.conflicts else merged.text
-        return merge_entries(name, *versions)
+        if not merging.can_merge(name) or "\ufffd" in "".join(versions):
+            return None
+        merged = merging.merge(name, *versions, merge_lines)
+        return None if merged.conflicts else merged.text
 
 
 def merge(
@@ -255,44 +244,3 @@ def _refused(ran: ProcessResult, what: str) -> Refused:
 
 def _quote(lines: Sequence[str]) -> str:
     return "".join(f"\n  {''.join(char if char.isprintable() else ' ' for char in line)[:_WIDTH]}" for line in lines)
-
-
-def merge_entries(name: str, base: str, ours: str, theirs: str) -> str | None:
-    """Return a memory file with what both sides added; None when both sides changed more than that."""
-    parse = _PARSERS.get(name)
-    if parse is None or "\ufffd" in f"{base}{ours}{theirs}":
-        return None
-    dates = [match for text in (ours, theirs) if (match := _FOOTER.search(text))] if name == _PATTERNS else []
-    if dates:  # the footer is derived: the newest date counts
-        newest = max(dates, key=lambda match: match[1])[0]
-        base, ours, theirs = (_FOOTER.sub(lambda _: newest, text) for text in (base, ours, theirs))
-    try:
-        (our_rest, our_new), (their_rest, their_new) = (_without_new(parse, base, text) for text in (ours, theirs))
-        if their_rest.split() in (base.split(), our_rest.split()):
-            return _with_entries(parse, ours, their_new)
-        return _with_entries(parse, theirs, our_new) if our_rest.split() == base.split() else None
-    except RalphError:
-        return None
-
-
-def _without_new(parse: Parse, base: str, text: str) -> tuple[str, list[Record]]:
-    """Return a text without the entries that its merge base does not have, and those entries."""
-    known = {entry.record.id for entry in parse(base).entries}
-    document = parse(text)
-    new = [entry.record for entry in document.entries if entry.record.id not in known]
-    for record in reversed(new):
-        document = document.remove(record.id)
-    return str(document), new
-
-
-def _with_entries(parse: Parse, text: str, new: Sequence[Record]) -> str | None:
-    """Return a text with more entries; None when an id is there with another text."""
-    document = parse(text)
-    known = {entry.record.id: normalise_text(entry.record.text) for entry in document.entries}
-    for record in new:
-        if known.get(record.id, normalise_text(record.text)) != normalise_text(record.text):
-            return None
-        if record.id not in known:
-            document = document.add(record)
-            known[record.id] = normalise_text(record.text)
-    return str(document)

@@ -53,7 +53,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "mcp": ("servers:mcp", "Serve the memory over MCP; check MCP servers"),
         "skill": ("search:skill", "Print the text that teaches an agent its memory"),
         "scratchpad": ("project:scratchpad", "Keep notes for the next iteration"),
-        "merge-driver": ("task:merge_driver", "Merge memory files for git, entry by entry"),
+        "merge-driver": ("merge_driver:merge_driver", "Merge memory files for git, entry by entry"),
         "statusline": ("status:statusline", "Print one line for a client's status line"),
     },
 }

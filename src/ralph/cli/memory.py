@@ -177,6 +177,8 @@ def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> 
 def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
     """Warn about entries that cannot be read: a listing without them would look complete."""
     library = Library(call.root)
+    if paths.is_merging(call.root):
+        warn("a merge is open in this checkout; `ralph doctor --fix` resolves its conflicts in Ralph's files")
     for name in in_:
         for path, problem in library.problems(library.collection(name)):
             what = f"{'no entry: ' if name == 'knowledge' else ''}{one_line(problem.what)}"

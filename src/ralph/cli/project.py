@@ -13,7 +13,7 @@ import click
 
 from ralph import discovery, paths
 from ralph.app import config as settings
-from ralph.app import hook_state, project, quarantine
+from ralph.app import hook_state, merge_registration, project, quarantine
 from ralph.app import hosts as installation
 from ralph.app.extras import add_command, has_extra, missing_extra
 from ralph.app.hosts import Host, InstallScope
@@ -45,6 +45,20 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
         call = Invocation(explicit_root=folder)
     root = call.root
     changes = project.init(root)
+    lines = merge_registration.missing_attributes(root)
+    asked = "Let git merge Ralph's files entry by entry, without conflicts? It takes lines in .gitattributes"
+    if (
+        lines
+        and form == "table"
+        and sys.stdin is not None
+        and sys.stdin.isatty()
+        and click.confirm(asked, default=True)
+    ):
+        merge_registration.register(root, os.environ)
+        changes.append(f"added {len(lines)} line(s) to .gitattributes and registered the merge driver; commit the file")
+        lines = ()
+    elif (config := merge_registration.register_missing(root, os.environ)) is not None:
+        changes.append(f"registered the merge driver that .gitattributes names in {paths.shown(config, root)}")
     if form == "json":
         output.print_json({"root": str(root), "done": changes})
         return
@@ -58,6 +72,8 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     for line in changes:
         click.echo(f"  {line}")
     click.echo("Nothing to do: everything is there." if not changes else 'Ready. Try: ralph memory add "..."')
+    if lines and changes:
+        click.echo("For a team: `ralph merge-driver --register` lets git merge these files without conflicts.")
 
 
 @click.command(name="deinit", cls=Command, examples=["ralph deinit", "ralph deinit --yes"])
@@ -233,6 +249,8 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
         target = installation.InstallTarget(host, scope, call.folder, os.environ, plugin, server, always_load)
         target = replace(target, status_line=status_line)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
+        if scope is InstallScope.USER:
+            plan = replace(plan, edits=(*plan.edits, *merge_registration.user_edit(os.environ, add=True)))
         note = f"the MCP server is left out: {missing_extra('mcp', 'it').message}"
         how = f"{add_command('mcp')} && ralph doctor --fix"
         return plan if has_mcp or no_mcp or plugin else replace(plan, notes=(*plan.notes, f"{note}; {how}"))
@@ -257,7 +275,11 @@ def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
         exclude({"--all": True, "--scope": scope is click.core.ParameterSource.COMMANDLINE})
         exclude({"--all": True, "--plugin": options["plugin"]})
         targets = installation.all_targets(call.folder, os.environ)
-        changes = [("every agent", "all", "all", partial(installation.plan_uninstall, *targets))]
+        driver = [*merge_registration.user_edit(os.environ, add=False)]
+        driver += merge_registration.repository_edits(call.folder, attributes=False)
+        every = installation.plan_uninstall(*targets)
+        every = replace(every, edits=(*every.edits, *driver))
+        changes = [("every agent", "all", "all", lambda: every)]
         _print_changes(changes, "Removed", options)
     else:
         _change_hosts(hosts, "Removed", plan, options)

@@ -1,6 +1,5 @@
 """`ralph task` and `ralph feature`: what is to be done, in which order, what it belongs to, and how it went."""
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,9 +16,9 @@ from ralph.app.tasks.board import REASON, UnreadableFile, task_file
 from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
 from ralph.cli import options as opt
 from ralph.cli import output
-from ralph.cli.options import Command, Group, Invocation, read_text, split_commas
+from ralph.cli.options import Group, Invocation, read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
-from ralph.errors import RalphError, UsageError
+from ralph.errors import UsageError
 from ralph.model.work import Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -416,37 +415,3 @@ def _print_task(view: TaskView, call: Invocation) -> None:
         click.echo("\nStories:")
     for story in view.stories:
         click.echo(f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}")
-
-
-@click.command(
-    name="merge-driver",
-    cls=Command,
-    examples=["ralph merge-driver --register"],
-)
-@click.argument("versions", nargs=-1, metavar="[BASE OURS THEIRS PATH]")
-@click.option("--register", is_flag=True, help="Let git merge this repository's memory files with it.")
-def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) -> int:
-    """Merge three versions of a memory file by its entries, as a merge driver of git; exit 1 when conflicts are left.
-
-    OURS gets the result. Both sides' new entries stay, an edit of one side counts, and of two edits of one entry the
-    newer one stands above the other.
-    """
-    from ralph.app import merge_driver as driver
-
-    if register and not versions:
-        from ralph.app import hosts
-
-        done = driver.register(call.root, hosts.agent_program(sys.executable, os.environ))
-        click.echo("Registered in .git/config." if done.config else "The driver is registered already.")
-        if done.attributes:
-            click.echo(f"Added to {call.show_path(done.path)}: {', '.join(done.attributes)}; commit it for your team.")
-        return 0
-    if register or len(versions) != 4:
-        raise UsageError("BASE, OURS, THEIRS and PATH are needed", hint="git passes them as %O %A %B %P; or --register")
-    try:
-        merged = driver.merge_files(Path(versions[0]), Path(versions[1]), Path(versions[2]), versions[3])
-    except (RalphError, OSError) as error:  # 2 lets the registered command merge by lines
-        warn(str(error))
-        return UsageError.exit_code
-    warn(*(f"{versions[3]}: {note}" for note in merged.notes))
-    return 1 if merged.conflicts else 0

@@ -6,6 +6,7 @@ when it would alter a neighbouring entry.
 
 import itertools
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ SIGN_LABEL = "Sign"
 _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"})
 CONFLICTS = "conflicts"  # the entry that another wording of the same one stands below, after a merge
 WHY = "why"  # the reason for superseding another entry
+SPREAD = 40  # from so many entries on, a new one goes to any place in its section
 _OWN_EXTRA = ("source", "via", "who", "session", WHY, AT, CONFLICTS)
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
@@ -39,7 +41,7 @@ _CANONICAL = re.compile(
     r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n(>.*(?:\n>.*)*)\n"
     rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?: <!-- ralph:([^|>\n]*) -->)?(?=\n|\Z)"
 )
-_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
+CANONICAL_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,9 @@ class _Scan:
         self._text = text
         self._block: _Block | None = None
         self._section, self._in_comment, conflict = _Section("", 0, 0, 0), False, -1
-        for line in markdown.scan_lines(_mask_torn_comments(text), None if "\r" in text else _RUN, hide_unclosed=True):
+        for line in markdown.scan_lines(
+            _mask_torn_comments(text), None if "\r" in text else CANONICAL_RUN, hide_unclosed=True
+        ):
             if line.role is LineRole.CONFLICT:  # skipped, so that both sides' entries are read
                 if line.text.startswith("<"):
                     conflict = line.start
@@ -377,7 +381,7 @@ class MemoriesDocument:
         return any(problem.code == "conflict" for problem in self._scan.problems)
 
     def add(self, record: Record) -> "MemoriesDocument":
-        """The document with one more entry at the end of its section."""
+        """The document with one more entry in its section, at the end of a small one; a missing section is made."""
         check_record(record)
         newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + "\r\n\t "):
@@ -389,13 +393,22 @@ class MemoriesDocument:
             alike = [section for section in self._scan.sections if heading in (section.heading, section.canonical)]
             for section in sorted(alike, key=lambda section: section.heading != section.canonical):
                 if (at := self._outside(section.end)) > section.start:
-                    spots.append((at, block))
+                    spots += [(each, block) for each in (*self._spread(section, record.id), at)]
         end = self._outside(len(self.text))
         above = [section.start for section in self._scan.sections if section.start < end]
         # a new section goes to the end, or else before the one in which something is not closed
         spots += [(at, f"## {heading}{newline * 2}{block}") for heading in headings for at in (end, *above[-1:])]
         insertions = (markdown.insertion_below(self.text, at, written, newline) for at, written in spots)
         return self._spliced((self.text[:at] + written + self.text[at:] for at, written in insertions), None, record)
+
+    def _spread(self, section: _Section, record_id: str) -> list[int]:
+        """A place behind any entry of a large section, by the id: additions on two branches seldom meet in git."""
+        inside = [entry for entry in self.entries if section.start <= entry.start < section.end]
+        ends = [one.end for one, two in itertools.pairwise(inside) if self.text[one.end : two.start].isspace()]
+        if len(inside) < SPREAD or not ends:
+            return []
+        at = ends[zlib.crc32(record_id.encode("utf-8", "surrogatepass")) % len(ends)]
+        return [at] if self._outside(at) == at else []
 
     def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
         """The document with one entry changed, moved when its kind changed."""
@@ -550,7 +563,7 @@ def _encode(value: str) -> str:
 
 
 def _decode(value: str) -> str:
-    return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), value)
+    return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), value) if "%" in value else value
 
 
 def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:

@@ -6,30 +6,55 @@ bytes. Whatever is unexpected is left to the merge of lines, never to one side.
 """
 
 import hashlib
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
 
 from ralph.errors import RalphError, Refused
 from ralph.formats import text as markdown
-from ralph.formats.memories import CONFLICTS, GUARDRAILS, MemoriesDocument, is_sign, parse_memories, render_block
-from ralph.formats.text import BOM, normalise_text
-from ralph.model.record import Record
+from ralph.formats.json_text import dump_file
+from ralph.formats.memories import (
+    CANONICAL_RUN,
+    CONFLICTS,
+    GUARDRAILS,
+    MemoriesDocument,
+    is_sign,
+    parse_memories,
+    render_block,
+)
+from ralph.formats.pages import PatternsDocument, RegionDocument, parse_patterns, parse_region
+from ralph.formats.progress import ProgressDocument, is_progress_pattern, parse_progress
+from ralph.formats.text import BOM, Entry, normalise_text
+from ralph.model.record import Family, Record
 
 MergeLines = Callable[[str, str, str], tuple[str, int]]
 """Merges base, ours and theirs by lines; returns the text and the number of conflicts, as `git merge-file` does."""
+Parse = Callable[[str], MemoriesDocument | PatternsDocument | RegionDocument | ProgressDocument]
 _MARK = "\ue000"  # around the id of an entry that stands for it while prose is merged
-_PARSERS: Mapping[str, Callable[[str], MemoriesDocument]] = {
+_PARSERS: Mapping[str, Parse] = {
     ".agent/memories.md": parse_memories,
     ".ralph/agent/memories.md": parse_memories,
     "guardrails.md": partial(parse_memories, layout=GUARDRAILS),
+    ".ralph/global-patterns.md": parse_patterns,
+    "AGENTS.md": parse_region,
+    "CLAUDE.md": parse_region,
+    "progress.txt": parse_progress,
+    ".ralph/progress.md": parse_progress,
 }
+_MEMORIES = [parse for name, parse in _PARSERS.items() if name.endswith(("memories.md", "guardrails.md"))]
+_NEXT, _RUN_MARK = "\n### ", "\ue001"
+_HIDDEN = re.compile(f"\n<!--{_RUN_MARK}(\\d+)-->\n")
+_KNOWLEDGE, _INSIGHTS = ".ralph/knowledge/*.md", ".ralph/tasks/*/memory/insights.json"
 _PLACEHOLDER = re.compile(f"{_MARK}([^{_MARK}]+){_MARK}")
+_FOOTER = re.compile(r"^[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by .*$", re.MULTILINE)
 _START = ""  # the anchor of entries above every common entry of their section
+_BLOCKS = "blocks"
 
 
 class Merged(NamedTuple):
@@ -40,39 +65,96 @@ class Merged(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class _Section(NamedTuple):
+    """A part of a file that holds entries: `first` goes above the first of them, `between` above each other one."""
+
+    heading: str
+    start: int
+    end: int
+    first: str = "\n\n"
+    between: str = "\n\n"
+
+
+def _sections(document: object) -> list[_Section]:
+    if isinstance(document, MemoriesDocument):
+        return [_Section(each.heading, each.start, each.end) for each in document.sections]
+    if isinstance(document, PatternsDocument):
+        return [_Section(each.heading, each.start, each.tail, between="\n") for each in document.sections]
+    if isinstance(document, RegionDocument):
+        return [_Section("region", inner - 1, stop, "\n", "\n") for inner, stop in document.regions]
+    if not isinstance(document, ProgressDocument):
+        return []
+    blocks = _Section(_BLOCKS, -1, len(document.text))
+    if document.patterns is None:
+        return [blocks]
+    name, end = document.patterns
+    return [_Section(name, document.top, end, "\n", "\n"), blocks]
+
+
 class _Version:
     """One version of a file: its entries by id, each with its section and the bytes of its block."""
 
-    def __init__(self, document: MemoriesDocument) -> None:
-        self.document = document
-        self.entries = {entry.record.id: entry for entry in document.entries}
-        counts = Counter(entry.record.id for entry in document.entries)
-        if document.has_conflict or max(counts.values(), default=1) > 1 or _MARK in document.text:
+    def __init__(self, parse: Parse, text: str) -> None:
+        document = parse(text)
+        self.text, self.sections = text, _sections(document)
+        self.is_memories = isinstance(document, MemoriesDocument)
+        entries = _entries(document)
+        self.entries = {entry.record.id: entry for entry in entries}
+        codes = set() if self.is_memories else {problem.code for problem in document.problems}
+        marked = codes & {"conflict", "unpaired-region"} or getattr(document, "has_conflict", False)
+        if marked or len(self.entries) < len(entries) or _MARK in text:
             raise Refused("conflict markers, or two entries with one id")
-        starts = [(section.start, section.heading) for section in document.sections]
+        starts = [(section.start, section.heading) for section in self.sections]
         self.section: dict[str, str] = {}
         for name, entry in self.entries.items():
-            self.section[name] = next((heading for start, heading in reversed(starts) if start < entry.start), "")
+            is_block = entry.record.family is Family.JOURNAL
+            above = (heading for start, heading in reversed(starts) if start < entry.start and heading != _BLOCKS)
+            self.section[name] = _BLOCKS if is_block else next(above, "")
 
     def block(self, name: str) -> str:
         entry = self.entries[name]
-        return self.document.text[entry.start : entry.end]
+        return self.text[entry.start : entry.end]
 
     def skeleton(self, common: Iterable[str]) -> str:
         """Return the text with placeholders for common entries and without the others."""
-        names, text, entries = set(common), self.document.text, list(self.entries.items())
+        names, text, entries = set(common), self.text, list(self.entries.items())
         pieces: list[str] = []
-        rest = len(text)
-        for number in range(len(entries) - 1, -1, -1):
-            name, entry = entries[number]
+        rest, number = len(text), len(entries) - 1
+        while number >= 0:
+            name, (_, start, end, _) = entries[number]
+            if name not in names:  # neighbours go together, with one blank line
+                while (
+                    number
+                    and entries[number - 1][0] not in names
+                    and text[entries[number - 1][1].end : start].isspace()
+                ):
+                    number -= 1
+                    start = entries[number][1].start
             above = entries[number - 1][1].end if number else 0
+            lead = text[above:start]
             if name in names:
-                pieces += [text[entry.end : rest], f"{_MARK}{name}{_MARK}", text[above : entry.start]]
+                pieces += [text[end:rest], f"{_MARK}{name}{_MARK}", lead]
+            elif not above and not lead.strip(BOM):
+                pieces += [text[end:rest].removeprefix("\n").removeprefix("\n"), lead]
             else:
-                start, end = entry.start - above, entry.end - above
-                pieces.append(markdown.cut_lines(text[above:rest], start, end, apart=True))
+                apart = self.is_memories or markdown.is_spaced_below(text, end)
+                lead = lead.removesuffix("\n")
+                pieces += [text[end:rest], lead.removesuffix("\n") if apart else lead]
             rest = above
+            number -= 1
         return "".join([text[:rest], *reversed(pieces)])
+
+    def ages(self, common: Iterable[str]) -> dict[str, tuple[object, ...]]:
+        """Return what orders entries behind one anchor: their time; without one, each side's stay together."""
+        anchors, runs = self.anchors(common), dict[tuple[str, str], list[str]]()
+        for name in self.entries:
+            runs.setdefault(anchors[name], []).append(name)
+        ages: dict[str, tuple[object, ...]] = {}
+        for name, entry in self.entries.items():
+            run = runs[anchors[name]]
+            order = () if self.is_memories else (self.entries[run[0]].record.text, run.index(name))
+            ages[name] = (_age(entry.record)[0], *order, *_age(entry.record)[1:])
+        return ages
 
     def anchors(self, common: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return for each entry its section and the common entry of it that is nearest above."""
@@ -86,9 +168,20 @@ class _Version:
         return found
 
 
+def _entries(document: markdown.Document) -> list[Entry]:
+    """Return the entries without those within another one, each without the line end below it."""
+    return [
+        entry._replace(end=markdown.text_end(document.text, entry.end))
+        for entry in document.entries
+        if not isinstance(document, ProgressDocument)
+        or entry.record.family is Family.JOURNAL
+        or is_progress_pattern(entry.record)
+    ]
+
+
 def can_merge(name: str) -> bool:
     """Whether a file, by its path in the repository, is merged by entries."""
-    return any(f"/{name}".endswith(f"/{path}") for path in _PARSERS)
+    return any(PurePosixPath(name).match(pattern) for pattern in (*_PARSERS, _KNOWLEDGE, _INSIGHTS))
 
 
 def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
@@ -97,51 +190,61 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
         return Merged(ours)
     if ours == base:
         return Merged(theirs)
-    parse = next((parse for path, parse in _PARSERS.items() if f"/{name}".endswith(f"/{path}")), None)
-    if parse is not None:
+    path = PurePosixPath(name)
+    if can_merge(name):
         style = _line_end(base, ours, theirs)
-        first, second, third = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
-        with suppress(RalphError, ValueError):
-            head, heading, tail = _shared_ends(first, second, third)
-            parts = [heading + text[len(head) : len(text) - len(tail)] for text in (first, second, third)]
-            merged = _merge_entries(parse, parts[0], parts[1], parts[2], merge_lines)
-            if not merged.text.startswith(heading):
-                raise Refused("the heading of the section has changed")
-            whole = f"{head}{merged.text[len(heading) :]}{tail}"
-            return merged._replace(text=whole.replace("\n", style))
+        versions = [text.replace("\r\n", "\n") for text in (base, ours, theirs)]
+        with suppress(RalphError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            if path.match(_KNOWLEDGE):
+                merged = _merge_knowledge(versions[0], versions[1], versions[2], merge_lines)
+            elif path.match(_INSIGHTS):
+                merged = _merge_insights(versions)
+            else:
+                parse = next(parse for pattern, parse in _PARSERS.items() if path.match(pattern))
+                merged = _merge_document(parse, versions, merge_lines)
+            return merged._replace(text=merged.text.replace("\n", style))
     return Merged(*merge_lines(base, ours, theirs))
 
 
-def _shared_ends(*texts: str) -> tuple[str, str, str]:
-    """Return what all texts begin with up to the entry before last, the heading of its section, and what they end with.
+def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLines) -> Merged:
+    if parse is parse_patterns:  # the footer is derived: the newest date counts
+        footers = [match for text in versions[1:] if (match := _FOOTER.search(text))]
+        if footers:
+            newest = max(footers, key=lambda match: (match[1], match[0]))[0]
+            versions = [_FOOTER.sub(lambda _: newest, text) for text in versions]
+    parts, hidden = _hide_common_runs(versions) if parse in _MEMORIES else (list(versions), [])
+    merged = _merge_entries(parse, parts[0], parts[1], parts[2], merge_lines)
+    if sorted(map(int, _HIDDEN.findall(merged.text))) != [*range(len(hidden))]:
+        raise Refused("entries that no side changed have gone")
+    return merged._replace(text=_HIDDEN.sub(lambda match: hidden[int(match[1])], merged.text))
 
-    Most of a large file is the same in all versions and need not be parsed; with fences or comments that may hide a
-    heading, all of it is.
+
+def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the versions with a comment for entries between two others that stand so in all of them, and those.
+
+    Most of a large file is the same in all versions and need not be parsed.
     """
-    least = min(map(len, texts))
-    size = _longest(least, lambda count: len({text[:count] for text in texts}) == 1)
-    at = texts[0].rfind("\n### ", 0, max(texts[0].rfind("\n### ", 0, size), 0))
-    head = texts[0][: at + 1]
-    start = head.rfind("\n## ") + 1
-    if not start or any(fence in head for fence in ("\n```", "\n~~~")) or head.count("<!--") != head.count("-->"):
-        head, heading = "", ""
-    else:
-        heading = head[start : head.index("\n", start)] + "\n\n"
-    rest = least - len(head)
-    size = _longest(rest, lambda count: len({text[len(text) - count :] for text in texts}) == 1)
-    tail = texts[0][len(texts[0]) - size :] if size else ""
-    below = tail.find("\n### ")
-    below = tail.find("\n### ", below + 1) if below >= 0 else -1  # the first one may belong to what has changed
-    return head, heading, tail[below:] if head and below >= 0 else ""
-
-
-def _longest(most: int, holds: Callable[[int], bool]) -> int:
-    """Return the largest number up to `most` for which something holds that holds for all smaller ones."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
+    lists = [text.split(_NEXT) for text in versions]
+    places = [{chunk: at for at, chunk in enumerate(chunks)} for chunks in lists]
+    if any(_RUN_MARK in text for text in versions) or any(len(p) < len(c) for p, c in zip(places, lists, strict=True)):
+        return [*versions], []
+    spots = [(places[1].get(chunk, -9), places[2].get(chunk, -9)) for chunk in lists[0]]
+    hidden: list[str] = []
+    gone: list[set[int]] = [set(), set(), set()]
+    at = 1
+    while at < len(spots):
+        end = at
+        while spots[end + 1 : end + 2] == [(spots[end][0] + 1, spots[end][1] + 1)] and "\n#" not in lists[0][end]:
+            end += 1
+        run = f"{_NEXT}{_NEXT.join(lists[0][at + 1 : end])}"
+        if end - at >= 3 and CANONICAL_RUN.fullmatch(run.strip("\n")):
+            for chunks, dropped, first in zip(lists, gone, (at, *spots[at]), strict=True):
+                chunks[first] += f"\n<!--{_RUN_MARK}{len(hidden)}-->\n"
+                dropped.update(range(first + 1, first + end - at))
+            hidden.append(run)
+        at = end + 1
+    kept = ((each for at, each in enumerate(chunks) if at not in gone[n]) for n, chunks in enumerate(lists))
+    return [_NEXT.join(chunks) for chunks in kept], hidden
 
 
 def _line_end(base: str, ours: str, theirs: str) -> str:
@@ -150,30 +253,26 @@ def _line_end(base: str, ours: str, theirs: str) -> str:
     return ends[2] if base and ends[1] == ends[0] else max(ends[1:]) if not base else ends[1]
 
 
-def _merge_entries(
-    parse: Callable[[str], MemoriesDocument], base: str, ours: str, theirs: str, merge_lines: MergeLines
-) -> Merged:
-    old, one, two = (_Version(parse(text)) for text in (base, ours, theirs))
+def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
+    old, one, two = (_Version(parse, text) for text in (base, ours, theirs))
     blocks, notes = _decide(old, one, two)
     same = [name for name in old.entries if name in one.entries and name in two.entries]
     common = [name for name in same if old.section[name] == one.section[name] == two.section[name]]
     text, conflicts = _merge_prose(old.skeleton(common), one.skeleton(common), two.skeleton(common), merge_lines)
     if Counter(_PLACEHOLDER.findall(text)) != Counter(common):
         raise Refused("an entry was moved")
-    new = _place(old, one, two, common, blocks)
-    text = _insert(parse, text, new, blocks)
-    found, expected = parse(text).entries, parse("\n\n".join(blocks.values())).entries
-    contents = [
-        sorted((each.record.id, each.record.text, each.record.tags) for each in entries)
-        for entries in (found, expected)
-    ]
-    if contents[0] != contents[1]:
+    text = _insert(parse, text, _place(old, one, two, common, blocks), blocks)
+    entries = _entries(parse(text))
+    found, expected = sorted(entry.record.id for entry in entries), sorted(blocks)
+    if one.is_memories:
+        found, expected = _contents(entries), _contents(parse("\n\n".join(blocks.values())).entries)
+    if found != expected:
         raise Refused("the result would not read back")
     return Merged(text, conflicts, tuple(notes))
 
 
-def _contents(document: MemoriesDocument) -> list[tuple[str, str, tuple[str, ...]]]:
-    return sorted((entry.record.id, entry.record.text, entry.record.tags) for entry in document.entries)
+def _contents(entries: Iterable[Entry]) -> list[str]:
+    return sorted(repr((entry.record.id, entry.record.text, entry.record.tags)) for entry in entries)
 
 
 def _merge_prose(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> tuple[str, int]:
@@ -208,7 +307,8 @@ def _decide(old: _Version, one: _Version, two: _Version) -> tuple[dict[str, str]
         elif sides and sides[0] != before:
             blocks[name] = sides[0]
             notes.append(f"{name} was deleted on one side and edited on the other: the edit stays")
-    _join_same_words(old, one, two, blocks)
+    if one.is_memories:
+        _join_same_words(old, one, two, blocks)
     return blocks, notes
 
 
@@ -219,22 +319,35 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
         return ours
     if ours == before:
         return theirs
+    if not one.is_memories:  # the id is made of the words: they differ in case or punctuation
+        return max(ours, theirs)
     newer, older = sorted((one.entries[name].record, two.entries[name].record), key=_age, reverse=True)
     if is_sign(newer) or is_sign(older):
         raise Refused("both sides edited a Sign")
     base = old.entries[name].record if before is not None else None
-    known = set(base.tags) if base is not None else set[str]()
-    joined = dict.fromkeys((*newer.tags, *older.tags))
-    tags = tuple(tag for tag in joined if tag not in known or (tag in newer.tags and tag in older.tags))
+    tags = _join_tags(set(base.tags) if base is not None else set(), newer.tags, older.tags)
     if base is not None and newer.text == base.text != older.text:
         newer, older = older, newer  # only one side has changed the words
     if newer.text == older.text or (base is not None and older.text == base.text):
         return render_block(replace(newer, tags=tags))
-    head = name.rpartition("-")[0]
-    copy = f"{head}-{hashlib.sha256(older.text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    copy = _copy_id(name, older.text, one, two)
+    kept = render_block(replace(newer, tags=tags))
+    if any(copy in version.entries for version in (one, two)):  # after a squash, one side has met this before
+        return kept
     notes.append(f"{name} was edited on both sides: the newer wording stays, the other is {copy}")
     other = replace(older, id=copy, extra={**older.extra, CONFLICTS: name})
-    return f"{render_block(replace(newer, tags=tags))}\n\n{render_block(other)}"
+    return f"{kept}\n\n{render_block(other)}"
+
+
+def _copy_id(name: str, text: str, *versions: _Version) -> str:
+    """Return the id of another wording, made of its text; a longer one where another entry has that id."""
+    head, digest = name.rpartition("-")[0], hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    for size in range(4, 9):
+        copy = f"{head}-{digest[:size]}"
+        others = [version.entries[copy].record for version in versions if copy in version.entries]
+        if copy != name and all(other.text == text for other in others):
+            break
+    return copy
 
 
 def _age(record: Record) -> tuple[str, str, tuple[str, ...]]:
@@ -266,45 +379,130 @@ def _place(
 ) -> dict[tuple[str, str], list[str]]:
     """Return the entries that are no common ones, by their section and the common entry above."""
     fixed = set(common)
-    anchors = [version.anchors(common) for version in (one, two)]
-    placed: dict[tuple[str, str], list[tuple[tuple[str, str, tuple[str, ...]], str]]] = {}
+    sides = [(version.anchors(common), version.ages(common)) for version in (one, two)]
+    placed: dict[tuple[str, str], list[tuple[tuple[object, ...], str]]] = {}
     for name in blocks:
         if name in fixed:
             continue
-        found = [(at[name], version) for at, version in zip(anchors, (one, two), strict=True) if name in at]
+        found = [(anchors[name], ages[name]) for anchors, ages in sides if name in anchors]
         if name in old.section and len(found) == 2:  # moved by one side: that side decides
-            moved = [each for each in found if each[0][0] != old.section[name]]
-            found = moved or found
-        anchor, version = min(found, key=lambda each: each[0])
-        placed.setdefault(anchor, []).append((_age(version.entries[name].record), name))
-    return {anchor: [name for *_, name in sorted(entries)] for anchor, entries in placed.items()}
+            found = [each for each in found if each[0][0] != old.section[name]] or found
+        anchor, age = min(found)
+        placed.setdefault(anchor, []).append((age, name))
+    return {anchor: [name for _, name in sorted(entries)] for anchor, entries in placed.items()}
 
 
-def _insert(
-    parse: Callable[[str], MemoriesDocument],
-    text: str,
-    new: Mapping[tuple[str, str], list[str]],
-    blocks: Mapping[str, str],
-) -> str:
-    """Return the merged prose with all entries in their places; a section that is missing is appended."""
+def _insert(parse: Parse, text: str, new: Mapping[tuple[str, str], list[str]], blocks: Mapping[str, str]) -> str:
+    """Return the merged prose with all entries in their places; a section of memories that is missing is appended."""
     behind: dict[str, str] = {}
+    document = parse(text)
     for (section, anchor), names in sorted(new.items()):
-        written = "\n\n".join(blocks[name] for name in names)
-        if anchor:
-            behind[anchor] = f"\n\n{written}"
-            continue
         if not section:
             raise Refused("entries above the first section")
-        places = [each for each in parse(text).sections if each.heading == section]
-        if not places:
+        place = next((each for each in _sections(document) if each.heading == section), None)
+        between = place.between if place is not None else "\n\n"
+        written = between.join(blocks[name] for name in names)
+        if anchor:
+            behind[anchor] = f"{between}{written}"
+        elif place is None:
+            if not isinstance(document, MemoriesDocument):
+                raise Refused("the section is missing")
             above = f"{text.rstrip()}\n\n" if text.strip(BOM + "\n ") else text
             text = f"{above}## {section}\n\n{written}\n"
-            continue
-        start, end = places[0].start, max(places[0].end, places[0].start)
-        first = text.find(_MARK, start, end)
-        if first >= 0:
-            text = f"{text[:first]}{written}\n\n{text[first:]}"
         else:
-            end = markdown.text_end(text, end) or end
-            text = f"{text[:end]}\n\n{written}{text[end:]}"
+            text = _insert_first(text, place, written)
+        document = document if anchor else parse(text)
     return _PLACEHOLDER.sub(lambda match: blocks[match[1]] + behind.get(match[1], ""), text)
+
+
+def _insert_first(text: str, place: _Section, written: str) -> str:
+    """Return the text with entries above the first common one of a section, or else at its end."""
+    start, end = max(place.start, 0), max(place.end, place.start)
+    first = text.find(_MARK, start, end)
+    if first >= 0:
+        return f"{text[:first]}{written}{place.between}{text[first:]}"
+    end = markdown.text_end(text, end)
+    lead = place.first if end else ""
+    return f"{text[:end]}{lead}{written}{text[end:]}" if text[end:].strip(BOM) else f"{text[:end]}{lead}{written}\n"
+
+
+# --- files with one entry, and JSON --------------------------------------------------------------
+
+
+def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
+    """Merge a knowledge file by lines; where that conflicts, its fields one by one and its body by lines."""
+    from ralph.formats.knowledge import parse_knowledge  # with YAML: most merges need neither
+
+    text, conflicts = merge_lines(base, ours, theirs)
+    if not conflicts and parse_knowledge(text).entries:
+        return Merged(text)
+    sides = [parse_knowledge(each) for each in (ours, theirs)]
+    documents = sorted(sides, key=lambda each: _age(each.entries[0].record) if each.entries else ())
+    if not all(document.entries for document in documents):
+        raise Refused("a side has no front matter")
+    older, newer = (document.entries[0].record for document in documents)
+    before = [entry.record for entry in parse_knowledge(base).entries]
+    old = before[0] if before else None
+    one, two = (document.entries[0].record for document in sides)
+    text, conflicts = merge_lines(*(f"{each.text}\n" if each is not None else "" for each in (old, one, two)))
+    keys = dict.fromkeys((*newer.extra, *older.extra))
+    extra = {
+        key: _pick(old.extra.get(key) if old else None, older.extra.get(key), newer.extra.get(key)) for key in keys
+    }
+    fields = {
+        name: _pick(getattr(old, name, None), getattr(older, name), getattr(newer, name))
+        for name in ("title", "kind", "label", "status", "created_at")
+    }
+    known = set(old.tags) if old is not None else set[str]()
+    record = replace(
+        newer,
+        **fields,
+        text=text.removesuffix("\n"),
+        tags=_join_tags(known, newer.tags, older.tags),
+        updated_at=max(newer.updated_at, older.updated_at),
+        extra={key: value for key, value in extra.items() if value is not None},
+    )
+    return Merged(str(documents[1].replace(newer.id, record)), conflicts)
+
+
+def _pick(before: Any, older: Any, newer: Any) -> Any:
+    return older if newer == before else newer
+
+
+def _join_tags(known: set[str], newer: Sequence[str], older: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags of both sides without those that one of them removed."""
+    joined = dict.fromkeys((*newer, *older))
+    return tuple(tag for tag in joined if tag not in known or (tag in newer and tag in older))
+
+
+def _merge_insights(versions: Sequence[str]) -> Merged:
+    """Merge an insights.json by the ids of its insights and by the members of each."""
+    whole = [json.loads(text) if text.strip() else {} for text in versions]
+    lists = [{each["id"]: each for each in members.get("insights", [])} for members in whole]
+    if any(len(found) < len(members.get("insights", [])) for found, members in zip(lists, whole, strict=True)):
+        raise Refused("two insights with one id")
+    old, one, two = lists
+    names = [*old, *sorted({*one, *two} - {*old})]
+    insights = [_merge_members(old.get(name), one.get(name), two.get(name)) for name in names]
+    top = _merge_members(*({**members, "insights": None} for members in whole))
+    return Merged(dump_file({**(top or {}), "insights": [each for each in insights if each is not None]}))
+
+
+def _merge_members(old: Any, one: Any, two: Any) -> dict[str, Any] | None:
+    """Merge an object of JSON: lists are joined, the larger count stays; None when it was deleted."""
+    if one is None or two is None:
+        side = two if one is None else one
+        return None if side == old else side
+    before, merged = old or {}, dict[str, Any]()
+    for key in dict.fromkeys((*before, *sorted({*one, *two}))):
+        was, ours, theirs = before.get(key), one.get(key), two.get(key)
+        if theirs in (ours, was) or ours == was:
+            value = theirs if ours == was else ours
+        elif isinstance(ours, list) and isinstance(theirs, list):
+            value = [*(was or []), *sorted((each for each in (*ours, *theirs) if each not in (was or [])), key=repr)]
+            value = [each for at, each in enumerate(value) if each not in value[:at]]
+        else:
+            value = max(ours, theirs, key=lambda each: (each if isinstance(each, int) else 0, json.dumps(each)))
+        if value is not None or key in one or key in two:
+            merged[key] = value
+    return merged

@@ -33,8 +33,11 @@ _LAYOUT = (
 )
 
 
-class _PatternSection(NamedTuple):
+class PatternSection(NamedTuple):
+    """A `## heading`, where it and its last line's end are, and whether a bullet ends there."""
+
     heading: str
+    start: int
     tail: int
     ends_with_bullet: bool
 
@@ -45,7 +48,7 @@ class PatternsDocument(TextDocument):
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
-    sections: tuple[_PatternSection, ...]
+    sections: tuple[PatternSection, ...]
     footer: tuple[int, int] | None
     closing: int
 
@@ -98,7 +101,7 @@ class PatternsDocument(TextDocument):
         at, block = markdown.insertion_below(self.text, len(self.text), rule + line, newline)
         return parse_patterns(self.text[:at] + block + self.text[at:])
 
-    def _section(self, kind: str, label: str) -> _PatternSection | None:
+    def _section(self, kind: str, label: str) -> PatternSection | None:
         fitting = [section for section in self.sections if _section_kind(section.heading) is kind]
         ours = HEADINGS[MemoryKind(kind)].casefold()
         named = [section for section in fitting if label in (section.heading, label_of(section.heading))]
@@ -148,7 +151,7 @@ def parse_patterns(text: str) -> PatternsDocument:
         else:
             chunks[-1][1].append(line)
     entries: list[Entry] = []
-    sections: list[_PatternSection] = []
+    sections: list[PatternSection] = []
     first_lines: dict[str, int] = {}
     for name, lines in chunks:
         bullets = list(markdown.read_bullets(lines))
@@ -163,7 +166,7 @@ def parse_patterns(text: str) -> PatternsDocument:
         if name is not None:
             until_rule = itertools.takewhile(lambda line: not (line.is_markdown and markdown.is_rule(line.text)), lines)
             tail = max(line.end for line in until_rule if not line.blank)
-            sections.append(_PatternSection(name, tail, any(item.end == tail for item in bullets)))
+            sections.append(PatternSection(name, lines[0].start, tail, any(item.end == tail for item in bullets)))
     return PatternsDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing)
 
 

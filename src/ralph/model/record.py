@@ -150,10 +150,9 @@ class NoExtra(dict[str, object]):
         return 0
 
 
+AT = "at"  # the instant of adding: it makes an entry's line unique for git, and decides in a merge
 NOWHERE = Origin()
 NO_EXTRA = NoExtra()
-AT = "at"
-"""The further member with the instant of adding: it makes an entry's line unique for git, and decides in a merge."""
 
 
 @dataclass(frozen=True)
@@ -178,9 +177,9 @@ class Record:
 
     @property
     def added_at(self) -> str:
-        """The instant of adding where its entry has one of its day, else what its date and id say."""
+        """When it was added, as exactly as it is known: its place in a file says nothing about that."""
         at = str(self.extra.get(AT) or "")
-        return at if at and at.startswith(self.created_at) else ids.instant(self.id, self.created_at)
+        return at if at[:10] == self.created_at[:10] else ids.instant(self.id, self.created_at)
 
 
 class Detail(IntEnum):

@@ -1,0 +1,146 @@
+"""Register the merge driver: in .gitattributes, which a team commits, and in git's config, the user's or a clone's.
+
+Git starts the registered command in place of its own merge. Where Ralph is gone or fails, that command runs
+`git merge-file`: a driver that cannot start would leave one side alone. The files are edited as text, since a
+session's start must not wait for git.
+"""
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import paths
+from ralph.app.hosts import COMMAND_LAUNCHER, FileEdit, launcher
+from ralph.errors import RalphError, Refused
+from ralph.store import files
+
+_MERGED = """.agent/memories.md .ralph/agent/memories.md .ralph/guardrails.md .ralph/global-patterns.md
+    .ralph/knowledge/*.md .ralph/tasks/*/progress.txt .ralph/tasks/*/memory/insights.json /AGENTS.md /CLAUDE.md"""
+ATTRIBUTES = tuple(f"{name} merge=ralph" for name in _MERGED.split())
+_DRIVER = (
+    '"$0" merge-driver "$1" "$2" "$3" "$4" "$5"; code=$?; [ $code = 0 ] && exit 0; '
+    '[ $code = 1 ] && grep -q "^<<<<<<<" "$2" && exit 1; exec git merge-file --marker-size="$5" "$2" "$1" "$3"'
+)
+_SECTION = re.compile(r'^[ \t]*\[merge "ralph"\].*\n?(?:(?![ \t]*\[).*\n?)*', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a registration changed: in the repository's config, and in the file of attributes."""
+
+    config: bool
+    attributes: tuple[str, ...]
+    path: Path
+
+
+def register(root: Path, env: Mapping[str, str]) -> Registration:
+    """Register the driver in the repository's own config, and name the files that it merges in .gitattributes."""
+    config = _repository_config(root)
+    if config is None:
+        raise Refused(f"{root}: is not in a git repository", hint="`git init` makes one")
+    before, path = files.read(config) or "", paths.git_attributes(root)
+    after = _with_driver(before, env)
+    if after != before:
+        files.update(config, lambda text: _with_driver(text, env))
+    missing = missing_attributes(root)
+    if missing:
+        files.update(path, lambda text: f"{text}{_line_end(text)}" + "".join(f"{line}\n" for line in missing))
+    return Registration(after != before, missing, path)
+
+
+def missing_attributes(root: Path) -> tuple[str, ...]:
+    """Return the lines that .gitattributes lacks; none outside of git."""
+    if _repository_config(root) is None:
+        return ()
+    lines = (files.read(paths.git_attributes(root)) or "").splitlines()
+    return tuple(line for line in ATTRIBUTES if line not in lines)
+
+
+def is_missing(root: Path, env: Mapping[str, str]) -> Path | None:
+    """Return the repository's config where .gitattributes names the driver and no config has it; else None."""
+    with suppress(RalphError):
+        if "merge=ralph" not in (files.read(paths.git_attributes(root)) or ""):
+            return None
+        config = _repository_config(root)
+        places = [place for place in (config, _user_config(env)) if place is not None]
+        return None if any(_SECTION.search(files.read(place) or "") for place in places) else config
+    return None
+
+
+def register_missing(root: Path, env: Mapping[str, str]) -> Path | None:
+    """Register the driver in the repository's config where it `is_missing`; return the file that was changed."""
+    config = is_missing(root, env)
+    if config is not None:
+        files.update(config, lambda text: _with_driver(text, env))
+    return config
+
+
+def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
+    """Yield the change of the user's git config: with the driver, or without it."""
+    path = _user_config(env)
+    if path is not None:
+        before = files.read(path)
+        after = (
+            _with_driver(before or "", env, str(launcher(env, COMMAND_LAUNCHER))) if add else _without_driver(before)
+        )
+        what = "git merges memory files by entry" if add else "without the merge driver"
+        yield from [FileEdit(path, before, after, what)] if after != before else []
+
+
+def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
+    """Yield the changes that take the driver out of a repository's config, and with `attributes` its lines."""
+    config, path = _repository_config(root), paths.git_attributes(root)
+    before = files.read(config) if config is not None else None
+    if config is not None and (after := _without_driver(before)) != before:
+        yield FileEdit(config, before, after or "", "without the merge driver")
+    lines = files.read(path)
+    rest = "".join(line for line in (lines or "").splitlines(keepends=True) if line.rstrip("\r\n") not in ATTRIBUTES)
+    if attributes and lines is not None and rest != lines:
+        yield FileEdit(path, lines, rest or None, "without the lines of Ralph")
+
+
+def _repository_config(root: Path) -> Path | None:
+    common = paths.location(root).common
+    return Path(common, "config") if common else None
+
+
+def _user_config(env: Mapping[str, str]) -> Path | None:
+    """Return the user's git config as git finds it; None where there is no home, or it is no regular file."""
+    home = Path(env.get("HOME") or "")
+    places = [home / ".gitconfig", Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config"]
+    named = env.get("GIT_CONFIG_GLOBAL")
+    path = Path(named) if named else next(filter(Path.is_file, places), places[0])
+    return path if path.is_absolute() and (path.is_file() or not path.exists()) else None
+
+
+def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
+    """Return a git config with the driver, in place of an older one."""
+    command = f"sh -c {shlex.quote(_DRIVER)} {shlex.quote(program or _program(env))} %O %A %B %P %L"
+    quoted = command.replace("\\", "\\\\").replace('"', '\\"')
+    section = f'[merge "ralph"]\n\tname = Memory files of Ralph, by entry\n\tdriver = "{quoted}"\n'
+    rest = _without_driver(text) or ""
+    return text if section in text else f"{rest}{_line_end(rest)}{section}"
+
+
+def _without_driver(text: str | None) -> str | None:
+    """Return a git config without the driver; None when nothing else was in it."""
+    after = _SECTION.sub("", text or "")
+    return text if after == text else after or None
+
+
+def _line_end(text: str) -> str:
+    return "\n" if text and not text.endswith("\n") else ""
+
+
+def _program(env: Mapping[str, str]) -> str:
+    """Return the launcher where there is one, else this Ralph's own program."""
+    with suppress(RalphError):
+        if os.access(stable := launcher(env, COMMAND_LAUNCHER), os.X_OK):
+            return str(stable)
+    ours = Path(sys.executable).parent / "ralph"
+    return str(ours) if ours.exists() else "ralph"
