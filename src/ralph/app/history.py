@@ -81,7 +81,7 @@ def _deleted(repository: Repository, record_id: str) -> list[dict[str, Any]]:
             gone = _change(source.name, before, "", commit, *about)
             return [gone, *_commits(repository, source, record_id, parent)][:MAX_CHANGES]
     hint = "`ralph memory list --in all` shows the ids; a deleted one needs its full id"
-    raise NotFound(f"there is no record {record_id}, and git has none", hint=hint)
+    raise NotFound(f"there is no record {record_id}", hint=hint)
 
 
 def _commits(repository: Repository, source: Source, record_id: str, start: str) -> list[dict[str, Any]]:
