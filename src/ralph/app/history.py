@@ -55,7 +55,7 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
     if form is Format.KNOWLEDGE:
         bodies = _replaced_bodies(root, record)
         items = [*(each for each in bodies if not any(each["old"].strip() in one["old"] for one in items)), *items]
-    sessions, used = usage.count_uses(usage.read_ledger(root)).get(record_id, (0, 0))
+    sessions, used = usage.count_uses(usage.read_ledger(root, usage.ALL_BYTES)).get(record_id, (0, 0))
     return {"id": record_id, "items": items[:MAX_CHANGES], "injected": sessions, "used": used, "note": note}
 
 

@@ -189,7 +189,7 @@ def _stale_citations(root: Path) -> Iterator[ReviewItem]:
 
 def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
     """Yield old memories that no session got, once injections are known for as long."""
-    ledger, since = usage.read_ledger(root), ids.first_day(UNUSED_DAYS)
+    ledger, since = usage.read_ledger(root, usage.ALL_BYTES), ids.first_day(UNUSED_DAYS)
     injected = {each.record for each in ledger.injections}
     if not any(each.at < since for each in ledger.injections):
         return
