@@ -55,7 +55,7 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
     if form is Format.KNOWLEDGE:
         bodies = _replaced_bodies(root, record)
         items = [*(each for each in bodies if not any(each["old"].strip() in one["old"] for one in items)), *items]
-    sessions, used = usage.count_uses(usage.read_ledger(root)).get(record_id, (0, 0))
+    sessions, used = usage.count_uses(usage.read_ledger(root, usage.ALL_BYTES)).get(record_id, (0, 0))
     return {"id": record_id, "items": items[:MAX_CHANGES], "injected": sessions, "used": used, "note": note}
 
 
@@ -81,7 +81,7 @@ def _deleted(repository: Repository, record_id: str) -> list[dict[str, Any]]:
             gone = _change(source.name, before, "", commit, *about)
             return [gone, *_commits(repository, source, record_id, parent)][:MAX_CHANGES]
     hint = "`ralph memory list --in all` shows the ids; a deleted one needs its full id"
-    raise NotFound(f"there is no record {record_id}, and git has none", hint=hint)
+    raise NotFound(f"there is no record {record_id}", hint=hint)
 
 
 def _commits(repository: Repository, source: Source, record_id: str, start: str) -> list[dict[str, Any]]:

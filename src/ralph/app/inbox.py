@@ -190,7 +190,7 @@ def _stale_citations(root: Path) -> Iterator[ReviewItem]:
 
 def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
     """Yield old memories that no session got, once injections are known for as long."""
-    ledger, since = usage.read_ledger(root), ids.first_day(UNUSED_DAYS)
+    ledger, since = usage.read_ledger(root, usage.ALL_BYTES), ids.first_day(UNUSED_DAYS)
     injected = {each.record for each in ledger.injections}
     if not any(each.at < since for each in ledger.injections):
         return
@@ -216,7 +216,10 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
         raise Refused(what, hint=shallow if git.is_shallow() else "name the branch with --base")
     before = {name: git.text(f"{start}:./{name}") or "" for name in git.names("diff", *_CHANGED, start)}
     found = [item for item in items(root) if item.source.rpartition(":")[0] in before]
+    held = {item.id for item in found if item.kind == EDIT}
     for stored in memory.list_(root, in_=("memories", "guardrails", "patterns", "knowledge")):
+        if stored.record.id in held:
+            continue
         lines = before.get(paths.shown(stored.path, root), stored.record.text)
         if quarantine.is_suspicious(stored.record) and stored.record.text.split("\n")[0] not in lines:
             found.append(_memory_item(root, EDIT, stored, "it is new, and reads like an instruction to an agent"))

@@ -43,7 +43,7 @@ _CODE = """branch client command commit config configuration create default dele
     warning working written"""
 """Words that any text about code may have; compared by their stems."""
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:observation|event"(?:, ?"at": ?"[^"]*", ?"host": ?"(\w+))?)"')
-_ALL_BYTES = 1 << 28
+ALL_BYTES = 1 << 28
 _WEEK = 7  # days
 
 
@@ -259,7 +259,7 @@ def _curated(root: Path) -> Iterator[Record]:
 
 def usage_stats(root: Path) -> dict[str, Any]:
     """Count what was injected, used, recorded and run; pairs of session and record, a rate may be None."""
-    ledger = read_ledger(root, _ALL_BYTES)
+    ledger = read_ledger(root, ALL_BYTES)
     names = dict.fromkeys(each.event for each in (*ledger.injections, *ledger.skill))
     events = [{"event": name or "unknown", **_count(ledger, event=name)} for name in names]
     total = _count(ledger)
