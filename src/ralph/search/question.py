@@ -21,7 +21,9 @@ _LONG = 6
 _MOST_REPLACED = 8  # a log as a query must not take for ever
 _FEW_WORDS = 3  # a query of so few words also finds longer words that begin with one of them
 _HEAD = 400  # characters of a text that are its beginning, up to the end of a sentence
-_ERRORS, _NAMES = 3, 12  # lines with an error, and identifiers and paths, of the rest of a long text
+_ERRORS, _LINE, _NAMES = 3, 160, 8  # lines with an error, characters of each, and identifiers, of the rest
+_COMPARED, _MOST_OF_LONG = 40, 24  # words of a long text that are counted, and that are looked for
+_COUNTED = 2_000  # records with a term that a hook counts
 _OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
 _FEW, _ONE_IN = 3, 50  # an identifier that so few records have, or one in so many, is distinctive
 _PAIR = 0.5  # the weight of a pair of CJK characters: about half a word
@@ -71,10 +73,11 @@ def weigh_words(
     connection: "sqlite3.Connection", text: str, *, everyday: float, named: float, hurried: bool = False
 ) -> list[WeightedWord]:
     """Return the words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
-    words = terms.query_terms(text)
+    words = terms.query_terms(text if len(text) <= _HEAD else main_parts(text))
     if len(text) > _HEAD:
-        words = _main_words(text, words)
-    known = lookup.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
+        words = [word for word in words if word.text.lower() not in terms.EVERYDAY_WORDS][:_COMPARED] or words
+    distinct = list(dict.fromkeys(term for word in words for term in word.terms))
+    known = lookup.frequencies(connection, distinct, _COUNTED if hurried else lookup.COUNTED)
     count = max(lookup.size(connection), 2)
     weighted: list[WeightedWord] = []
     replaced = 0
@@ -100,20 +103,33 @@ def weigh_words(
             typo = len(word.text) >= _LONG and any(terms.one_typo(word.terms[0], term) for term in near)
             each.share = _TYPO_SHARE if typo else HALF
         weighted.append(each)
+    if len(text) > _HEAD:
+        telling = sorted(weighted, key=lambda each: -each.weight if each.counts else 0.0)[:_MOST_OF_LONG]
+        weighted = [each for each in weighted if each in telling]
     for each in weighted:
         if each.replaced:
             _join_compounds(each, weighted)
     return weighted
 
 
-def _main_words(text: str, words: "Sequence[terms.QueryWord]") -> "list[terms.QueryWord]":
-    """Return the words of a long text that say what it is about: of its beginning, of errors, and identifiers."""
+def main_parts(text: str) -> str:
+    """Return the parts of a long text that say what it is about: beginning, end, errors, identifiers and paths."""
+    text = text[: terms.LONGEST_QUERY]
     end = min((at for mark in (". ", ".\n", "\n") if (at := text.find(mark, _HEAD)) > 0), default=_HEAD)
-    errors = [line[:_HEAD] for line in text[_HEAD:].split("\n") if "error" in line.lower()][:_ERRORS]
-    main = {word.terms for word in terms.query_terms("\n".join([text[: min(end, 2 * _HEAD)], *errors]))}
-    first = [word for word in words if word.terms in main]
-    names = [word for word in words if word.terms not in main and len(word.terms) > 2][:_NAMES]
-    return [*first, *names] if len(first) >= _FEW_WORDS else list(words)
+    head = text[: min(end, 2 * _HEAD)]
+    rest = text[len(head) :]
+    errors = [line[:_LINE] for line in rest.split("\n") if "error" in line.lower()][:_ERRORS]
+    names = [word for word in dict.fromkeys(rest.split()) if _is_identifier(word)][:_NAMES]
+    return "\n".join([head, *errors, *names])
+
+
+def _is_identifier(word: str) -> bool:
+    """Whether a word has parts: joined by a character, or with a capital letter inside."""
+    word = word.strip(terms.AROUND)
+    inner = word[1:-1]
+    if sum(map(str.isalpha, word)) < _SHORTEST:
+        return False  # a number, a version or a time
+    return any(char in inner for char in "_./") or (any(map(str.isupper, inner)) and not word.isupper())
 
 
 def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> None:
