@@ -196,6 +196,7 @@ def context(
     if hook_state.paused_since(call.root) is not None and not options["best"]:
         warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
     reasons: list[tuple[str, str]] = []
+    is_weak = False
     if prompt:
         best = options["best"]
         if call.config.memories.inject is not Inject.AUTO and not best:
@@ -205,7 +206,7 @@ def context(
             recalled = injected_context.inject_matches(call.root, call.config, words, task=within)
         else:
             recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
-        text = recalled.text
+        text, is_weak = recalled.text, any("weak" in reason for reason in recalled.reasons)
         for reason in recalled.reasons:
             score = f"{reason['score']:.2f}" if reason["score"] else "by name"
             why = visible("; ".join(reason["why"]))
@@ -223,6 +224,8 @@ def context(
     if form == "json":
         print_json(shape)
         return
+    if is_weak:
+        click.echo(WEAK)
     print_raw(text)
     say("" if text else nothing)
     if explain:
