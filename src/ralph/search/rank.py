@@ -243,8 +243,11 @@ def rank(
     while True:
         matches, total = ranker.find_candidates(limit, hurried)
         scores, around = ranker.add_neighbours(matches)
-        near = meaning(text, list(scores)) if meaning is not None else {}
-        share = ranker.share_of_meaning(scores) if near else 0.0
+        share = ranker.share_of_meaning(scores) if meaning is not None else 0.0
+        # a model that is not loaded yet takes longer than a search: it is loaded where words do not answer
+        is_needed = share == ranker.recipe.alone or not getattr(meaning, "is_slow", False)
+        near = meaning(text, list(scores)) if meaning is not None and is_needed else {}
+        share = share if near else 0.0
         fused = _fuse(scores, near, share)
         most = None if limit is None else max(ranker.recipe.judged, limit)
         order = ranker.filter_best(fused, most)
