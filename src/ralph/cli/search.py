@@ -196,7 +196,6 @@ def context(
     if hook_state.paused_since(call.root) is not None and not options["best"]:
         warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
     reasons: list[tuple[str, str]] = []
-    is_weak = False
     if prompt:
         best = options["best"]
         if call.config.memories.inject is not Inject.AUTO and not best:
@@ -206,14 +205,15 @@ def context(
             recalled = injected_context.inject_matches(call.root, call.config, words, task=within)
         else:
             recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
-        text, is_weak = recalled.text, any("weak" in reason for reason in recalled.reasons)
+        text = recalled.text
+        nearest = WEAK if any("weak" in reason for reason in recalled.reasons) else ""
         for reason in recalled.reasons:
             score = f"{reason['score']:.2f}" if reason["score"] else "by name"
             why = visible("; ".join(reason["why"]))
             reasons.append((reason["id"], f"{score}: {why} ({reason['tokens']} tokens)"))
         shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
     else:
-        words, nothing = "", "There is nothing to give."
+        words, nothing, nearest = "", "There is nothing to give.", ""
         state, root, program = state_of(session), call.root, hosts.agent_program(sys.executable, os.environ)
         brief = brief_session(root, call.config, session, state=state, task=within, program=program)
         text = brief.text
@@ -224,9 +224,7 @@ def context(
     if form == "json":
         print_json(shape)
         return
-    if is_weak:
-        click.echo(WEAK)
-    print_raw(text)
+    print_raw(f"{nearest}\n{text}" if nearest else text)
     say("" if text else nothing)
     if explain:
         left_out = [] if options["best"] else _left_out(call, words, session, within)

@@ -51,7 +51,7 @@ _JOINERS = "_-./:'’@\\"
 _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SQUEEZED = dict.fromkeys(map(ord, _JOINERS))
-AROUND = "`'\"()[]{}<>*,;:!?.=-"  # what stands around a word in a text
+AROUND = "`'\"()[]{}<>*,;:!?.=-"  # characters around a word in a text
 LONGEST_QUERY = 4000
 _MOST_PLACES, _CLOSE = 100, 80  # how often a term is looked for in a text, and how many characters are close
 _CACHE_SIZE, _LONGEST_WORD = 65_536, 100
