@@ -44,6 +44,7 @@ class Provider(StrEnum):
     VOYAGE = "voyage"
     OLLAMA = "ollama"
     COMPATIBLE = "compatible"
+    ANTHROPIC = "anthropic"
 
 
 class Presence(StrEnum):

@@ -43,6 +43,21 @@ def test_embed_gives_every_record_a_vector_and_search_finds_by_meaning(project: 
 
 
 @real_model
+def test_a_search_whose_words_do_not_answer_embeds_what_is_new(project: Project) -> None:
+    project("index", "sync", "--embed", "--limit", "1")
+    assert project("search", QUESTION, "--format", "json").json["hits"][0]["id"] == numbered(0)
+    assert project("index", "sync", "--embed").out == "Every record has its vector.\n"
+
+
+@real_model
+def test_a_search_whose_words_answer_loads_no_model(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project("index", "sync", "--embed", "--limit", "1")
+    embeddings._local_embedder.cache_clear()
+    monkeypatch.setattr(LocalEmbedder, "embed", None)
+    assert project("search", "payment webhook retried", "--format", "json").json["hits"][0]["id"] == numbered(0)
+
+
+@real_model
 def test_a_limit_leaves_the_rest_and_json_says_how_many(project: Project) -> None:
     said = project("index", "sync", "--embed", "--limit", "2", "--format", "json")
     assert said.json == {"read": 1, "removed": 0, "busy": False, "model": LocalEmbedder.name, "embedded": 2, "left": 1}

@@ -295,3 +295,8 @@ def test_weak_hits_are_shown_and_marked_everywhere(project: Project) -> None:
     assert "nothing certain; nearest:" in graph.err
     nothing = project("search", "zebra xylophone", "--format", "json").json
     assert nothing["hits"] == []
+    (node,) = project("graph", "search", words, "--format", "json").json
+    assert node["weak"] is True
+    best = project("context", "--best", words, "--format", "json").json
+    assert best["records"][0]["weak"] is True
+    assert project("context", "--best", words).out.startswith("nothing certain; nearest:\n")

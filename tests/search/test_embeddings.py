@@ -148,7 +148,7 @@ def test_without_what_it_needs_there_is_no_embedder(provider: str, monkeypatch: 
 
 
 def test_making_an_embedder_asks_nobody(server: Server) -> None:
-    for provider in ("openai", "voyage", "ollama", "compatible"):
+    for provider in ("openai", "voyage", "ollama", "compatible", "anthropic"):
         asking(server, provider)
     assert server.asked == []
 

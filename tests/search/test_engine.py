@@ -350,3 +350,19 @@ def test_a_long_prompt_finds_what_its_beginning_finds_and_what_its_errors_name()
     traced = f"{long[:3000]}\nZeroDivisionError: division by zero in billing_total\n"
     assert failed.text in texts(ask(records, traced))[:3]
     assert not any("tulips" in text for text in texts(ask(records, long))[:1])
+
+
+def test_a_question_before_behind_or_between_what_tools_printed_finds_the_same() -> None:
+    wanted = memory("the checkout race between two workers was fixed with a row lock", 1)
+    printing = [
+        memory(f"RemoteDisconnected in adapters.py, seen by worker {number}", 10 + number) for number in range(9)
+    ]
+    trace = "\n".join(
+        f'  File "/srv/lib/part{number}/adapters.py", line {number}, in send\n    raise RemoteDisconnected(number)\n'
+        f"requests.exceptions.ConnectionError: RemoteDisconnected {number}"
+        for number in range(20)
+    )
+    question = "Which lock ended the race in the checkout?"
+    for prompt in (f"{question}\n\n{trace}", f"{trace}\n\n{question}", f"{trace}\n\n{question}\n\n{trace}"):
+        assert texts(ask([wanted, *printing, *NOISE], prompt))[0] == wanted.text
+    assert "RemoteDisconnected" in texts(ask([wanted, *printing, *NOISE], f"Why?\n\n{trace}"))[0]

@@ -246,6 +246,7 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
     Prompt injections are withheld unless they are named by their id.
     """
     from ralph.app import search as searching
+    from ralph.app.json_shapes import mark_weak
 
     options = _recall_options(root, config, "", task)
     query = Query(words, limit=recall.MOST, layer=Detail.FULL, task=task)
@@ -262,8 +263,9 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
         chosen = [rows[key] for key in found if key in rows and rows[key].id in allowed]
         recalled = recall.render_rows(chosen, options)
         reasons = [
-            {"id": name, "score": allowed[name].score, "why": list(allowed[name].why), "tokens": cost}
+            {"id": name, "score": hit.score, "why": list(hit.why), "tokens": cost, **mark_weak(hit.weak)}
             for name, cost in recalled.records
+            for hit in [allowed[name]]
         ]
         return PromptContext(recalled.text, recalled.layer, tuple(reasons))
 

@@ -264,7 +264,7 @@ def search(
         }
         hits = walking.walk(graph, seeds, hops, WalkRules(at=when, visibility=allowed, hub=walking.HUB))
         fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]
-        return fit[:limit]
+        return [each._replace(weak=ranked.weak and scores.get(each.start) != _NAMED_SCORE) for each in fit[:limit]]
 
     return query_graph(root, question, task=task, progress=progress), warnings
 

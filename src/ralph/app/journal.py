@@ -65,11 +65,12 @@ EVERY = JournalFilter()
 
 
 class JournalMatch(NamedTuple):
-    """An entry, how well it matches, and why."""
+    """An entry, how well it matches, why, and whether it is only the nearest where nothing certain was found."""
 
     entry: JournalEntry
     score: float
     why: tuple[str, ...] = ()
+    weak: bool = False
 
 
 def run_file(root: Path, run: str) -> Path:
@@ -262,7 +263,7 @@ def search(
         today = ids.today()
         ranked, ranked_entries = _rank_entries(connection, words, which.condition, today, limit)
         matches = (
-            JournalMatch(entry, round(row.score, 4), tuple(ranking.explain(row, ranked.words, today)))
+            JournalMatch(entry, round(row.score, 4), tuple(ranking.explain(row, ranked.words, today)), ranked.weak)
             for row, entry in ranked_entries
         )
         return tuple(matches), ranked.total

@@ -79,6 +79,11 @@ def memory_json(record: Record, source: str = "") -> dict[str, object]:
     return {**record_json(record, source), "content": record.text, "created": record.created_at}
 
 
+def mark_weak(weak: bool) -> dict[str, object]:
+    """Return the mark of a hit that is among the nearest where nothing certain was found."""
+    return {"weak": True} if weak else {}
+
+
 def hit_json(hit: "ShownHit") -> dict[str, object]:
     """Return a search hit: its record, and as `excerpt` what the layer shows of it."""
     record = hit.hit.record
@@ -89,7 +94,7 @@ def hit_json(hit: "ShownHit") -> dict[str, object]:
         "score": hit.hit.score,
         "why": list(hit.hit.why),
         "tokens": hit.tokens,
-        **({"weak": True} if hit.hit.weak else {}),
+        **mark_weak(hit.hit.weak),
         **({"repeats": list(hit.repeats)} if hit.repeats else {}),
     }
 

@@ -6,7 +6,7 @@ that the settings do not name.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NEAREST = 100  # records that are offered by meaning alone, at most
 FAINT, NEAREST_FAINT = 0.3, 5  # of records with a lower cosine only so many are offered
 
-_WITH_SYNC = 200  # records that `ralph index sync` embeds at most
+_WITH_SYNC, _WITH_SEARCH = 200, 40  # records that `ralph index sync`, and a search, embed at most
 _CHUNKS = 20  # of a record, about 16,000 characters
 _BATCH = 32  # chunks between two writes to the cache: what a kill may lose
 _CACHE_BATCH, _FILTER_BATCH = 5_000, 500
@@ -98,11 +98,11 @@ def embed_with(
         return _embed(cache, embedder, read, digests, limit, progress)
 
 
-def embed_held(root: Path, embedder: Embedder, connection: sqlite3.Connection) -> Embedded:
+def embed_held(root: Path, embedder: Embedder, connection: sqlite3.Connection, limit: int | None = None) -> Embedded:
     """Give vectors to the records of an index that the caller holds, such as one in memory."""
     with _cache(root) as cache:
         digests = queries.digests(connection)
-        return _embed(cache, embedder, lambda keys: queries.records(connection, keys), digests)
+        return _embed(cache, embedder, lambda keys: queries.records(connection, keys), digests, limit)
 
 
 def _embed(
@@ -166,7 +166,10 @@ def _cache(root: Path) -> Iterator[VectorCache]:
 def meaning_for(
     root: Path, settings: "Embedding", connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
 ) -> "rank.Meaning | None":
-    """Return how near records are to a question; None without a provider, and while nothing is embedded yet."""
+    """Return how near records are to a question; None without a provider, and while nothing is embedded yet.
+
+    Where words do not answer, the local model first gives vectors to some of the records that have none.
+    """
     if not _file(root).exists():
         return None
     try:
@@ -174,7 +177,18 @@ def meaning_for(
     except RalphError as error:
         _warn(warn, error)
         return None
-    return None if embedder is None else nearness(root, embedder, connection, query, warn)
+    if not isinstance(embedder, embeddings.LocalEmbedder):
+        return None if embedder is None else nearness(root, embedder, connection, query, warn)
+    by_meaning = nearness(root, embedder, connection, query, warn)
+
+    def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
+        if embeddings.is_latin(text):
+            with suppress(WriteFailed):  # then those that have vectors count
+                embed_held(root, embedder, connection, limit=_WITH_SEARCH)
+        return by_meaning(text, keys)
+
+    near.is_slow = not embedder.is_loaded  # type: ignore[attr-defined]
+    return near
 
 
 def nearness(

@@ -8,7 +8,7 @@ import click
 from ralph.app import graph as verbs
 from ralph.app.filters import full_id, node_types, relations, short_ids, when
 from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, remove_link
-from ralph.app.json_shapes import edge_json, node_json, record_json
+from ralph.app.json_shapes import edge_json, mark_weak, node_json, record_json
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation, read_words
 from ralph.cli.output import bar, one_line, print_fields, print_json, print_raw, print_rows, print_table, say, warn
@@ -234,7 +234,7 @@ def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, no
     def to_json(reached: ReachedNode) -> dict[str, object]:
         via = edge_json(reached.via) if reached.via is not None else None
         about = {"score": reached.score, "hops": reached.hops, "via": via, "start": reached.start}
-        return {**node_json(reached.node), **about}
+        return {**node_json(reached.node), **about, **mark_weak(reached.weak)}
 
     def row(reached: ReachedNode) -> Sequence[object]:
         node, edge, by = reached.node, reached.via, "-"

@@ -10,6 +10,7 @@ from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation, read_text
 from ralph.cli.output import bar, cut, one_line, print_item, print_json, say, warn
 from ralph.errors import UsageError
+from ralph.settings import Provider
 from ralph.store.index import Synced
 
 _PREVIEW = 80
@@ -37,6 +38,8 @@ def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
             result = meaning.embed(call.root, settings, limit=limit, progress=progress)
         else:
             result = meaning.embed_some(call.root, settings, progress)
+    if embed and settings.provider is Provider.ANTHROPIC:
+        warn("Anthropic has no embeddings of its own; embedding.provider: anthropic means those of Voyage AI")
     vectors = {"model": result.model, "embedded": result.done, "left": result.left} if result is not None else {}
     text = "Every record has its vector." if embed else _describe_sync(synced)
     if result is not None and (result.done or result.left):

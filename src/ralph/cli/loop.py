@@ -345,6 +345,7 @@ def journal_(
     """
     from ralph.app import journal
     from ralph.app.filters import when
+    from ralph.search.rank import WEAK
 
     root, task, since, within = call.root, options["task"], when(options["since"]), options["within"]
     outcome = Outcome(options["outcome"]) if options["outcome"] else None
@@ -362,6 +363,8 @@ def journal_(
         matches, total = journal.search(root, text, which, limit=limit)
         entries = [match.entry for match in matches]
         extras = {n: {"score": match.score, "why": list(match.why)} for n, match in enumerate(matches)}
+        for n in (n for n, match in enumerate(matches) if match.weak):
+            extras[n]["weak"] = True
         note = journal.left_out(root, which, text, limit=limit)
     elif is_listing:
         entries, total = journal.list_(root, which, limit=limit)
@@ -376,6 +379,7 @@ def journal_(
         print_json(shapes[0] if is_single else shapes)
     else:
         nothing = "Nothing found." if words else "No journal entries."
+        say(WEAK if any("weak" in shape for shape in shapes) else "")
         _print_entries(entries, form if is_listing else "markdown", nothing)
         for shape in shapes if words and options["explain"] else ():
             say(f"{shape['id']}: {visible('; '.join(shape['why']))}")

@@ -11,7 +11,7 @@ import click
 
 from ralph import paths
 from ralph.app import memory
-from ralph.app.json_shapes import describe_author, memory_json, status_word
+from ralph.app.json_shapes import describe_author, mark_weak, memory_json, status_word
 from ralph.app.memory import Change, SavedMemory
 from ralph.cli import options as opt
 from ralph.cli import output
@@ -145,8 +145,10 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
     result, entries = memory.search(call.root, request, in_=in_, as_of=options["as_of"])
     if form == "json":
         scored = zip(entries, result.hits, strict=True)
-        shapes = [(_json(stored, call), hit, {"weak": True} if hit.weak else {}) for stored, hit in scored]
-        output.print_json([{**each, "score": hit.score, "why": list(hit.why), **weak} for each, hit, weak in shapes])
+        shapes = [(_json(stored, call), hit) for stored, hit in scored]
+        output.print_json(
+            [{**each, "score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)} for each, hit in shapes]
+        )
     else:
         if result.hits and result.hits[0].weak:
             click.echo(WEAK, err=form == "quiet")

@@ -206,13 +206,14 @@ def context(
         else:
             recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
         text = recalled.text
+        nearest = WEAK if any("weak" in reason for reason in recalled.reasons) else ""
         for reason in recalled.reasons:
             score = f"{reason['score']:.2f}" if reason["score"] else "by name"
             why = visible("; ".join(reason["why"]))
             reasons.append((reason["id"], f"{score}: {why} ({reason['tokens']} tokens)"))
         shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
     else:
-        words, nothing = "", "There is nothing to give."
+        words, nothing, nearest = "", "There is nothing to give.", ""
         state, root, program = state_of(session), call.root, hosts.agent_program(sys.executable, os.environ)
         brief = brief_session(root, call.config, session, state=state, task=within, program=program)
         text = brief.text
@@ -223,7 +224,7 @@ def context(
     if form == "json":
         print_json(shape)
         return
-    print_raw(text)
+    print_raw(f"{nearest}\n{text}" if nearest else text)
     say("" if text else nothing)
     if explain:
         left_out = [] if options["best"] else _left_out(call, words, session, within)

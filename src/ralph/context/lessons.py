@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _EVEN = (1.0, 1.0, 1.0, 1.0)
 _CANDIDATES, _MOST_FILES, _MOST_COMMANDS, _MOST_WORDS = 30, 8, 6, 30
-_POSTINGS = 2_000  # records that the words of an error may bring in; the commonest words are left out
+_POSTINGS = 2_000  # records that files, or the words of an error, may bring in; the commonest words are left out
 _LESSON = 2_000  # characters of a lesson that are compared with an error
 
 COMMON_NAMES = frozenset(
@@ -62,7 +62,16 @@ _SHORTEST, _SHORTEST_CODE = 3, 4
 def on_files(connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Filter") -> "list[RecordRow]":
     """Return the records that name one of these files, the best first."""
     files = files[:_MOST_FILES]
-    rows = _candidates(connection, " OR ".join(filter(None, map(_match, files))), keep)
+    groups = [group for group in map(_file_terms, files) if group]
+    counts = lookup.frequencies(connection, list({term for group in groups for term in group}), _POSTINGS)
+    groups = [sorted(group, key=lambda term: counts[term]) for group in groups if counts.keys() >= {*group}]
+    matches: list[str] = []
+    spent = 0
+    for group in sorted(groups, key=lambda group: counts[group[0]]):
+        spent += counts[group[0]]
+        if spent < _POSTINGS:  # the commonest terms decide little, and take longest
+            matches.append("(" + " AND ".join(f'"{term}"' for term in group if counts[term] < _POSTINGS) + ")")
+    rows = _candidates(connection, " OR ".join(matches), keep)
     return [row for row in rows if any(names_file(f"{row.title}\n{row.text}\n{row.files}", path) for path in files)]
 
 
@@ -118,20 +127,20 @@ def is_common(name: str) -> bool:
     return name.strip("._").partition(".")[0].strip("_").lower() in COMMON_NAMES
 
 
-def _match(path: str) -> str:
+def _file_terms(path: str) -> list[str]:
+    """Return the terms that a record which names a file has; none for a name that says nothing."""
     parts = _parts(path)
     common = bool(parts) and is_common(parts[-1])
     if len(parts) < 1 + common:
-        return ""
+        return []
     name = parts[-1]
     joined = terms.fold("".join(char for char in name if char.isalnum()))
     ending = terms.fold(name.rpartition(".")[2])  # `ts` is in every second record, and brings nothing
     words = [word for part in parts[-1 - common :] for word in terms.split_words(part)]
     all_terms = [term for word in words for term in terms.word_terms(word)]
     if not all_terms or (len(all_terms) == 1 and "." not in name and name.islower()):
-        return ""
-    kept = [term for term in dict.fromkeys(all_terms) if term not in (joined, ending)] or all_terms[:1]
-    return "(" + " AND ".join(f'"{term}"' for term in kept) + ")"
+        return []
+    return [term for term in dict.fromkeys(all_terms) if term not in (joined, ending)] or all_terms[:1]
 
 
 def names_file(text: str, path: str) -> bool:

@@ -124,7 +124,14 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
         own = [each for each in ranked.best if each.row.title != _PROMPT]
     if ranked.best and all(passages.is_speech(each.row) for each in ranked.best):  # many turns alike crowd out the rest
         alone = ranking.rank(
-            connection, prompt, today=options.today, keep=keep[:1], limit=_RANKED, hurried=True, recipe=ranking.QUICK
+            connection,
+            prompt,
+            today=options.today,
+            keep=keep[:1],
+            limit=_RANKED,
+            hurried=True,
+            recipe=ranking.QUICK,
+            words=ranked.words,
         )
         own = [*(() if alone.weak else alone.best), *own]
     own = [each for each in own if not _is_log(each.row) or passages.answers([each], ranked.words)]
@@ -228,7 +235,8 @@ def _memory_filter(
 def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[RankedRow]":
     words = dict.fromkeys(word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
     endings = {word: word.rpartition(".")[2] for word in words if "." in word[1:]}
-    names = [word for word, ending in endings.items() if ending.isalnum() and len(ending) <= _ENDING][:_FILES]
+    endings = {word: end for word, end in endings.items() if end.isalnum() and end[0].isalpha()}
+    names = [word for word, end in endings.items() if len(end) <= _ENDING][:_FILES]
     rows = lessons.on_files(connection, names, keep)
     touched = [name for name in names if any(lessons.names_file(row.files, name) for row in rows)]
     for row in rows:

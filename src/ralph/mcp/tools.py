@@ -16,7 +16,7 @@ from ralph.app import context as injected_context
 from ralph.app import graph, hook_state, journal, knowledge, memory, quarantine, sessions
 from ralph.app import search as searching
 from ralph.app.filters import full_id, kinds, node_types, relations, when
-from ralph.app.json_shapes import journal_json, session_json, task_json
+from ralph.app.json_shapes import journal_json, mark_weak, session_json, task_json
 from ralph.app.search import SearchAnswer, ShownHit
 from ralph.app.sessions import Session
 from ralph.app.tasks import board
@@ -115,8 +115,8 @@ def _line(shown: ShownHit) -> dict[str, object]:
     record = shown.hit.record
     name = shown.name or record.id
     text = shown.text if "\n" in shown.text else shown.text.removeprefix(name).strip().removeprefix(record.kind.value)
-    members: dict[str, object] = {"id": name, "type": record.kind.value, "text": render.clean(text.strip())}
-    return {**members, "weak": True} if shown.hit.weak else members
+    text = render.clean(text.strip())
+    return {"id": name, "type": record.kind.value, "text": text, **mark_weak(shown.hit.weak)}
 
 
 @tool(writes=True)
@@ -283,9 +283,10 @@ def journal_search(
     for each in matches:
         name = str(journal_json(each.entry)["id"])
         text = render.cut_details(journal_block(each.entry, of_run=True).strip(), searching.PART, name)
-        hits.append({"id": name, "type": each.entry.outcome.value, "text": text})
+        hits.append({"id": name, "type": each.entry.outcome.value, "text": text, **mark_weak(each.weak)})
     content = "\n\n".join(f"{each['id']}\n{each['text']}" for each in hits)
-    return frame(content, {"hits": hits, "total": total}, [_more(total - len(hits))], "Nothing found.")
+    notes = [*([WEAK] if any(each.weak for each in matches) else []), _more(total - len(hits))]
+    return frame(content, {"hits": hits, "total": total}, notes, "Nothing found.")
 
 
 @tool()

