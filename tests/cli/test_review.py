@@ -40,6 +40,17 @@ def test_insights_are_extracted_listed_shown_and_judged(ralph: Project, name: st
     ]
 
 
+def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once(ralph: Project, name: str) -> None:
+    ralph("review", "extract", "--task", name)
+    assert ralph("task", "done", name).code == 0
+    waiting = ralph("review", "--format", "json").json
+    [found] = [each for each in waiting if each["text"] == PROTO]
+    assert f"ralph review promote {found['id']} --to patterns" in found["actions"]
+    said = ralph("review", "accept", found["id"]).out
+    assert said == f"Accepted {found['id']}\npromoted to .ralph/global-patterns.md\n"
+    assert PROTO in ralph.read(".ralph/global-patterns.md")
+
+
 def test_who_rejects_what_was_promoted_is_told_where_it_stands(ralph: Project, name: str) -> None:
     ralph("review", "extract")
     found = ralph("review", "--status", "all", "--format", "json").ids[0]

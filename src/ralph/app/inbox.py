@@ -92,6 +92,7 @@ def _item(kind: str, name: str, text: str, why: str, *, verbs: str = "", other: 
     words = tuple((verbs or _VERBS[kind]).split())
     commands = {verb: f"ralph {'review' if verb in _OF_REVIEW else 'memory'} {verb} {name}" for verb in words}
     commands |= {"supersede": f"ralph memory supersede {other} {name}"} if "supersede" in words else {}
+    commands |= {"promote": f"ralph review promote {name} --to patterns"} if "promote" in words else {}
     commands.pop("merge", None)  # of a terminal and the page: a script deletes one
     found = tuple(more.pop("evidence", ()) or ((other,) if other else ()))
     return ReviewItem(name, kind, text, why, found, tuple(commands.values()), other=other, verbs=words, **more)

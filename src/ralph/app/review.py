@@ -22,6 +22,7 @@ from ralph.app.inbox import ReviewItem
 from ralph.app.insights import FIRST, Insight
 from ralph.app.quarantine import HeldMemory
 from ralph.app.sessions import COMMAND_SECONDS, ask_command
+from ralph.app.tasks import board
 from ralph.capture import privacy
 from ralph.capture.insights import evidence
 from ralph.capture.similarity import TextMatcher
@@ -33,6 +34,7 @@ from ralph.formats.sigils import without_sigils
 from ralph.formats.text import Entry, normalise_text, scan_lines
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status
+from ralph.model.work import TaskStatus
 from ralph.store import files, queries
 from ralph.store.files import WriteObserver
 from ralph.store.library import Library, Stored, check_folders
@@ -55,13 +57,17 @@ Result = TypeVar("Result")
 
 
 def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human", kind: str = "") -> Stored:
-    """Accept an insight, which is promoted when its task is done; only a person may accept what waits in a file."""
+    """Accept an insight, which is promoted once its task is done; only a person may accept what waits in a file."""
     held = _find_held(root, name, by)
     waiting = inbox.memory_items(root) if held is None else []
     if items := [each for each in waiting if each.id == name and kind in ("", each.kind)]:
         return _keep(root, items, by, observer)
     if held is None:
-        return _decide(root, name, Status.ACCEPTED, observer).stored
+        found = _decide(root, name, Status.ACCEPTED, observer)
+        with suppress(RalphError):  # a task that is gone or cannot be read promotes nothing
+            if board.status_of(board.find(root, found.task).task) is TaskStatus.DONE:
+                promote_task(root, found.task, observer=observer)
+        return insight.find(root, found.record.id).stored
     if isinstance(held, Stored):
         quarantine.remember_accepted(root, held.record, observer)
         return held
@@ -207,7 +213,14 @@ class Promotion:
         return bool(self.diff)
 
 
-def promote_task(root: Path, task_id: str, *, dry_run: bool = False, patterns: Sequence[str] = ()) -> Promotion:
+def promote_task(
+    root: Path,
+    task_id: str,
+    *,
+    dry_run: bool = False,
+    patterns: Sequence[str] = (),
+    observer: WriteObserver | None = None,
+) -> Promotion:
     """Promote a task's accepted and well-evidenced insights to global-patterns.md."""
     path = paths.patterns_file(root)
     due: dict[str, Insight] = {}
@@ -248,9 +261,9 @@ def promote_task(root: Path, task_id: str, *, dry_run: bool = False, patterns: S
         result = Promotion(path, "", tuple(added), tuple(there), (*skipped, *refused))
         return str(document.stamped(ids.today(), task_id)) if added else text, result
 
-    diff, promotion = _edit_file(path, edit, root, dry_run=dry_run)
+    diff, promotion = _edit_file(path, edit, root, dry_run=dry_run, observer=observer)
     for record in () if dry_run else (*promotion.added, *promotion.there):
-        insight.change(root, due[record.id], lambda old: insight.add_promotion(old, paths.shown(path, root)))
+        insight.change(root, due[record.id], lambda old: insight.add_promotion(old, paths.shown(path, root)), observer)
     return replace(promotion, diff=diff)
 
 

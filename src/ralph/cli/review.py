@@ -167,7 +167,7 @@ def show(call: Invocation, name: str, within: str, form: str) -> None:
 @cli.command("accept", examples=["ralph review accept ins-a231"])
 @_ids
 def accept(call: Invocation, names: tuple[str, ...]) -> None:
-    """Accept insights, which go to the project's patterns when their task is done, or memories that are held."""
+    """Accept insights, which go to the project's patterns once their task is done, or memories that are held."""
     _decide(call, names, review.accept, "Accepted")
 
 
@@ -185,6 +185,8 @@ def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., Stor
     for name in names:
         record = decide(call.root, name, by=call.author).record
         click.echo(f"{verb} {one_line(record.id)}")
+        if verb == "Accepted" and (promoted := record.extra.get("promoted_to")):
+            click.echo(f"promoted to {one_line(str(promoted))}")
         if verb == "Rejected":
             warn(*map(one_line, review.describe_copies(call.root, record)))
 
