@@ -112,6 +112,10 @@ def test_stop_words_go_unless_nothing_else_is_left() -> None:
     assert terms.query_terms(" .,;! ") == []
 
 
+def test_the_letters_of_an_error_code_are_not_looked_for_alone() -> None:
+    assert [word.terms for word in terms.query_terms("TS2304 utf8")] == [("ts2304", "2304"), ("utf8", "utf", "8")]
+
+
 @for_each(
     ("word", "wanted"),
     [

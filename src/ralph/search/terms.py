@@ -151,6 +151,8 @@ def query_terms(text: str) -> list[QueryWord]:
         pairs = [(part, part) for part in _split_cjk(bare)] if is_cjk(bare) else [(written_words[at], bare)]
         for written, word in pairs:
             if terms := word_terms(word):
+                if len(terms) == 3 and terms[1] + terms[2] == terms[0] and terms[2].isdigit() and len(terms[2]) > 2:
+                    terms = terms[::2]  # the letters of an error code, such as TS2304, say nothing alone
                 unique.setdefault(terms, QueryWord(written, terms))
     content = [word for word in unique.values() if word.text.lower() not in STOP_WORDS]
     return content or list(unique.values())
