@@ -97,7 +97,6 @@ class _Session:
         }
 
     def _call(self, secret: str) -> list[str]:
-        members: dict[str, Any]
         event, call, text = self._words._call(self._project)
         members: dict[str, Any] = {**call}
         tool, parameters, name = members["tool_name"], dict(members["tool_input"]), members["tool_use_id"]

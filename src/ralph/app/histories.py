@@ -8,6 +8,7 @@ import hashlib
 import heapq
 import json
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -184,13 +185,18 @@ def _first(values: Iterable[Json], member: Callable[[Json], object]) -> str:
 _CLAUDE_LINES = (b'"type":"user"', b'"type":"assistant"', b'"type": "user"', b'"type": "assistant"')
 
 
-def _claude(place: Place) -> Iterator[Transcript | None]:
+def claude_folders(place: Place) -> Iterator[Path]:
+    """Yield Claude Code's folders about the project: the first transcript in each names where its sessions began."""
     for folder in _entries(place.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects", place):
-        notes: list[str] = []
+        lines = (json_lines(path, [], (b'"cwd"',)) for path in _entries(folder, Place(place.root), ".jsonl"))
+        heads = (_first(each, lambda value: value.get("cwd")) for each in lines)
+        if place.has(next(filter(None, heads), "")) or folder.name == re.sub(r"[^A-Za-z0-9]", "-", str(place.root)):
+            yield folder
+
+
+def _claude(place: Place) -> Iterator[Transcript | None]:
+    for folder in claude_folders(place):
         files_ = _entries(folder, place, ".jsonl")
-        heads = (_first(json_lines(path, notes, (b'"cwd"',)), lambda value: value.get("cwd")) for path in files_)
-        if not place.has(next(filter(None, heads), "")):
-            continue
         main = [path for path in files_ if not path.name.startswith("agent-")]
         lone = [path for path in files_ if path.name.startswith("agent-")]
         for path in main:

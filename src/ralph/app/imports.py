@@ -9,7 +9,7 @@ remembers the state in which each transcript was read.
 import json
 import sqlite3
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -85,17 +85,20 @@ class Ledger:
 
     def add(self, source: str, key: str, mark: str) -> None:
         """Note that this state was imported."""
-        self._marks[source, key] = mark
-        line = encode_line("import", {"source": source, "key": key, "mark": mark})
-        files.append(self._path, line, root=paths.state_boundary(self._root))
+        self.add_all([(source, key, mark)])
+
+    def add_all(self, states: Sequence[tuple[str, str, str]]) -> None:
+        """Note several at once."""
+        self._marks |= {(source, key): mark for source, key, mark in states}
+        lines = (encode_line("import", {"source": each[0], "key": each[1], "mark": each[2]}) for each in states)
+        files.append(self._path, "".join(lines), root=paths.state_boundary(self._root))
 
 
-def sources_named(names: Sequence[str], valid: Iterable[str]) -> tuple[str, ...]:
-    """Return the sources that were named, all of them for none; UsageError lists the valid ones."""
-    every = tuple(valid)
-    wrong = [name for name in names if name not in every]
+def sources_named(names: Sequence[str], every: tuple[str, ...], *, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the sources that were named, for none all but the extra ones; UsageError lists the valid ones."""
+    wrong = [name for name in names if name not in (*every, *extra)]
     if wrong:
-        raise UsageError(f"{wrong[0]!r} is no source of an import", hint=f"one of {', '.join(every)}")
+        raise UsageError(f"{wrong[0]!r} is no source of an import", hint=f"one of {', '.join((*every, *extra))}")
     return tuple(dict.fromkeys(names)) or every
 
 
@@ -138,19 +141,19 @@ class SessionRecorder:
 
     def record(self, transcript: Transcript) -> int:
         """Add what the logs do not have yet of a transcript; return how many observations."""
-        logs: dict[str, _SessionLog] = {}
+        logs: dict[str, SessionLog] = {}
         for event in transcript.read():
             session = str(event.payload.get("session_id") or "")
             if not session or self._forgotten.has(forgotten.session_key(session)):
                 continue
             if session not in logs:
-                logs[session] = _SessionLog(self._root, session, self._interpret)
+                logs[session] = SessionLog(self._root, session, self._interpret)
             self._add(logs[session], transcript.source, event)
             if logs[session].size > _CHUNK:
                 logs[session].write()
         return sum(log.finish() for log in logs.values())
 
-    def _add(self, log: "_SessionLog", host: str, event: TranscriptEvent) -> None:
+    def _add(self, log: "SessionLog", host: str, event: TranscriptEvent) -> None:
         payload = self._redact(event.payload)
         happened = event_of(event.reader, event.event, payload, event.at) if payload is not None else None
         if happened is None:
@@ -194,7 +197,7 @@ def _slim(payload: dict[str, object]) -> dict[str, object]:
     return {**payload, "tool_input": parameters, "tool_response": kept}
 
 
-class _SessionLog:
+class SessionLog:
     """The log of one session, and what is to be added to it."""
 
     def __init__(self, root: Path, session: str, interpret: Interpret) -> None:

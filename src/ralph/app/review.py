@@ -87,8 +87,10 @@ def held_items(root: Path) -> list[ReviewItem]:
     items = []
     for each in quarantine.held(root):
         actions = tuple(f"ralph review {verb} {each.id}" for verb in ("accept", "reject"))
+        is_import = each.by == quarantine.IMPORT
         said = f"{each.by or 'somebody'} added it{f' by {each.via}' if each.via else ''}, and {why}"
-        items.append(ReviewItem(each.id, HELD, each.text, said, (), actions, "held", each.kind, source=each.in_))
+        said, status = (f"imported from {each.via}", "proposed") if is_import else (said, "held")
+        items.append(ReviewItem(each.id, HELD, each.text, said, (), actions, status, each.kind, source=each.in_))
     for stored in quarantine.unattributed(root):
         record = stored.record
         actions = (f"ralph review accept {record.id}", f"ralph memory delete {record.id}")

@@ -48,6 +48,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Move": {
         "import": ("move:import_", "Bring in sessions and memories that are there"),
+        "export": ("move:export", "Write the memory for other tools, or to import it"),
+        "backup": ("move:backup", "Write everything canonical to one file"),
+        "restore": ("move:restore", "Bring a backup back, checked"),
     },
     "More": {
         "capture": ("project:capture", "Turn recording and injecting on or off"),

@@ -7,10 +7,11 @@ report as a store that cannot be read.
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+
+from ralph.store import db
 
 _OPENCODE_SESSIONS = "SELECT id, directory, time_updated FROM session ORDER BY id"
 _OPENCODE_PARTS = """
@@ -22,20 +23,14 @@ _SIZE = "SELECT coalesce(sum(length(data)), 0) FROM part WHERE session_id = ?"
 _CURSOR_VALUE = "SELECT value FROM cursorDiskKV WHERE key = ?"
 _CURSOR_WORKSPACE = "SELECT value FROM ItemTable WHERE key = 'composer.composerData'"
 _CLAUDE_MEM = """
-SELECT id, type, title, subtitle, facts, narrative, concepts, created_at, project FROM observations
+SELECT id, type, text, title, subtitle, facts, narrative, concepts, created_at FROM observations
 WHERE project IN ({}) ORDER BY created_at_epoch, id
 """
 
 
-@contextmanager
-def open_store(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database for reading; one that no program has open is read without any file beside it."""
-    wal = path.with_name(f"{path.name}-wal")
-    mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=2)) as connection:
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA trusted_schema = OFF")
-        yield connection
+def open_store(path: Path) -> "closing[sqlite3.Connection]":
+    """Open a database for reading until the end of a `with` block."""
+    return closing(db.connect_foreign(path))
 
 
 def opencode_sessions(connection: sqlite3.Connection) -> list[tuple[str, str, int, int]]:
