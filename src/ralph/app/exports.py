@@ -289,9 +289,7 @@ def _checked(source: Path) -> list[str]:
                 is_project = inner in {(each,) for each in (*_PROJECT_FOLDERS, *_PROJECT_FILES)}
                 is_log = parts[:2] == ("state", "log") and len(parts) > 2
                 if member.name != _MANIFEST and (not member.isreg() or ".." in parts or not (is_project or is_log)):
-                    raise Refused(
-                        f"{source}: {member.name!r} is not a file that a backup has", hint="nothing was written"
-                    )
+                    raise Refused(f"{source}: {member.name!r} is no file of a backup", hint="nothing was written")
                 file = archive.extractfile(member)
                 raw = file.read(_LARGEST) if file is not None else b""
                 if member.name == _MANIFEST:

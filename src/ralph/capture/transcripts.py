@@ -135,7 +135,8 @@ class Conversation:
         self._answer = ("", "", "")
         if text:
             kind = {"agent_type": "agent"} if self.agent else {}
-            yield self._event(at, SUBAGENT if self.agent else STOP, last_assistant_message=text, **kind)
+            member = "prompt_response" if self._reader == "gemini" else "last_assistant_message"
+            yield self._event(at, SUBAGENT if self.agent else STOP, **{member: text}, **kind)
 
 
 # --- Claude Code ---------------------------------------------------------------------------------
