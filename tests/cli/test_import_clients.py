@@ -54,7 +54,8 @@ def gemini(home: Path, root: Path) -> None:
     messages = [
         {"type": "user", "timestamp": AT.format(1), "content": "fix the build"},
         {"type": "gemini", "timestamp": AT.format(2), "content": "", "toolCalls": [tool | {"status": "success"}]},
-        {"type": "gemini", "timestamp": AT.format(3), "content": "It is fixed."},
+        {"type": "user", "timestamp": AT.format(3), "content": result},
+        {"type": "gemini", "timestamp": AT.format(4), "content": [{"text": "It is fixed."}]},
     ]
     folder = home / ".gemini/tmp/project"
     document(folder / "chats/session-1.json", {"sessionId": "gemini-1", "messages": messages})
@@ -86,7 +87,7 @@ def copilot(home: Path, root: Path) -> None:
     def event(number: int, kind: str, **data: object) -> dict[str, object]:
         return {"type": kind, "data": data, "timestamp": AT.format(number)}
 
-    result = {"content": "boom\n<exited with exit code 2>"}
+    result = {"content": "boom\n<shellId: 1 completed with exit code 2>"}
     values = [
         event(0, "session.start", sessionId="copilot-1", context={"cwd": str(root)}),
         event(1, "user.message", content="fix the build"),

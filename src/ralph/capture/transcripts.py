@@ -263,10 +263,11 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
         thread.session = thread.session or _text(value, "sessionId")
         for message in _objects(value.get("messages")) or [value]:
             kind, at = message.get("type"), instant(message.get("timestamp"))
-            text = response_text(message.get("content")) if kind in ("user", "gemini", "model") else ""
-            if kind == "user":
+            content = message.get("content")
+            text = content if isinstance(content, str) else "\n".join(_text(part, "text") for part in _objects(content))
+            if kind == "user":  # results of tools are messages of the user, too, but no texts
                 yield from thread.prompt(at, text)
-            elif text:
+            elif kind in ("gemini", "model"):
                 thread.answer(at, text)
             for call in _objects(message.get("toolCalls")):
                 parts = [_object(_object(part.get("functionResponse")).get("response")) for part in _results(call)]
@@ -282,6 +283,15 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
 def _results(call: Json) -> list[Json]:
     result = call.get("result")
     return _objects(result) or ([result] if isinstance(result, Mapping) else [])
+
+
+_COPILOT_END = re.compile(r"\s*<[^<>\n]{0,60}exit code (\d{1,3})>\s*$")
+
+
+def _with_exit(output: str, code: object) -> tuple[str, bool]:
+    """Return an output with its exit code as Claude Code writes it, and whether that is a failure."""
+    failed = isinstance(code, int) and code != 0
+    return f"Exit code {code}\n{output}" if failed else output, failed
 
 
 def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
@@ -301,9 +311,9 @@ def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
         elif kind == "tool.execution_complete":
             result = _object(data.get("result"))
             output, error = response_text(result.get("content")), response_text(_object(data.get("error")))
-            code = re.search(r"<exited with exit code (\d{1,3})>\s*$", output)
-            failed = data.get("success") is False or (code is not None and code[1] != "0")
-            output = f"Exit code {code[1]}\n{output[: code.start()]}" if code and failed else output
+            ended = _COPILOT_END.search(output)
+            output, failed = _with_exit(output[: ended.start()] if ended else output, ended and int(ended[1]))
+            failed = failed or data.get("success") is False
             yield from thread.result(at, _text(data, "toolCallId"), output or error, failed=failed)
     yield from thread.end()
 
@@ -325,10 +335,9 @@ def read_opencode(rows: Iterable[tuple[str, str, str, object, object]]) -> Itera
                 yield from thread.prompt(at, _text(piece, "text"))
         elif piece.get("type") == "tool" and state.get("status") in ("completed", "error"):
             name, parameters = claude_call(_text(piece, "tool"), state.get("input"))
-            code = _object(state.get("metadata")).get("exit")
-            failed = state.get("status") == "error" or (isinstance(code, int) and code != 0)
             output = response_text(state.get("output") or state.get("error"))
-            output = f"Exit code {code}\n{output}" if failed and isinstance(code, int) else output
+            output, failed = _with_exit(output, _object(state.get("metadata")).get("exit"))
+            failed = failed or state.get("status") == "error"
             moment = instant(_object(state.get("time")).get("end")) or at
             yield thread.tool(moment, name, parameters, output, call=_text(piece, "callID"), failed=failed)
     yield from thread.end()
@@ -344,11 +353,10 @@ def read_cursor(composer: Json, bubbles: Iterable[Json], cwd: str) -> Iterator[T
             yield from thread.prompt(at, _text(bubble, "text", "rawText"))
         elif _text(tool, "name"):
             name, parameters = claude_call(_text(tool, "name"), tool.get("rawArgs") or tool.get("params"))
-            result, failed = parsed(tool.get("result")), _text(tool, "status") in ("error", "failed")
-            code = result.get("exitCode", result.get("exitCodeV2"))
-            failed = failed or (isinstance(code, int) and code != 0)
+            result = parsed(tool.get("result"))
             output = response_text(result.get("output") or result or tool.get("result"))
-            output = f"Exit code {code}\n{output}" if failed and isinstance(code, int) else output
+            output, failed = _with_exit(output, result.get("exitCode", result.get("exitCodeV2")))
+            failed = failed or _text(tool, "status") in ("error", "failed")
             yield thread.tool(at, name, parameters, output, call=_text(tool, "toolCallId"), failed=failed)
         else:
             thread.answer(at, _text(bubble, "text", "rawText"))
@@ -394,7 +402,8 @@ def read_cline(messages: Iterable[Json], session: str, cwd: str, start: object) 
 
 def _cline_result(thread: Conversation, at: str, call: str, output: str) -> Iterator[TranscriptEvent]:
     code = _EXIT.search(output[:400])
-    yield from thread.result(at, call, f"Exit code {code[1]}\n{output}" if code else output, failed=bool(code))
+    output, failed = _with_exit(output, code and int(code[1]))
+    yield from thread.result(at, call, output, failed=failed)
 
 
 _AIDER_START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
