@@ -126,6 +126,8 @@ def test_a_transcript_becomes_a_session_as_hooks_record_it(ralph: Project, home:
     assert TOKEN.encode() not in everything
     assert b"very long file" not in everything
     assert path.read_bytes() == before
+    [log] = (paths.log_folder(ralph.root) / "sessions").glob("*")
+    assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 def test_a_second_import_and_one_without_the_ledger_change_nothing(ralph: Project, home: Path) -> None:

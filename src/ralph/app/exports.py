@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from ralph import paths
 from ralph.app import index, memory, quarantine
@@ -64,8 +64,7 @@ def export(root: Path, form: str) -> dict[str, str]:
             lines = [f"- {' '.join(record.text.split())} {_comment(name, record)}\n" for name, record in own]
             parts += [f"## {SECTIONS[kind]}\n\n{''.join(lines)}"] if lines else []
         return {"": "\n".join(parts)}
-    write = _claude_note if form == "claude-memory" else _basic_note
-    notes = {f"{ids.slug(record.id)}.md": write(name, record) for name, record in records}
+    notes = {f"{ids.slug(record.id)}.md": _note(form, name, record) for name, record in records}
     if form == "claude-memory":
         lines = [f"- [{_title(record)}]({ids.slug(record.id)}.md)" for _, record in records]
         notes["MEMORY.md"] = "\n".join(["# Memory\n", *lines, ""])
@@ -96,19 +95,19 @@ def _title(record: Record) -> str:
     return " ".join((record.title or record.text).split())[:80]
 
 
-def _claude_note(name: str, record: Record) -> str:
-    kind = "feedback" if record.kind is MemoryKind.FIX else "project"
-    fields = {"name": ids.slug(record.id), "description": _title(record), "type": kind}
+def _note(form: str, name: str, record: Record) -> str:
+    """Return the note of a record, in the form of Claude Code's memory or of basic-memory."""
+    title, slug = _title(record), ids.slug(record.id)
+    if form == "claude-memory":
+        kind = "feedback" if record.kind is MemoryKind.FIX else "project"
+        fields: dict[str, object] = {"name": slug, "description": title, "type": kind}
+        body = record.text
+    else:
+        fields = {"title": title, "type": "note", "permalink": slug, "tags": list(record.tags)}
+        line = " ".join([f"[{record.kind.value}]", *record.text.split(), *(f"#{tag}" for tag in record.tags)])
+        body = f"# {title}\n\n## Observations\n\n- {line}"
     head = "".join(write_field(key, value) + "\n" for key, value in fields.items())
-    return f"---\n{head}---\n\n{record.text}\n\n{_comment(name, record)}\n"
-
-
-def _basic_note(name: str, record: Record) -> str:
-    fields = {"title": _title(record), "type": "note", "permalink": ids.slug(record.id), "tags": list(record.tags)}
-    head = "".join(write_field(key, value) + "\n" for key, value in fields.items())
-    tags = "".join(f" #{tag}" for tag in record.tags)
-    line = f"- [{record.kind.value}] {' '.join(record.text.split())}{tags}"
-    return f"---\n{head}---\n\n# {_title(record)}\n\n## Observations\n\n{line}\n\n{_comment(name, record)}\n"
+    return f"---\n{head}---\n\n{body}\n\n{_comment(name, record)}\n"
 
 
 def write_export(root: Path, form: str, target: Path, *, force: bool = False) -> int:
@@ -242,17 +241,13 @@ def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
     archive.addfile(member, io.BytesIO(raw))
 
 
-class RestoredFile(NamedTuple):
-    """A file of a backup: where it goes, and whether it is `new`, `same` or `replaced`."""
+def restore(root: Path, source: Path, *, really: bool) -> list[tuple[Path, str]]:
+    """Check a backup, and with `really` write its files, a copy of what they replace beside them.
 
-    path: Path
-    state: str
-
-
-def restore(root: Path, source: Path, *, really: bool) -> list[RestoredFile]:
-    """Check a backup, and with `really` write its files; what they replace is kept as a backup copy."""
+    Return where each file goes, and whether it is `new`, `same` or `replaced`.
+    """
     members = _checked(source)
-    restored: list[RestoredFile] = []
+    restored: list[tuple[Path, str]] = []
     with tarfile.open(source, "r:gz") as archive:
         for name in members:
             path = _place(root, name)
@@ -260,7 +255,7 @@ def restore(root: Path, source: Path, *, really: bool) -> list[RestoredFile]:
             text = raw.read().decode("utf-8", "surrogateescape") if raw is not None else ""
             present = files.read(path)
             state = "new" if present is None else "same" if present == text else "replaced"
-            restored.append(RestoredFile(path, state))
+            restored.append((path, state))
             if really and state != "same":
                 boundary = paths.write_boundary(path, root)
                 if state == "replaced":

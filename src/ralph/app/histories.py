@@ -216,7 +216,7 @@ def _codex(place: Place) -> Iterator[Transcript | None]:
     home = place.folder("CODEX_HOME", ".codex")
     found = [*(home / "sessions").glob("*/*/*/rollout-*.jsonl"), *(home / "archived_sessions").glob("rollout-*.jsonl")]
     for path in sorted(found):
-        cwd = _first(islice(json_lines(path, []), 1), lambda value: transcripts.cwd_of(value.get("payload")))
+        cwd = _first(islice(json_lines(path, []), 1), lambda value: transcripts.member(value, "payload", "cwd"))
         if place.has(cwd):
             yield _of_files("codex", [path], partial(_read_lines, transcripts.read_codex, path, place.notes))
 
@@ -266,7 +266,11 @@ def _copilot(place: Place) -> Iterator[Transcript | None]:
     state = place.folder("COPILOT_HOME", ".copilot") / "session-state"
     paths_ = [folder / "events.jsonl" for folder in _entries(state, place)] + _entries(state, place, ".jsonl")
     for path in paths_:
-        cwd = _first(json_lines(path, []), transcripts.copilot_cwd) if path.is_file() else ""
+        cwd = (
+            _first(json_lines(path, []), lambda value: transcripts.member(value, "data", "context", "cwd"))
+            if path.is_file()
+            else ""
+        )
         if place.has(cwd):
             yield _of_files("copilot", [path], partial(_read_lines, transcripts.read_copilot, path, place.notes))
 
@@ -298,16 +302,17 @@ def _cursor(place: Place) -> Iterator[Transcript | None]:
 def _cursor_composers(path: Path, composers: Mapping[str, str], place: Place) -> Iterator[Transcript]:
     def read(name: str, cwd: str) -> Events:
         with foreign.open_store(path) as connection:
-            composer = transcripts.parsed(dict(foreign.cursor_composers(connection, name)).get(name))
-            headers = transcripts.cursor_headers(composer)
-            bubbles = (transcripts.parsed(foreign.cursor_bubble(connection, name, each)) for each in headers)
+            composer = transcripts.parsed(foreign.cursor_value(connection, f"composerData:{name}"))
+            keys = (f"bubbleId:{name}:{each}" for each in transcripts.cursor_headers(composer))
+            bubbles = (transcripts.parsed(foreign.cursor_value(connection, key)) for key in keys)
             yield from transcripts.read_cursor(composer, bubbles, cwd)
 
     try:
         with foreign.open_store(path) as connection:
             for name, cwd in composers.items():
-                for _, value in foreign.cursor_composers(connection, name):
-                    mark = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()[:16]
+                value = foreign.cursor_value(connection, f"composerData:{name}")
+                mark = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()[:16]
+                if value:
                     yield Transcript("cursor", f"{path}#{name}", mark, len(value), partial(read, name, cwd))
     except sqlite3.Error as error:
         place.notes.append(f"{path}: cannot be read: {error}")

@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
@@ -49,22 +49,6 @@ class Found:
     added: int = 0
     """Records or proposals that were added; 0 where nothing was imported."""
 
-    def as_json(self) -> dict[str, object]:
-        """Return it as JSON."""
-        return asdict(self)
-
-
-@dataclass(slots=True)
-class ImportReport:
-    """What there is, or what was imported, by source; and what was left out, and why."""
-
-    found: list[Found] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, object]:
-        """Return it as JSON."""
-        return {"sources": [each.as_json() for each in self.found], "notes": self.notes}
-
 
 class Ledger:
     """Which transcripts were imported, and in which state."""
@@ -83,12 +67,8 @@ class Ledger:
         """Whether this state was imported."""
         return self._marks.get((source, key)) == mark
 
-    def add(self, source: str, key: str, mark: str) -> None:
-        """Note that this state was imported."""
-        self.add_all([(source, key, mark)])
-
-    def add_all(self, states: Sequence[tuple[str, str, str]]) -> None:
-        """Note several at once."""
+    def add(self, *states: tuple[str, str, str]) -> None:
+        """Note that these states were imported: source, key and mark of each."""
         self._marks |= {(source, key): mark for source, key, mark in states}
         lines = (encode_line("import", {"source": each[0], "key": each[1], "mark": each[2]}) for each in states)
         files.append(self._path, "".join(lines), root=paths.state_boundary(self._root))
@@ -123,7 +103,7 @@ def import_histories(
             except (sqlite3.Error, OSError) as error:
                 place.notes.append(f"{transcript.key}: cannot be read: {error}")
                 continue
-            ledger.add(transcript.source, transcript.key, transcript.mark)
+            ledger.add((transcript.source, transcript.key, transcript.mark))
             if progress is not None:
                 progress(number, len(waiting))
     return [each for each in found.values() if each.count]
@@ -244,6 +224,7 @@ class SessionLog:
         """Write what was collected, at once."""
         new = "".join(self._lines)
         if new:
+            files.make_folder(self._path.parent, 0o700)
             files.update(self._path, lambda text: join_lines(text, new), root=self._boundary, mode=files.PRIVATE)
         self._lines, self.size = [], 0
 

@@ -223,26 +223,25 @@ def propose(root: Path, names: Iterable[str], place: Place, *, really: bool, sin
     stored = memory.list_(root, in_=(memory.ALL,))
     known = {normalise_text(each.record.text) for each in stored if each.record.status is not Status.RETIRED}
     known |= {normalise_text(each.text) for each in quarantine.held(root)}
-    found, new = list[Found](), list[tuple[str, str, HeldMemory]]()
+    found, new = list[Found](), list[tuple[str, HeldMemory]]()
     for name in names:
         each = Found(name, "memories")
         for proposal in _git(place, since) if name == GIT else READERS[name](place):
             text = redact(" ".join(proposal.text.split())[:_LONGEST], patterns).text.strip()
             key = hashlib.sha256(normalise_text(text).encode("utf-8", "replace")).hexdigest()[:16]
             each.count, each.bytes = each.count + 1, each.bytes + len(text)
-            if len(text) < _SHORTEST or normalise_text(text) in known or ledger.has("proposal", key, "1"):
-                continue
-            if hidden.has(text):
+            is_known = normalise_text(text) in known or ledger.has("proposal", key, "1") or hidden.has(text)
+            if is_known or len(text) < _SHORTEST:
                 continue
             known.add(normalise_text(text))
             each.new += 1
             tags = tuple(tag for tag in dict.fromkeys(proposal.tags) if redact(tag, patterns).text == tag)[:_MOST_TAGS]
             held = HeldMemory("", "", text, kind=proposal.kind.value, tags=tags, by=quarantine.IMPORT, via=proposal.via)
-            new.append((name, key, held))
+            new.append((key, held))
         found.append(each)
     if really and new:
-        quarantine.hold_all(root, [held for _, _, held in new])
-        ledger.add_all([("proposal", key, "1") for _, key, _ in new])
+        quarantine.hold_all(root, [held for _, held in new])
+        ledger.add(*(("proposal", key, "1") for key, _ in new))
         for each in found:
             each.added = each.new
     return [each for each in found if each.count]

@@ -67,14 +67,11 @@ def instant(value: object) -> str:
         return ""
 
 
-def cwd_of(payload: object) -> str:
-    """Return the folder that the head of a rollout names."""
-    return _text(_object(payload), "cwd")
-
-
-def copilot_cwd(value: Json) -> str:
-    """Return the folder that a line of Copilot's events names."""
-    return _text(_object(_object(value.get("data")).get("context")), "cwd")
+def member(value: Json, *names: str) -> str:
+    """Return a text inside of nested objects; "" when there is none."""
+    for name in names[:-1]:
+        value = _object(value.get(name))
+    return _text(value, names[-1])
 
 
 def cursor_headers(composer: Json) -> list[str]:
@@ -270,7 +267,10 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
             elif kind in ("gemini", "model"):
                 thread.answer(at, text)
             for call in _objects(message.get("toolCalls")):
-                parts = [_object(_object(part.get("functionResponse")).get("response")) for part in _results(call)]
+                parts = [
+                    _object(_object(part.get("functionResponse")).get("response"))
+                    for part in _objects(call.get("result"))
+                ]
                 output = "\n".join(response_text(part.get("output") or part.get("error")) for part in parts)
                 response: dict[str, object] = {"llmContent": output}
                 if call.get("status") in ("error", "cancelled"):
@@ -278,11 +278,6 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
                 parameters, moment = _object(call.get("args")), instant(call.get("timestamp"))
                 yield thread.tool(moment or at, _text(call, "name"), parameters, response, call=_text(call, "id"))
     yield from thread.end()
-
-
-def _results(call: Json) -> list[Json]:
-    result = call.get("result")
-    return _objects(result) or ([result] if isinstance(result, Mapping) else [])
 
 
 _COPILOT_END = re.compile(r"\s*<[^<>\n]{0,60}exit code (\d{1,3})>\s*$")
@@ -301,7 +296,7 @@ def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
         kind, data, at = value.get("type"), _object(value.get("data")), instant(value.get("timestamp"))
         if kind == "session.start":
             thread.session = _text(data, "sessionId")
-            thread.cwd = _text(_object(data.get("context")), "cwd") or thread.cwd
+            thread.cwd = member(data, "context", "cwd") or thread.cwd
         elif kind == "user.message":
             yield from thread.prompt(at, _text(data, "content"))
         elif kind == "assistant.message":

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -48,21 +49,20 @@ def import_(
         with output.bar("importing") as progress:
             found = imports.import_histories(call.root, clients, place, really=really, progress=progress)
         found += peers.propose(call.root, stores, place, really=really, since=since and filters.when(since))
-    report = imports.ImportReport(found, place.notes)
     if really:
         with output.bar("indexing") as progress:
             index.sync(call.root, progress)
     if form == "json":
-        output.print_json(report.as_json())
+        output.print_json({"sources": [asdict(each) for each in found], "notes": place.notes})
         return
-    if not report.found:
+    if not found:
         click.echo("Nothing was found for this project.")
     else:
-        rows = [(each.source, each.kind, each.count, each.new, _size(each.bytes), each.added) for each in report.found]
+        rows = [(each.source, each.kind, each.count, each.new, _size(each.bytes), each.added) for each in found]
         output.print_table("source,what,there,new,size,added", rows if really else [(*row[:-1], "-") for row in rows])
-        if not really and any(each.new for each in report.found):
+        if not really and any(each.new for each in found):
             click.echo("Nothing was imported; --yes does it.")
-    say(*map(one_line, report.notes))
+    say(*map(one_line, place.notes))
 
 
 def _size(count: float) -> str:
@@ -113,11 +113,11 @@ def restore(call: Invocation, path: Path, yes: bool, form: str) -> None:
     from ralph.app import exports
 
     files = exports.restore(call.root, path, really=yes)
-    changed = [each for each in files if each.state != "same"]
+    changed = [(each, state) for each, state in files if state != "same"]
     if form == "json":
-        output.print_json([{"path": str(each.path), "state": each.state} for each in files])
+        output.print_json([{"path": str(each), "state": state} for each, state in files])
         return
-    for each in changed:
-        click.echo(f"{each.state} {call.show_path(each.path)}")
+    for each, state in changed:
+        click.echo(f"{state} {call.show_path(each)}")
     done = "Restored." if yes else "Nothing was written; --yes does it."
     click.echo(f"{len(changed)} of {len(files)} files differ. {done}" if changed else "Everything is there already.")

@@ -55,17 +55,9 @@ def cursor_workspace(connection: sqlite3.Connection) -> list[str]:
         return []
 
 
-def cursor_composers(connection: sqlite3.Connection, name: str) -> list[tuple[str, str]]:
-    """Return id and JSON of a conversation; nothing when there is none."""
-    row = connection.execute(_CURSOR_VALUE, (f"composerData:{name}",)).fetchone()
-    value = row[0] if row is not None else None
-    value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return [(name, value)] if isinstance(value, str) else []
-
-
-def cursor_bubble(connection: sqlite3.Connection, composer: str, bubble: str) -> str:
-    """Return the JSON of one message; "" when there is none."""
-    row = connection.execute(_CURSOR_VALUE, (f"bubbleId:{composer}:{bubble}",)).fetchone()
+def cursor_value(connection: sqlite3.Connection, key: str) -> str:
+    """Return the JSON of a conversation (`composerData:ID`) or message (`bubbleId:ID:ID`); "" when there is none."""
+    row = connection.execute(_CURSOR_VALUE, (key,)).fetchone()
     value = row[0] if row is not None else ""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
