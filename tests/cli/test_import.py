@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.capture.samples import TOKENS
+from tests.capture.test_corpus import cases
 from tests.cli.runner import Project, Said
 
 from ralph import paths
@@ -275,3 +277,21 @@ def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: 
         bring(ralph)
         assert sessions(ralph) == expected
     assert ralph("index", "verify").code == 0
+
+
+def test_no_secret_of_the_corpus_reaches_the_disk(ralph: Project, home: Path) -> None:
+    texts = {"".join(case["secret_parts"]): "".join(case["parts"]) for case in cases("secrets.json")}
+    texts |= {token: f"use {token} for it" for tokens in TOKENS.values() for token in tokens}
+    made = Claude(ralph.root)
+    for number, text in enumerate(texts.values()):
+        patch = {"filePath": "/x/a.txt", "originalFile": "a", "structuredPatch": [{"lines": [f"+{text}"]}]}
+        made.prompt(f"{number}: {text}").use("Bash", text, {"stdout": text, "stderr": ""}, command="cat it")
+        made.use("Edit", "ok", patch, file_path="/x/a.txt", new_string=text).use(
+            "Bash", text, failed=True, command=text
+        )
+        made.say(f"{number}: {text}")
+    made.write(home)
+    bring(ralph)
+    stored = b"".join(path.read_bytes() for path in paths.state_folder(ralph.root).rglob("*") if path.is_file())
+    assert len(observations(ralph)) >= 5 * len(texts)
+    assert [secret for secret in texts if secret.encode() in stored] == []
