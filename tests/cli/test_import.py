@@ -153,11 +153,20 @@ def test_a_grown_transcript_adds_what_is_new(ralph: Project, home: Path) -> None
     assert len(texts) == 7
 
 
-def hook(ralph: Project, event: str, members: Mapping[str, object]) -> None:
+def hook(ralph: Project, event: str, members: Mapping[str, object]) -> str:
     payload = {"session_id": SESSION, "cwd": str(ralph.root), "hook_event_name": event, **members}
     words = [sys.executable, "-m", "ralph.hooks.run", "claude", event]
-    run = subprocess.run(words, input=json.dumps(payload), encoding="utf-8", cwd=ralph.root, check=True, timeout=60)
-    assert run.returncode == 0
+    options: dict[str, Any] = {"encoding": "utf-8", "cwd": ralph.root, "stdout": subprocess.PIPE, "timeout": 60}
+    return str(subprocess.run(words, input=json.dumps(payload), check=True, **options).stdout)
+
+
+def test_the_next_prompt_is_answered_from_what_was_imported(ralph: Project, home: Path) -> None:
+    ralph("init")
+    made = Claude(ralph.root).prompt("how do we run the payment importer against staging")
+    made.say("Use make importer-staging; the payment importer needs the VPN.").write(home)
+    bring(ralph)
+    asked = {"session_id": "another", "prompt": "how do I run the payment importer against staging"}
+    assert "needs the VPN" in hook(ralph, "UserPromptSubmit", asked)
 
 
 def test_a_session_that_hooks_recorded_is_not_doubled(ralph: Project, home: Path) -> None:
