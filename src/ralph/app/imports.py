@@ -139,7 +139,7 @@ class SessionRecorder:
         if happened is None:
             return
         happened = replace(happened, host=host)
-        log.fields.update(session_of(happened, patterns=None) or {})
+        log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
         record = observe(happened, patterns=None, paths=self._privacy.paths)
         if record is None or self._forgotten.hides(record):
             return

@@ -6,7 +6,7 @@ refused. Hooks load this module, so it imports nothing heavy and bounds the work
 """
 
 import re
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 
 from ralph.capture import invisible_characters
@@ -270,13 +270,16 @@ def _texts(value: object) -> "Iterator[str]":
             waiting.extend(reversed(inner))
 
 
+_names_secret = lru_cache(maxsize=1_000)(secret_name)
+
+
 def redact_members(value: object, patterns: "Sequence[str]" = (), key: str = "") -> object:
     """Redact values that only the name of their member makes a secret, also `{"name": ..., "value": ...}`."""
     if isinstance(value, dict):
         title = value.get("name", value.get("key"))
-        key = title if isinstance(title, str) and "value" in value and secret_name(title) else key
+        key = title if isinstance(title, str) and "value" in value and _names_secret(title) else key
         return {
-            name: redact_members(inner, patterns, name if secret_name(name) else key) for name, inner in value.items()
+            name: redact_members(inner, patterns, name if _names_secret(name) else key) for name, inner in value.items()
         }
     if isinstance(value, list):
         return [redact_members(inner, patterns, key) for inner in value]
