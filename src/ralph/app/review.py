@@ -87,7 +87,7 @@ def held_items(root: Path) -> list[ReviewItem]:
     items = []
     for each in quarantine.held(root):
         actions = tuple(f"ralph review {verb} {each.id}" for verb in ("accept", "reject"))
-        is_import = each.by == quarantine.IMPORT
+        is_import = each.by == quarantine.IMPORT and bool(each.via)
         said = f"{each.by or 'somebody'} added it{f' by {each.via}' if each.via else ''}, and {why}"
         said, status = (f"imported from {each.via}", "proposed") if is_import else (said, "held")
         items.append(ReviewItem(each.id, HELD, each.text, said, (), actions, status, each.kind, source=each.in_))
