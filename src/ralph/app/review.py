@@ -87,9 +87,9 @@ def held_items(root: Path) -> list[ReviewItem]:
     items = []
     for each in quarantine.held(root):
         actions = tuple(f"ralph review {verb} {each.id}" for verb in ("accept", "reject"))
-        is_import = each.by == quarantine.IMPORT and bool(each.via)
+        is_order = render.looks_like_instructions(render.guarded_text(each.title, each.text, each.tags))
         said = f"{each.by or 'somebody'} added it{f' by {each.via}' if each.via else ''}, and {why}"
-        said, status = (f"imported from {each.via}", "proposed") if is_import else (said, "held")
+        said, status = (f"imported from {each.via}", "proposed") if not is_order else (said, "held")
         items.append(ReviewItem(each.id, HELD, each.text, said, (), actions, status, each.kind, source=each.in_))
     for stored in quarantine.unattributed(root):
         record = stored.record
