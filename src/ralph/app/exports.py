@@ -224,8 +224,9 @@ def backup(root: Path, target: Path) -> int:
         raise Refused(f"{target}: is already there", hint="name another file")
     part, digests = target.with_name(f"{target.name}.part"), dict[str, str]()
     files.delete(part)
+    everything = list(_canonical(root))  # before there is a new file that may be among them
     with os.fdopen(files.output(part), "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
-        for name, path in _canonical(root):
+        for name, path in everything:
             with files.open_regular(path) as file:
                 raw = file.read(_LARGEST)
             digests[name] = hashlib.sha256(raw).hexdigest()
