@@ -183,6 +183,7 @@ tree_caches = _in_state("cache/worktrees")  # one folder a linked worktree, by g
 slow_patterns_file = _in_state("cache/slow-patterns")  # of privacy.patterns, what took a hook too long
 runs_folder = _in_state("log/runs")
 held_memories = _in_state("log/held.jsonl")  # memories that wait for a person
+import_ledger = _in_state("log/imports.jsonl")  # which transcripts and stores were imported, and in which state
 accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
 web_server = _of_checkout("web.json")  # port and key of the `ralph web` that runs for a checkout

@@ -56,6 +56,7 @@ NOTHING_TO_FIND = (
     "obs-12ab",
     "hunter2",
     "loop logs",
+    "ralph restore",
     "--remove",
     "--before 90d",
     "review --ci",

@@ -257,6 +257,8 @@ def _cut_log(
         types.add(value.get("type"))
         if shorter:
             summaries.append((start, end, line, shorter, matches, str(value.get("summary") or "")))
+    if is_whole and removed:  # a transcript of it is not imported again
+        removed[0] = replace(removed[0], hashed=(*removed[0].hashed, forgotten.session_key(request.session)))
     if (request.session or request.before) and spans and types <= {"session", "run"}:
         return "", removed
     parts = {f'"id":{gap}{json.dumps(name, ensure_ascii=False)}'.casefold() for name in names for gap in ("", " ")}
@@ -317,14 +319,23 @@ def _describe_object(
 ) -> Iterator[ForgottenRecord]:
     records = interpret(value)[0] if value.get("type") == EVENT else ()
     for record in records:
-        hashed = (forgotten.event_key(record.id), *([record.text] if with_texts else []))
+        keys = _transcript_keys(record.origin.session, record.text, value.get("payload"))
+        hashed = (forgotten.event_key(record.id), *keys, *([record.text] if with_texts else []))
         yield ForgottenRecord(path, line, record.id, f"raw {record.kind.value}", _preview(record), hashed)
     if not records:
         text, summary = str(value.get("text") or ""), str(value.get("summary") or "")
         what = f"{value.get('type') or ''} {value.get('kind') or ''}".strip()
         name, shown = str(value.get("id") or ""), text or summary or str(value.get("record") or "")
-        hashed = (forgotten.event_key(name) if name else "", summary, text if with_texts else "")
+        keys = _transcript_keys(str(_session_of(value) or ""), text, None)
+        hashed = (forgotten.event_key(name) if name else "", *keys, summary, text if with_texts else "")
         yield ForgottenRecord(path, line, name, what, shown[:_PREVIEW], hashed)
+
+
+def _transcript_keys(session: str, text: str, payload: object) -> tuple[str, ...]:
+    """Return by what an event is recognised in its client's transcript, where it has another time and so another id."""
+    call = payload.get("tool_use_id") if isinstance(payload, Mapping) else None
+    keys = (forgotten.session_key(session, text) if text else "", forgotten.session_key(session, call=str(call or "")))
+    return keys if session and call else keys[:1] if session else ()
 
 
 def _preview(record: Record) -> str:

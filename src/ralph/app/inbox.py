@@ -15,6 +15,7 @@ from ralph.app.insights import Insight
 from ralph.app.repository import GitHistory, Repository
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
 from ralph.capture.similarity import differ, statement
+from ralph.context import render
 from ralph.errors import Refused
 from ralph.formats.memories import CONFLICTS
 from ralph.model import ids
@@ -80,8 +81,10 @@ def held_items(root: Path) -> list[ReviewItem]:
     why = "it reads like an instruction to an agent"
     items = []
     for each in quarantine.held(root):
+        is_order = render.looks_like_instructions(render.guarded_text(each.title, each.text, each.tags))
         said = f"{each.by or 'somebody'} added it{f' by {each.via}' if each.via else ''}, and {why}"
-        items.append(_item(HELD, each.id, each.text, said, status="held", label=each.kind, source=each.in_))
+        said, status = (said, "held") if is_order else (f"imported from {each.via}", "proposed")
+        items.append(_item(HELD, each.id, each.text, said, status=status, label=each.kind, source=each.in_))
     for stored in quarantine.unattributed(root):
         said = f"{why}, and it is not committed: nobody has signed for it"
         items.append(_memory_item(root, EDIT, stored, said, status="held"))

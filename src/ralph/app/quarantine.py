@@ -34,6 +34,7 @@ _SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "AMP_THREAD_I
 _NOT_IN_A_NAME = re.compile(r"[^\w .,'@/+-]+")
 _MAX_NAME = 40
 _NOT_OF_AGENTS = ("CODEX_HOME", "AIDER_MODEL", "RALPH_TASKS")
+IMPORT = "import"  # who adds what `ralph import` proposes
 _MOST_PARENTS = 40
 _GIT_SECONDS = 2.0
 
@@ -206,6 +207,16 @@ def hold(root: Path, memory: HeldMemory) -> Refused:
         f"it reads like an instruction to an agent, so it is not a memory yet: {name} waits for a person",
         hint=f"a person decides: ralph review accept {name}, or ralph review reject {name}",
     )
+
+
+def hold_all(root: Path, memories: Sequence[HeldMemory]) -> None:
+    """Keep memories of other tools until a person has decided about each."""
+    at = ids.timestamp()
+    values = [asdict(replace(each, id=ids.derived("held", f"{each.via}\n{each.text}"), at=at)) for each in memories]
+    lines = (json.dumps({"v": 1, "type": "held", **value}, ensure_ascii=False) for value in values)
+    files.hide_state(root)
+    text = "".join(f"{line}\n" for line in lines)
+    files.append(paths.held_memories(root), text, root=paths.state_boundary(root), durable=True)
 
 
 def held(root: Path) -> list[HeldMemory]:

@@ -173,6 +173,12 @@ _TOOLS = {
     Action.CHANGE: "Edit MultiEdit Write NotebookEdit apply_patch write_file replace",
 }
 _ACTIONS = {tool: action for action, tools in _TOOLS.items() for tool in tools.split()}
+READING = (Action.READ, Action.SEARCH, Action.FETCH)
+
+
+def reads_only(tool: str) -> bool:
+    """Whether a tool's results are files and pages, of which only the location is recorded."""
+    return _ACTIONS.get(tool) in READING
 
 
 # Claude Code: a failed tool is an event of its own, whose `error` begins with `Exit code N`.
@@ -196,16 +202,23 @@ def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
 
 def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
     path = _text(parameters, "file_path", "notebook_path") or _text(answer, "filePath")
-    hunks, edits, whole = answer.get("structuredPatch"), parameters.get("edits"), _text(answer, "originalFile")
-    if isinstance(hunks, list) and hunks:
-        for hunk in hunks:
-            value = _object(hunk).get("lines")
-            lines = [line for line in value if isinstance(line, str)] if isinstance(value, list) else []
-            yield replace(_patch_edit(path, [line for line in lines if not line.startswith("\\")]), whole=whole)
+    edits, whole = parameters.get("edits"), _text(answer, "originalFile")
+    if patched := patch_edits(answer, path):
+        yield from (replace(edit, whole=whole) for edit in patched)
         return
     for edit in edits if isinstance(edits, list) else [parameters]:
         if isinstance(edit, Mapping):
             yield FileEdit(path, _text(edit, "old_string"), _text(edit, "new_string", "content", "new_source"), whole)
+
+
+def patch_edits(answer: Json, path: str = "") -> list[FileEdit]:
+    """Return the hunks of the patch in Claude Code's answer to an edit."""
+    hunks, edits = answer.get("structuredPatch"), []
+    for hunk in hunks if isinstance(hunks, list) else ():
+        value = _object(hunk).get("lines")
+        lines = [line for line in value if isinstance(line, str)] if isinstance(value, list) else []
+        edits.append(_patch_edit(path, [line for line in lines if not line.startswith("\\")]))
+    return edits
 
 
 def _patch_edit(path: str, lines: Iterable[str]) -> FileEdit:

@@ -6,7 +6,7 @@ heavy and bounds the work for one event.
 """
 
 import re
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 
 from ralph.capture import invisible_characters
@@ -137,6 +137,9 @@ _WINDOW, _EDGE = 64_000, 8_000
 _LONGEST = 1_000_000  # so much of either end is searched for private parts
 _MOST_CHARACTERS, _MOST_TEXTS = 320_000, 12_000  # what the rules search in one event: about 2 seconds in the worst case
 _PATTERN_WINDOW = 160_000
+_HARMLESS: set[str] = set()
+_SHORT, _MOST_HARMLESS = 40, 10_000
+"""Short texts without anything to redact: an import sees the same names of members and tools again and again."""
 _PATCH_LINE = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 
 
@@ -163,10 +166,14 @@ class Redactor:
         if self.open >= MOST_OPEN or self._characters <= 0 or self._texts <= 0:
             return ""
         self._texts -= 1
+        if text in _HARMLESS and not (self.open or self.patterns):
+            return text
         # The rules search their keywords as well, so a long text is checked first only when the budget runs low.
         check = len(text) < 2_000 or 2 * self._characters < _MOST_CHARACTERS
         if not self.open and not self.patterns and len(text) <= 2 * window and check and not needs_rules(text):
             self._characters -= len(text) // 8
+            if len(text) <= _SHORT and len(_HARMLESS) < _MOST_HARMLESS:
+                _HARMLESS.add(text)
             return text
         lost = False
         if len(text) > 2 * _LONGEST:
@@ -256,13 +263,16 @@ def _texts(value: object) -> "Iterator[str]":
             waiting.extend(reversed(inner))
 
 
+_names_secret = lru_cache(maxsize=1_000)(secret_name)
+
+
 def redact_members(value: object, patterns: "Sequence[str]" = (), key: str = "") -> object:
     """Redact values that only their member's name makes a secret."""
     if isinstance(value, dict):
         title = value.get("name", value.get("key"))
-        key = title if isinstance(title, str) and "value" in value and secret_name(title) else key
+        key = title if isinstance(title, str) and "value" in value and _names_secret(title) else key
         return {
-            name: redact_members(inner, patterns, name if secret_name(name) else key) for name, inner in value.items()
+            name: redact_members(inner, patterns, name if _names_secret(name) else key) for name, inner in value.items()
         }
     if isinstance(value, list):
         return [redact_members(inner, patterns, key) for inner in value]

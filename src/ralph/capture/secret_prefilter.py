@@ -81,6 +81,9 @@ def positions(text: str, keyword: str) -> "Iterator[int]":
         at = text.find(keyword, at + 1)
 
 
+_by_triple: dict[tuple[str, ...], list[str]] = {}  # the prefixes of the rules by their last three characters
+
+
 def token_prefixes(text: str) -> list[str]:
     """Return the vendors' prefixes in long runs of token characters; "." may be Discord's."""
     data = text.encode("utf-8", "replace").translate(_BREAKS)
@@ -90,13 +93,15 @@ def token_prefixes(text: str) -> list[str]:
     searched = b"\n".join(runs).decode("ascii")
     triples = set(zip(searched, searched[1:], searched[2:], strict=False))  # faster than a search for each prefix
     short, prefixes = list[str](), list[str]()
-    for _, names, _, _ in rules.token_rules():
-        for prefix in names:
-            if (len(prefix) > 2 and (*prefix[-3:],) not in triples) or prefix not in searched:
-                continue
-            check = _begins_word if prefix in _IN_WORDS else _precedes_run if prefix in _BEFORE_LONG else None
-            if check is None or any(check(searched, at, prefix) for at in positions(searched, prefix)):
-                (short if len(prefix) < 4 and prefix != "Q~" else prefixes).append(prefix)
+    if not _by_triple:
+        for prefix in (prefix for _, names, _, _ in rules.token_rules() for prefix in names):
+            _by_triple.setdefault((*prefix[-3:],) if len(prefix) > 2 else (), []).append(prefix)
+    for prefix in [each for triple in (*(triples & _by_triple.keys()), ()) for each in _by_triple.get(triple, ())]:
+        if prefix not in searched:
+            continue
+        check = _begins_word if prefix in _IN_WORDS else _precedes_run if prefix in _BEFORE_LONG else None
+        if check is None or any(check(searched, at, prefix) for at in positions(searched, prefix)):
+            (short if len(prefix) < 4 and prefix != "Q~" else prefixes).append(prefix)
     if short or not _COMMON_PREFIXES.isdisjoint(prefixes):
         runs = {run for run in runs if run.lower() != run or run.translate(None, _DIGITS) != run or _has_long_word(run)}
         searched = b"\n".join(runs).decode("ascii")

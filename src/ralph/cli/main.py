@@ -46,6 +46,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "session": ("session:cli", "Show, continue and export recorded sessions"),
         "graph": ("graph:cli", "Show how records, files and tasks are linked"),
     },
+    "Move": {
+        "import": ("move:import_", "Bring in sessions and memories that are there"),
+        "export": ("move:export", "Write the memory for other tools, or to import it"),
+        "backup": ("move:backup", "Write everything canonical to one file"),
+        "restore": ("move:restore", "Bring a backup back, checked"),
+    },
     "More": {
         "capture": ("project:capture", "Turn recording and injecting on or off"),
         "trust": ("project:trust", "Approve commands that a project's config names"),

@@ -74,6 +74,15 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     click.echo("Nothing to do: everything is there." if not changes else 'Ready. Try: ralph memory add "..."')
     if lines and changes:
         click.echo("For a team: `ralph merge-driver --register` lets git merge these files without conflicts.")
+    _mention_import(call)
+
+
+def _mention_import(call: Invocation) -> None:
+    """Say in one line what `ralph import` would find, as long as nothing was imported."""
+    if not paths.import_ledger(call.folder).exists():
+        from ralph.app.histories import count_sessions
+
+        say(*(f"note: {text}; `ralph import` shows them" for text in count_sessions(call.folder, os.environ)))
 
 
 @click.command(name="deinit", cls=Command, examples=["ralph deinit", "ralph deinit --yes"])
@@ -256,6 +265,8 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
         return plan if has_mcp or no_mcp or plugin else replace(plan, notes=(*plan.notes, f"{note}; {how}"))
 
     _change_hosts(hosts, "Installed", plan, options)
+    if options["form"] != "json" and not options["dry_run"] and discovery.find_root(call.folder.as_posix()):
+        _mention_import(call)
 
 
 @click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])

@@ -68,7 +68,8 @@ def _scalar_text(node: ConfigNode | None) -> str:
     return node.source
 
 
-def _read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
+def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
+    """Return the front matter, or the line and what is wrong there."""
     begin = len(BOM) if text.startswith(BOM) else 0
     opening = text.find("\n", begin)
     if text[begin : begin + 3] != "---" or text[begin : max(opening, 0)].rstrip("\r") != "---":
@@ -110,7 +111,7 @@ def _change_fields(
     edits = [
         (text.rfind("\n", 0, field.key_start) + 1, text.find("\n", _value_end(text, field)) + 1, "") for field in fields
     ]
-    new = [_write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
+    new = [write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
     edits.append((matter.end, matter.end, "".join(new)))
     for name, value in values.items():
         field = matter.fields.get(name)
@@ -133,7 +134,8 @@ def _value_end(text: str, field: ConfigNode) -> int:
     return len(text[: field.end].rstrip()) if field.style == "literal" else field.end
 
 
-def _write_field(name: str, value: object) -> str:
+def write_field(name: str, value: object) -> str:
+    """Return a line of front matter."""
     unquoted = _PLAIN_KEY.fullmatch(name) and name.lower() not in _RESERVED
     return f"{name if unquoted else _write_value(name)}: {_write_value(value)}"
 
@@ -221,7 +223,7 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
         hint = "begin the file with `---`, a `title:` and `tags:`, and `---` again"
         return KnowledgeDocument(text, (), (Problem(line, what, hint, "error", code),), slug, None)
 
-    matter = _read_front_matter(text)
+    matter = read_front_matter(text)
     if isinstance(matter, tuple):
         return no_entry(*matter, "bad-front-matter")
     for name, value in (("title", matter.text("title")), ("tags", matter.tags())):
@@ -243,7 +245,7 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
 def render_knowledge(record: Record) -> str:
     """A record as a file."""
     expected = normalise_entry(record, "")
-    front = "".join(f"{_write_field(name, value)}\n" for name, value in _field_values(expected).items())
+    front = "".join(f"{write_field(name, value)}\n" for name, value in _field_values(expected).items())
     return f"---\n{front}---\n\n{expected.text}\n"
 
 

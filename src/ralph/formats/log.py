@@ -117,8 +117,12 @@ def put_record(text: str, record: Record) -> str:
     for entry in reversed(parse_log(text).entries):
         if entry.record.id == record.id:
             text = text[: entry.start] + text[entry.end :].removeprefix("\n")
-    ended = text in ("", BOM) or text.endswith("\n")
-    return text + ("" if ended else "\n") + encode_record(record)
+    return join_lines(text, encode_record(record))
+
+
+def join_lines(text: str, lines: str) -> str:
+    """The log with these lines at its end; a torn line before them is closed."""
+    return text + ("" if text in ("", BOM) or text.endswith("\n") else "\n") + lines
 
 
 def _decode_object(text: str) -> Value | None:

@@ -80,6 +80,16 @@ def restart_deadline(connection: sqlite3.Connection) -> None:
     connection.set_progress_handler(is_over, 20_000)
 
 
+def connect_foreign(path: Path) -> sqlite3.Connection:
+    """Open another program's database for reading; where nobody has it open, nothing is made beside it."""
+    log = path.with_name(f"{path.name}-wal")
+    fixed = "" if log.exists() and log.stat().st_size else "&immutable=1"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{fixed}", uri=True, timeout=_BUSY_SECONDS)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
 def connect_memory() -> sqlite3.Connection:
     """Make a database that lives as long as its connection."""
     connection = sqlite3.connect(":memory:", isolation_level=None)

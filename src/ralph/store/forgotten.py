@@ -17,7 +17,7 @@ from ralph.model.record import Family, Record
 from ralph.store import files
 
 _HASH, _KEY = 20, 64  # characters
-_EVENT = "id:"
+_EVENT, _SESSION = "id:", "session:"
 
 
 class ForgottenTexts:
@@ -46,6 +46,11 @@ class ForgottenTexts:
 def event_key(record_id: str) -> str:
     """Return what is hashed for a recorded event."""
     return _EVENT + record_id
+
+
+def session_key(session: str, text: str = "", call: str = "") -> str:
+    """Return what is hashed for a whole session, or for a text or call in it: a transcript has other ids and times."""
+    return f"{_SESSION}{session}:{call or text}"
 
 
 def load() -> ForgottenTexts:

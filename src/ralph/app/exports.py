@@ -1,0 +1,301 @@
+"""`ralph export`, `backup` and `restore`: take everything away, and bring it back unchanged.
+
+Every format has the record itself beside the text for its readers (JSON, or an HTML comment), so that an import of it
+gives the same records. A backup is a compressed tar of the canonical files with a digest of each at its end; a restore
+checks all of them, and every name, before it writes anything.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ralph import paths
+from ralph.app import index, memory, quarantine
+from ralph.app.imports import Found, SessionLog
+from ralph.capture.privacy import find_secrets
+from ralph.errors import Refused, Unreadable
+from ralph.formats.knowledge import render_knowledge, write_field
+from ralph.formats.log import encode_record, parse_log, put_record
+from ralph.formats.text import normalise_text
+from ralph.model import ids
+from ralph.model.record import SECTIONS, Family, MemoryKind, Record
+from ralph.store import files, forgotten
+from ralph.store.library import AlreadyThere, Library
+from ralph.store.sources import Format, sources
+
+ONE_FILE, FOLDERS = ("json", "markdown", "agents-md"), ("claude-memory", "basic-memory")
+FORMATS = (*ONE_FILE, *FOLDERS)
+CURATED = ("memories", "guardrails", "patterns", "knowledge")
+_VERSION = "ralph_export"
+_COMMENT = re.compile(r"<!-- ralph-record: (\{.*?\}) -->")
+_MANIFEST = "manifest.json"
+_PROJECT_FILES = ("ralph.yml", "ralph.local.yml", "guardrails.md", "progress.txt", ".ralph.toml")
+_PROJECT_FOLDERS = (".agent", ".ralph")
+_DERIVED = ("local", "cache", "ralph.db")
+_LARGEST = 1 << 30  # bytes of one file in a backup
+
+
+# --- export ---------------------------------------------------------------------------------------
+
+
+def export(root: Path, form: str) -> dict[str, str]:
+    """Return the files of an export by name; a format of one file has it under ""."""
+    library = Library(root)
+    records = [(name, stored.record) for name in CURATED for stored in library.read(library.collection(name))]
+    if form == "json":
+        values = [_value(name, record) for name, record in (*records, *_logged(root))]
+        text = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
+        return {"": f'{{"{_VERSION}": 1, "records": [\n{text}\n]}}\n'}
+    if form == "markdown":
+        blocks = (f"## {_title(record)}\n\n{record.text}\n\n{_comment(name, record)}\n" for name, record in records)
+        return {"": "\n".join(["# Memory\n", *blocks])}
+    if form == "agents-md":
+        parts = ["# Memory\n"]
+        for kind in MemoryKind:
+            own = [(name, record) for name, record in records if record.kind is kind]
+            lines = [f"- {' '.join(record.text.split())} {_comment(name, record)}\n" for name, record in own]
+            parts += [f"## {SECTIONS[kind]}\n\n{''.join(lines)}"] if lines else []
+        return {"": "\n".join(parts)}
+    notes = {f"{ids.slug(record.id)}.md": _note(form, name, record) for name, record in records}
+    if form == "claude-memory":
+        lines = [f"- [{_title(record)}]({ids.slug(record.id)}.md)" for _, record in records]
+        notes["MEMORY.md"] = "\n".join(["# Memory\n", *lines, ""])
+    return notes
+
+
+def _logged(root: Path) -> Iterator[tuple[str, Record]]:
+    """Yield observations and the journal."""
+    current = index.of(root)
+    for source in sources(root):
+        if source.format is Format.LOG and source.name != "log/knowledge.jsonl":
+            for placed in current.read(source).records:
+                if placed.record.family is not Family.MEMORY:
+                    yield "", placed.record
+
+
+def _value(name: str, record: Record) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(encode_record(record))
+    return {"in": name, **value} if name else value
+
+
+def _comment(name: str, record: Record) -> str:
+    text = json.dumps(_value(name, record), ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
+    return f"<!-- ralph-record: {text} -->"
+
+
+def _title(record: Record) -> str:
+    return " ".join((record.title or record.text).split())[:80]
+
+
+def _note(form: str, name: str, record: Record) -> str:
+    """Return the note of a record, in the form of Claude Code's memory or of basic-memory."""
+    title, slug = _title(record), ids.slug(record.id)
+    if form == "claude-memory":
+        kind = "feedback" if record.kind is MemoryKind.FIX else "project"
+        fields: dict[str, object] = {"name": slug, "description": title, "type": kind}
+        body = record.text
+    else:
+        fields = {"title": title, "type": "note", "permalink": slug, "tags": list(record.tags)}
+        line = " ".join([f"[{record.kind.value}]", *record.text.split(), *(f"#{tag}" for tag in record.tags)])
+        body = f"# {title}\n\n## Observations\n\n- {line}"
+    head = "".join(write_field(key, value) + "\n" for key, value in fields.items())
+    return f"---\n{head}---\n\n{body}\n\n{_comment(name, record)}\n"
+
+
+def write_export(root: Path, form: str, target: Path, *, force: bool = False) -> int:
+    """Write an export; Refused over something that is there, unless by force. Return how many files."""
+    made = export(root, form)
+    if not force and target.exists() and (target.is_file() or any(target.iterdir())):
+        raise Refused(f"{target}: is already there", hint="name another one, or give --force to write over it")
+    for name, text in made.items():
+        files.write(target / name if name else target, text)
+    return len(made)
+
+
+# --- import of an export --------------------------------------------------------------------------
+
+
+def read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
+    """Return the records of an exported file or folder; Unreadable when there is none in it."""
+    found: dict[tuple[str, str], Record] = {}
+    for each in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
+        text = files.read(each)
+        if text is None:
+            raise Unreadable(f"{each}: there is no such file", hint="name a file or folder that `ralph export` wrote")
+        values: Sequence[object] = _COMMENT.findall(text)
+        if not values and f'"{_VERSION}"' in text[:100]:
+            try:
+                values = [json.dumps(value) for value in json.loads(text)["records"]]
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                raise Unreadable(f"{each}: is not a whole export: {error}", hint="export it again") from error
+        for value in map(str, values):
+            document = parse_log(value)
+            if document.entries:
+                record = document.entries[0].record
+                name = str(record.extra.get("in") or "") if record.family is Family.MEMORY else ""
+                extra = {key: member for key, member in record.extra.items() if key != "in"}
+                found[name, record.id] = replace(record, extra=extra)
+            else:
+                notes.append(f"{each}: {value[:60]!r} is no record, left out")
+    if not found:
+        raise Unreadable(f"{path}: has no record of Ralph's", hint="`ralph import` without a file finds other stores")
+    return [(name, record) for (name, _), record in found.items()]
+
+
+def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by: str) -> Found:
+    """Add the records of an export that are not here, with their ids; secrets and what was forgotten are left out."""
+    found, hidden, library = Found(str(path), "records"), forgotten.load(), Library(root)
+    known = {stored.record.id for name in CURATED for stored in library.read(library.collection(name))}
+    known |= {record.id for _, record in _logged(root)}
+    logs: dict[str, SessionLog] = {}
+    for name, record in read_export(path, notes):
+        found.count, found.bytes = found.count + 1, found.bytes + len(record.text)
+        if record.id in known or hidden.hides(record):
+            continue
+        if find_secrets(f"{record.title}\n{record.text}") or (record.family is Family.MEMORY and name not in CURATED):
+            notes.append(f"{record.id}: holds what looks like a secret, or belongs to no file, left out")
+            continue
+        found.new += 1
+        if really:
+            found.added += _add_record(root, library, name, record, logs, by)
+    for log in logs.values():
+        log.finish()
+    return found
+
+
+def _add_record(root: Path, library: Library, name: str, record: Record, logs: dict[str, SessionLog], by: str) -> bool:
+    if record.family is Family.OBSERVATION:
+        session = record.origin.session
+        if session not in logs:
+            logs[session] = SessionLog(root, session, index.interpreter(root))
+            logs[session].fields.update({"id": session, "session_id": session, "host": record.origin.agent})
+        logs[session].add(record, "")
+    elif record.family is Family.JOURNAL:
+        log = paths.run_log(root, record.origin.run or "imported")
+        files.update(log, lambda text: put_record(text, record), root=paths.state_boundary(root), mode=files.PRIVATE)
+    elif by != "human" and quarantine.is_suspicious(record):
+        held = quarantine.HeldMemory("", "", record.text, name, record.kind.value, record.title, "", record.tags)
+        quarantine.hold_all(root, [replace(held, by=quarantine.IMPORT, via="an export")])
+    elif name == "knowledge":
+        folder = library.knowledge.places[0]
+        files.write(folder / f"{record.id.removeprefix('know-')}.md", render_knowledge(record), root=root, expect="")
+    else:
+        same = normalise_text(record.text)
+        try:
+            library.add(
+                library.collection(name), lambda _: record, unless=lambda other: normalise_text(other.text) == same
+            )
+        except AlreadyThere:
+            return False
+    return True
+
+
+# --- backup and restore ---------------------------------------------------------------------------
+
+
+def _canonical(root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield name and path of everything that cannot be made again."""
+    main = paths.main_checkout(root)
+    for top in _PROJECT_FOLDERS:
+        for path in sorted((main / top).rglob("*")):
+            inner = path.relative_to(main)
+            if path.is_file() and not path.is_symlink() and not inner.parts[1].startswith(_DERIVED):
+                yield f"project/{inner.as_posix()}", path
+    for name in _PROJECT_FILES:
+        if (main / name).is_file() and not (main / name).is_symlink():
+            yield f"project/{name}", main / name
+    log = paths.log_folder(root)
+    for path in sorted(log.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            yield f"state/log/{path.relative_to(log).as_posix()}", path
+
+
+def backup(root: Path, target: Path) -> int:
+    """Write a backup of everything canonical; return how many files are in it."""
+    if target.exists():
+        raise Refused(f"{target}: is already there", hint="name another file")
+    part, digests = target.with_name(f"{target.name}.part"), dict[str, str]()
+    files.delete(part)
+    everything = list(_canonical(root))  # before there is a new file that may be among them
+    with os.fdopen(files.output(part), "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, path in everything:
+            with files.open_regular(path) as file:
+                raw = file.read(_LARGEST)
+            digests[name] = hashlib.sha256(raw).hexdigest()
+            _append(archive, name, raw)
+        _append(archive, _MANIFEST, json.dumps({"ralph_backup": 1, "files": digests}).encode())
+    files.move(part, target)
+    return len(digests)
+
+
+def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(raw), files.PRIVATE
+    archive.addfile(member, io.BytesIO(raw))
+
+
+def restore(root: Path, source: Path, *, really: bool) -> list[tuple[Path, str]]:
+    """Check a backup, and with `really` write its files, a copy of what they replace beside them.
+
+    Return where each file goes, and whether it is `new`, `same` or `replaced`.
+    """
+    members = _checked(source)
+    restored: list[tuple[Path, str]] = []
+    with tarfile.open(source, "r:gz") as archive:
+        for name in members:
+            path = _place(root, name)
+            raw = archive.extractfile(name)
+            text = raw.read().decode("utf-8", "surrogateescape") if raw is not None else ""
+            present = files.read(path)
+            state = "new" if present is None else "same" if present == text else "replaced"
+            restored.append((path, state))
+            if really and state != "same":
+                boundary = paths.write_boundary(path, root)
+                if state == "replaced":
+                    memory.backup(path, boundary or root)
+                mode = files.PRIVATE if name.startswith("state/") else None
+                files.write(path, text, root=boundary, mode=mode)
+    if really:
+        index.discard_all(root)
+        index.sync(root)
+    return restored
+
+
+def _place(root: Path, name: str) -> Path:
+    top, _, inner = name.partition("/")
+    return paths.main_checkout(root) / inner if top == "project" else paths.state_folder(root) / inner
+
+
+def _checked(source: Path) -> list[str]:
+    """Return the names in a backup; Refused for a name that leads elsewhere, Unreadable when it is not whole."""
+    digests, expected = dict[str, str](), None
+    try:
+        with tarfile.open(source, "r:gz") as archive:
+            for member in archive:
+                parts = PurePosixPath(member.name).parts
+                inner = parts[1:2] if parts[:1] == ("project",) else ()
+                is_project = inner in {(each,) for each in (*_PROJECT_FOLDERS, *_PROJECT_FILES)}
+                is_log = parts[:2] == ("state", "log") and len(parts) > 2
+                if member.name != _MANIFEST and (not member.isreg() or ".." in parts or not (is_project or is_log)):
+                    raise Refused(f"{source}: {member.name!r} is no file of a backup", hint="nothing was written")
+                file = archive.extractfile(member)
+                raw = file.read(_LARGEST) if file is not None else b""
+                if member.name == _MANIFEST:
+                    expected = json.loads(raw)["files"]
+                else:
+                    digests[member.name] = hashlib.sha256(raw).hexdigest()
+    except FileNotFoundError as error:
+        raise Unreadable(f"{source}: there is no such file", hint="name a file that `ralph backup` wrote") from error
+    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, LookupError, TypeError) as error:
+        raise Unreadable(f"{source}: is not a whole backup: {error}", hint="nothing was written") from error
+    if digests != expected:
+        raise Unreadable(f"{source}: does not match its own list of digests", hint="it is damaged; nothing was written")
+    return list(digests)

@@ -1,0 +1,306 @@
+"""`ralph import`: the transcripts of agents become sessions as hooks would have recorded them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.capture.samples import TOKENS
+from tests.capture.test_corpus import cases
+from tests.cli.runner import Project, Said
+
+from ralph import paths
+
+SESSION = "46841dad-3d82-43c9-9844-3ff7d6e15733"
+TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
+
+
+class Claude:
+    """A made transcript of Claude Code, in the form of 2.1.325."""
+
+    def __init__(self, cwd: Path, session: str = SESSION) -> None:
+        self.cwd, self.session, self.values = cwd, session, list[dict[str, Any]]()
+
+    def line(self, kind: str, content: object, **members: object) -> "Claude":
+        number = len(self.values)
+        message = {"role": kind, "content": content, "id": f"msg_{number}"}
+        at = f"2026-02-03T10:{number // 60:02}:{number % 60:02}.000Z"
+        value = {"type": kind, "message": message, "timestamp": at, "cwd": str(self.cwd), "sessionId": self.session}
+        self.values.append(value | members)
+        return self
+
+    def prompt(self, text: str) -> "Claude":
+        return self.line("user", text)
+
+    def say(self, text: str) -> "Claude":
+        return self.line("assistant", [{"type": "text", "text": text}])
+
+    def use(
+        self, tool: str, result: object, details: object = None, *, failed: bool = False, **parameters: object
+    ) -> "Claude":
+        name = f"toolu_{len(self.values):04}"
+        self.line("assistant", [{"type": "tool_use", "id": name, "name": tool, "input": parameters}])
+        block = {"type": "tool_result", "tool_use_id": name, "content": result, "is_error": failed}
+        return self.line("user", [block], toolUseResult=details)
+
+    def write(self, home: Path, name: str = "") -> Path:
+        path = home / ".claude" / "projects" / "-project" / f"{name or self.session}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps({"type": "attachment", "attachment": {"type": "x"}}), *map(json.dumps, self.values)]
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path
+
+
+@pytest.fixture
+def home() -> Path:
+    """The home of the user whose clients are read."""
+    folder = Path(os.environ["HOME"])
+    folder.mkdir()
+    return folder
+
+
+def work(root: Path) -> Claude:
+    """A session that makes a file, fails, and ends."""
+    made = Claude(root).prompt("please make the parser")
+    patch = [{"lines": ["-a = 1", "+a = 2"]}]
+    details = {"filePath": f"{root}/src/a.ts", "originalFile": "a = 1\n", "structuredPatch": patch}
+    made.use("Edit", "updated", details, file_path=f"{root}/src/a.ts", old_string="a = 1", new_string="a = 2")
+    made.use("Read", "1\tvery long file", {"file": {"content": "very long file"}}, file_path=f"{root}/src/a.ts")
+    made.use("Bash", "Exit code 3\nboom happened", "Error", failed=True, command=f"npm test --token {TOKEN}")
+    return made.say("The parser is made.")
+
+
+def sessions(ralph: Project) -> str:
+    folder = paths.log_folder(ralph.root) / "sessions"
+    return "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.jsonl")))
+
+
+def observations(ralph: Project) -> list[dict[str, Any]]:
+    return [value for value in map(json.loads, sessions(ralph).splitlines()) if value["type"] == "observation"]
+
+
+def bring(ralph: Project, *words: str) -> Said:
+    said = ralph("import", "--yes", *words)
+    assert said.code == 0, said.err
+    return said
+
+
+def test_without_yes_it_shows_what_is_there_and_writes_nothing(ralph: Project, home: Path) -> None:
+    work(ralph.root).write(home)
+    said = ralph("import", "--format", "json")
+    [found] = said.json["sources"]
+    assert (found["source"], found["kind"], found["count"], found["new"], found["added"]) == (
+        "claude",
+        "sessions",
+        1,
+        1,
+        0,
+    )
+    assert "--yes does it" in ralph("import").out
+    assert ralph("import", "--yes", "--dry-run").code == 0
+    assert not paths.state_folder(ralph.root).exists()
+
+
+def test_a_transcript_becomes_a_session_as_hooks_record_it(ralph: Project, home: Path) -> None:
+    path = work(ralph.root).write(home)
+    before = path.read_bytes()
+    assert bring(ralph, "--format", "json").json["sources"][0]["added"] == 5
+    kinds = [(each["kind"], each["title"], each["origin"]["by"]) for each in observations(ralph)]
+    assert kinds == [
+        ("note", "prompt", "human"),
+        ("tool_use", "Edit src/a.ts", "tool"),
+        ("tool_use", "Read src/a.ts", "tool"),
+        ("error", "Bash: npm test --token [redacted: github token]", "tool"),
+        ("note", "answer", "agent"),
+    ]
+    assert observations(ralph)[1]["text"] == "src/a.ts\n- a = 1\n+ a = 2"
+    assert observations(ralph)[0]["created_at"] == "2026-02-03T10:00:00.000000Z"
+    [listed] = ralph("session", "list", "--format", "json").json
+    assert (listed["id"], listed["host"]) == (SESSION, "claude")
+    assert ralph("search", "parser", "--format", "json").json["hits"]
+    everything = b"".join(each.read_bytes() for each in paths.state_folder(ralph.root).rglob("*") if each.is_file())
+    assert TOKEN.encode() not in everything
+    assert b"very long file" not in everything
+    assert path.read_bytes() == before
+    [log] = (paths.log_folder(ralph.root) / "sessions").glob("*")
+    assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_second_import_and_one_without_the_ledger_change_nothing(ralph: Project, home: Path) -> None:
+    work(ralph.root).write(home)
+    bring(ralph)
+    before = sessions(ralph)
+    assert bring(ralph, "--format", "json").json["sources"][0]["new"] == 0
+    paths.import_ledger(ralph.root).unlink()
+    bring(ralph)
+    assert sessions(ralph) == before
+
+
+def test_a_grown_transcript_adds_what_is_new(ralph: Project, home: Path) -> None:
+    made = work(ralph.root)
+    made.write(home)
+    bring(ralph)
+    made.prompt("please make the parser").say("It was made already.").write(home)
+    assert bring(ralph, "--format", "json").json["sources"][0]["added"] == 2
+    texts = [each["text"] for each in observations(ralph)]
+    assert texts.count("please make the parser") == 2
+    assert len(texts) == 7
+
+
+def hook(ralph: Project, event: str, members: Mapping[str, object]) -> str:
+    payload = {"session_id": SESSION, "cwd": str(ralph.root), "hook_event_name": event, **members}
+    words = [sys.executable, "-m", "ralph.hooks.run", "claude", event]
+    options: dict[str, Any] = {"encoding": "utf-8", "cwd": ralph.root, "stdout": subprocess.PIPE, "timeout": 60}
+    return str(subprocess.run(words, input=json.dumps(payload), check=True, **options).stdout)
+
+
+def test_the_next_prompt_is_answered_from_what_was_imported(ralph: Project, home: Path) -> None:
+    ralph("init")
+    made = Claude(ralph.root).prompt("how do we run the payment importer against staging")
+    made.say("Use make importer-staging; the payment importer needs the VPN.").write(home)
+    bring(ralph)
+    asked = {"session_id": "another", "prompt": "how do I run the payment importer against staging"}
+    assert "needs the VPN" in hook(ralph, "UserPromptSubmit", asked)
+
+
+def test_a_session_that_hooks_recorded_is_not_doubled(ralph: Project, home: Path) -> None:
+    ralph("init")
+    made = Claude(ralph.root).prompt("what is there").use("Bash", "one", {"stdout": "one", "stderr": ""}, command="ls")
+    made.say("One file.").prompt("and now").write(home)
+    hook(ralph, "UserPromptSubmit", {"prompt": "what is there"})
+    call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": {"stdout": "one"}}
+    hook(ralph, "PostToolUse", {**call, "tool_use_id": "toolu_0001"})
+    hook(ralph, "Stop", {"last_assistant_message": "One file."})
+    assert bring(ralph, "--format", "json").json["sources"][0]["added"] == 1
+    assert [each["text"] for each in observations(ralph)][-1] == "and now"
+
+
+@pytest.mark.parametrize("words", [("--session", SESSION), ("--matching", "boom happened")])
+def test_what_was_forgotten_does_not_come_back(ralph: Project, home: Path, words: tuple[str, ...]) -> None:
+    made = work(ralph.root)
+    made.write(home)
+    bring(ralph)
+    assert ralph("forget", *words, "--yes").code == 0
+    paths.import_ledger(ralph.root).unlink()
+    made.say("One more.").write(home)
+    bring(ralph)
+    assert "boom happened" not in sessions(ralph)
+
+
+def test_what_hooks_recorded_and_a_person_forgot_does_not_come_back(ralph: Project, home: Path) -> None:
+    ralph("init")
+    Claude(ralph.root).prompt("the blue whale").say("Seen.").write(home)
+    hook(ralph, "UserPromptSubmit", {"prompt": "the blue whale"})
+    [hit] = ralph("search", "whale", "--format", "json").json["hits"]
+    assert ralph("forget", hit["id"], "--yes").code == 0
+    bring(ralph)
+    assert "blue whale" not in sessions(ralph)
+
+
+def test_only_sessions_of_this_project_are_imported(ralph: Project, home: Path, tmp_path: Path) -> None:
+    inner, clone, other = ralph.root / "packages" / "own", tmp_path / "clone", tmp_path / "other"
+    for folder, remote in ((clone, "git@github.com:Acme/thing.git"), (other, "https://github.com/acme/other")):
+        (folder / ".git").mkdir(parents=True)
+        (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+        (folder / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n', encoding="utf-8")
+    config = '[remote "origin"]\n\turl = https://github.com/acme/thing\n'
+    (ralph.root / ".git" / "config").write_text(config, encoding="utf-8")
+    (inner / ".ralph").mkdir(parents=True)
+    (ralph.root / "sub").mkdir()
+    folders = {"sub": ralph.root / "sub", "gone": ralph.root / "gone", "clone": clone, "other": other, "inner": inner}
+    for name, folder in folders.items():
+        path = Claude(folder, name).prompt(f"in {name}").write(home)
+        path.rename(path.parent.parent.joinpath(name).with_suffix(".x"))
+        (path.parent.parent / name).mkdir()
+        path.parent.parent.joinpath(name).with_suffix(".x").rename(path.parent.parent / name / path.name)
+    bring(ralph)
+    assert sorted(each["text"] for each in observations(ralph)) == ["in clone", "in gone", "in sub"]
+
+
+def test_a_subagent_is_part_of_its_session(ralph: Project, home: Path) -> None:
+    path = work(ralph.root).write(home)
+    agent = Claude(ralph.root).prompt("look").use("Bash", "in-sub", command="echo in-sub").say("Nothing there.")
+    for value in agent.values:
+        value |= {"isSidechain": True, "agentId": "a1"}
+    made = agent.write(home, "x")
+    (path.parent / SESSION / "subagents").mkdir(parents=True)
+    made.rename(path.parent / SESSION / "subagents" / "agent-a1.jsonl")
+    bring(ralph)
+    inside = [each for each in observations(ralph) if each.get("extra", {}).get("agent_id")]
+    assert [each["text"] for each in inside] == ["$ echo in-sub\nin-sub", "Nothing there."]
+
+
+def test_hostile_transcripts_are_left_out_with_a_note(ralph: Project, home: Path) -> None:
+    path = work(ralph.root).write(home)
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"type":"user", broken\n' + "[" * 100_000 + '"type":"user"\n')
+    os.mkfifo(path.parent / "fifo.jsonl")
+    (path.parent / "link.jsonl").symlink_to("/etc/passwd")
+    said = bring(ralph)
+    assert len(observations(ralph)) == 5
+    for name in ("fifo.jsonl", "link.jsonl"):
+        assert f"{name}: a link or no regular file, left out" in said.err
+    assert f"{path.name}: 2 lines without JSON, left out" in said.err
+
+
+def test_init_and_install_mention_it_until_something_was_imported(ralph: Project, home: Path) -> None:
+    work(ralph.root).write(home)
+    line = "note: sessions of this project are there: 1 of claude; `ralph import` shows them"
+    assert line in ralph("init").err
+    assert line in ralph("install", "claude", "--no-mcp").err
+    bring(ralph)
+    assert line not in ralph("init").err
+
+
+def test_an_unknown_source_is_refused(ralph: Project) -> None:
+    said = ralph("import", "--from", "teletype")
+    assert said.code == 2
+    assert "'teletype' is no source of an import" in said.err
+
+
+def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: Path) -> None:
+    for number in range(12):
+        made = Claude(ralph.root, f"s-{number:02}")
+        for turn in range(20):
+            made.prompt(f"turn {turn}").use("Bash", f"out {turn}", {"stdout": f"out {turn}"}, command=f"ls {turn}").say(
+                "ok"
+            )
+        made.write(home)
+    bring(ralph)
+    expected = sessions(ralph)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for moment in (0.25, 0.4, 0.6):
+        for path in (paths.log_folder(ralph.root) / "sessions").glob("*"):
+            path.unlink()
+        paths.import_ledger(ralph.root).unlink(missing_ok=True)
+        words = [sys.executable, "-m", "ralph", "import", "--yes"]
+        with subprocess.Popen(words, cwd=ralph.root, env=environment, stdout=subprocess.DEVNULL) as running:
+            time.sleep(moment)
+            running.send_signal(signal.SIGKILL)
+        bring(ralph)
+        assert sessions(ralph) == expected
+    assert ralph("index", "verify").code == 0
+
+
+def test_no_secret_of_the_corpus_reaches_the_disk(ralph: Project, home: Path) -> None:
+    texts = {"".join(case["secret_parts"]): "".join(case["parts"]) for case in cases("secrets.json")}
+    texts |= {token: f"use {token} for it" for tokens in TOKENS.values() for token in tokens}
+    made = Claude(ralph.root)
+    for number, text in enumerate(texts.values()):
+        patch = {"filePath": "/x/a.txt", "originalFile": "a", "structuredPatch": [{"lines": [f"+{text}"]}]}
+        made.prompt(f"{number}: {text}").use("Bash", text, {"stdout": text, "stderr": ""}, command="cat it")
+        made.use("Edit", "ok", patch, file_path="/x/a.txt", new_string=text).use(
+            "Bash", text, failed=True, command=text
+        )
+        made.say(f"{number}: {text}")
+    made.write(home)
+    bring(ralph)
+    stored = b"".join(path.read_bytes() for path in paths.state_folder(ralph.root).rglob("*") if path.is_file())
+    assert len(observations(ralph)) >= 5 * len(texts)
+    assert [secret for secret in texts if secret.encode() in stored] == []

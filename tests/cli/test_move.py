@@ -1,0 +1,215 @@
+"""Proposals from other memory tools, and the way out: export, backup and restore."""
+
+import gzip
+import io
+import json
+import sqlite3
+import subprocess
+import tarfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cli.runner import Project
+from tests.cli.test_import import bring, home, sessions, work
+
+from ralph import paths
+from ralph.app import exports, memory, quarantine, review
+from ralph.errors import RalphError
+from ralph.model.record import MemoryKind
+from ralph.store.library import Library, Stored
+
+__all__ = ["home"]
+
+TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
+
+
+def proposed(ralph: Project) -> dict[str, str]:
+    return {each.text: each.via for each in quarantine.held(ralph.root)}
+
+
+def claude_mem(home: Path, project: str) -> Path:
+    path = home / ".claude-mem/claude-mem.db"
+    path.parent.mkdir()
+    columns = "project, text, type, title, subtitle, facts, narrative, concepts, created_at, created_at_epoch"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"CREATE TABLE observations(id INTEGER PRIMARY KEY, memory_session_id TEXT, {columns})")
+        row = (project, "", "decision", "Chose JWT", "", "[]", "Sessions are stateless.", '["auth"]', "2026-01-02", 1)
+        db.execute(f"INSERT INTO observations({columns}) VALUES ({', '.join('?' * 10)})", row)
+        db.execute(f"INSERT INTO observations({columns}) VALUES ({', '.join('?' * 10)})", ("other", *row[1:]))
+        db.commit()
+    return path
+
+
+def test_stores_of_other_tools_are_proposed_once_with_their_origin(ralph: Project, home: Path) -> None:
+    before = claude_mem(home, ralph.root.name).read_bytes()
+    ralph.put("notes/c.md", "---\ntags: [brew]\n---\n## Observations\n- [decision] We retry three times #retry\n")
+    ralph.put("notes/plain.md", "nothing to map\n")
+    (home / ".basic-memory").mkdir()
+    config = json.dumps({"projects": {"x": str(ralph.root / "notes")}})
+    (home / ".basic-memory/config.json").write_text(config, encoding="utf-8")
+    chunk = ralph.root / ".engram/chunks/ab.jsonl.gz"
+    chunk.parent.mkdir(parents=True)
+    value = {"observations": [{"type": "bugfix", "title": "Slow list", "content": "Load users eagerly"}]}
+    chunk.write_bytes(gzip.compress(json.dumps(value).encode()))
+    slug = home / ".claude/projects" / str(ralph.root).replace("/", "-").replace("_", "-").replace(".", "-") / "memory"
+    slug.mkdir(parents=True)
+    (slug / "db.md").write_text("---\nname: db\ntype: project\n---\nThe database listens on 5433.\n", encoding="utf-8")
+    (home / ".codex/memories").mkdir(parents=True)
+    text = f"# Group\ncwd: {ralph.root}\n## Notes\n- Tests need a clean cache\n# Other\n- Elsewhere it is so\n"
+    (home / ".codex/memories/MEMORY.md").write_text(text, encoding="utf-8")
+    ralph.put("AGENTS.md", f"# Rules\n- Run the linter first\n- The token is {TOKEN}\n```\n- no rule\n```\n")
+    ralph.put(".cursor/rules/a.mdc", "- Run the linter first\n- Handlers return a Result\n")
+    said = bring(ralph)
+    assert proposed(ralph) == {
+        "Chose JWT: Sessions are stateless.": "claude-mem 1 of 2026-01-02",
+        "We retry three times": "basic-memory c.md",
+        "Slow list: Load users eagerly": "engram ab",
+        "The database listens on 5433.": "Claude Code's memory db.md",
+        "Tests need a clean cache": "Codex memories",
+        "Run the linter first": "AGENTS.md",
+        "The token is [redacted: github token]": "AGENTS.md",
+        "Handlers return a Result": ".cursor/rules/a.mdc",
+    }
+    assert "plain.md: a note without observations, not mapped" in said.err
+    assert "'# Other' names no folder of this project, not mapped" in said.err
+    assert (home / ".claude-mem/claude-mem.db").read_bytes() == before
+    bring(ralph)
+    assert len(proposed(ralph)) == 8
+
+
+def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(ralph: Project, home: Path) -> None:
+    ralph.put("CLAUDE.md", "# Decisions\n- Postgres is the only database\n- Caches live in Redis\n")
+    bring(ralph)
+    first, second = quarantine.held(ralph.root)
+    [item, _] = ralph("review", "--format", "json").json
+    assert (item["why"], item["status"]) == ("imported from CLAUDE.md", "proposed")
+    assert ralph("review", "accept", first.id).code == 1, "only a person decides"
+    record = review.accept(ralph.root, first.id).record
+    assert (record.kind, record.text, record.origin.by) == (MemoryKind.DECISION, first.text, "import")
+    assert record.extra["via"] == "CLAUDE.md"
+    review.reject(ralph.root, second.id)
+    bring(ralph)
+    assert proposed(ralph) == {}
+
+
+def test_git_history_is_read_on_request(ralph: Project, home: Path) -> None:
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *identity, *words], cwd=ralph.root, check=True, capture_output=True, timeout=60)
+
+    git("init", "-q")
+    git("commit", "--allow-empty", "-m", "Use SQLite\n\nDecision: SQLite, because there is\nno server to run.")
+    ralph.put("a", "x")
+    git("add", "a")
+    git("commit", "-m", "Cache tokens")
+    git("revert", "--no-edit", "HEAD")
+    assert ralph("import").out == "Nothing was found for this project.\n"
+    bring(ralph, "--from", "git", "--since", "7d")
+    revert, decision = sorted(proposed(ralph))
+    assert revert.startswith('Revert "Cache tokens" (')
+    assert decision == "Use SQLite: SQLite, because there is no server to run."
+    assert ralph("import", "--since", "7d").code == 2
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp")), min_size=1, max_size=60)
+
+
+@pytest.mark.parametrize("form", exports.FORMATS)
+@given(texts=st.lists(st.tuples(TEXT, st.sampled_from(MemoryKind)), min_size=1, max_size=5))
+def test_export_then_import_gives_the_same_records(
+    form: str, texts: list[tuple[str, MemoryKind]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    roots = [tmp_path_factory.mktemp("from"), tmp_path_factory.mktemp("to")]
+    for root in roots:
+        (root / ".ralph").mkdir()
+    for text, kind in texts:
+        try:
+            memory.add(roots[0], f"{text}\n--> {text}", kind, ("a-tag",), by="human")
+            memory.add(roots[0], text, in_="guardrails", by="human")
+            memory.add(roots[0], text, in_="patterns", by="human")
+            memory.add(roots[0], text, in_="knowledge", title=f"about {text}", tags=("x",), by="human")
+        except RalphError:
+            continue  # no text of a memory: a secret, or blank
+    records = [[each.record for name in exports.CURATED for each in _read(root, name)] for root in roots]
+    if not records[0]:
+        return
+    target = roots[0] / "out"
+    exports.write_export(roots[0], form, target)
+    notes: list[str] = []
+    exports.import_records(roots[1], target, notes, really=True, by="human")
+    after = [each.record for name in exports.CURATED for each in _read(roots[1], name)]
+    assert (sorted(map(repr, after)), notes) == (sorted(map(repr, records[0])), [])
+
+
+def _read(root: Path, name: str) -> list[Stored]:
+    library = Library(root)
+    return library.read(library.collection(name))
+
+
+def test_a_json_export_has_sessions_too(ralph: Project, home: Path, tmp_path: Path) -> None:
+    work(ralph.root).write(home)
+    bring(ralph)
+    assert ralph("export", "json", str(tmp_path / "out.json")).code == 0
+    other = Project(tmp_path / "copy")
+    (other.root / ".git").mkdir(parents=True)
+    (other.root / ".git/HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    assert bring(other, str(tmp_path / "out.json"), "--format", "json").json["sources"][0]["added"] == 5
+    own, copied = ([line for line in sessions(each).splitlines() if '"observation"' in line] for each in (ralph, other))
+    assert own == copied
+
+
+@pytest.fixture
+def full(ralph: Project, home: Path) -> Project:
+    """A project with a memory and a session."""
+    work(ralph.root).write(home)
+    ralph("init")
+    bring(ralph)
+    memory.add(ralph.root, "ports are in config/ports.yml", by="human")
+    return ralph
+
+
+def test_a_restored_backup_is_the_project(full: Project, tmp_path: Path) -> None:
+    file = tmp_path / "b.tgz"
+    assert full("backup", str(file)).code == 0
+    assert full("backup", str(file)).code == 1, "nothing is written over"
+    before, log = full.read(), sessions(full)
+    full.put(".agent/memories.md", "# Memories\n")
+    for path in (paths.log_folder(full.root) / "sessions").glob("*"):
+        path.unlink()
+    shown = full("restore", str(file))
+    assert "Nothing was written" in shown.out
+    assert full.read() == "# Memories\n"
+    assert full("restore", str(file), "--yes").code == 0
+    assert (full.read(), sessions(full)) == (before, log)
+    assert full.read(".agent/memories.md.bak") == "# Memories\n"
+    assert full("search", "parser", "--format", "json").json["hits"]
+
+
+def _archive(path: Path, name: str, raw: bytes, *, kind: bytes = tarfile.REGTYPE, digest: str = "") -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for each, content in ((name, raw), ("manifest.json", json.dumps({"files": {name: digest}}).encode())):
+            member = tarfile.TarInfo(each)
+            member.size, member.type, member.linkname = len(content), kind if each == name else tarfile.REGTYPE, "/etc"
+            archive.addfile(member, io.BytesIO(content) if member.isreg() else None)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "project/../x", "project/src/x.py", "state/ralph.db", "x"])
+def test_a_name_that_leads_elsewhere_is_refused(full: Project, tmp_path: Path, name: str) -> None:
+    _archive(tmp_path / "b.tgz", name, b"x")
+    said = full("restore", str(tmp_path / "b.tgz"), "--yes")
+    assert said.code == 1
+    assert "is no file of a backup" in said.err
+
+
+def test_a_link_and_a_damaged_backup_are_refused(full: Project, tmp_path: Path) -> None:
+    before = full.read()
+    _archive(tmp_path / "a.tgz", "project/.agent/memories.md", b"", kind=tarfile.SYMTYPE)
+    _archive(tmp_path / "b.tgz", "project/.agent/memories.md", b"forged", digest="0" * 64)
+    full("backup", str(tmp_path / "c.tgz"))
+    (tmp_path / "c.tgz").write_bytes((tmp_path / "c.tgz").read_bytes()[:-300])
+    for name in ("a.tgz", "b.tgz", "c.tgz", "none.tgz"):
+        assert full("restore", str(tmp_path / name), "--yes").code == 1
+    assert full.read() == before
