@@ -172,6 +172,9 @@ tree_caches = _in_state("cache/worktrees")  # one folder a linked worktree, by g
 slow_patterns_file = _in_state("cache/slow-patterns")  # of privacy.patterns, what took a hook too long
 runs_folder = _in_state("log/runs")
 held_memories = _in_state("log/held.jsonl")  # memories that wait for a person
+team_database = _in_state("team.db")  # what other machines of the team shared, as the index has our own
+team_pulled = _in_state("team.pulled")  # its time is that of the last pull
+team_tombstones = _in_state("team.forgotten")  # ids that no server may have; a line each, only where a team was joined
 accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
 

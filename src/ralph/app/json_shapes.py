@@ -77,6 +77,7 @@ def hit_json(hit: "ShownHit") -> dict[str, object]:
         "tokens": hit.tokens,
         **({"weak": True} if hit.hit.weak else {}),
         **({"repeats": list(hit.repeats)} if hit.repeats else {}),
+        **({"member": hit.member} if hit.member else {}),
     }
 
 

@@ -46,6 +46,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "session": ("session:cli", "Show, continue and export recorded sessions"),
         "graph": ("graph:cli", "Show how records, files and tasks are linked"),
     },
+    "Move": {
+        "team": ("team:cli", "Share memory with a team's machines"),
+    },
     "More": {
         "capture": ("project:capture", "Turn recording and injecting on or off"),
         "trust": ("project:trust", "Approve commands that a project's config names"),

@@ -1,0 +1,403 @@
+"""`ralph team`: push what this machine shares, and pull what the others do, through the team's PostgreSQL server.
+
+The server's list of sources is the only watermark: nothing here can be out of step with it, and a server that is made
+anew fills itself from the machines. Ids that were forgotten are kept in the state folder and sent before any row.
+"""
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+from ralph import paths
+from ralph.app import config as settings
+from ralph.app import filters, index
+from ralph.app.extras import needs_extra
+from ralph.app.team_rows import CURATED, Part, SharedRows, git_state, machine_name
+from ralph.config import Layer
+from ralph.context import render
+from ralph.errors import NotFound, RalphError, UsageError
+from ralph.formats.log import encode_record, parse_log
+from ralph.model import ids
+from ralph.search import terms
+from ralph.settings import Config, Shared, Team, TeamSearch
+from ralph.store import db, files, team_db
+from ralph.store.changes import digest_to
+from ralph.store.team_db import PREFIX, PulledState, TeamDatabase
+from ralph.store.team_server import VERSION, PushedRow, ServerSource, TeamServer, check_url, connect, shown_url
+
+_BATCH = 20_000  # rows of one transaction in `team.db`
+_CURATED = frozenset(form.value for form in CURATED)
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class PushResult:
+    """What a push sent, or would send: rows by their source, sources that went, and tombstones."""
+
+    sent: dict[str, list[PushedRow]] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    forgotten: int = 0
+    unchanged: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(map(len, self.sent.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """What a pull received: sources that changed, their rows, and sources that went."""
+
+    sources: int = 0
+    rows: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TeamStatus:
+    """Where a project is shared, what was pulled, and what the server says of it; `problem`: why it says nothing.
+
+    `to_push` counts sources: files of memories, and parts of logs.
+    """
+
+    url: str
+    project: str
+    share: tuple[str, ...]
+    pulled_at: str
+    pulled_rows: int
+    machines: int
+    server_rows: int = 0
+    role: str = ""
+    may_write: bool = False
+    to_push: int = 0
+    problem: str = ""
+
+
+def project_name(root: Path, team: Team) -> str:
+    """Return the name of a project on the server."""
+    return team.project or paths.main_checkout(root).name
+
+
+@contextmanager
+def _joined(root: Path, team: Team) -> Iterator[tuple[TeamServer, str]]:
+    """Connect to the server of a project that has one."""
+    if not team.url:
+        hint = "`ralph team join URL` joins one; a URL in ralph.yml counts after `ralph trust`"
+        raise UsageError("this project shares nothing with a team", hint=hint)
+    with needs_extra("team", "`ralph team`"), connect(team.url) as server:
+        yield server, project_name(root, team)
+
+
+def join(root: Path, team: Team, url: str, project: str = "") -> str:
+    """Connect once, and write the server and the project's name to ralph.local.yml; return the project's name."""
+    project = project or project_name(root, team)
+    with needs_extra("team", "`ralph team`"):
+        check_url(url)
+        with connect(url) as server:
+            names = [name for name, _, _ in server.projects()]
+            if project not in names:
+                hint = f"your projects there: {', '.join(names) or 'none'}; --project NAME names one"
+                raise NotFound(f"{server.role} is no member of a project {project!r} there", hint=hint)
+    settings.set_(root, "team.url", url, env=os.environ, layer=Layer.LOCAL)
+    settings.set_(root, "team.project", project, env=os.environ, layer=Layer.LOCAL)
+    _remember_forgotten(root, ())
+    return project
+
+
+def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
+    """Leave the team: remove what was pulled, and with `delete_mine` this machine's rows on the server."""
+    removed = 0
+    if delete_mine:
+        with _joined(root, team) as (server, project):
+            removed = server.remove_sources(project, machine_name(root))
+    settings.set_(root, "team.url", "", env=os.environ, layer=Layer.LOCAL)
+    db.remove(paths.team_database(root))
+    for path in (paths.team_pulled(root), paths.team_tombstones(root)):
+        files.delete(path)
+    return removed
+
+
+# --- push ----------------------------------------------------------------------------------------
+
+
+def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progress | None = None) -> PushResult:
+    """Send what changed since the last push, tombstones first; each source is one transaction."""
+    root = paths.main_checkout(root)
+    shared, result = SharedRows(root, config.team.share, config.privacy), PushResult()
+    with _joined(root, config.team) as (server, project):
+        tombstones = _forgotten_ids(root) - server.tombstones(project)
+        result.forgotten = len(tombstones)
+        if tombstones and not dry_run:
+            server.forget(project, sorted(tombstones))
+        machine = machine_name(root)
+        known = _own_sources(server, project, machine)
+        with index.of(root).open_current() as connection:
+            parts = list(shared.parts(connection))
+            changed = [part for part in parts if _is_changed(part, known.get(part.path), shared.rules)]
+            result.unchanged, git = len(parts) - len(changed), git_state(root)
+            for number, part in enumerate(changed):
+                before = known.get(part.path)
+                prefix = before if before and _is_prefix(root, part, before, shared.rules) else None
+                rows = shared.rows(connection, part, prefix.lines if prefix else 0)
+                if not dry_run:
+                    digest = prefix.digest if prefix else None
+                    server.push(project, machine, shared.describe(part, git), digest, rows)
+                result.sent[part.path] = rows
+                if progress is not None:
+                    progress(number + 1, len(changed))
+        present = {part.path for part in parts}
+        result.removed = [path for path, each in known.items() if path not in present and _goes(shared, each)]
+        if result.removed and not dry_run:
+            server.remove_sources(project, machine, result.removed)
+    return result
+
+
+def _own_sources(server: TeamServer, project: str, machine: str) -> dict[str, ServerSource]:
+    return {source.path: source for source in server.sources(project) if source.machine == machine}
+
+
+def _is_changed(part: Part, before: ServerSource | None, rules: str) -> bool:
+    return before is None or (before.digest, before.rules) != (part.source.digest, rules)
+
+
+def _is_prefix(root: Path, part: Part, before: ServerSource, rules: str) -> bool:
+    """Whether the server has what a log begins with, cleaned by the same rules."""
+    if part.format not in (Shared.JOURNAL, Shared.OBSERVATIONS) or before.rules != rules or not before.size:
+        return False
+    with suppress(RalphError, OSError), files.open_regular(paths.source_path(root, part.source.path)) as file:
+        return before.size <= part.source.size and digest_to(file, before.size) == before.digest
+    return False
+
+
+def _goes(shared: SharedRows, source: ServerSource) -> bool:
+    """Whether a source that is no longer shared goes from the server: files of memories, and what settings exclude.
+
+    The log of a session that retention removed stays: that is no forgetting.
+    """
+    return source.format in _CURATED or source.format not in {each.value for each in shared.share}
+
+
+# --- pull ----------------------------------------------------------------------------------------
+
+
+def pull(root: Path, config: Config, progress: Progress | None = None) -> PullResult:
+    """Bring `team.db` to what the other machines share; what was forgotten goes."""
+    root = paths.main_checkout(root)
+    machine, skipped = machine_name(root), set[str]()
+    if config.team.search is TeamSearch.SERVER:
+        skipped = {Shared.OBSERVATIONS.value}
+    with (
+        _joined(root, config.team) as (server, project),
+        team_db.open_team(paths.team_database(root), terms.index_terms, render.is_order) as team,
+        server.snapshot(),
+    ):
+        _remember_forgotten(root, server.tombstones(project))
+        sources = [each for each in server.sources(project) if each.machine != machine and each.format not in skipped]
+        curated = [each for each in sources if each.format in _CURATED]
+        logs = {f"{PREFIX}{each.member}/{each.machine}/{each.path}": each for each in sources if each not in curated}
+        states = team.states()
+        result = _pull_memories(team, states, server.memories(project, machine) if curated else (), curated)
+        wanted = _differing(states, logs)
+        rows = 0
+        for batch in _batches(wanted):
+            lines: dict[int, list[tuple[int, str]]] = {each.key: [] for _, each, _ in batch}
+            for source, key, line in server.rows(project, [(each.key, state.last) for _, each, state in batch]):
+                lines[source].append((key, line))
+            with team.batch():
+                for name, each, state in batch:
+                    if name in states and not state.key:
+                        team.remove(states[name].key)
+                    last = max((key for key, _ in lines[each.key]), default=each.last)
+                    text = [line for _, line in lines[each.key]]
+                    team.put(name, each.format, PulledState(state.key, each.generation, last), text)
+                    rows += len(text)
+            if progress is not None:
+                progress(rows, sum(each.records for _, each, _ in wanted))
+        gone = [state.key for name, state in states.items() if name not in logs and name.count("/") > 1]
+        with team.batch():
+            for key in gone:
+                team.remove(key)
+    files.write(paths.team_pulled(root), ids.timestamp() + "\n", mode=files.PRIVATE)
+    return PullResult(len(wanted) + result[0], rows + result[1], len(gone))
+
+
+def _differing(
+    states: dict[str, PulledState], logs: dict[str, ServerSource]
+) -> list[tuple[str, ServerSource, PulledState]]:
+    """Return the sources with other rows than were pulled; with no key where all of them are pulled again."""
+    wanted = []
+    for name, source in logs.items():
+        state = states.get(name)
+        if state is None or state.generation != source.generation:
+            wanted.append((name, source, PulledState(0, source.generation, 0)))
+        elif state.last != source.last:
+            wanted.append((name, source, state))
+    return wanted
+
+
+def _batches(
+    wanted: Sequence[tuple[str, ServerSource, PulledState]],
+) -> Iterator[list[tuple[str, ServerSource, PulledState]]]:
+    batch, size = list[tuple[str, ServerSource, PulledState]](), 0
+    for each in wanted:
+        batch.append(each)
+        size += each[1].records + 1
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _pull_memories(
+    team: TeamDatabase,
+    states: dict[str, PulledState],
+    memories: Sequence[tuple[str, str, str, str, str]],
+    curated: Sequence[ServerSource],
+) -> tuple[int, int]:
+    """Replace the memories of other machines, one source a format, when one of their files changed; few, so all."""
+    text = "\n".join(f"{each.key} {each.generation} {each.last} {each.commit}" for each in curated)
+    mark = hashlib.sha256(text.encode()).hexdigest()[:32]
+    own = {name: state for name, state in states.items() if name.count("/") == 1}
+    if not (curated or own) or (own and all(state.generation == mark for state in own.values())):
+        return 0, 0
+    with team.batch():
+        for state in own.values():
+            team.remove(state.key)
+        for form, rows in groupby(sorted(memories, key=itemgetter(0)), key=itemgetter(0)):
+            lines = [_with_origin(body, member, branch, commit) for _, member, branch, commit, body in rows]
+            team.put(f"{PREFIX}{form}", form, PulledState(0, mark, 0), lines)
+    return len(curated), len(memories)
+
+
+def _with_origin(body: str, member: str, branch: str, commit: str) -> str:
+    """Return the line of a memory with who pushed it, from which branch and commit."""
+    for entry in parse_log(body).entries:
+        about = {"member": member, "branch": branch, "commit": commit}
+        extra = {**entry.record.extra, "team": {name: value for name, value in about.items() if value}}
+        return encode_record(replace(entry.record, extra=extra)).rstrip("\n")
+    return body
+
+
+# --- forget --------------------------------------------------------------------------------------
+
+
+def _forgotten_ids(root: Path) -> set[str]:
+    return set(filter(None, (files.read(paths.team_tombstones(root)) or "").split("\n")))
+
+
+def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
+    path, new = paths.team_tombstones(root), set(names)
+    if not path.exists() or new - _forgotten_ids(root):
+        files.make_folder(path.parent, 0o700)
+        files.update(path, lambda text: "\n".join(sorted(new | set(text.split()))) + "\n", mode=files.PRIVATE)
+
+
+def note_forgotten(root: Path, names: Iterable[str]) -> None:
+    """Keep the ids that `ralph forget` removed for the next push, where a team was joined."""
+    root = paths.main_checkout(root)
+    if paths.team_tombstones(root).exists():
+        _remember_forgotten(root, [name for name in names if name and "\n" not in name])
+
+
+def forget(root: Path, config: Config, name: str) -> int:
+    """Delete a record on the server, and on every machine with its next pull; return how many rows went."""
+    root = paths.main_checkout(root)
+    with _joined(root, config.team) as (server, project):
+        full = _resolve(root, name)
+        if not server.search("keys_with", project, [full]) and full not in server.tombstones(project):
+            raise NotFound(f"the team's server has no record {name}", hint="`ralph search --team` shows the ids")
+        removed = server.forget(project, [full])
+    _remember_forgotten(root, [full])
+    pull(root, config)
+    return removed
+
+
+def _resolve(root: Path, name: str) -> str:
+    """Return the id that a short form means, among the pulled records and our own."""
+    connection = team_db.read_team(paths.team_database(root))
+    if connection is not None:
+        with closing(connection):
+            full = filters.resolve_id(connection, name)
+            if full != name:
+                return full
+    return filters.full_id(root, name)
+
+
+# --- status and administration -------------------------------------------------------------------
+
+
+def pulled_age(root: Path) -> float | None:
+    """Return how many seconds ago the last pull was; None without one. Looks at one file."""
+    try:
+        return ids.now().timestamp() - os.stat(paths.team_pulled(root)).st_mtime  # noqa: PTH116 - as SessionStart needs it
+    except OSError:
+        return None
+
+
+def status(root: Path, config: Config) -> TeamStatus:
+    """Describe what is shared; a server that does not answer is a `problem`."""
+    root, team = paths.main_checkout(root), config.team
+    rows, machines = 0, set[str]()
+    connection = team_db.read_team(paths.team_database(root))
+    if connection is not None:
+        with closing(connection):
+            rows, machines = _count_pulled(connection)
+    pulled = (files.read(paths.team_pulled(root)) or "").strip()
+    share = tuple(each.value for each in team.share)
+    local = TeamStatus(shown_url(team.url), project_name(root, team), share, pulled, rows, len(machines))
+    if not team.url:
+        return local
+    try:
+        with _joined(root, team) as (server, project):
+            mine = {name: (write, number) for name, write, number in server.projects()}
+            write, number = mine.get(project, (False, 0))
+            local = replace(local, role=server.role, may_write=write, server_rows=number)
+            known = _own_sources(server, project, machine_name(root)) if write else {}
+            shared = SharedRows(root, team.share, config.privacy)
+            with index.of(root).open_current() as connection:
+                parts = list(shared.parts(connection)) if write else []
+            changed = [part for part in parts if _is_changed(part, known.get(part.path), shared.rules)]
+            return replace(local, to_push=len(changed))
+    except RalphError as error:
+        return replace(local, problem=error.message)
+
+
+def _count_pulled(connection: sqlite3.Connection) -> tuple[int, set[str]]:
+    states = team_db.count_sources(connection)
+    machines = {name.split("/")[2] for name in states if name.count("/") > 1}
+    return sum(states.values()), machines
+
+
+def migrate(url: str, project: str = "", members: Sequence[str] = (), readers: Sequence[str] = ()) -> list[str]:
+    """Bring a server's schema to this version, and add members to a project; one line for each thing that was done."""
+    if (members or readers) and not project:
+        raise UsageError(
+            "--member and --reader need --project NAME", hint="ralph team migrate URL --project shop --member ann"
+        )
+    lines = []
+    with needs_extra("team", "`ralph team`"), connect(url, any_version=True) as server:
+        if server.version() > VERSION:
+            raise UsageError(
+                f"the server's schema is newer ({server.version()}) than this Ralph's", hint="update Ralph"
+            )
+        lines += [f"schema {number} made" for number in server.migrate()]
+        for role in (*members, *readers):
+            server.add_member(project, role, may_write=role in members)
+            lines.append(f"{role} may {'read and write' if role in members else 'read'} {project}")
+    return lines
+
+
+def check(url: str) -> tuple[int, list[str]]:
+    """Return the version of a server's schema and what is wrong with it, for its owner."""
+    with needs_extra("team", "`ralph team`"), connect(url, any_version=True) as server:
+        version = server.version()
+        problems = server.problems() if version == VERSION else [f"the schema is {version}, this Ralph's is {VERSION}"]
+        return version, problems

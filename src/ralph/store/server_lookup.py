@@ -1,0 +1,220 @@
+"""The SELECTs behind the ranking on the team's server: the PostgreSQL implementation of `lookup.RankingStore`.
+
+The index of the server gives candidates by the levels of their terms; BM25 is computed here from the terms of at most
+2,000 rows, with the same formula and weights as SQLite's. Keys have the family as `key % 3`, as local ones have. A
+filter is a function of records, so conditions on tables (`Filter`) do not apply.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import log
+from typing import TYPE_CHECKING
+
+from ralph.formats.log import parse_log
+from ralph.model import ids
+from ralph.model.record import Family, Record
+from ralph.store.lookup import RecordRow
+from ralph.store.queries import FAMILIES, USUAL, row_values
+from ralph.store.team_server import TeamServer
+
+if TYPE_CHECKING:
+    from ralph.store.lookup import Filter
+
+MOST = 2_000  # rows that are judged
+_K1, _B = 1.2, 0.75  # as in SQLite's bm25()
+_AVERAGE, _LEVELS = 80, "0123456789abcdef"  # terms of a row that is neither long nor short
+_LONGEST = 200  # characters of a term in the index of the server
+_PHRASE = re.compile(r'"([^"]*)"')
+
+
+def indexed_terms(columns: Sequence[str], fields: Sequence[float]) -> tuple[str, str, int]:
+    """Return what the server stores for the terms of text, title, tags and files: columns, leveled terms, length.
+
+    `fields` are the weights of title, tags, text and files.
+    """
+    weights = _by_column(fields)
+    frequencies: dict[str, float] = {}
+    length = 0
+    lists = [column.split() for column in columns]
+    for words, weight in zip(lists, weights, strict=True):
+        length += len(words)
+        for word in words:
+            frequencies[word] = frequencies.get(word, 0.0) + weight
+    norm = _K1 * (1 - _B + _B * length / _AVERAGE)
+    leveled = [
+        _LEVELS[int(len(_LEVELS) * frequency / (frequency + norm))] + word
+        for word, frequency in frequencies.items()
+        if len(word) <= _LONGEST
+    ]
+    return "\n".join("  ".join(words) for words in lists), " ".join(leveled), length
+
+
+def _by_column(fields: Sequence[float]) -> tuple[float, float, float, float]:
+    title, tags, text, files = fields
+    return text, title, tags, files
+
+
+class ServerLookup:
+    """The rows of one project for one question; every function takes a connection, as in `lookup`, and ignores it."""
+
+    def __init__(self, server: TeamServer, project: str, accepts: Callable[[Record], bool] | None = None) -> None:
+        self._server, self._project, self._accepts = server, project, accepts
+        self._columns: dict[int, tuple[int, list[str]]] = {}
+        self._records: dict[int, Record] = {}
+        self.members: dict[int, str] = {}
+        self._docs: dict[str, int] = {}
+        self._size: tuple[int, int] | None = None
+
+    def _ask(self, name: str, *values: object) -> list[tuple[object, ...]]:
+        return self._server.search(name, self._project, *values)
+
+    def _totals(self) -> tuple[int, int]:
+        if self._size is None:
+            rows = self._server.search("size_of", self._project)
+            self._size = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+        return self._size
+
+    def size(self, connection: object) -> int:
+        """Count the records."""
+        return self._totals()[0]
+
+    def frequencies(self, connection: object, terms: Sequence[str]) -> dict[str, int]:
+        """Count in how many records each term occurs; those that occur nowhere are left out."""
+        counts = self._counted(self._server.search("frequencies", self._project, list(terms)))
+        return {term: counts[term] for term in terms if term in counts}
+
+    def _counted(self, rows: Sequence[Sequence[object]]) -> dict[str, int]:
+        counts = {str(row[0]): int(str(row[1])) for row in rows}
+        self._docs |= counts
+        return counts
+
+    def terms_starting(
+        self, connection: object, prefix: str, limit: int, length: int | None = None
+    ) -> list[tuple[str, int]]:
+        """Return the first indexed terms with a prefix, with their counts; of about a length, if one is given."""
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        counts = self._counted(self._ask("terms_from", prefix, end, limit))
+        return [pair for pair in counts.items() if length is None or abs(len(pair[0]) - length) <= 1]
+
+    def terms_with(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
+        """Return indexed terms that contain some letters, wherever."""
+        return list(self._counted(self._ask("terms_with", part, limit)).items())
+
+    def matching(
+        self, connection: object, match: str, weights: Sequence[float], limit: int, keep: "Filter | None" = None
+    ) -> list[tuple[int, float]]:
+        """Return the best matches with their BM25 scores; of phrases, among the candidates of the words before."""
+        phrases = _PHRASE.findall(match)
+        words = [phrase for phrase in phrases if " " not in phrase]
+        if words:
+            self._fetch_candidates(words)
+        scores = self._scores(phrases, _by_column(weights))
+        best = sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
+        if keep is not None:
+            passing = self._passing([key for key, _ in best])
+            best = [pair for pair in best if pair[0] in passing]
+        return best[: limit if limit >= 0 else None]
+
+    def _fetch_candidates(self, words: Sequence[str]) -> None:
+        known = [word for word in words if word not in self._docs]
+        if known:
+            self._counted(self._ask("frequencies", known))
+        present = [word for word in words if word in self._docs]
+        weights = [self._idf(self._docs[word]) for word in present]
+        for key, family, length, columns in self._server.search("candidates", self._project, present, weights, MOST):
+            # two blanks at either end and between terms: a term has a blank of its own on both sides
+            self._columns[key * len(FAMILIES) + family] = (length, [f" {each} " for each in columns.split("\n")])
+
+    def _idf(self, docs: int) -> float:
+        return max(log((self._totals()[0] - docs + 0.5) / (docs + 0.5)), 1e-6) if docs < self._totals()[0] else 1e-6
+
+    def _scores(self, phrases: Sequence[str], weights: Sequence[float]) -> dict[int, float]:
+        records, tokens = self._totals()
+        average = tokens / records if records else 1.0
+        needles = [(phrase, f" {phrase.replace(' ', '  ')} ") for phrase in phrases]
+        found: dict[str, dict[int, float]] = {phrase: {} for phrase in phrases}
+        for key, (_, columns) in self._columns.items():
+            for phrase, needle in needles:
+                frequency = 0.0
+                for column, weight in zip(columns, weights, strict=True):
+                    if needle in column:
+                        frequency += weight * column.count(needle)
+                if frequency:
+                    found[phrase][key] = frequency
+        scores: dict[int, float] = {}
+        for phrase, rows in found.items():
+            idf = self._idf(self._docs.get(phrase, len(rows)))
+            for key, frequency in rows.items():
+                norm = _K1 * (1 - _B + _B * self._columns[key][0] / average)
+                scores[key] = scores.get(key, 0.0) + idf * frequency * (_K1 + 1) / (frequency + norm)
+        return scores
+
+    def count_matching(self, connection: object, match: str, keep: "Filter") -> int:
+        """Count the matches among the candidates."""
+        return len(self._passing(list(self._columns)))
+
+    def _passing(self, keys: Sequence[int]) -> set[int]:
+        if self._accepts is None:
+            return set(keys)
+        return {key for key, record in self.records(keys).items() if self._accepts(record)}
+
+    def filter_keys(self, connection: object, keys: Sequence[int], keep: "Filter") -> set[int]:
+        """Return those of some keys whose records pass."""
+        return self._passing(keys)
+
+    def sort_values(self, connection: object, keys: Sequence[int]) -> dict[int, tuple[str, str, int]]:
+        """Return time and place of records, by which equal ones are sorted."""
+        return {key: (_instant(record), self.members[key], key) for key, record in self.records(keys).items()}
+
+    def neighbours(self, connection: object, keys: Sequence[int], reach: int) -> Iterator[tuple[int, int, int]]:
+        """Yield for observations: key, the key of another one of the same session within reach, and how far it is."""
+        place, step = FAMILIES.index(Family.OBSERVATION), len(FAMILIES)
+        own = [key // step for key in keys if key % step == place]
+        for key, other, distance in self._server.search("neighbours", self._project, own, reach) if own else ():
+            yield key * step + place, other * step + place, distance
+
+    def linked_keys(self, connection: object, keys: Sequence[int]) -> list[tuple[int, int]]:
+        """Return pairs of keys: of memories that name others, and of those."""
+        records = self.records([key for key in keys if key % len(FAMILIES) == 0])
+        targets = [link.target for record in records.values() for link in record.links]
+        found: dict[str, int] = {}
+        for name, key, family in self._server.search("keys_with", self._project, targets) if targets else ():
+            if family == 0:
+                found.setdefault(name, key * len(FAMILIES))
+        pairs = [(key, link.target) for key, record in records.items() for link in record.links]
+        return [(key, found[target]) for key, target in pairs if found.get(target, key) != key]
+
+    def records(self, keys: Sequence[int]) -> dict[int, Record]:
+        """Return the records behind keys, in their order."""
+        missing = [key // len(FAMILIES) for key in keys if key not in self._records]
+        for number, family, member, body in self._server.search("rows_at", self._project, missing) if missing else ():
+            for entry in parse_log(body).entries:
+                key = number * len(FAMILIES) + family
+                self._records[key], self.members[key] = entry.record, member
+        return {key: self._records[key] for key in keys if key in self._records}
+
+    def fetch_rows(self, connection: object, keys: Sequence[int]) -> Mapping[int, RecordRow]:
+        """Return the columns of some records that are ranked and printed."""
+        return {key: _ranked_row(key, record) for key, record in self.records(keys).items()}
+
+
+def _instant(record: Record) -> str:
+    return ids.instant(record.id, record.created_at) if record.family is Family.MEMORY else record.created_at
+
+
+def _ranked_row(key: int, record: Record) -> RecordRow:
+    """Return a record as `lookup` selects it from its table."""
+    values = row_values(record, record.id, 0, is_order=False)
+    origin, extra = record.origin, record.extra
+    tags, files = (values[5], values[6]) if record.family is Family.OBSERVATION else (values[3], values[4])
+    if record.family is Family.JOURNAL:
+        tags, files = values[11], values[8]
+    session = {Family.OBSERVATION: origin.session, Family.JOURNAL: origin.run}.get(record.family, "")
+    is_observation = record.family is Family.OBSERVATION
+    error, own = (extra.get("error") or "", extra.get("own")) if is_observation else ("", None)
+    by = origin.by or USUAL[record.family][2]
+    scope = record.scope.value if record.family is Family.MEMORY else ""
+    kind, when = record.kind.value, _instant(record)
+    return RecordRow(
+        key, record.id, kind, record.title, tags, record.text, files, when, session, by, 0, error, own, scope
+    )
