@@ -131,9 +131,10 @@ class SharedRows:
         name, text = session["id"], session.pop("summary")
         yield PushedRow(_SESSION, name, name, 0, encode_line("session", session).rstrip("\n"))
         at = session.get("updated_at") or session.get("ended_at") or session.get("started_at", "")
-        origin = Origin("tool", name, task=session.get("task_id", ""), agent=session.get("host", ""))
-        scope, kind, key = Scope.SESSION, ObservationKind.NOTE, ids.derived("sum", name)
-        record = Record(key, kind, text, Family.OBSERVATION, "", SUMMARY, (), Status.RAW, scope, origin, at)
+        origin = Origin("tool", task=session.get("task_id", ""), agent=session.get("host", ""))
+        record = Record(ids.derived("sum", name), ObservationKind.NOTE, text, Family.OBSERVATION, title=SUMMARY)
+        about = {"session": name}  # no observation of the session itself, whose neighbours would count
+        record = replace(record, status=Status.RAW, scope=Scope.SESSION, origin=origin, created_at=at, extra=about)
         clean = self._clean(record)
         if clean is not None:
             yield _row(clean, 0)
