@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,10 +79,7 @@ class Machine:
 
     def pulled(self) -> list[str]:
         """Return the ids of all pulled records, as often as they are there."""
-        connection = team_db.read_team(paths.team_database(self.root))
-        if connection is None:
-            return []
-        with closing(connection):
+        with team_db.read_team(paths.team_database(self.root)) as connection:
             keys = queries.newest_keys(connection, Query(limit=None), None)
             return sorted(record.id for record in queries.records(connection, keys).values())
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -63,7 +62,7 @@ def test_a_search_over_pulled_rows_is_that_over_the_same_rows(fleet: Fleet) -> N
     ann.remember("A timeout of the invoice worker needs a retry", "invoice")
     ann.push()
     ben.pull()
-    with closing(team_db.read_team(paths.team_database(ben.root))) as pulled:  # type: ignore[type-var]
+    with team_db.read_team(paths.team_database(ben.root)) as pulled:
         for text in ("timeout retry", "invoice docker cache", "migrate", "socket worker token", "tokn", "case 17"):
             search = partial(rank.search, query=Query(text, limit=20), today=ids.now().date())
             theirs, mine = search(pulled).hits, index.ask(ann.root, search).hits

@@ -6,9 +6,8 @@ anew fills itself from the machines. Ids that were forgotten are kept in the sta
 
 import hashlib
 import os
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
@@ -322,12 +321,10 @@ def forget(root: Path, config: Config, name: str) -> int:
 
 def _resolve(root: Path, name: str) -> str:
     """Return the id that a short form means, among the pulled records and our own."""
-    connection = team_db.read_team(paths.team_database(root))
-    if connection is not None:
-        with closing(connection):
-            full = filters.resolve_id(connection, name)
-            if full != name:
-                return full
+    with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
+        full = filters.resolve_id(connection, name)
+        if full != name:
+            return full
     return filters.full_id(root, name)
 
 
@@ -345,14 +342,15 @@ def pulled_age(root: Path) -> float | None:
 def status(root: Path, config: Config) -> TeamStatus:
     """Describe what is shared; a server that does not answer is a `problem`."""
     root, team = paths.main_checkout(root), config.team
-    rows, machines = 0, set[str]()
-    connection = team_db.read_team(paths.team_database(root))
-    if connection is not None:
-        with closing(connection):
-            rows, machines = _count_pulled(connection)
+    counts: dict[str, int] = {}
+    with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
+        counts = team_db.count_sources(connection)
+    machines = {name.split("/")[2] for name in counts if name.count("/") > 1}
     pulled = (files.read(paths.team_pulled(root)) or "").strip()
     share = tuple(each.value for each in team.share)
-    local = TeamStatus(shown_url(team.url), project_name(root, team), share, pulled, rows, len(machines))
+    local = TeamStatus(
+        shown_url(team.url), project_name(root, team), share, pulled, sum(counts.values()), len(machines)
+    )
     if not team.url:
         return local
     try:
@@ -368,12 +366,6 @@ def status(root: Path, config: Config) -> TeamStatus:
             return replace(local, to_push=len(changed))
     except RalphError as error:
         return replace(local, problem=error.message)
-
-
-def _count_pulled(connection: sqlite3.Connection) -> tuple[int, set[str]]:
-    states = team_db.count_sources(connection)
-    machines = {name.split("/")[2] for name in states if name.count("/") > 1}
-    return sum(states.values()), machines
 
 
 def migrate(url: str, project: str = "", members: Sequence[str] = (), readers: Sequence[str] = ()) -> list[str]:

@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ralph import __version__, discovery, paths
 from ralph.app.repository import Repository
 from ralph.capture.pipeline import OWN
-from ralph.capture.privacy import PrivatePaths, Redactor, map_texts, redact_members
+from ralph.capture.privacy import PrivatePaths, Redactor, all_texts, map_texts, redact_members
 from ralph.capture.secret_prefilter import needs_rules
 from ralph.context.render import SPEECH_TITLES
 from ralph.formats.log import encode_line, encode_record
@@ -176,9 +176,11 @@ class RowCleaner:
         texts = (record.title, record.text, *record.tags, *origin.files)
         if self._private is not None and self._private.named_in(texts, origin.files, self._root):
             return None
-        redact = Redactor(self._patterns, tolerant=True)
-        joined = "\n".join((*texts, record.label, origin.task, origin.agent))
+        extra = record.extra
+        inner = [*all_texts(dict(extra))] if extra else []
+        joined = "\n".join((*texts, *inner, record.label, origin.task, origin.agent))
         is_plain = not self._patterns and not needs_rules(joined)
+        redact = Redactor(self._patterns, tolerant=True)
 
         def clean(text: str) -> str:
             return self.localise(text if is_plain else redact(text))
@@ -186,16 +188,13 @@ class RowCleaner:
         files = tuple(each for name in origin.files if (each := clean(name)) and each[0] not in "/~(\\")
         origin = replace(origin, files=files, task=clean(origin.task), agent=clean(origin.agent))
         text, title, label = clean(record.text), clean(record.title), clean(record.label)
-        extra = self._extra(record.extra) if record.extra else record.extra
+        if extra and not (is_plain and not any("/" in each or "\\" in each for each in inner)):
+            value = redact_members(map_texts(dict(extra), clean), self._patterns)
+            extra = value if isinstance(value, dict) else {}
         if text != record.text:  # then it is no longer the size of the part before what was printed
             extra = {name: value for name, value in extra.items() if name != OWN}
         tags = tuple(map(clean, record.tags))
         return replace(record, title=title, text=text, tags=tags, label=label, origin=origin, extra=extra)
-
-    def _extra(self, extra: Mapping[str, object]) -> Mapping[str, object]:
-        redact = Redactor(self._patterns, tolerant=True)
-        value = redact_members(map_texts(dict(extra), lambda text: self.localise(redact(text))), self._patterns)
-        return value if isinstance(value, dict) else {}
 
     def localise(self, text: str) -> str:
         """Return a text without paths of this machine."""

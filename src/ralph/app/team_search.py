@@ -1,7 +1,6 @@
 """`ralph search --team`: our own ranking over the index and what was pulled, or over the rows on the team's server."""
 
 import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from ralph.app.extras import needs_extra
 from ralph.app.search import FULL, SearchAnswer, ShownHit, merge_repeats
 from ralph.app.team import project_name
 from ralph.context import render
-from ralph.errors import NotFound, UsageError
+from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.record import Detail, Hit, Query, SearchResult
 from ralph.search import rank
@@ -33,10 +32,7 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
         found, members = _on_server(root, wider, team)
         notes: dict[str, str] = {}
     else:
-        connection = team_db.read_team(paths.team_database(paths.main_checkout(root)))
-        if connection is None:
-            raise NotFound("nothing was pulled yet", hint="`ralph team pull` fetches what the team shares")
-        with closing(connection):
+        with team_db.read_team(paths.team_database(paths.main_checkout(root))) as connection:
             found, members, notes = index.ask(root, lambda own: _in_files(root, own, connection, wider))
     merged = merge_repeats(found.hits)[: query.limit]
     shown = _show(merged, query, found, members, notes, fit)

@@ -6,10 +6,11 @@ with the index's own writer, so that searching pulled rows is searching the same
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph.errors import NotFound
 from ralph.model.record import Family, Record
 from ralph.store import db, queries
 from ralph.store.index import PATIENCE, SCHEMA_VERSION, IndexWriter, sole_writer
@@ -73,15 +74,14 @@ def open_team(path: Path, terms: Terms, is_order: Callable[[Record], bool]) -> I
         yield TeamDatabase(connection, IndexWriter(connection, terms, is_order=is_order))
 
 
-def read_team(path: Path) -> sqlite3.Connection | None:
-    """Open `team.db` for reading; None when there is none, or one of another version."""
-    if not path.is_file():
-        return None
-    connection = db.connect(path, read_only=True)
-    if db.version_of(connection) == SCHEMA_VERSION:
-        return connection
-    connection.close()
-    return None
+@contextmanager
+def read_team(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open `team.db` for reading; NotFound when there is none, or one of another version."""
+    with suppress(sqlite3.OperationalError), closing(db.connect(path, read_only=True)) as connection:
+        if db.version_of(connection) == SCHEMA_VERSION:
+            yield connection
+            return
+    raise NotFound("nothing was pulled yet", hint="`ralph team pull` fetches what the team shares")
 
 
 class IndexedSource(NamedTuple):

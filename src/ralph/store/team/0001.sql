@@ -65,7 +65,7 @@ CREATE UNIQUE INDEX records_key ON records (project, key);
 CREATE INDEX records_source ON records (source, key);
 CREATE INDEX records_id ON records (project, id);
 CREATE INDEX records_session ON records (project, session, seq) WHERE family = 1;
-CREATE INDEX records_terms ON records USING gin (terms);
+CREATE INDEX records_terms ON records USING gin (terms) WITH (fastupdate = off);
 
 CREATE TABLE sessions (
     key bigint PRIMARY KEY DEFAULT nextval('row_keys'),
@@ -295,18 +295,23 @@ BEGIN
         WHERE project = pid AND strpos(term, p_part) > 0 ORDER BY term LIMIT p_most;
 END $$;
 
+-- A function of its own, since a planner that joins the terms with the rows reads all rows for many terms.
+CREATE FUNCTION keys_with_term(p_term text) RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY SELECT key FROM records WHERE terms @> ARRAY[p_term];
+END $$;
+
 -- The rows whose terms weigh most, by the levels in the index; how much each really weighs is computed by the caller.
 CREATE FUNCTION candidates(p_project text, p_terms text[], p_weights float8[], p_most integer)
 RETURNS TABLE (key bigint, family smallint, length integer, columns text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
     RETURN QUERY SELECT r.key, r.family, r.length, r.columns FROM (
-        SELECT k.key FROM unnest(p_terms, p_weights) w(term, weight), generate_series(0, 15) level, LATERAL (
-            SELECT x.key FROM records x WHERE x.project = pid
-                AND x.terms @> ARRAY[pid || '/' || substr('0123456789abcdef', level + 1, 1) || w.term]
-        ) k GROUP BY k.key ORDER BY sum(w.weight * (level + 0.5)) DESC, k.key DESC LIMIT least(p_most, 2000)
+        SELECT k.key FROM unnest(p_terms, p_weights) w(term, weight), generate_series(0, 15) level,
+            LATERAL keys_with_term(pid || '/' || substr('0123456789abcdef', level + 1, 1) || w.term) k(key)
+        GROUP BY k.key ORDER BY sum(w.weight * (level + 0.5::float8)) DESC, k.key DESC LIMIT least(p_most, 2000)
     ) best JOIN records r ON r.project = pid AND r.key = best.key;
 END $$;
 
@@ -330,7 +335,8 @@ END $$;
 
 CREATE FUNCTION neighbours(p_project text, p_keys bigint[], p_reach integer)
 RETURNS TABLE (key bigint, other bigint, step integer)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
@@ -349,4 +355,4 @@ $$;
 
 REVOKE ALL ON ALL TABLES IN SCHEMA ralph_team FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA ralph_team FROM PUBLIC;
-REVOKE ALL ON FUNCTION member_of, drop_rows, add_member FROM PUBLIC;
+REVOKE ALL ON FUNCTION member_of, drop_rows, keys_with_term, add_member FROM PUBLIC;
