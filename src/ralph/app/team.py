@@ -285,6 +285,17 @@ def _with_origin(body: str, member: str, branch: str, commit: str) -> str:
     return body
 
 
+def exchange(root: Path, config: Config) -> str:
+    """Push and pull at a loop's end, where `team.loop` says so; return a line about it, also when it failed."""
+    if not (config.team.loop and config.team.url):
+        return ""
+    try:
+        sent, received = push(root, config).rows, pull(root, config).rows
+    except RalphError as error:
+        return f"not shared with the team: {error.message}"
+    return f"shared with the team: {sent} row(s) sent, {received} received"
+
+
 # --- forget --------------------------------------------------------------------------------------
 
 
@@ -329,14 +340,6 @@ def _resolve(root: Path, name: str) -> str:
 
 
 # --- status and administration -------------------------------------------------------------------
-
-
-def pulled_age(root: Path) -> float | None:
-    """Return how many seconds ago the last pull was; None without one. Looks at one file."""
-    try:
-        return ids.now().timestamp() - os.stat(paths.team_pulled(root)).st_mtime  # noqa: PTH116 - as SessionStart needs it
-    except OSError:
-        return None
 
 
 def status(root: Path, config: Config) -> TeamStatus:
