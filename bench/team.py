@@ -15,11 +15,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.sessions import Words
+from tests.team.postgres import ThrowawayServer
 
 from bench import speed
 from ralph import paths
 from ralph.app import index, team
-from ralph.cli.team_demo import ThrowawayServer
 from ralph.search import rank
 from ralph.settings import Config, Shared, Team
 from ralph.store import queries, team_db

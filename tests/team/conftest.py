@@ -9,7 +9,7 @@ from tests.team.machines import Fleet, start_server
 
 pytest.importorskip("psycopg", reason="the extra `team` is not installed")
 
-from ralph.cli.team_demo import ThrowawayServer
+from tests.team.postgres import ThrowawayServer
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import psycopg
+from tests.team.postgres import ThrowawayServer
 
 from ralph import paths
 from ralph.app import memory, team, team_search
 from ralph.app.search import SearchAnswer
-from ralph.cli.team_demo import ThrowawayServer
 from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Query, Record, Scope, Status
 from ralph.settings import Config, Privacy, Shared, Team, TeamSearch

@@ -148,7 +148,7 @@ def test_another_projects_name_answers_as_one_that_does_not_exist(fleet: Fleet) 
                 server.sources(project)
             messages.append(str(refused.value))
         assert messages[0] == messages[1]
-        assert [name for name, _, _ in server.projects()] == ["shop"]
+        assert [name for name, _, _ in server.call("my_projects")] == ["shop"]
 
 
 @pytest.mark.parametrize(

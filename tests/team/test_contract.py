@@ -47,7 +47,7 @@ def sides(fleet: Fleet) -> Iterator[Sides]:
         own = stack.enter_context(index.of(ann.root).open_current())
         keys = queries.newest_keys(own, Query(limit=None), None)
         local = {key: record.id for key, record in queries.records(own, keys).items()}
-        rows = server.search("keys_with", "shop", list(local.values()))
+        rows = server.call("keys_with", "shop", list(local.values()))
         yield [
             (lookup, own, local),
             (ServerLookup(server, "shop"), None, {key * 3 + family: name for name, key, family in rows}),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 from tests.team.machines import Fleet, Machine, iteration, observation, session
@@ -13,9 +14,10 @@ from tests.team.machines import Fleet, Machine, iteration, observation, session
 from ralph.app import team
 from ralph.errors import RalphError
 
+T = TypeVar("T")
 _RUN = (
-    "import sys; from pathlib import Path; from ralph.settings import Config, Shared, Team; from ralph.app import team; "
-    "config = Config(team=Team(url=sys.argv[3], project='shop', share=tuple(Shared))); print('ready', flush=True); "
+    "import sys\nfrom pathlib import Path\nfrom ralph.settings import Config, Shared, Team\nfrom ralph.app import team"
+    "\nconfig = Config(team=Team(url=sys.argv[3], project='shop', share=tuple(Shared))); print('ready', flush=True); "
     "getattr(team, sys.argv[1])(Path(sys.argv[2]), config)"
 )
 
@@ -101,7 +103,7 @@ class Play:
             assert len(missing) <= 1, machine  # its own
 
 
-def _try(task: Callable[[], object]) -> object:
+def _try(task: Callable[[], T]) -> T | None:
     try:
         return task()
     except RalphError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import config as settings
@@ -33,6 +34,8 @@ from ralph.store.team_server import VERSION, PushedRow, ServerSource, TeamServer
 _BATCH = 20_000  # rows of one transaction in `team.db`
 _CURATED = frozenset(form.value for form in CURATED)
 Progress = Callable[[int, int], None]
+Wanted = tuple[str, ServerSource, PulledState]
+"""A source to pull: its name here, what the server says of it, and what was pulled before."""
 
 
 @dataclass(slots=True)
@@ -50,33 +53,12 @@ class PushResult:
         return sum(map(len, self.sent.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class PullResult:
+class PullResult(NamedTuple):
     """What a pull received: sources that changed, their rows, and sources that went."""
 
     sources: int = 0
     rows: int = 0
     removed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TeamStatus:
-    """Where a project is shared, what was pulled, and what the server says of it; `problem`: why it says nothing.
-
-    `to_push` counts sources: files of memories, and parts of logs.
-    """
-
-    url: str
-    project: str
-    share: tuple[str, ...]
-    pulled_at: str
-    pulled_rows: int
-    machines: int
-    server_rows: int = 0
-    role: str = ""
-    may_write: bool = False
-    to_push: int = 0
-    problem: str = ""
 
 
 def project_name(root: Path, team: Team) -> str:
@@ -100,13 +82,13 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
     with needs_extra("team", "`ralph team`"):
         check_url(url)
         with connect(url) as server:
-            names = [name for name, _, _ in server.projects()]
+            names = [row[0] for row in server.call("my_projects")]
             if project not in names:
                 hint = f"your projects there: {', '.join(names) or 'none'}; --project NAME names one"
                 raise NotFound(f"{server.role} is no member of a project {project!r} there", hint=hint)
-    settings.set_(root, "team.url", url, env=os.environ, layer=Layer.LOCAL)
-    settings.set_(root, "team.project", project, env=os.environ, layer=Layer.LOCAL)
-    _remember_forgotten(root, ())
+    for key, value in (("team.url", url), ("team.project", project)):
+        settings.set_(root, key, value, env=os.environ, layer=Layer.LOCAL)
+    _remember_forgotten(paths.main_checkout(root), ())
     return project
 
 
@@ -115,8 +97,9 @@ def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
     removed = 0
     if delete_mine:
         with _joined(root, team) as (server, project):
-            removed = server.remove_sources(project, machine_name(root))
+            removed = server.call("remove_sources", project, machine_name(root), None)[0][0]
     settings.set_(root, "team.url", "", env=os.environ, layer=Layer.LOCAL)
+    root = paths.main_checkout(root)
     db.remove(paths.team_database(root))
     for path in (paths.team_pulled(root), paths.team_tombstones(root)):
         files.delete(path)
@@ -131,15 +114,15 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
     root = paths.main_checkout(root)
     shared, result = SharedRows(root, config.team.share, config.privacy), PushResult()
     with _joined(root, config.team) as (server, project):
-        tombstones = _forgotten_ids(root) - server.tombstones(project)
+        tombstones = _forgotten_ids(root) - _tombstones(server, project)
         result.forgotten = len(tombstones)
         if tombstones and not dry_run:
-            server.forget(project, sorted(tombstones))
+            server.call("forget", project, sorted(tombstones))
         machine = machine_name(root)
         known = _own_sources(server, project, machine)
         with index.of(root).open_current() as connection:
             parts = list(shared.parts(connection))
-            changed = [part for part in parts if _is_changed(part, known.get(part.path), shared.rules)]
+            changed = [part for part in parts if _is_changed(part, known, shared.rules)]
             result.unchanged, git = len(parts) - len(changed), git_state(root)
             for number, part in enumerate(changed):
                 before = known.get(part.path)
@@ -154,7 +137,7 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
         present = {part.path for part in parts}
         result.removed = [path for path, each in known.items() if path not in present and _goes(shared, each)]
         if result.removed and not dry_run:
-            server.remove_sources(project, machine, result.removed)
+            server.call("remove_sources", project, machine, result.removed)
     return result
 
 
@@ -162,7 +145,8 @@ def _own_sources(server: TeamServer, project: str, machine: str) -> dict[str, Se
     return {source.path: source for source in server.sources(project) if source.machine == machine}
 
 
-def _is_changed(part: Part, before: ServerSource | None, rules: str) -> bool:
+def _is_changed(part: Part, known: dict[str, ServerSource], rules: str) -> bool:
+    before = known.get(part.path)
     return before is None or (before.digest, before.rules) != (part.source.digest, rules)
 
 
@@ -189,34 +173,22 @@ def _goes(shared: SharedRows, source: ServerSource) -> bool:
 def pull(root: Path, config: Config, progress: Progress | None = None) -> PullResult:
     """Bring `team.db` to what the other machines share; what was forgotten goes."""
     root = paths.main_checkout(root)
-    machine, skipped = machine_name(root), set[str]()
-    if config.team.search is TeamSearch.SERVER:
-        skipped = {Shared.OBSERVATIONS.value}
+    machine, on_server = machine_name(root), config.team.search is TeamSearch.SERVER
+    skipped = {Shared.OBSERVATIONS.value} if on_server else set()
     with (
         _joined(root, config.team) as (server, project),
         team_db.open_team(paths.team_database(root), terms.index_terms, render.is_order) as team,
         server.snapshot(),
     ):
-        _remember_forgotten(root, server.tombstones(project))
+        _remember_forgotten(root, _tombstones(server, project))
         sources = [each for each in server.sources(project) if each.machine != machine and each.format not in skipped]
         curated = [each for each in sources if each.format in _CURATED]
         logs = {f"{PREFIX}{each.member}/{each.machine}/{each.path}": each for each in sources if each not in curated}
         states = team.states()
-        result = _pull_memories(team, states, server.memories(project, machine) if curated else (), curated)
-        wanted = _differing(states, logs)
-        rows = 0
+        changed, rows = _pull_memories(team, states, server, project, curated, machine)
+        wanted = list(_differing(states, logs))
         for batch in _batches(wanted):
-            lines: dict[int, list[tuple[int, str]]] = {each.key: [] for _, each, _ in batch}
-            for source, key, line in server.rows(project, [(each.key, state.last) for _, each, state in batch]):
-                lines[source].append((key, line))
-            with team.batch():
-                for name, each, state in batch:
-                    if name in states and not state.key:
-                        team.remove(states[name].key)
-                    last = max((key for key, _ in lines[each.key]), default=each.last)
-                    text = [line for _, line in lines[each.key]]
-                    team.put(name, each.format, PulledState(state.key, each.generation, last), text)
-                    rows += len(text)
+            rows += _pull_batch(team, server, project, batch, states)
             if progress is not None:
                 progress(rows, sum(each.records for _, each, _ in wanted))
         gone = [state.key for name, state in states.items() if name not in logs and name.count("/") > 1]
@@ -224,42 +196,52 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
             for key in gone:
                 team.remove(key)
     files.write(paths.team_pulled(root), ids.timestamp() + "\n", mode=files.PRIVATE)
-    return PullResult(len(wanted) + result[0], rows + result[1], len(gone))
+    return PullResult(len(wanted) + changed, rows, len(gone))
 
 
-def _differing(
-    states: dict[str, PulledState], logs: dict[str, ServerSource]
-) -> list[tuple[str, ServerSource, PulledState]]:
-    """Return the sources with other rows than were pulled; with no key where all of them are pulled again."""
-    wanted = []
+def _differing(states: dict[str, PulledState], logs: dict[str, ServerSource]) -> Iterator[Wanted]:
+    """Yield the sources with other rows than were pulled; with no key where all of them are pulled again."""
     for name, source in logs.items():
         state = states.get(name)
         if state is None or state.generation != source.generation:
-            wanted.append((name, source, PulledState(0, source.generation, 0)))
+            yield name, source, PulledState(0, source.generation, 0)
         elif state.last != source.last:
-            wanted.append((name, source, state))
-    return wanted
+            yield name, source, state
 
 
-def _batches(
-    wanted: Sequence[tuple[str, ServerSource, PulledState]],
-) -> Iterator[list[tuple[str, ServerSource, PulledState]]]:
-    batch, size = list[tuple[str, ServerSource, PulledState]](), 0
+def _batches(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+    batch, size = list[Wanted](), 0
     for each in wanted:
         batch.append(each)
         size += each[1].records + 1
-        if size >= _BATCH:
+        if size >= _BATCH or each is wanted[-1]:
             yield batch
             batch, size = [], 0
-    if batch:
-        yield batch
+
+
+def _pull_batch(
+    team: TeamDatabase, server: TeamServer, project: str, batch: Sequence[Wanted], states: dict[str, PulledState]
+) -> int:
+    lines: dict[int, list[tuple[int, str]]] = {each.key: [] for _, each, _ in batch}
+    for source, key, line in server.rows(project, [(each.key, state.last) for _, each, state in batch]):
+        lines[source].append((key, line))
+    with team.batch():
+        for name, each, state in batch:
+            if name in states and not state.key:
+                team.remove(states[name].key)
+            last = max((key for key, _ in lines[each.key]), default=each.last)
+            new = PulledState(state.key, each.generation, last)
+            team.put(name, each.format, new, [line for _, line in lines[each.key]])
+    return sum(map(len, lines.values()))
 
 
 def _pull_memories(
     team: TeamDatabase,
     states: dict[str, PulledState],
-    memories: Sequence[tuple[str, str, str, str, str]],
+    server: TeamServer,
+    project: str,
     curated: Sequence[ServerSource],
+    machine: str,
 ) -> tuple[int, int]:
     """Replace the memories of other machines, one source a format, when one of their files changed; few, so all."""
     text = "\n".join(f"{each.key} {each.generation} {each.last} {each.commit}" for each in curated)
@@ -267,16 +249,16 @@ def _pull_memories(
     own = {name: state for name, state in states.items() if name.count("/") == 1}
     if not (curated or own) or (own and all(state.generation == mark for state in own.values())):
         return 0, 0
+    memories = server.call("memories_of", project, machine)
     with team.batch():
         for state in own.values():
             team.remove(state.key)
         for form, rows in groupby(sorted(memories, key=itemgetter(0)), key=itemgetter(0)):
-            lines = [_with_origin(body, member, branch, commit) for _, member, branch, commit, body in rows]
-            team.put(f"{PREFIX}{form}", form, PulledState(0, mark, 0), lines)
+            team.put(f"{PREFIX}{form}", form, PulledState(0, mark, 0), [_with_origin(*row[1:]) for row in rows])
     return len(curated), len(memories)
 
 
-def _with_origin(body: str, member: str, branch: str, commit: str) -> str:
+def _with_origin(member: str, branch: str, commit: str, body: str) -> str:
     """Return the line of a memory with who pushed it, from which branch and commit."""
     for entry in parse_log(body).entries:
         about = {"member": member, "branch": branch, "commit": commit}
@@ -290,24 +272,27 @@ def exchange(root: Path, config: Config) -> str:
     if not (config.team.loop and config.team.url):
         return ""
     try:
-        sent, received = push(root, config).rows, pull(root, config).rows
+        return f"shared with the team: {push(root, config).rows} row(s) sent, {pull(root, config).rows} received"
     except RalphError as error:
         return f"not shared with the team: {error.message}"
-    return f"shared with the team: {sent} row(s) sent, {received} received"
 
 
 # --- forget --------------------------------------------------------------------------------------
 
 
+def _tombstones(server: TeamServer, project: str) -> set[str]:
+    return {row[0] for row in server.call("tombstones_of", project)}
+
+
 def _forgotten_ids(root: Path) -> set[str]:
-    return set(filter(None, (files.read(paths.team_tombstones(root)) or "").split("\n")))
+    return set((files.read(paths.team_tombstones(root)) or "").split("\n")) - {""}
 
 
 def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
     path, new = paths.team_tombstones(root), set(names)
     if not path.exists() or new - _forgotten_ids(root):
         files.make_folder(path.parent, 0o700)
-        files.update(path, lambda text: "\n".join(sorted(new | set(text.split()))) + "\n", mode=files.PRIVATE)
+        files.update(path, lambda text: "\n".join(sorted(new | set(text.split("\n")))) + "\n", mode=files.PRIVATE)
 
 
 def note_forgotten(root: Path, names: Iterable[str]) -> None:
@@ -320,70 +305,63 @@ def note_forgotten(root: Path, names: Iterable[str]) -> None:
 def forget(root: Path, config: Config, name: str) -> int:
     """Delete a record on the server, and on every machine with its next pull; return how many rows went."""
     root = paths.main_checkout(root)
+    full = filters.full_id(root, name)
+    with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
+        full = filters.resolve_id(connection, name) if full == name else full
     with _joined(root, config.team) as (server, project):
-        full = _resolve(root, name)
-        if not server.search("keys_with", project, [full]) and full not in server.tombstones(project):
+        if not server.call("keys_with", project, [full]) and full not in _tombstones(server, project):
             raise NotFound(f"the team's server has no record {name}", hint="`ralph search --team` shows the ids")
-        removed = server.forget(project, [full])
+        removed = int(server.call("forget", project, [full])[0][0])
     _remember_forgotten(root, [full])
     pull(root, config)
     return removed
 
 
-def _resolve(root: Path, name: str) -> str:
-    """Return the id that a short form means, among the pulled records and our own."""
-    with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
-        full = filters.resolve_id(connection, name)
-        if full != name:
-            return full
-    return filters.full_id(root, name)
-
-
 # --- status and administration -------------------------------------------------------------------
 
 
-def status(root: Path, config: Config) -> TeamStatus:
-    """Describe what is shared; a server that does not answer is a `problem`."""
+def status(root: Path, config: Config) -> dict[str, Any]:
+    """Describe what is shared, and `to_push` in sources; a server that does not answer is a `problem`."""
     root, team = paths.main_checkout(root), config.team
     counts: dict[str, int] = {}
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
         counts = team_db.count_sources(connection)
-    machines = {name.split("/")[2] for name in counts if name.count("/") > 1}
-    pulled = (files.read(paths.team_pulled(root)) or "").strip()
-    share = tuple(each.value for each in team.share)
-    local = TeamStatus(
-        shown_url(team.url), project_name(root, team), share, pulled, sum(counts.values()), len(machines)
-    )
-    if not team.url:
-        return local
+    state: dict[str, Any] = {
+        "url": shown_url(team.url),
+        "project": project_name(root, team),
+        "share": [each.value for each in team.share],
+        "pulled_at": (files.read(paths.team_pulled(root)) or "").strip(),
+        "pulled_rows": sum(counts.values()),
+        "machines": len({name.split("/")[2] for name in counts if name.count("/") > 1}),
+        "role": "",
+        "may_write": False,
+        "server_rows": 0,
+        "to_push": 0,
+        "problem": "",
+    }
     try:
         with _joined(root, team) as (server, project):
-            mine = {name: (write, number) for name, write, number in server.projects()}
-            write, number = mine.get(project, (False, 0))
-            local = replace(local, role=server.role, may_write=write, server_rows=number)
-            known = _own_sources(server, project, machine_name(root)) if write else {}
+            for name, may_write, number in server.call("my_projects"):
+                if name == project:
+                    state |= {"role": server.role, "may_write": may_write, "server_rows": number}
+            known = _own_sources(server, project, machine_name(root))
             shared = SharedRows(root, team.share, config.privacy)
             with index.of(root).open_current() as connection:
-                parts = list(shared.parts(connection)) if write else []
-            changed = [part for part in parts if _is_changed(part, known.get(part.path), shared.rules)]
-            return replace(local, to_push=len(changed))
+                state["to_push"] = sum(_is_changed(part, known, shared.rules) for part in shared.parts(connection))
     except RalphError as error:
-        return replace(local, problem=error.message)
+        state["problem"] = error.message if team.url else ""
+    return state
 
 
 def migrate(url: str, project: str = "", members: Sequence[str] = (), readers: Sequence[str] = ()) -> list[str]:
     """Bring a server's schema to this version, and add members to a project; one line for each thing that was done."""
     if (members or readers) and not project:
-        raise UsageError(
-            "--member and --reader need --project NAME", hint="ralph team migrate URL --project shop --member ann"
-        )
-    lines = []
+        hint = "ralph team migrate URL --project shop --member ann"
+        raise UsageError("--member and --reader need --project NAME", hint=hint)
     with needs_extra("team", "`ralph team`"), connect(url, any_version=True) as server:
         if server.version() > VERSION:
-            raise UsageError(
-                f"the server's schema is newer ({server.version()}) than this Ralph's", hint="update Ralph"
-            )
-        lines += [f"schema {number} made" for number in server.migrate()]
+            raise UsageError(f"the server's schema ({server.version()}) is newer than this Ralph", hint="update Ralph")
+        lines = [f"schema {number} made" for number in server.migrate()]
         for role in (*members, *readers):
             server.add_member(project, role, may_write=role in members)
             lines.append(f"{role} may {'read and write' if role in members else 'read'} {project}")
@@ -394,5 +372,4 @@ def check(url: str) -> tuple[int, list[str]]:
     """Return the version of a server's schema and what is wrong with it, for its owner."""
     with needs_extra("team", "`ralph team`"), connect(url, any_version=True) as server:
         version = server.version()
-        problems = server.problems() if version == VERSION else [f"the schema is {version}, this Ralph's is {VERSION}"]
-        return version, problems
+        return version, server.problems() if version == VERSION else [f"this Ralph's schema is {VERSION}"]

@@ -31,7 +31,7 @@ from ralph.store.queries import FAMILIES, safe, search_columns
 from ralph.store.server_lookup import indexed_terms
 from ralph.store.sources import Format
 from ralph.store.team_db import IndexedSource
-from ralph.store.team_server import PushedRow, PushedSource
+from ralph.store.team_server import PushedRow
 
 CURATED = {
     Format.MEMORIES: Shared.MEMORIES,
@@ -107,11 +107,10 @@ class SharedRows:
                 if source.has_summary and Shared.SUMMARIES in self.share:
                     yield Part(source, source.path + SUMMARIES, Shared.SUMMARIES.value, None)
 
-    def describe(self, part: Part, git: GitState) -> PushedSource:
-        """Return what the server stores of a part."""
-        source = part.source
-        known = git if part.family is Family.MEMORY else GitState()
-        return PushedSource(part.path, part.format, self.rules, source.digest, source.size, source.lines, *known)
+    def describe(self, part: Part, git: GitState) -> tuple[object, ...]:
+        """Return what the server stores of a part; `TeamServer.push` names it."""
+        source, known = part.source, git if part.family is Family.MEMORY else GitState()
+        return (part.path, part.format, self.rules, source.digest, source.size, source.lines, *known)
 
     def rows(self, connection: sqlite3.Connection, part: Part, line: int = 0) -> list[PushedRow]:
         """Return the rows of a part, behind a line."""

@@ -45,7 +45,7 @@ def _in_files(
     """Search index and `team.db`; of a record that both have, ours counts."""
     store, text, keep = PairedLookup(own, team), query.text.strip(), queries.filter_of(query)
     if not text:
-        keys = store.newest(query)
+        keys = store.select(lambda each: queries.newest_keys(each, query, query.limit))[: query.limit]
         found = SearchResult(tuple(Hit(record, 0.0) for record in store.records(keys).values()), len(keys))
     elif any(queries.key_of(each, filters.resolve_id(each, text)) is not None for each in (own, team)):
         keys = store.select(lambda each: queries.keys_of(each, filters.resolve_id(each, text), query))
@@ -85,7 +85,7 @@ def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict
     with needs_extra("team", "a search on the team's server"), connect(team.search_url or team.url) as server:
         project = project_name(root, team)
         store = ServerLookup(server, project, query.accepts if filtered else None)
-        rows = server.search("keys_with", project, [text])
+        rows = server.call("keys_with", project, [text])
         if rows:
             keys = [int(key) * len(lookup.TABLES) + family for _, key, family in rows]
             hits = tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys[:1]).values())

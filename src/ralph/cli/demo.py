@@ -56,7 +56,7 @@ _AGENT = [
 def cli(call: Invocation) -> None:
     """Show Ralph's main job on sample projects: a loop, two sessions, search, and what stays private."""
     with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
-        stage = Stage(Path(folder).resolve())
+        stage = _Stage(Path(folder).resolve())
         _run_loop(stage)
         _first_session(stage)
         _second_session(stage)
@@ -72,7 +72,7 @@ def cli(call: Invocation) -> None:
         stage.title("Done: worked until the test passed, recorded, remembered and injected, in plain files.")
 
 
-class Stage:
+class _Stage:
     """A user with an empty home and a project; runs programs there and prints what they print."""
 
     def __init__(self, home: Path, shown_home: str = _SHOWN_HOME) -> None:
@@ -86,29 +86,23 @@ class Stage:
         self.env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1", "COLUMNS": "100"}
 
     def title(self, text: str) -> None:
-        """Print a heading."""
         self.show(f"\n=== {text}\n")
 
     def show(self, text: str) -> None:
-        """Print a text with the home that people see."""
         click.echo(text.replace(str(self.home), self._shown_home), nl=False)
 
     def check(self, holds: bool, problem: str) -> None:
-        """Fail unless something holds."""
         if not holds:
             raise RalphError(f"the demo failed: {problem}", hint="please report this: it should work everywhere")
 
     def write(self, name: str, text: str) -> None:
-        """Write a file of the project."""
         files.write(self.project / name, text)
 
     def run(self, argv: list[str], stdin: str = "") -> tuple[int | None, str]:
-        """Run a program in the project."""
         result = process.run(argv, cwd=self.project, stdin=stdin, env=self.env, timeout=120)
         return result.code, result.out + result.err
 
     def ralph(self, line: str, *, stdin: str = "", code: int = 0) -> str:
-        """Run a command of Ralph's and print what it prints."""
         self.show(f"$ ralph {line}" + (f"   <<< {stdin!r}" if stdin else "") + "\n")
         actual, output = self.run([*_RALPH, *shlex.split(line)], stdin)
         self.show(output)
@@ -119,7 +113,7 @@ class Stage:
 class _Session:
     """A session of the scripted agent: it works on the project and starts the hooks, as Claude Code does."""
 
-    def __init__(self, stage: Stage, session_id: str) -> None:
+    def __init__(self, stage: _Stage, session_id: str) -> None:
         self.stage = stage
         self.session_id = session_id
         self.brief = self._hook(f"a session starts ({session_id})", "SessionStart", source="startup", model="opus")
@@ -168,7 +162,7 @@ class _Session:
         self._hook("the session ends", "SessionEnd", reason="prompt_input_exit")
 
 
-def _run_loop(stage: Stage) -> None:
+def _run_loop(stage: _Stage) -> None:
     """A loop works on a failing test until it passes, and the next prompt has what it learned."""
     stage.title("A project with a failing test, and an agent that works until it passes")
     shop, stage.project = stage.project, stage.home / "cart"
@@ -186,7 +180,7 @@ def _run_loop(stage: Stage) -> None:
     stage.project = shop
 
 
-def _first_session(stage: Stage) -> None:
+def _first_session(stage: _Stage) -> None:
     """A session is recorded; what should last becomes a memory."""
     stage.title("Session 1: login with a token; a test fails and is fixed; a tool prints a secret")
     stage.ralph("init")
@@ -211,7 +205,7 @@ def _first_session(stage: Stage) -> None:
     stage.ralph('context "modify auth.ts" --explain')
 
 
-def _second_session(stage: Stage) -> None:
+def _second_session(stage: _Stage) -> None:
     """A new session gets what it needs, at its start, with a prompt and at a failure."""
     stage.title("Session 2: the same file again; nobody explains anything twice")
     session = _Session(stage, "b7705d1e-0000-4000-8000-000000000002")
@@ -228,7 +222,7 @@ def _second_session(stage: Stage) -> None:
     session.end("Tokens live 5 minutes now; the key still comes from keys.current().")
 
 
-def _check_privacy(stage: Stage) -> None:
+def _check_privacy(stage: _Stage) -> None:
     """No secret and no private text is in any file."""
     stage.title("The secret of the tool and the private words of the prompt are nowhere on the disk")
     written = [path for path in stage.home.rglob("*") if path.is_file()]

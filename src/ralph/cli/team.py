@@ -1,7 +1,5 @@
 """`ralph team`: share what was learned with the other machines of a team, through a PostgreSQL server of theirs."""
 
-from dataclasses import asdict
-
 import click
 
 from ralph.app import team
@@ -74,7 +72,7 @@ def pull(call: Invocation, form: str) -> None:
     with bar("pulling") as progress:
         result = team.pull(call.root, call.config, progress)
     text = f"{result.rows} row(s) of {result.sources} source(s) pulled, {result.removed} source(s) gone."
-    print_item(form, asdict(result), text)
+    print_item(form, result._asdict(), text)
 
 
 @cli.command("status", examples=["ralph team status"])
@@ -83,23 +81,22 @@ def status(call: Invocation, form: str) -> int:
     """Show what is shared with whom, and how old the last pull is; exit 1 when the server does not answer."""
     state = team.status(call.root, call.config)
     if form == "json":
-        print_json(asdict(state))
-        return 1 if state.problem else 0
-    if not state.url:
+        print_json(state)
+    elif not state["url"]:
         click.echo("Not shared with a team; `ralph team join URL` joins one.")
-        return 0
-    about = f"{state.server_rows} row(s); as {state.role}, who may {'write' if state.may_write else 'only read'}"
-    fields = {
-        "server": state.url,
-        "project": state.project,
-        "shares": ", ".join(state.share),
-        "on the server": state.problem or about,
-        "to push": "" if state.problem else f"{state.to_push} source(s)",
-        "pulled": f"{state.pulled_rows} row(s) of {state.machines} other machine(s), {ago(state.pulled_at)}",
-    }
-    fields["pulled"] = fields["pulled"] if state.pulled_at else "never"
-    print_fields({name: one_line(value) for name, value in fields.items() if value})
-    return 1 if state.problem else 0
+    else:
+        may = "write" if state["may_write"] else "only read"
+        pulled = f"{state['pulled_rows']} row(s) of {state['machines']} other machine(s), {ago(state['pulled_at'])}"
+        fields = {
+            "server": state["url"],
+            "project": state["project"],
+            "shares": ", ".join(state["share"]),
+            "on the server": state["problem"] or f"{state['server_rows']} row(s); as {state['role']}, who may {may}",
+            "to push": "" if state["problem"] else f"{state['to_push']} source(s)",
+            "pulled": pulled if state["pulled_at"] else "never",
+        }
+        print_fields({name: one_line(value) for name, value in fields.items() if value})
+    return 1 if state["problem"] else 0
 
 
 @cli.command("forget", examples=["ralph team forget obs-9a4a"])

@@ -12,9 +12,9 @@ from ralph.store import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
+    from sqlite3 import Connection
 
     from ralph.model.record import Hit, Query, Record, SearchResult
     from ralph.search.question import WeightedWord
@@ -134,7 +134,7 @@ class Ranking:
 
 
 def search(
-    connection: "sqlite3.Connection",
+    connection: "Connection",
     query: "Query",
     *,
     today: "date",
@@ -196,7 +196,7 @@ def matched_terms(words: "Sequence[WeightedWord]") -> dict[str, float]:
 
 
 def replacements(
-    connection: "sqlite3.Connection",
+    connection: "Connection",
     words: "Sequence[WeightedWord]",
     keep: "Filter" = lookup.EVERYTHING,
     store: "RankingStore" = lookup,
@@ -217,7 +217,7 @@ def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> lis
 
 
 def _written_words(
-    connection: "sqlite3.Connection", stems: "Sequence[str]", keep: "Filter", store: "RankingStore"
+    connection: "Connection", stems: "Sequence[str]", keep: "Filter", store: "RankingStore"
 ) -> tuple[str, ...]:
     """Return for each term the shortest word with it, as texts have it within a sentence; a stem is no word."""
     words: dict[str, str] = {}
@@ -231,7 +231,7 @@ def _written_words(
 
 
 def rank(
-    connection: "sqlite3.Connection",
+    connection: "Connection",
     text: str,
     *,
     today: str,
@@ -304,7 +304,7 @@ class _Ranker:
 
     def __init__(
         self,
-        connection: "sqlite3.Connection",
+        connection: "Connection",
         words: "Sequence[WeightedWord]",
         keep: "Filter",
         recipe: Recipe,

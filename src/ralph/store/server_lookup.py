@@ -66,21 +66,19 @@ class ServerLookup:
         self._size: tuple[int, int] | None = None
 
     def _ask(self, name: str, *values: object) -> list[tuple[object, ...]]:
-        return self._server.search(name, self._project, *values)
+        return self._server.call(name, self._project, *values)
 
     def _totals(self) -> tuple[int, int]:
         if self._size is None:
-            rows = self._server.search("size_of", self._project)
+            rows = self._server.call("size_of", self._project)
             self._size = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
         return self._size
 
     def size(self, connection: object) -> int:
-        """Count the records."""
         return self._totals()[0]
 
     def frequencies(self, connection: object, terms: Sequence[str]) -> dict[str, int]:
-        """Count in how many records each term occurs; those that occur nowhere are left out."""
-        counts = self._counted(self._server.search("frequencies", self._project, list(terms)))
+        counts = self._counted(self._server.call("frequencies", self._project, list(terms)))
         return {term: counts[term] for term in terms if term in counts}
 
     def _counted(self, rows: Sequence[Sequence[object]]) -> dict[str, int]:
@@ -91,19 +89,16 @@ class ServerLookup:
     def terms_starting(
         self, connection: object, prefix: str, limit: int, length: int | None = None
     ) -> list[tuple[str, int]]:
-        """Return the first indexed terms with a prefix, with their counts; of about a length, if one is given."""
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
         counts = self._counted(self._ask("terms_from", prefix, end, limit))
         return [pair for pair in counts.items() if length is None or abs(len(pair[0]) - length) <= 1]
 
     def terms_with(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
-        """Return indexed terms that contain some letters, wherever."""
         return list(self._counted(self._ask("terms_with", part, limit)).items())
 
     def matching(
         self, connection: object, match: str, weights: Sequence[float], limit: int, keep: "Filter | None" = None
     ) -> list[tuple[int, float]]:
-        """Return the best matches with their BM25 scores; of phrases, among the candidates of the words before."""
         phrases = _PHRASE.findall(match)
         words = [phrase for phrase in phrases if " " not in phrase]
         if words:
@@ -121,7 +116,7 @@ class ServerLookup:
             self._counted(self._ask("frequencies", known))
         present = [word for word in words if word in self._docs]
         weights = [self._idf(self._docs[word]) for word in present]
-        for key, family, length, columns in self._server.search("candidates", self._project, present, weights, MOST):
+        for key, family, length, columns in self._server.call("candidates", self._project, present, weights, MOST):
             # two blanks at either end and between terms: a term has a blank of its own on both sides
             self._columns[key * len(FAMILIES) + family] = (length, [f" {each} " for each in columns.split("\n")])
 
@@ -150,7 +145,6 @@ class ServerLookup:
         return scores
 
     def count_matching(self, connection: object, match: str, keep: "Filter") -> int:
-        """Count the matches among the candidates."""
         return len(self._passing(list(self._columns)))
 
     def _passing(self, keys: Sequence[int]) -> set[int]:
@@ -159,26 +153,22 @@ class ServerLookup:
         return {key for key, record in self.records(keys).items() if self._accepts(record)}
 
     def filter_keys(self, connection: object, keys: Sequence[int], keep: "Filter") -> set[int]:
-        """Return those of some keys whose records pass."""
         return self._passing(keys)
 
     def sort_values(self, connection: object, keys: Sequence[int]) -> dict[int, tuple[str, str, int]]:
-        """Return time and place of records, by which equal ones are sorted."""
         return {key: (_instant(record), self.members[key], key) for key, record in self.records(keys).items()}
 
     def neighbours(self, connection: object, keys: Sequence[int], reach: int) -> Iterator[tuple[int, int, int]]:
-        """Yield for observations: key, the key of another one of the same session within reach, and how far it is."""
         place, step = FAMILIES.index(Family.OBSERVATION), len(FAMILIES)
         own = [key // step for key in keys if key % step == place]
-        for key, other, distance in self._server.search("neighbours", self._project, own, reach) if own else ():
+        for key, other, distance in self._server.call("neighbours", self._project, own, reach) if own else ():
             yield key * step + place, other * step + place, distance
 
     def linked_keys(self, connection: object, keys: Sequence[int]) -> list[tuple[int, int]]:
-        """Return pairs of keys: of memories that name others, and of those."""
         records = self.records([key for key in keys if key % len(FAMILIES) == 0])
         targets = [link.target for record in records.values() for link in record.links]
         found: dict[str, int] = {}
-        for name, key, family in self._server.search("keys_with", self._project, targets) if targets else ():
+        for name, key, family in self._server.call("keys_with", self._project, targets) if targets else ():
             if family == 0:
                 found.setdefault(name, key * len(FAMILIES))
         pairs = [(key, link.target) for key, record in records.items() for link in record.links]
@@ -187,14 +177,13 @@ class ServerLookup:
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
         """Return the records behind keys, in their order."""
         missing = [key // len(FAMILIES) for key in keys if key not in self._records]
-        for number, family, member, body in self._server.search("rows_at", self._project, missing) if missing else ():
+        for number, family, member, body in self._server.call("rows_at", self._project, missing) if missing else ():
             for entry in parse_log(body).entries:
                 key = number * len(FAMILIES) + family
                 self._records[key], self.members[key] = entry.record, member
         return {key: self._records[key] for key in keys if key in self._records}
 
     def fetch_rows(self, connection: object, keys: Sequence[int]) -> Mapping[int, RecordRow]:
-        """Return the columns of some records that are ranked and printed."""
         return {key: _ranked_row(key, record) for key, record in self.records(keys).items()}
 
 

@@ -47,21 +47,6 @@ class ServerSource(NamedTuple):
     last: int
 
 
-class PushedSource(NamedTuple):
-    """What describes a source that is pushed, as the server's function takes it."""
-
-    path: str
-    format: str
-    rules: str
-    digest: str
-    size: int
-    lines: int
-    branch: str
-    commit: str
-    committed_at: str
-    is_default: bool
-
-
 class PushedRow(NamedTuple):
     """A row that is pushed: family (3: a session), id, place in its session, line of the log format, and its terms."""
 
@@ -77,11 +62,12 @@ class PushedRow(NamedTuple):
 
 def check_url(url: str) -> dict[str, Any]:
     """Return the parameters of a URL; UsageError for one with a password, Refused for one without TLS elsewhere."""
+    from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
 
     try:
         given = conninfo_to_dict(url)
-    except _error() as error:
+    except Error as error:
         hint = "such as postgresql://ann@db.example.com/ralph, or service=ralph"
         raise UsageError(f"this is no PostgreSQL URL: {_first_line(error)}", hint=hint) from error
     if given.get("password"):
@@ -150,7 +136,8 @@ class TeamServer:
         self.connection = connection
         self.url = url
 
-    def _call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
+    def call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
+        """Call a function of the schema."""
         marks = ", ".join(["%s"] * len(values))
         with _explained(self.url):
             return self.connection.execute(f"SELECT * FROM ralph_team.{name}({marks})", values).fetchall()
@@ -160,31 +147,26 @@ class TeamServer:
         with _explained(self.url):
             sql = "SELECT to_regproc('ralph_team.schema_version') IS NOT NULL"
             exists = (self.connection.execute(sql).fetchone() or (False,))[0]
-        return int(self._call("schema_version")[0][0]) if exists else 0
+        return int(self.call("schema_version")[0][0]) if exists else 0
 
     @property
     def role(self) -> str:
         """The name of the member."""
         return self.connection.info.user
 
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether the connection uses TLS."""
-        return bool(self.connection.pgconn.ssl_in_use)
-
-    def projects(self) -> list[tuple[str, bool, int]]:
-        """Return the projects of this member: name, whether it may write, number of records."""
-        return [(name, write, number) for name, write, number in self._call("my_projects")]
-
     def sources(self, project: str) -> list[ServerSource]:
         """Return every source of a project."""
-        rows = (ServerSource(*row) for row in self._call("sources_of", project))
+        rows = (ServerSource(*row) for row in self.call("sources_of", project))
         return [row._replace(generation=str(row.generation)) for row in rows]
 
     def push(
-        self, project: str, machine: str, source: PushedSource, before: str | None, rows: Sequence[PushedRow]
+        self, project: str, machine: str, source: Sequence[object], before: str | None, rows: Sequence[PushedRow]
     ) -> int:
-        """Store the rows of a source in one transaction, behind those with the digest `before`, or instead of all."""
+        """Store the rows of a source in one transaction, behind those with the digest `before`, or instead of all.
+
+        `source` are its path, format, rules, digest, size, lines, branch, commit, time of the commit, and whether that
+        is on the default branch.
+        """
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PushedRow._fields]
         types = ("smallint", "text", "text", "int", "text", "text", "text", "int")
         arrays = ", ".join(f"%s::{name}[]" for name in types)
@@ -193,18 +175,6 @@ class TeamServer:
             sql = f"SELECT ralph_team.push({marks}, {arrays})"
             row = self.connection.execute(sql, (project, machine, *source, before, *columns)).fetchone()
         return int(row[0]) if row else 0
-
-    def remove_sources(self, project: str, machine: str, paths: Sequence[str] | None = None) -> int:
-        """Remove some of this machine's sources, or all; return how many."""
-        return int(self._call("remove_sources", project, machine, paths)[0][0])
-
-    def forget(self, project: str, ids: Sequence[str]) -> int:
-        """Add tombstones, and delete the rows with these ids; return how many rows went."""
-        return int(self._call("forget", project, list(ids))[0][0])
-
-    def tombstones(self, project: str) -> set[str]:
-        """Return the ids that were forgotten."""
-        return {row[0] for row in self._call("tombstones_of", project)}
 
     def rows(self, project: str, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
         """Yield source, key and line of the rows of some sources behind a key each, by source and key."""
@@ -225,14 +195,6 @@ class TeamServer:
             self.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield
 
-    def memories(self, project: str, machine: str) -> list[tuple[str, str, str, str, str]]:
-        """Return one copy of each memory of other machines: format, member, branch, commit and line."""
-        return [(row[0], row[1], row[2], row[3], row[4]) for row in self._call("memories_of", project, machine)]
-
-    def search(self, name: str, project: str, *values: object) -> list[tuple[Any, ...]]:
-        """Call one of the functions for the ranking."""
-        return self._call(name, project, *values)
-
     # --- for the administrator -------------------------------------------------------------------
 
     def migrate(self) -> list[int]:
@@ -240,11 +202,10 @@ class TeamServer:
         done = []
         with _explained(self.url):
             for number in range(self.version() + 1, VERSION + 1):
-                script = resources.files("ralph.store").joinpath(f"team/{number:04}.sql").read_text(encoding="utf-8")
                 with self.connection.transaction():
                     self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('ralph team migrate'))")
                     if self.version() < number:  # another one may have been faster
-                        self.connection.execute(script.encode("utf-8"))
+                        self.connection.execute(_script(f"{number:04}"))
                         done.append(number)
         return done
 
@@ -255,36 +216,16 @@ class TeamServer:
             if self.connection.execute(sql, (role,)).fetchone() is None:
                 hint = f'CREATE ROLE "{role}" LOGIN; makes it, with the auth of your choice'
                 raise ServerError(f"the server has no role {role}", hint=hint)
-            self._call("add_member", project, role, may_write)
+            self.call("add_member", project, role, may_write)
 
     def problems(self) -> list[str]:
         """Return what is wrong with the schema: rights on tables, functions without a fixed path, wrong counts."""
         with _explained(self.url):
-            return [str(row[0]) for row in self.connection.execute(_PROBLEMS)]
+            return [str(row[0]) for row in self.connection.execute(_script("check"))]
 
 
-_PROBLEMS = """
-SELECT format('%s may use the table %s', coalesce(nullif(a.grantee, 0)::regrole::text, 'everybody'), c.relname)
-FROM pg_class c, aclexplode(c.relacl) a
-WHERE c.relnamespace = 'ralph_team'::regnamespace AND a.grantee <> c.relowner
-UNION ALL SELECT format('the function %s has no fixed search path', proname) FROM pg_proc
-WHERE pronamespace = 'ralph_team'::regnamespace AND prosecdef
-    AND NOT coalesce('search_path=ralph_team, pg_temp' = ANY (proconfig), false)
-UNION ALL SELECT format('everybody may call %s', proname) FROM pg_proc
-WHERE pronamespace = 'ralph_team'::regnamespace AND NOT prosecdef AND has_function_privilege('public', oid, 'EXECUTE')
-UNION ALL SELECT format('project %s counts %s records and has %s', p.id, p.records, r.number)
-FROM ralph_team.projects p
-JOIN (SELECT project, count(*) AS number FROM ralph_team.records GROUP BY 1) r ON r.project = p.id
-WHERE r.number <> p.records
-UNION ALL SELECT format('the role %s of a member does not exist', role) FROM ralph_team.members
-WHERE role NOT IN (SELECT rolname FROM pg_roles)
-"""
-
-
-def _error() -> "type[psycopg.Error]":
-    from psycopg import Error
-
-    return Error
+def _script(name: str) -> bytes:
+    return resources.files("ralph.store").joinpath(f"team/{name}.sql").read_bytes()
 
 
 def _first_line(error: BaseException) -> str:
