@@ -10,6 +10,7 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,14 +20,16 @@ from ralph.app.repository import Repository
 from ralph.capture.pipeline import OWN
 from ralph.capture.privacy import PrivatePaths, Redactor, all_texts, map_texts, redact_members
 from ralph.capture.secret_prefilter import needs_rules
+from ralph.capture.secret_rules import rules_mark
 from ralph.context.render import SPEECH_TITLES
+from ralph.errors import RalphError
 from ralph.formats.log import encode_line, encode_record
 from ralph.model import ids
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 from ralph.search import terms
 from ralph.search.rank import STANDARD
 from ralph.settings import Privacy, Shared
-from ralph.store import team_db
+from ralph.store import files, team_db
 from ralph.store.queries import FAMILIES, safe, search_columns
 from ralph.store.server_lookup import indexed_terms
 from ralph.store.sources import Format
@@ -44,6 +47,7 @@ OBSERVATIONS, SUMMARIES = "#observations", "#summary"
 """Behind the path of a log: the part of the source."""
 SUMMARY = "summary"
 _SESSION = 3  # behind the families
+_EVENT, _ABOUT, _HEAD = b'{"v": 1, "type": "event"', b'{"v": 1, "type": "session"', 300  # how lines of a log begin
 _LOCAL = r"(?<![\w.~-])(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
 _TEMPORARY = r"(?<![\w.~-])(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)/[^\s\"'<>:;,)\]}]*"
 
@@ -118,12 +122,16 @@ class SharedRows:
             return [
                 row for each in team_db.summarized_sessions(connection, part.source.key) for row in self._about(each)
             ]
-        rows = []
-        for record, seq in team_db.records_behind(connection, part.source.key, part.family, line):
-            clean = self._clean(record)
-            if clean is not None:
-                rows.append(_row(clean, seq))
-        return rows
+        records = team_db.records_behind(connection, part.source.key, part.family, line)
+        is_redacted = part.family is Family.OBSERVATION and self._is_redacted(part.source.path)
+        return [_row(clean, seq) for record, seq in records if (clean := self._clean(record, is_redacted)) is not None]
+
+    def _is_redacted(self, name: str) -> bool:
+        """Whether hooks wrote every event of a log under the rules of today: each line names them by a digest."""
+        mark = f'"rules": "{rules_mark(self._clean.patterns)}"'.encode()
+        with suppress(RalphError, OSError), files.open_regular(paths.source_path(self.root, name)) as file:
+            return all(mark in line[:_HEAD] if line.startswith(_EVENT) else line.startswith(_ABOUT) for line in file)
+        return False
 
     def _about(self, session: dict[str, str]) -> Iterator[PushedRow]:
         """Yield a session, and its summary as an observation: sessions are not searched, observations are."""
@@ -151,7 +159,7 @@ class RowCleaner:
     """Makes a record fit to leave the machine; None for one that must not."""
 
     def __init__(self, root: Path, privacy: Privacy) -> None:
-        self._patterns = privacy.patterns
+        self.patterns = privacy.patterns
         self._private = PrivatePaths(privacy.paths) if privacy.paths else None
         self._root = os.path.realpath(root)
         folders = {str(root), self._root, str(paths.main_checkout(root)), str(paths.state_folder(root))}
@@ -165,8 +173,8 @@ class RowCleaner:
             rf"(?P<temporary>{temporary}/[^\s\"'<>:;,)\]}}]*|{_TEMPORARY})"
         )
 
-    def __call__(self, record: Record) -> Record | None:
-        """Return the record without secrets, private parts and local paths."""
+    def __call__(self, record: Record, is_redacted: bool = False) -> Record | None:
+        """Return the record without secrets, private parts and local paths; `is_redacted`: today's rules have run."""
         if record.status in (Status.RETIRED, Status.PROPOSED) or record.scope in (Scope.PERSONAL, Scope.ENCLOSING):
             return None
         if record.family is Family.OBSERVATION and record.title in SPEECH_TITLES:
@@ -178,8 +186,8 @@ class RowCleaner:
         extra = record.extra
         inner = [*all_texts(dict(extra))] if extra else []
         joined = "\n".join((*texts, *inner, record.label, origin.task, origin.agent))
-        is_plain = not self._patterns and not needs_rules(joined)
-        redact = Redactor(self._patterns, tolerant=True)
+        is_plain = is_redacted or (not self.patterns and not needs_rules(joined))
+        redact = Redactor(self.patterns, tolerant=True)
 
         def clean(text: str) -> str:
             return self.localise(text if is_plain else redact(text))
@@ -188,7 +196,7 @@ class RowCleaner:
         origin = replace(origin, files=files, task=clean(origin.task), agent=clean(origin.agent))
         text, title, label = clean(record.text), clean(record.title), clean(record.label)
         if extra and not (is_plain and not any("/" in each or "\\" in each for each in inner)):
-            value = redact_members(map_texts(dict(extra), clean), self._patterns)
+            value = redact_members(map_texts(dict(extra), clean), self.patterns)
             extra = value if isinstance(value, dict) else {}
         if text != record.text:  # then it is no longer the size of the part before what was printed
             extra = {name: value for name, value in extra.items() if name != OWN}

@@ -38,7 +38,7 @@ def show() -> None:
             server.psql("CREATE ROLE ann LOGIN; CREATE ROLE ben LOGIN;")
             _play(folder, server)
         finally:
-            server.cleanup()
+            _start(folder / "server").cleanup()  # the one that runs: it was started again meanwhile
 
 
 def _play(folder: Path, server: Any) -> None:

@@ -1,7 +1,7 @@
 """The SELECTs behind the ranking on the team's server: the PostgreSQL implementation of `lookup.RankingStore`.
 
 The index of the server gives candidates by the levels of their terms; BM25 is computed here from the terms of at most
-2,000 rows, with the same formula and weights as SQLite's. Keys have the family as `key % 3`, as local ones have. A
+800 rows, with the same formula and weights as SQLite's. Keys have the family as `key % 3`, as local ones have. A
 filter is a function of records, so conditions on tables (`Filter`) do not apply.
 """
 
@@ -20,7 +20,7 @@ from ralph.store.team_server import TeamServer
 if TYPE_CHECKING:
     from ralph.store.lookup import Filter
 
-MOST = 2_000  # rows that are judged
+MOST = 800  # rows whose terms are read; the server gives at most 2,000
 _K1, _B = 1.2, 0.75  # as in SQLite's bm25()
 _AVERAGE, _LEVELS = 80, "0123456789abcdef"  # terms of a row that is neither long nor short
 _LONGEST = 200  # characters of a term in the index of the server

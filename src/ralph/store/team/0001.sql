@@ -61,10 +61,11 @@ CREATE TABLE records (
     terms text[] NOT NULL                   -- project, '/', level of the term's weight in this row (0 to f), term
 ) PARTITION BY LIST (project);
 CREATE TABLE records_rest PARTITION OF records DEFAULT;
-CREATE UNIQUE INDEX records_key ON records (project, key);
+-- The project comes last: without statistics a planner would read all rows of a project by it.
+CREATE UNIQUE INDEX records_key ON records (key, project);
 CREATE INDEX records_source ON records (source, key);
-CREATE INDEX records_id ON records (project, id);
-CREATE INDEX records_session ON records (project, session, seq) WHERE family = 1;
+CREATE INDEX records_id ON records (id, project);
+CREATE INDEX records_session ON records (session, seq, project) WHERE family = 1;
 CREATE INDEX records_terms ON records USING gin (terms) WITH (fastupdate = off);
 
 CREATE TABLE sessions (
