@@ -336,15 +336,18 @@ END $$;
 
 CREATE FUNCTION neighbours(p_project text, p_keys bigint[], p_reach integer)
 RETURNS TABLE (key bigint, other bigint, step integer)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
-    RETURN QUERY SELECT a.key, b.key, b.seq - a.seq FROM records a JOIN records b
-        ON b.project = pid AND b.session = a.session AND b.family = 1 AND b.key <> a.key
-        AND b.seq BETWEEN a.seq - p_reach AND a.seq + p_reach
-        WHERE a.project = pid AND a.family = 1 AND a.session <> '' AND a.key = ANY (p_keys);
+    RETURN QUERY WITH a AS MATERIALIZED (
+        SELECT key, session, seq FROM records
+        WHERE project = pid AND key = ANY (p_keys) AND family = 1 AND session <> ''
+    )
+    SELECT a.key, b.key, b.seq - a.seq FROM a, LATERAL (
+        SELECT o.key, o.seq FROM records o WHERE o.session = a.session AND o.seq BETWEEN a.seq - p_reach AND a.seq + p_reach
+            AND o.family = 1 AND o.project = pid AND o.key <> a.key OFFSET 0  -- for each row of its own
+    ) b;
 END $$;
 
 CREATE FUNCTION add_member(p_project text, p_role name, p_write boolean DEFAULT true) RETURNS void LANGUAGE sql AS $$
