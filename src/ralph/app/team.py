@@ -85,7 +85,7 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
             names = [row[0] for row in server.call("my_projects")]
             if project not in names:
                 hint = f"your projects there: {', '.join(names) or 'none'}; --project NAME names one"
-                raise NotFound(f"{server.role} is no member of a project {project!r} there", hint=hint)
+                raise NotFound(f"{server.connection.info.user} is no member of a project {project!r} there", hint=hint)
     for key, value in (("team.url", url), ("team.project", project)):
         settings.set_(root, key, value, env=os.environ, layer=Layer.LOCAL)
     _remember_forgotten(paths.main_checkout(root), ())
@@ -343,7 +343,7 @@ def status(root: Path, config: Config) -> dict[str, Any]:
         with _joined(root, team) as (server, project):
             for name, may_write, number in server.call("my_projects"):
                 if name == project:
-                    state |= {"role": server.role, "may_write": may_write, "server_rows": number}
+                    state |= {"role": server.connection.info.user, "may_write": may_write, "server_rows": number}
             known = _own_sources(server, project, machine_name(root))
             shared = SharedRows(root, team.share, config.privacy)
             with index.of(root).open_current() as connection:

@@ -7,14 +7,15 @@ filter is a function of records, so conditions on tables (`Filter`) do not apply
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ralph.formats.log import parse_log
 from ralph.model import ids
 from ralph.model.record import Family, Record
 from ralph.store.lookup import RecordRow
-from ralph.store.queries import FAMILIES, USUAL, row_values
+from ralph.store.queries import FAMILIES, USUAL, list_text
 from ralph.store.team_server import TeamServer
 
 if TYPE_CHECKING:
@@ -63,26 +64,24 @@ class ServerLookup:
         self._records: dict[int, Record] = {}
         self.members: dict[int, str] = {}
         self._docs: dict[str, int] = {}
-        self._size: tuple[int, int] | None = None
 
-    def _ask(self, name: str, *values: object) -> list[tuple[object, ...]]:
+    def _ask(self, name: str, *values: object) -> list[tuple[Any, ...]]:
         return self._server.call(name, self._project, *values)
 
+    @cached_property
     def _totals(self) -> tuple[int, int]:
-        if self._size is None:
-            rows = self._server.call("size_of", self._project)
-            self._size = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
-        return self._size
+        records, tokens = self._ask("size_of")[0]
+        return records, int(tokens)
 
     def size(self, connection: object) -> int:
-        return self._totals()[0]
+        return self._totals[0]
 
     def frequencies(self, connection: object, terms: Sequence[str]) -> dict[str, int]:
-        counts = self._counted(self._server.call("frequencies", self._project, list(terms)))
+        counts = self._counted(self._ask("frequencies", list(terms)))
         return {term: counts[term] for term in terms if term in counts}
 
-    def _counted(self, rows: Sequence[Sequence[object]]) -> dict[str, int]:
-        counts = {str(row[0]): int(str(row[1])) for row in rows}
+    def _counted(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, int]:
+        counts: dict[str, int] = dict(rows)
         self._docs |= counts
         return counts
 
@@ -116,15 +115,15 @@ class ServerLookup:
             self._counted(self._ask("frequencies", known))
         present = [word for word in words if word in self._docs]
         weights = [self._idf(self._docs[word]) for word in present]
-        for key, family, length, columns in self._server.call("candidates", self._project, present, weights, MOST):
+        for key, family, length, columns in self._ask("candidates", present, weights, MOST):
             # two blanks at either end and between terms: a term has a blank of its own on both sides
             self._columns[key * len(FAMILIES) + family] = (length, [f" {each} " for each in columns.split("\n")])
 
     def _idf(self, docs: int) -> float:
-        return max(log((self._totals()[0] - docs + 0.5) / (docs + 0.5)), 1e-6) if docs < self._totals()[0] else 1e-6
+        return max(log((max(self._totals[0] - docs, 0) + 0.5) / (docs + 0.5)), 1e-6)
 
     def _scores(self, phrases: Sequence[str], weights: Sequence[float]) -> dict[int, float]:
-        records, tokens = self._totals()
+        records, tokens = self._totals
         average = tokens / records if records else 1.0
         needles = [(phrase, f" {phrase.replace(' ', '  ')} ") for phrase in phrases]
         found: dict[str, dict[int, float]] = {phrase: {} for phrase in phrases}
@@ -161,14 +160,14 @@ class ServerLookup:
     def neighbours(self, connection: object, keys: Sequence[int], reach: int) -> Iterator[tuple[int, int, int]]:
         place, step = FAMILIES.index(Family.OBSERVATION), len(FAMILIES)
         own = [key // step for key in keys if key % step == place]
-        for key, other, distance in self._server.call("neighbours", self._project, own, reach) if own else ():
+        for key, other, distance in self._ask("neighbours", own, reach) if own else ():
             yield key * step + place, other * step + place, distance
 
     def linked_keys(self, connection: object, keys: Sequence[int]) -> list[tuple[int, int]]:
         records = self.records([key for key in keys if key % len(FAMILIES) == 0])
         targets = [link.target for record in records.values() for link in record.links]
         found: dict[str, int] = {}
-        for name, key, family in self._server.call("keys_with", self._project, targets) if targets else ():
+        for name, key, family in self._ask("keys_with", targets) if targets else ():
             if family == 0:
                 found.setdefault(name, key * len(FAMILIES))
         pairs = [(key, link.target) for key, record in records.items() for link in record.links]
@@ -177,7 +176,7 @@ class ServerLookup:
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
         """Return the records behind keys, in their order."""
         missing = [key // len(FAMILIES) for key in keys if key not in self._records]
-        for number, family, member, body in self._server.call("rows_at", self._project, missing) if missing else ():
+        for number, family, member, body in self._ask("rows_at", missing) if missing else ():
             for entry in parse_log(body).entries:
                 key = number * len(FAMILIES) + family
                 self._records[key], self.members[key] = entry.record, member
@@ -193,17 +192,11 @@ def _instant(record: Record) -> str:
 
 def _ranked_row(key: int, record: Record) -> RecordRow:
     """Return a record as `lookup` selects it from its table."""
-    values = row_values(record, record.id, 0, is_order=False)
-    origin, extra = record.origin, record.extra
-    tags, files = (values[5], values[6]) if record.family is Family.OBSERVATION else (values[3], values[4])
-    if record.family is Family.JOURNAL:
-        tags, files = values[11], values[8]
-    session = {Family.OBSERVATION: origin.session, Family.JOURNAL: origin.run}.get(record.family, "")
-    is_observation = record.family is Family.OBSERVATION
+    family, origin, extra = record.family, record.origin, record.extra
+    is_observation = family is Family.OBSERVATION
+    tags, files = (list_text(items) for items in (record.tags, origin.files))
+    words = (record.id, record.kind.value, record.title, tags, record.text, files, _instant(record))
+    session = origin.session if is_observation else origin.run if family is Family.JOURNAL else ""
     error, own = (extra.get("error") or "", extra.get("own")) if is_observation else ("", None)
-    by = origin.by or USUAL[record.family][2]
-    scope = record.scope.value if record.family is Family.MEMORY else ""
-    kind, when = record.kind.value, _instant(record)
-    return RecordRow(
-        key, record.id, kind, record.title, tags, record.text, files, when, session, by, 0, error, own, scope
-    )
+    scope = record.scope.value if family is Family.MEMORY else ""
+    return RecordRow(key, *words, session, origin.by or USUAL[family][2], 0, error, own, scope)

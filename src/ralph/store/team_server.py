@@ -149,11 +149,6 @@ class TeamServer:
             exists = (self.connection.execute(sql).fetchone() or (False,))[0]
         return int(self.call("schema_version")[0][0]) if exists else 0
 
-    @property
-    def role(self) -> str:
-        """The name of the member."""
-        return self.connection.info.user
-
     def sources(self, project: str) -> list[ServerSource]:
         """Return every source of a project."""
         rows = (ServerSource(*row) for row in self.call("sources_of", project))
@@ -232,32 +227,35 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
+_KEPT = "nothing is lost: what was pushed before is there, the rest goes with the next push"
+_MEANINGS = {
+    "InsufficientPrivilege": (
+        "the server refused: {}",
+        "its administrator adds members: `ralph team migrate URL --project NAME --member ROLE`",
+    ),
+    "DiskFull": ("the server's disk is full", _KEPT),
+    "QueryCanceled": (f"the server took longer than {_SECONDS} seconds", _KEPT),
+    "ReadOnlySqlTransaction": ("this server is a read-only replica", "team.url must be the primary server"),
+    "SerializationFailure": ("{}", "run it again"),
+    "DeadlockDetected": ("{}", "run it again"),
+    **dict.fromkeys(
+        ("UndefinedFunction", "InvalidSchemaName", "UndefinedTable"),
+        ("the server's schema is not as it should be", "its administrator runs `ralph team check URL`"),
+    ),
+    "OperationalError": ("the team's server does not answer ({url}): {}", _KEPT),
+    "Error": ("the server answered: {}", _KEPT),
+}
+"""Errors of psycopg, the narrower first: what they mean for the user, and what to do."""
+
+
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
     """Turn psycopg's errors into one line and what to do."""
-    from psycopg import Error, OperationalError, errors
+    from psycopg import Error
 
-    kept = "nothing is lost: what was pushed before is there, the rest goes with the next push"
     try:
         yield
-    except errors.InsufficientPrivilege as error:
-        hint = "its administrator adds members: `ralph team migrate URL --project NAME --member ROLE`"
-        raise ServerError(f"the server refused: {_first_line(error)}", hint=hint) from error
-    except errors.DiskFull as error:
-        raise ServerError("the server's disk is full", hint=kept) from error
-    except errors.QueryCanceled as error:
-        raise ServerError(f"the server took longer than {_SECONDS} seconds", hint=kept) from error
-    except errors.ReadOnlySqlTransaction as error:
-        hint = "team.url must be the primary server; team.search_url may be a replica"
-        raise ServerError("this server is a read-only replica", hint=hint) from error
-    except (errors.SerializationFailure, errors.DeadlockDetected) as error:
-        raise ServerError(f"{_first_line(error)}", hint="run it again") from error
-    except (errors.UndefinedFunction, errors.InvalidSchemaName, errors.UndefinedTable) as error:
-        raise ServerError(
-            "the server's schema is another one", hint="its administrator runs `ralph team check`"
-        ) from error
-    except OperationalError as error:
-        what = f"the team's server does not answer ({shown_url(url)}): {_first_line(error)}"
-        raise ServerError(what, hint=kept) from error
     except Error as error:
-        raise ServerError(f"the server answered: {_first_line(error)}", hint=kept) from error
+        names = [each.__name__ for each in type(error).__mro__]
+        what, hint = next(_MEANINGS[name] for name in names if name in _MEANINGS)
+        raise ServerError(what.format(_first_line(error), url=shown_url(url)), hint=hint) from error
