@@ -2,19 +2,25 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.team.machines import Fleet, start_server
 
-pytest.importorskip("psycopg", reason="the extra `team` is not installed")
+if TYPE_CHECKING:
+    from tests.team.machines import Fleet
+    from tests.team.postgres import ThrowawayServer
 
-from tests.team.postgres import ThrowawayServer
+collect_ignore_glob = [] if find_spec("psycopg") else ["test_*.py"]
+"""Without the extra `team` there is nothing to test here."""
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[ThrowawayServer]:
+def postgres() -> "Iterator[ThrowawayServer]":
     """PostgreSQL of the wheel, or of the version in RALPH_POSTGRES."""
+    from tests.team.machines import start_server
+
     server = start_server(os.environ.get("RALPH_POSTGRES", ""))
     try:
         yield server
@@ -23,6 +29,8 @@ def postgres() -> Iterator[ThrowawayServer]:
 
 
 @pytest.fixture
-def fleet(postgres: ThrowawayServer, tmp_path: Path) -> Fleet:
+def fleet(postgres: "ThrowawayServer", tmp_path: Path) -> "Fleet":
     """A database with the schema, and machines to share through it."""
+    from tests.team.machines import Fleet
+
     return Fleet(postgres, tmp_path)
