@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import delivery, graph, loop, mcp_server, parse, retrieval, scale, startup, web
+from bench import delivery, graph, loop, mcp_server, parse, retrieval, scale, startup, team, web
 
 
 def main() -> int:
@@ -33,6 +33,7 @@ def main() -> int:
         mcp_server.run,
         web.run,
         partial(scale.run, options.sizes),
+        team.run,
         partial(delivery.run, options.data),
         partial(retrieval.run, options.data, keep=options.save),
     ):

@@ -248,7 +248,7 @@ class TestKeys:
             found = []
             for field in fields(tree):  # type: ignore[arg-type]  # a dataclass, as the caller checked
                 value = getattr(tree, field.name)
-                name = prefix + {"loop": "ralph"}.get(field.name, field.name)
+                name = prefix + ("ralph" if field.name == "loop" and not prefix else field.name)
                 found += names(value, name + ".") if is_dataclass(value) else [name]
             return found
 

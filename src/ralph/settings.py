@@ -231,6 +231,40 @@ class Summarize:
     )
 
 
+class Shared(StrEnum):
+    """What a team may share."""
+
+    MEMORIES = "memories"
+    GUARDRAILS = "guardrails"
+    KNOWLEDGE = "knowledge"
+    SUMMARIES = "summaries"
+    JOURNAL = "journal"
+    OBSERVATIONS = "observations"
+
+
+class TeamSearch(StrEnum):
+    """Where `ralph search --team` looks."""
+
+    PULLED = "pulled"
+    SERVER = "server"
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The section `team`: one memory for many machines."""
+
+    url: str = setting("", "The team's PostgreSQL server.", personal=True, trusted=_always)
+    search_url: str = setting("", "A replica for searches; empty: team.url.", personal=True, trusted=_always)
+    project: str = setting("", "The project's name there; empty: the name of its folder.")
+    share: tuple[Shared, ...] = setting(
+        tuple(Shared)[:-1], "What is pushed; observations only where they are named.", choices=tuple(Shared)
+    )
+    search: TeamSearch = setting(
+        TeamSearch.PULLED, "Search what was pulled, or ask the server, which then keeps the observations."
+    )
+    loop: bool = setting(False, "Push and pull when a loop ends.")
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The values that count."""
@@ -244,6 +278,7 @@ class Config:
     capture: Capture = section(Capture(), "capture")
     state: State = section(State(), "state")
     summarize: Summarize = section(Summarize(), "summarize")
+    team: Team = section(Team(), "team")
     presence: Presence = setting(
         Presence.START, "Say what was injected: at a session's start, at each prompt too (full), or never (off)."
     )

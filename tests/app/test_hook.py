@@ -1,8 +1,10 @@
 """Events with all rules: what is on disk after each, what is printed, and that nothing stops a session."""
 
 import json
+import os
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -259,6 +261,10 @@ def test_a_start_says_in_one_line_what_was_injected(here: World) -> None:
     stopped(here, "JWT login is done.")
     said = json.loads(handled(here, "SessionStart", "s-2", source="startup"))
     assert said["systemMessage"].startswith("Ralph: 3 memories, 1 session, ")
+    put(paths.team_pulled(here.root), "")
+    os.utime(paths.team_pulled(here.root), (time.time() - 7300,) * 2)
+    said = json.loads(handled(here, "SessionStart", "s-3", source="startup"))
+    assert said["systemMessage"].endswith("tokens; team pulled 2 h ago")
     put(here.root / "ralph.yml", "presence: off\n")
     assert "systemMessage" not in json.loads(handled(here, "SessionStart", "s-3", source="startup"))
 

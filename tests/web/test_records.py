@@ -29,7 +29,7 @@ def window(shop: Sample) -> Site:
 
 def test_the_state_tells_what_every_page_needs(window: Site) -> None:
     state = window.get("/api/state")
-    assert set(state) == set("project version task_count record_count paused config types families".split())
+    assert set(state) == set("project version task_count record_count paused team config types families".split())
     assert state["families"] == ["memory", "observation", "journal"]
     assert state["record_count"] == window.get("/api/records")["total"]
     assert state["config"]["budget"] > 0

@@ -22,6 +22,7 @@ _MODULES = {
     "acp": ("acp",),
     "web": ("starlette", "uvicorn", "markdown_it"),
     "mcp": ("mcp", "mcp_types", "anyio", "pydantic"),
+    "team": ("psycopg",),
 }
 EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
 """Modules that come with an extra, so that a missing one can be named."""

@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, sessions
+from ralph.app import index, sessions, team
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line, parse_log
 from ralph.formats.progress import JOURNAL_KEY
@@ -110,6 +110,7 @@ def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
 def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> None:
     """Carry a plan out; hashes come first, so that a kill leaves no index with the text."""
     before = set(index.ask(root, queries.digests).values())
+    team.note_forgotten(root, [record.id for record in plan.vanishing])
     forgotten.remember(text for record in plan.vanishing for text in record.hashed)
     index.discard_all(root)
     for change in plan.changes:

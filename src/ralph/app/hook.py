@@ -8,6 +8,7 @@ and does not hold an answer back.
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -158,15 +159,25 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
         items = [Injection(record.id, record.tokens) for record in brief.records]
         usage.record_injections(root, event.session, name, items, event.at, skill=brief.skill_tokens)
         usage.mark_seen(root, event.session, brief.noted)
-    return _context_json(name, brief.text, _presence(brief) if config.presence is not Presence.OFF else "")
+    return _context_json(name, brief.text, _presence(root, brief) if config.presence is not Presence.OFF else "")
 
 
-def _presence(brief: Brief) -> str:
-    """Return the line about a brief that the user sees; "" where it has no record."""
+def _presence(root: Path, brief: Brief) -> str:
+    """Return the line about a brief that the user sees, with the age of the last pull; "" where it has no record."""
     sessions = sum(piece.section == RECENT_SESSIONS for piece in brief.records)
     counts = ((len(brief.records) - sessions, "memor", "y", "ies"), (sessions, "session", "", "s"))
     words = [f"{count} {word}{one if count == 1 else many}" for count, word, one, many in counts if count]
-    return f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens" if words else ""
+    return f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens{_pull_age(root)}" if words else ""
+
+
+def _pull_age(root: Path) -> str:
+    """Return how old the last pull from the team is, by the time of one file; "" without one."""
+    try:
+        hours = int((time.time() - paths.team_pulled(root).stat().st_mtime) / 3600)
+    except OSError:
+        return ""
+    age = f"{hours // 24} d" if hours >= 48 else f"{hours} h"
+    return f"; team pulled {age} ago" if hours else "; team pulled within the hour"
 
 
 def _context_json(name: str, text: str, message: str = "") -> str:

@@ -96,6 +96,7 @@ def hit_json(hit: "ShownHit") -> dict[str, object]:
         "tokens": hit.tokens,
         **mark_weak(hit.hit.weak),
         **({"repeats": list(hit.repeats)} if hit.repeats else {}),
+        **({"member": hit.member} if hit.member else {}),
     }
 
 

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import agents, feature, outdated, project, runs, worktree
+from ralph.app import agents, feature, outdated, project, runs, team, worktree
 from ralph.app.loop_parts import LoopPlan, LoopPrinter, Workbench, count_noun
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import is_live, status_of
@@ -244,6 +244,8 @@ def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationR
     bench.printer.print_line(
         f"{run.id} ended after {count_noun(run.iterations, 'iteration')}: {run.reason}: {run.words}"
     )
+    if shared := team.exchange(root, bench.config):
+        bench.printer.print_line(shared)
     return run
 
 

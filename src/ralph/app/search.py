@@ -37,13 +37,17 @@ _REPEATS = 4
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A rendered hit, the ids of repeats, why its record no longer holds, and the short id that a line begins with."""
+    """A rendered hit, the ids of repeats, why its record no longer holds, and the short id that a line begins with.
+
+    `member` is who of the team shared it.
+    """
 
     hit: Hit
     text: str
     repeats: tuple[str, ...] = ()
     note: str = ""
     name: str = ""
+    member: str = ""
 
     @property
     def count(self) -> int:

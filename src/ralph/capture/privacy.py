@@ -237,7 +237,7 @@ def map_texts(value: object, change: "Callable[[str], str]") -> object:
             if number == half:
                 gap = members[half : len(members) - half]
                 # Blank lines, more than a tag may contain, so that the joined texts make no new tag.
-                tags = _find_tags(("\n" * 9).join(_texts(gap)), _MOST_TAGS + 1)
+                tags = _find_tags(("\n" * 9).join(all_texts(gap)), _MOST_TAGS + 1)
                 change("".join("</private>" if tag[2] else "<private>" for tag in tags))
                 note = f"[... {len(gap):,} left out ...]"
                 result.append((note, note))
@@ -251,7 +251,8 @@ def map_texts(value: object, change: "Callable[[str], str]") -> object:
     return visit(value, 0)
 
 
-def _texts(value: object) -> "Iterator[str]":
+def all_texts(value: object) -> "Iterator[str]":
+    """Yield every text of a value in order, names of members too."""
     waiting = [value]
     while waiting:
         inner = waiting.pop()
@@ -300,7 +301,7 @@ def redact_payload(payload: "dict[str, object]", patterns: "Sequence[str]" = ())
         result = {name: payload[name] for name in names if isinstance(payload.get(name), str)}
     result = redact_members(result, patterns)
     for longest in (2_000, 200, 20):
-        if sum(map(len, _texts(result))) <= _LARGEST_LINE:
+        if sum(map(len, all_texts(result))) <= _LARGEST_LINE:
             break
         result = map_texts(result, partial(_shorten, longest=longest))
     result, session = result if isinstance(result, dict) else {}, payload.get("session_id")
@@ -322,7 +323,7 @@ def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
     if not isinstance(parameters, dict):
         return payload
     edits = [parameters[name] for name in _EDITS if name in parameters]
-    patches = [text for text in _texts(list(parameters.values())) if "*** Begin Patch" in text]
+    patches = [text for text in all_texts(list(parameters.values())) if "*** Begin Patch" in text]
     if isinstance(answer, dict) and "originalFile" in answer:
         hunks = [hunk for hunk in _list(answer.get("structuredPatch")) if isinstance(hunk, dict)]
         lines = [line for hunk in hunks for line in _list(hunk.get("lines")) if isinstance(line, str)]
@@ -330,7 +331,7 @@ def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
         answer = {name: value for name, value in answer.items() if name != "originalFile"}
     if any(has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches):
         parameters = {"input": "\n".join(line for patch in patches for line in patch.split("\n") if line[:4] == "*** ")}
-    elif any(map(has_private_parts, _texts(edits))):
+    elif any(map(has_private_parts, all_texts(edits))):
         parameters = {name: value for name, value in parameters.items() if name not in _EDITS}
         flags = ("filePath", "interrupted", "isError", "is_error")
         answer = {name: value for name, value in answer.items() if name in flags} if isinstance(answer, dict) else ""
@@ -401,7 +402,7 @@ def mentions_private_path(payload: "dict[str, object]", globs: "Sequence[str]") 
     answer, folder = payload.get("tool_response"), payload.get("cwd")
     if isinstance(answer, dict) and "originalFile" in answer:
         answer = answer.get("filePath")  # the rest is the content of the file
-    texts = _texts([payload.get("tool_input"), answer, payload.get("error")])
+    texts = all_texts([payload.get("tool_input"), answer, payload.get("error")])
     return PrivatePaths(globs).named_in(texts, (), folder if isinstance(folder, str) else "")
 
 

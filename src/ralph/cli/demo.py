@@ -75,8 +75,9 @@ def cli(call: Invocation) -> None:
 class _Stage:
     """A user with an empty home and a project; runs programs there and prints what they print."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, shown_home: str = _SHOWN_HOME) -> None:
         self.home = home
+        self._shown_home = shown_home
         self.project = home / "shop"
         self.settings = home / ".claude" / "settings.json"
         self.write("src/auth.ts", _AUTH)
@@ -88,7 +89,7 @@ class _Stage:
         self.show(f"\n=== {text}\n")
 
     def show(self, text: str) -> None:
-        click.echo(text.replace(str(self.home), _SHOWN_HOME), nl=False)
+        click.echo(text.replace(str(self.home), self._shown_home), nl=False)
 
     def check(self, holds: bool, problem: str) -> None:
         if not holds:

@@ -51,6 +51,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "export": ("move:export", "Write the memory for other tools, or to import it"),
         "backup": ("move:backup", "Write everything canonical to one file"),
         "restore": ("move:restore", "Bring a backup back, checked"),
+        "team": ("team:cli", "Share memory with a team's machines"),
     },
     "More": {
         "capture": ("project:capture", "Turn recording and injecting on or off"),

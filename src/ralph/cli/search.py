@@ -56,6 +56,7 @@ _WHERE = "Show instead where a learning of this kind belongs."
 @click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
 @opt.visibility
 @click.option("--graph", "connected", is_flag=True, help="Also records that are linked to the best hits.")
+@click.option("--team", is_flag=True, help="Also what other machines of the team share.")
 @click.option("--explain", is_flag=True, help="Print why each record was found.")
 @opt.formats("table", "json", "markdown")
 def search(
@@ -79,7 +80,8 @@ def search(
         _search_tasks(call, text, only, limit, form)
         return
     since, until = when(options["since"]), when(options["until"])
-    if around or (not text and (since or until) and not only and not types and not tags):
+    is_span = not text and (since or until) and not only and not types and not tags and not options["team"]
+    if around or is_span:
         if text:
             raise UsageError("--around takes an id and no words", hint=f"ralph search --around {around}")
         span = {"since": since, "until": until, "limit": limit or AROUND, "task": options["within"]}
@@ -92,6 +94,11 @@ def search(
     limit = None if options["everything"] else limit or LIMIT
     query = replace(query, project=options["project"], limit=limit, layer=detail, task=options["within"])
     settings = {"embedding": call.config.embedding, "connected": options["connected"], "fit": fit}
+    if options["team"]:
+        from ralph.app import team_search
+
+        print_answer(team_search.search(call.root, query, call.config.team, fit=fit), form, explain=options["explain"])
+        return
     with bar("reading the files") as progress:
         answer = verbs.search(call.root, query, progress, **settings)
     warn(*answer.warnings)

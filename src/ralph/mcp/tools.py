@@ -157,18 +157,20 @@ def search(
     since: s.When = "",
     until: s.Text = "",
     limit: s.Number = LIMIT,
+    team: Annotated[bool, Field(description="also what other machines of the team share")] = False,
 ) -> ToolAnswer:
     """Find what is known and what happened: memories, knowledge, guardrails, observations of sessions, journal.
     Start at layer 1; then memory_show for one whole, timeline for what is around it.
     """
     families, detail = tuple(map(Family, family)), Detail(layer)
     words = Query(query, kinds(type), tuple(tags), when(since), when(until), families)
-    answer = searching.search(
-        call.root,
-        replace(words, limit=limit, layer=detail, task=call.task),
-        embedding=call.config.embedding,
-        fit=limit == LIMIT,
-    )
+    words, fit = replace(words, limit=limit, layer=detail, task=call.task), limit == LIMIT
+    if team:
+        from ralph.app import team_search
+
+        answer = team_search.search(call.root, words, call.config.team, fit=fit)
+    else:
+        answer = searching.search(call.root, words, embedding=call.config.embedding, fit=fit)
     more = _more(answer.found.total - sum(each.count for each in answer.shown))
     return _hits_answer(call.root, answer, detail, [*describe_replacements(answer.found.instead), more])
 

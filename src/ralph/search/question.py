@@ -12,8 +12,10 @@ from ralph.store import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Mapping, Sequence
+    from sqlite3 import Connection
+
+    from ralph.store.lookup import RankingStore
 
 HALF = 0.5  # how much a longer word, or a replacement, counts
 _TYPO_SHARE = 0.9  # of a replacement of a long word by one with a single typo
@@ -72,19 +74,25 @@ class WeightedWord:
 
 
 def weigh_words(
-    connection: "sqlite3.Connection", text: str, *, everyday: float, named: float, hurried: bool = False
+    connection: "Connection",
+    text: str,
+    *,
+    everyday: float,
+    named: float,
+    hurried: bool = False,
+    store: "RankingStore" = lookup,
 ) -> list[WeightedWord]:
     """Return the words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
     words, printed = (terms.query_terms(text), []) if len(text) <= _HEAD else main_words(text)
     words += printed
     distinct = list(dict.fromkeys(term for word in words for term in word.terms))
-    known = lookup.frequencies(connection, distinct, _COUNTED if hurried else lookup.COUNTED)
-    count = max(lookup.size(connection), 2)
+    known = store.frequencies(connection, distinct, _COUNTED if hurried else lookup.COUNTED)
+    count = max(store.size(connection), 2)
     weighted: list[WeightedWord] = []
     replaced = 0
     for word in words:
         if terms.is_cjk(word.text):
-            weighted += [_pair(connection, term, count, known.get(term, 0)) for term in word.terms]
+            weighted += [_pair(connection, store, term, count, known.get(term, 0)) for term in word.terms]
             continue
         counts = {term: known[term] for term in word.terms if term in known}
         factor = everyday if word.text.lower() in terms.EVERYDAY_WORDS else 1.0
@@ -97,11 +105,11 @@ def weigh_words(
             each.identifier, each.parts = max(word.terms, key=len), len(word.terms) - 1
             each.distinctive = each.parts > 1 and 0 < counts.get(each.identifier, 0) <= max(_FEW, count // _ONE_IN)
             if len(words) <= _FEW_WORDS:
-                each.longer = longer_terms(connection, next(iter(counts)))
+                each.longer = longer_terms(connection, next(iter(counts)), store)
         else:
             replaced += factor == 1.0
             replace = factor == 1.0 and replaced <= _MOST_REPLACED
-            near = nearest_terms(connection, word, hurried=hurried) if replace else {}
+            near = nearest_terms(connection, word, hurried=hurried, store=store) if replace else {}
             each = WeightedWord(word.text, near, factor * _weight(count, min(near.values(), default=0)))
             each.replaced = True
             typo = len(word.text) >= _LONG and any(terms.one_typo(word.terms[0], term) for term in near)
@@ -215,11 +223,11 @@ def is_name(word: str, text: str) -> bool:
     return bool(before) and before[-1] not in ".!?:"
 
 
-def _pair(connection: "sqlite3.Connection", term: str, count: int, holding: int) -> WeightedWord:
+def _pair(connection: "Connection", store: "RankingStore", term: str, count: int, holding: int) -> WeightedWord:
     """A pair of CJK characters, as indexed; a single one is also looked for inside of pairs."""
     if len(term) > 1 or holding:
         return WeightedWord(term, {term: holding} if holding else {}, _PAIR * _weight(count, holding))
-    pairs = pairs_with(connection, term)
+    pairs = pairs_with(connection, term, store)
     each = WeightedWord(term, {}, _PAIR * _weight(count, min(pairs.values(), default=0)))
     each.longer = pairs
     return each
@@ -230,53 +238,55 @@ def _weight(count: int, holding: int) -> float:
     return math.log(1 + count / (max(holding, 1) + 0.5)) / math.log(1 + count / 1.5)
 
 
-def nearest_terms(connection: "sqlite3.Connection", word: terms.QueryWord, *, hurried: bool = False) -> dict[str, int]:
+def nearest_terms(
+    connection: "Connection", word: terms.QueryWord, *, hurried: bool = False, store: "RankingStore" = lookup
+) -> dict[str, int]:
     """Return indexed terms to look for instead, with their counts; when `hurried`, by the word's first letters only."""
     near: dict[str, int] = {}
     for term in word.terms:
         if len(term) < _SHORTEST or terms.is_cjk(term):
             continue
         starts = (term[:3],) if hurried else (term[:2], term[:1], term[1:2])
-        similar = longer_terms(connection, term) or _typos(connection, term, starts)
-        near |= similar or ({} if hurried else _containing(connection, term))
+        similar = longer_terms(connection, term, store) or _typos(connection, store, term, starts)
+        near |= similar or ({} if hurried else _containing(connection, store, term))
     return dict(sorted(near.items(), key=lambda pair: -pair[1])[:_MOST])
 
 
-def longer_terms(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
+def longer_terms(connection: "Connection", term: str, store: "RankingStore" = lookup) -> dict[str, int]:
     """Longer indexed terms that begin with a term, the shortest first."""
     if len(term) < _SHORTEST or terms.is_cjk(term):
         return {}
-    longer = [pair for pair in lookup.terms_starting(connection, term, 200) if pair[0] != term]
+    longer = [pair for pair in store.terms_starting(connection, term, 200) if pair[0] != term]
     return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
 
 
-def pairs_with(connection: "sqlite3.Connection", character: str) -> dict[str, int]:
+def pairs_with(connection: "Connection", character: str, store: "RankingStore" = lookup) -> dict[str, int]:
     """The indexed pairs that a CJK character is part of."""
-    if lookup.size(connection) > _SMALL:
-        return dict(lookup.terms_starting(connection, character, _PAIRS))
-    return dict(lookup.terms_with(connection, character, _PAIRS))
+    if store.size(connection) > _SMALL:
+        return dict(store.terms_starting(connection, character, _PAIRS))
+    return dict(store.terms_with(connection, character, _PAIRS))
 
 
-def _containing(connection: "sqlite3.Connection", term: str) -> dict[str, int]:
+def _containing(connection: "Connection", store: "RankingStore", term: str) -> dict[str, int]:
     """Terms that contain the word, else the longest that are part of it."""
     if not _SHORTEST < len(term) <= _LONGEST:
         return {}
-    matches = dict(lookup.terms_with(connection, term, _MOST)) if lookup.size(connection) <= _SMALL else {}
+    matches = dict(store.terms_with(connection, term, _MOST)) if store.size(connection) <= _SMALL else {}
     size = len(term) - 1
     while not matches and size > max(_SHORTEST, len(term) // 2):
-        matches = lookup.frequencies(connection, [term[at : at + size] for at in range(len(term) - size + 1)])
+        matches = store.frequencies(connection, [term[at : at + size] for at in range(len(term) - size + 1)])
         size -= 1
     return matches
 
 
-def _typos(connection: "sqlite3.Connection", term: str, starts: tuple[str, ...]) -> dict[str, int]:
+def _typos(connection: "Connection", store: "RankingStore", term: str, starts: tuple[str, ...]) -> dict[str, int]:
     """Terms one typo away that begin in one of these ways: those of the first way that has any."""
     if len(term) <= _SHORTEST:
         return {}
     for start in dict.fromkeys(starts):
         near = {
             other: count
-            for other, count in lookup.terms_starting(connection, start, _RANGE, len(term))
+            for other, count in store.terms_starting(connection, start, _RANGE, len(term))
             if terms.one_typo(term, other)
         }
         if near:

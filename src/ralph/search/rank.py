@@ -12,13 +12,13 @@ from ralph.store import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
+    from sqlite3 import Connection
 
-    from ralph.model.record import Query, SearchResult
+    from ralph.model.record import Hit, Query, Record, SearchResult
     from ralph.search.question import WeightedWord
-    from ralph.store.lookup import Filter, RecordRow
+    from ralph.store.lookup import Filter, RankingStore, RecordRow
 
     Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
     """The similarity in meaning (cosine) of records to a text, by key: for these keys and for the nearest of all."""
@@ -134,7 +134,7 @@ class Ranking:
 
 
 def search(
-    connection: "sqlite3.Connection",
+    connection: "Connection",
     query: "Query",
     *,
     today: "date",
@@ -169,7 +169,17 @@ def search(
         records = queries.records(connection, keys[: query.limit])
         letters = dict.fromkeys(text.lower().split(), 1.0)
         return SearchResult(tuple(Hit(each, 0.0, ("letters",)) for each in records.values()), len(keys), (), letters)
-    records = queries.records(connection, [each.row.key for each in ranked.best])
+    hits = make_hits(ranked, queries.records(connection, [each.row.key for each in ranked.best]), query, day, recipe)
+    instead = replacements(connection, ranked.words, keep)
+    return SearchResult(hits, ranked.total, instead, matched_terms(ranked.words))
+
+
+def make_hits(
+    ranked: Ranking, records: "Mapping[int, Record]", query: "Query", day: str, recipe: Recipe = STANDARD
+) -> "tuple[Hit, ...]":
+    """Return the hits of a ranking, of those records that the query accepts."""
+    from ralph.model.record import Hit
+
     injectable = [] if ranked.weak else gate(ranked.best, recipe)
     hits = []
     for each in ranked.best:
@@ -177,8 +187,7 @@ def search(
         if record is not None and query.accepts(record):
             why = explain(each, ranked.words, day, recipe)
             hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable, ranked.weak))
-    instead = replacements(connection, ranked.words, keep)
-    return SearchResult(tuple(hits), ranked.total, instead, matched_terms(ranked.words))
+    return tuple(hits)
 
 
 def matched_terms(words: "Sequence[WeightedWord]") -> dict[str, float]:
@@ -187,10 +196,15 @@ def matched_terms(words: "Sequence[WeightedWord]") -> dict[str, float]:
 
 
 def replacements(
-    connection: "sqlite3.Connection", words: "Sequence[WeightedWord]", keep: "Filter" = lookup.EVERYTHING
+    connection: "Connection",
+    words: "Sequence[WeightedWord]",
+    keep: "Filter" = lookup.EVERYTHING,
+    store: "RankingStore" = lookup,
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the words of a query that were replaced, each with the words of texts that were looked for instead."""
-    replaced = {each.word: _written_words(connection, list(each.counts), keep) for each in words if each.replaced}
+    replaced = {
+        each.word: _written_words(connection, list(each.counts), keep, store) for each in words if each.replaced
+    }
     return tuple((word, others) for word, others in replaced.items() if others)
 
 
@@ -202,12 +216,14 @@ def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> lis
     return [f"nothing has {' or '.join(replaced)}; looked for {others} instead" for others, replaced in words.items()]
 
 
-def _written_words(connection: "sqlite3.Connection", stems: "Sequence[str]", keep: "Filter") -> tuple[str, ...]:
+def _written_words(
+    connection: "Connection", stems: "Sequence[str]", keep: "Filter", store: "RankingStore"
+) -> tuple[str, ...]:
     """Return for each term the shortest word with it, as texts have it within a sentence; a stem is no word."""
     words: dict[str, str] = {}
     for term in stems:
-        keys = [key for key, _ in lookup.matching(connection, f'"{term}"', STANDARD.fields, _FIRST, keep)]
-        for row in lookup.fetch_rows(connection, keys).values():
+        keys = [key for key, _ in store.matching(connection, f'"{term}"', STANDARD.fields, _FIRST, keep)]
+        for row in store.fetch_rows(connection, keys).values():
             for word in terms.split_words(" ".join((row.title, row.tags, row.text[:_READ], row.files))):
                 if len(word) < len(words.get(term, word + ".")) and term in terms.word_terms(word):
                     words[term] = word.lower() if word.istitle() else word
@@ -215,7 +231,7 @@ def _written_words(connection: "sqlite3.Connection", stems: "Sequence[str]", kee
 
 
 def rank(
-    connection: "sqlite3.Connection",
+    connection: "Connection",
     text: str,
     *,
     today: str,
@@ -227,6 +243,7 @@ def rank(
     hurried: bool = False,
     crowded: Recipe | None = None,
     words: "Sequence[WeightedWord] | None" = None,
+    store: "RankingStore" = lookup,
 ) -> Ranking:
     """Return the rows that answer a query, best first; `words` are its words where they are known already.
 
@@ -235,11 +252,11 @@ def rank(
     """
     if words is None:
         words = question.weigh_words(
-            connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough
+            connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough, store=store
         )
     if not words:
         return Ranking((), 0, ())
-    ranker = _Ranker(connection, words, keep, recipe)
+    ranker = _Ranker(connection, words, keep, recipe, store)
     while True:
         matches, total = ranker.find_candidates(limit, hurried)
         scores, around = ranker.add_neighbours(matches)
@@ -291,9 +308,15 @@ class _Ranker:
     """The steps of one ranking, which share a connection, the words of the query, a filter and a recipe."""
 
     def __init__(
-        self, connection: "sqlite3.Connection", words: "Sequence[WeightedWord]", keep: "Filter", recipe: Recipe
+        self,
+        connection: "Connection",
+        words: "Sequence[WeightedWord]",
+        keep: "Filter",
+        recipe: Recipe,
+        store: "RankingStore" = lookup,
     ) -> None:
         self.connection = connection
+        self.store = store
         self.words = words
         self.keep = keep
         self.recipe = recipe
@@ -307,10 +330,10 @@ class _Ranker:
             while size < len(order) and fused[order[size]] == fused[order[size - 1]]:  # equal ones stay together
                 size += 1
             first, order = order[:size], order[size:]
-            allowed = lookup.filter_keys(self.connection, first, self.keep)
+            allowed = self.store.filter_keys(self.connection, first, self.keep)
             first = [key for key in first if key in allowed]
             if len({fused[key] for key in first}) < len(first):
-                places = lookup.sort_values(self.connection, first)
+                places = self.store.sort_values(self.connection, first)
                 first.sort(key=lambda key: (fused[key], places.get(key, ("", "", key))), reverse=True)
             passing += first
             if 2 * len(first) < size:  # where few pass, few queries are better than short ones
@@ -325,10 +348,10 @@ class _Ranker:
             return {}, 0
         match, rare = " OR ".join(f'"{term}"' for term in chosen), set(chosen)
         most = -1 if limit is None else max(recipe.candidates, limit)
-        scores = dict(lookup.matching(self.connection, match, recipe.fields, most, keep))
+        scores = dict(self.store.matching(self.connection, match, recipe.fields, most, keep))
         total = len(scores)
         if keep is not None and total == most:
-            total = lookup.count_matching(self.connection, match, keep)
+            total = self.store.count_matching(self.connection, match, keep)
         pairs = []
         for left, right in pairwise(words):
             if left.counts and right.counts and not (left.replaced or right.replaced):
@@ -338,7 +361,9 @@ class _Ranker:
                 if not rare.isdisjoint(term for term, _ in ends) and max(counts) <= _PAIRED * recipe.common:
                     pairs.append(f'"{ends[0][0]} {ends[1][0]}"')
         if pairs:
-            for key, score in lookup.matching(self.connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most):
+            for key, score in self.store.matching(
+                self.connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most
+            ):
                 if key in scores:
                     scores[key] += recipe.pairs * score
         return scores, total
@@ -348,7 +373,7 @@ class _Ranker:
         total = dict(scores)
         around: dict[int, list[int]] = {}
         first = sorted(scores, key=lambda key: scores[key], reverse=True)[: self.recipe.spreading]
-        for key, other, step in lookup.neighbours(self.connection, first, len(self.recipe.near)):
+        for key, other, step in self.store.neighbours(self.connection, first, len(self.recipe.near)):
             total[other] = total.get(other, 0.0) + self.recipe.near[abs(step) - 1] * scores[key]
             around.setdefault(other, []).append(key)
         return total, around
@@ -360,7 +385,7 @@ class _Ranker:
         Where no match covers enough of the query to be an answer, meaning counts almost alone.
         """
         first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
-        found = lookup.fetch_rows(self.connection, first).values()
+        found = self.store.fetch_rows(self.connection, first).values()
         shares = [question.coverage(self.words, match_words(row, self.words)) for row in found]
         cover = max((share for share, _ in shares), default=0.0)
         if cover < self.recipe.floor and all(evidence < 2 * self.recipe.evidence for _, evidence in shares):
@@ -380,7 +405,7 @@ class _Ranker:
         words, recipe = self.words, self.recipe
         textual = min(1.0, (1 - share) / (1 - recipe.meaning))
         beside = {other for key in order for other in around.get(key, ())}
-        rows = lookup.fetch_rows(self.connection, list({*order, *beside}))
+        rows = self.store.fetch_rows(self.connection, list({*order, *beside}))
         matches = {key: match_words(row, words) for key, row in rows.items()}
         highest = 1 + recipe.tags + recipe.cover
         judged = []
@@ -421,14 +446,14 @@ class _Ranker:
     def follow_links(self, judged: list[RankedRow], related: "Related | None") -> None:
         """Add what one of the best records links to, or is near to in the graph."""
         best = {each.row.key: each for each in judged[:_LINKING] if is_answer(each, self.recipe)}
-        links = [(*pair, 1.0) for pair in lookup.linked_keys(self.connection, list(best))]
+        links = [(*pair, 1.0) for pair in self.store.linked_keys(self.connection, list(best))]
         if related is not None:
             links += (each for each in related(list(best)) if each[2] >= self.recipe.nearby)
         position = {key: at for at, key in enumerate(best)}
         links.sort(key=lambda link: position[link[0]])  # keys have no order
         known = {each.row.key: each for each in judged}
-        new = lookup.filter_keys(self.connection, [key for _, key, _ in links if key not in known], self.keep)
-        rows = lookup.fetch_rows(self.connection, list(new))
+        new = self.store.filter_keys(self.connection, [key for _, key, _ in links if key not in known], self.keep)
+        rows = self.store.fetch_rows(self.connection, list(new))
         for source, target, share in links:
             if target in rows and target not in known:
                 known[target] = RankedRow(rows[target])

@@ -8,12 +8,32 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, TypeVar
+    from typing import Any, Protocol, TypeVar
 
     Name = TypeVar("Name", str, int)
     Condition = tuple[object, str, Collection[object]]
     Filter = Sequence[tuple[int, str, Sequence[object]]]
     """Place of the family, condition on its rows (empty: all of them), values; a family that is missing is left out."""
+
+    class RankingStore(Protocol):
+        """What the ranking needs of a store: this module for SQLite, `server_lookup` for PostgreSQL."""
+
+        def size(self, connection: Any) -> int: ...
+        def frequencies(self, connection: Any, terms: Sequence[str], exact: int = ...) -> dict[str, int]: ...
+        def terms_starting(
+            self, connection: Any, prefix: str, limit: int, length: int | None = None
+        ) -> list[tuple[str, int]]: ...
+        def terms_with(self, connection: Any, part: str, limit: int) -> list[tuple[str, int]]: ...
+        def matching(
+            self, connection: Any, match: str, weights: Sequence[float], limit: int, keep: Filter | None = None
+        ) -> list[tuple[int, float]]: ...
+        def count_matching(self, connection: Any, match: str, keep: Filter) -> int: ...
+        def filter_keys(self, connection: Any, keys: Sequence[int], keep: Filter) -> set[int]: ...
+        def sort_values(self, connection: Any, keys: Sequence[int]) -> dict[int, tuple[str, str, int]]: ...
+        def neighbours(self, connection: Any, keys: Sequence[int], reach: int) -> Iterator[tuple[int, int, int]]: ...
+        def linked_keys(self, connection: Any, keys: Sequence[int]) -> list[tuple[int, int]]: ...
+        def fetch_rows(self, connection: Any, keys: Sequence[int]) -> Mapping[int, "RecordRow"]: ...
+
 
 SCHEMA_VERSION = 15
 """Raised with every change of schema.sql, of the tokeniser, or of the rules for injections and for Ralph's own traffic:
@@ -380,7 +400,7 @@ def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list
     return [(row[0], row[1]) for row in connection.execute(sql, (str(list(keys)),))]
 
 
-def fetch_rows(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, RecordRow]:
+def fetch_rows(connection: "sqlite3.Connection", keys: "Sequence[int]") -> "Mapping[int, RecordRow]":
     """Return the columns of some records that are ranked and printed."""
     parts = (select_keys(connection, place, columns, keys) for place, columns in enumerate(_COLUMNS))
     return {row[0]: RecordRow(*row) for part in parts for row in part}

@@ -114,7 +114,7 @@ def row_values(record: Record, name: str, position: int, *, is_order: bool) -> R
     metadata = safe(_metadata(record, "" if original == name else original, is_order=is_order))
     is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]
     scope = "" if is_usual else record.scope.value
-    tags, files = safe(_list_text(record.tags)), safe(_list_text(origin.files))
+    tags, files = safe(list_text(record.tags)), safe(list_text(origin.files))
     kind, title, text, created = record.kind.value, safe(record.title), safe(record.text), safe(record.created_at)
     digest = bytes.fromhex(digest_of(record))
     if record.family is Family.MEMORY:
@@ -129,7 +129,8 @@ def row_values(record: Record, name: str, position: int, *, is_order: bool) -> R
     return (*work, title, text, tags, scope, created, metadata, digest)
 
 
-def _list_text(items: Sequence[str]) -> str:
+def list_text(items: Sequence[str]) -> str:
+    """Return a list as its column has it."""
     return _ENCODER.encode(items) if items else ""
 
 

@@ -23,7 +23,7 @@ from ralph.app.json_shapes import record_json
 from ralph.app.pages import changes, dashboard, detail, graph_view
 from ralph.app.pages import runs as run_pages
 from ralph.app.pages.changes import ChangeRequest
-from ralph.app.pages.explore import FACETS, ListRequest
+from ralph.app.pages.explore import FACETS, ListRequest, team_page
 from ralph.capture.insights import COUNT, evidence
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Family, MemoryKind, ObservationKind, Outcome
@@ -53,6 +53,7 @@ def _get_state(request: ApiRequest) -> Json:
         "task_count": task_count,
         "record_count": record_count,
         "paused": hook_state.paused_since(request.root) is not None,
+        "team": bool(request.config.team.url),
         "config": {"budget": memories.budget, "window": context.window, "strategy": context.strategy.value},
         "types": [kind.value for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds],
         "families": [family.value for family in Family],
@@ -70,7 +71,10 @@ def _get_records(request: ApiRequest) -> Json:
         offset=request.offset,
         after=request.word("after"),
     )
-    page = request.state.explorer.page(listing, embedding=request.config.embedding)
+    if request.word("team"):
+        page = team_page(request.root, listing, request.config.team)
+    else:
+        page = request.state.explorer.page(listing, embedding=request.config.embedding)
     return {**page, "took_ms": round((time.perf_counter() - began) * 1000, 1)}
 
 

@@ -19,7 +19,7 @@ from ralph.app.search import merge_repeats
 from ralph.context import tokens
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.record import Hit, Query, Record, Status
+from ralph.model.record import Family, Hit, Query, Record, Status
 from ralph.search import question
 from ralph.search.rank import (
     STANDARD,
@@ -37,7 +37,7 @@ from ralph.store.queries import ListPosition
 from ralph.store.totals import FacetRow, FacetValues
 
 if TYPE_CHECKING:
-    from ralph.settings import Embedding
+    from ralph.settings import Embedding, Team
     from ralph.store.lookup import Filter
 
 FACETS = (*FacetValues._fields, "age")
@@ -357,3 +357,18 @@ class _Listing:
             rows[key] = RankedRow(row)
             rows[key].matched = match_words(row, ranking.words)
         return {key: tuple(explain(rows[key], ranking.words, ids.today())) for key in keys if key in rows}
+
+
+def team_page(root: Path, request: ListRequest, team: "Team") -> Page:
+    """Return a page of what the team shares, and our own: the best hits of a text, or the newest."""
+    from ralph.app import team_search
+
+    families = tuple(Family(each) for each in request.chosen.get("family", ()) if each in set(Family))
+    answer = team_search.search(root, Query(request.text, families=families, limit=MAX_RANKED), team)
+    items = []
+    for shown in answer.shown:
+        where = (f"team/{shown.member}" if shown.member else "", 0)
+        score, why = shown.hit.score, [*shown.hit.why]
+        items.append(record_row(shown.hit.record, where, "", score=score, why=why, count=shown.count, past=shown.note))
+    some = items[request.offset : request.offset + request.limit]
+    return {"items": some, "total": len(items), "facets": {}, "notes": [WEAK] if answer.is_weak else [], "next": ""}

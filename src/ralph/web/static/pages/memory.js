@@ -19,7 +19,7 @@ import { count, sentence } from "../parts/format.js";
 
 const TYPING_DELAY = 80;
 const OTHER_WORDS = "Try fewer or other words. Search by meaning needs the extra 'local'.";
-const NAMES = ["q", "type", "tag", "scope", "source", "status", "age", "task", "sort"];
+const NAMES = ["q", "type", "tag", "scope", "source", "status", "age", "task", "sort", "team"];
 const SHOWN = ["records", "insights", "sessions", "runs"];
 const opened = signal(new Set());
 const narrow = window.matchMedia("(max-width: 700px)");
@@ -186,6 +186,13 @@ function Activity({ query }) {
       onChange=${(event) => setQuery({ activity: event.target.checked ? "1" : null })} />Include activity</label>`;
 }
 
+/** Whether what other machines of the team share is searched, too; only where there is a team. */
+function Team({ query }) {
+  return html`<label class="activity" title="What other machines of the team share, as of the last pull">
+    <input type="checkbox" role="switch" checked=${query.has("team")}
+      onChange=${(event) => setQuery({ team: event.target.checked ? "1" : null })} />Team</label>`;
+}
+
 /** `/memory`. */
 export function Page() {
   const query = route.value.query;
@@ -220,6 +227,7 @@ export function Page() {
         <//>
         <${Sort} query=${query} />
         <${Activity} query=${query} />
+        ${project.value?.team && html`<${Team} query=${query} />`}
       </div>
       <${ChosenFilters} query=${query} />
     </div>

@@ -1,0 +1,140 @@
+"""`team.db`, the rows of other machines in the schema of the index; and what of the index there is to share.
+
+A source here is one of the server's: `digest` is its generation, `offset` the last key that was pulled. It is written
+with the index's own writer, so that searching pulled rows is searching the same rows locally.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph.errors import NotFound
+from ralph.model.record import Family, Record
+from ralph.store import db, queries
+from ralph.store.index import PATIENCE, SCHEMA_VERSION, IndexWriter, sole_writer
+from ralph.store.queries import Terms
+from ralph.store.sources import Format, Source, contents
+
+PREFIX = "team/"
+
+
+class PulledState(NamedTuple):
+    """What was pulled of a source."""
+
+    key: int
+    generation: str
+    last: int
+
+
+class TeamDatabase:
+    """The rows of other machines, for one writer."""
+
+    def __init__(self, connection: sqlite3.Connection, writer: IndexWriter) -> None:
+        self.connection = connection
+        self._writer = writer
+
+    def states(self) -> dict[str, PulledState]:
+        """Return what was pulled, by the names of the sources."""
+        rows = self.connection.execute("SELECT path, key, digest, offset FROM sources")
+        return {row[0]: PulledState(*row[1:]) for row in rows}
+
+    def put(self, name: str, form: str, state: PulledState, lines: Sequence[str]) -> None:
+        """Add lines to a source, behind those that it has; a new one, where `state` has no key."""
+        key = state.key
+        values = (0, 0, 0, state.generation, state.last, len(lines))
+        if key:
+            sql = "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?"
+            self.connection.execute(sql, (state.generation, state.last, len(lines), key))
+        else:
+            key = self._writer.add_source(name, form, values)
+        source = Source(Path(name), name, Format.LOG)
+        self._writer.put(key, contents(source, "".join(f"{line}\n" for line in lines)))
+
+    def remove(self, key: int) -> None:
+        """Remove a source with its rows."""
+        self._writer.clear(key)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Write what is done within as one transaction."""
+        with db.atomic(self.connection):
+            yield
+
+
+@contextmanager
+def open_team(path: Path, terms: Terms, is_order: Callable[[Record], bool]) -> Iterator[TeamDatabase]:
+    """Open `team.db` for writing, which makes it, also anew after damage or a change of the schema."""
+    with (
+        sole_writer(path, patience=PATIENCE),
+        db.explained(path),
+        closing(db.connect_cache(path, "schema.sql", SCHEMA_VERSION)) as connection,
+    ):
+        yield TeamDatabase(connection, IndexWriter(connection, terms, is_order=is_order))
+
+
+@contextmanager
+def read_team(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open `team.db` for reading; NotFound when there is none, or one of another version."""
+    with suppress(sqlite3.OperationalError), closing(db.connect(path, read_only=True)) as connection:
+        if db.version_of(connection) == SCHEMA_VERSION:
+            yield connection
+            return
+    raise NotFound("nothing was pulled yet", hint="`ralph team pull` fetches what the team shares")
+
+
+class IndexedSource(NamedTuple):
+    """A source of the index: how far it was read, and what of it there is to share."""
+
+    key: int
+    path: str
+    format: str
+    digest: str
+    size: int
+    lines: int
+    has_journal: bool
+    has_observations: bool
+    has_summary: bool
+
+
+def indexed_sources(connection: sqlite3.Connection) -> Iterator[IndexedSource]:
+    """Yield every source of the index."""
+    sql = "SELECT DISTINCT source FROM sessions WHERE coalesce(summary, '') <> ''"
+    summaries = {row[0] for row in connection.execute(sql)}
+    sql = (
+        "SELECT key, path, format, digest, offset, lines, EXISTS (SELECT 1 FROM journal WHERE source = s.key), "
+        "EXISTS (SELECT 1 FROM observations WHERE source = s.key) FROM sources s ORDER BY key"
+    )
+    for row in connection.execute(sql):
+        yield IndexedSource._make((*row, row[0] in summaries))
+
+
+def records_behind(
+    connection: sqlite3.Connection, source: int, family: Family, line: int
+) -> Iterator[tuple[Record, int]]:
+    """Yield the records of a family behind a line of a source, each with its place in its session."""
+    places: dict[int, int] = {}
+    if family is Family.OBSERVATION:
+        sql = "SELECT key, seq FROM observations WHERE source = ? AND line > ?"
+        places = {row[0]: row[1] for row in connection.execute(sql, (source, line))}
+    key = queries.TABLES[family][1]
+    for number, record in queries.select_records(
+        connection, family, f"source = ? AND line > ? ORDER BY {key}", (source, line)
+    ):
+        yield record, places.get(number, 0)
+
+
+_SESSION = "id, session_id, host, mode, task_id, started_at, ended_at, updated_at, summary"
+
+
+def summarized_sessions(connection: sqlite3.Connection, source: int) -> Iterator[dict[str, str]]:
+    """Yield the sessions of a source that have a summary."""
+    sql = f"SELECT {_SESSION} FROM sessions WHERE source = ? AND coalesce(summary, '') <> ''"
+    for row in connection.execute(sql, (source,)):
+        yield {name: str(row[name]) for name in row.keys() if row[name]}  # noqa: SIM118  (a Row is no mapping)
+
+
+def count_sources(connection: sqlite3.Connection) -> dict[str, int]:
+    """Count the rows of every pulled source, by its name."""
+    return {row[0]: int(row[1]) for row in connection.execute("SELECT path, lines FROM sources")}

@@ -1,0 +1,261 @@
+"""The PostgreSQL server of a team: connections, its versioned schema, and a call for each of its functions.
+
+Auth is libpq's: service file, .pgpass, certificates. A server that is not on this machine must prove itself by TLS.
+Whatever psycopg raises becomes one line: server away, slow, full, restarted, of another version, not a member.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ralph.errors import RalphError, Refused, UsageError
+
+if TYPE_CHECKING:
+    import psycopg
+
+VERSION = 1
+"""Of the schema: the number of the last file in `store/team/`."""
+_SECONDS, _CONNECT = 120, 10
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_STRICT = "verify-full"
+_KEEP = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+
+
+class ServerError(RalphError):
+    """The team's server did not do what it was asked to."""
+
+
+class ServerSource(NamedTuple):
+    """A source as the server has it: one file of one machine."""
+
+    key: int
+    member: str
+    machine: str
+    path: str
+    format: str
+    rules: str
+    digest: str
+    size: int
+    lines: int
+    branch: str
+    commit: str
+    generation: str
+    records: int
+    last: int
+
+
+class PushedRow(NamedTuple):
+    """A row that is pushed: family (3: a session), id, place in its session, line of the log format, and its terms."""
+
+    family: int
+    id: str
+    session: str
+    seq: int
+    body: str
+    columns: str = ""
+    terms: str = ""
+    length: int = 0
+
+
+def check_url(url: str) -> dict[str, Any]:
+    """Return the parameters of a URL; UsageError for one with a password, Refused for one without TLS elsewhere."""
+    from psycopg import Error
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        given = conninfo_to_dict(url)
+    except Error as error:
+        hint = "such as postgresql://ann@db.example.com/ralph, or service=ralph"
+        raise UsageError(f"this is no PostgreSQL URL: {_first_line(error)}", hint=hint) from error
+    if given.get("password"):
+        hint = "put it into ~/.pgpass or a service file, as for psql; Ralph stores no password"
+        raise UsageError("the URL has a password", hint=hint)
+    hosts = str(given.get("host") or ("" if given.get("service") else os.environ.get("PGHOST", ""))).split(",")
+    addresses = str(given.get("hostaddr") or "").split(",")
+    is_local = all(_is_local(host) for host in (*hosts, *addresses)) and not given.get("service")
+    if not is_local:
+        mode = given.get("sslmode")
+        if mode not in (None, _STRICT):
+            what = f"sslmode={mode} does not check which server it is"
+            raise Refused(what, hint=f"use sslmode={_STRICT}; only a server on this machine may do without")
+        if not ("sslrootcert" in given or _has_root()):
+            given["sslrootcert"] = "system"
+        given["sslmode"] = _STRICT
+    return given
+
+
+def _is_local(host: str) -> bool:
+    return host in ("", *_LOOPBACK) or host.startswith(("/", "@"))
+
+
+def _has_root() -> bool:
+    """Whether the user has a root certificate where libpq looks for it."""
+    home = os.path.expanduser("~/.postgresql/root.crt")  # noqa: PTH111 - libpq's own name for it
+    return bool(os.environ.get("PGSSLROOTCERT")) or os.path.exists(home)  # noqa: PTH110
+
+
+def shown_url(url: str) -> str:
+    """Return a URL for messages; it has no password, but an earlier version of a file may."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(r"(password=)\S+", r"\1***", url))
+
+
+@contextmanager
+def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
+    """Connect to a server whose schema is of this version, unless `any_version`; ServerError when that fails."""
+    import psycopg
+
+    with _explained(url):
+        options = f"-c statement_timeout={_SECONDS * 1000} -c idle_in_transaction_session_timeout={_SECONDS * 1000}"
+        given = {"connect_timeout": _CONNECT, "application_name": "ralph", **_KEEP, **check_url(url)}
+        given["options"] = f"{given.get('options', '')} {options}".strip()
+        with psycopg.connect(**given, autocommit=True) as connection:
+            connection.prepare_threshold = None  # poolers such as PgBouncer
+            server = TeamServer(connection, url)
+            if not any_version:
+                _check_version(server.version())
+            yield server
+
+
+def _check_version(number: int) -> None:
+    if number == 0:
+        raise ServerError("the server has no tables of Ralph's", hint="its administrator runs `ralph team migrate URL`")
+    if number < VERSION:
+        what = f"the server's schema is older ({number}) than this Ralph's ({VERSION})"
+        raise ServerError(what, hint="its administrator runs `ralph team migrate URL`")
+    if number > VERSION:
+        raise ServerError(f"the server's schema is newer ({number}) than this Ralph's ({VERSION})", hint="update Ralph")
+
+
+class TeamServer:
+    """A connection to the team's server."""
+
+    def __init__(self, connection: "psycopg.Connection[Any]", url: str) -> None:
+        self.connection = connection
+        self.url = url
+
+    def call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
+        """Call a function of the schema."""
+        marks = ", ".join(["%s"] * len(values))
+        with _explained(self.url):
+            return self.connection.execute(f"SELECT * FROM ralph_team.{name}({marks})", values).fetchall()
+
+    def version(self) -> int:
+        """Return the version of the server's schema; 0 without one."""
+        with _explained(self.url):
+            sql = "SELECT to_regproc('ralph_team.schema_version') IS NOT NULL"
+            exists = (self.connection.execute(sql).fetchone() or (False,))[0]
+        return int(self.call("schema_version")[0][0]) if exists else 0
+
+    def sources(self, project: str) -> list[ServerSource]:
+        """Return every source of a project."""
+        rows = (ServerSource(*row) for row in self.call("sources_of", project))
+        return [row._replace(generation=str(row.generation)) for row in rows]
+
+    def push(
+        self, project: str, machine: str, source: Sequence[object], before: str | None, rows: Sequence[PushedRow]
+    ) -> int:
+        """Store the rows of a source in one transaction, behind those with the digest `before`, or instead of all.
+
+        `source` are its path, format, rules, digest, size, lines, branch, commit, time of the commit, and whether that
+        is on the default branch.
+        """
+        columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PushedRow._fields]
+        types = ("smallint", "text", "text", "int", "text", "text", "text", "int")
+        arrays = ", ".join(f"%s::{name}[]" for name in types)
+        marks = ", ".join(["%s"] * (3 + len(source)))
+        with _explained(self.url):
+            sql = f"SELECT ralph_team.push({marks}, {arrays})"
+            row = self.connection.execute(sql, (project, machine, *source, before, *columns)).fetchone()
+        return int(row[0]) if row else 0
+
+    def rows(self, project: str, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
+        """Yield source, key and line of the rows of some sources behind a key each, by source and key."""
+        pairs = list(wanted)
+        values = (project, [source for source, _ in pairs], [after for _, after in pairs])
+        with _explained(self.url), self.connection.cursor() as cursor:
+            copy_sql = (
+                "COPY (SELECT source, key, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
+            )
+            with cursor.copy(copy_sql, values) as copy:
+                copy.set_types(["int8", "int8", "text"])
+                yield from copy.rows()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let everything that is read within be of one moment."""
+        with _explained(self.url), self.connection.transaction():
+            self.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield
+
+    # --- for the administrator -------------------------------------------------------------------
+
+    def migrate(self) -> list[int]:
+        """Run the schema files that the server does not have yet, each in one transaction; return their numbers."""
+        done = []
+        with _explained(self.url):
+            for number in range(self.version() + 1, VERSION + 1):
+                with self.connection.transaction():
+                    self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('ralph team migrate'))")
+                    if self.version() < number:  # another one may have been faster
+                        self.connection.execute(_script(f"{number:04}"))
+                        done.append(number)
+        return done
+
+    def add_member(self, project: str, role: str, *, may_write: bool = True) -> None:
+        """Add a role to a project, which is made if there is none."""
+        with _explained(self.url):
+            sql = "SELECT 1 FROM pg_roles WHERE rolname = %s"
+            if self.connection.execute(sql, (role,)).fetchone() is None:
+                hint = f'CREATE ROLE "{role}" LOGIN; makes it, with the auth of your choice'
+                raise ServerError(f"the server has no role {role}", hint=hint)
+            self.call("add_member", project, role, may_write)
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the schema: rights on tables, functions without a fixed path, wrong counts."""
+        with _explained(self.url):
+            return [str(row[0]) for row in self.connection.execute(_script("check"))]
+
+
+def _script(name: str) -> bytes:
+    return resources.files("ralph.store").joinpath(f"team/{name}.sql").read_bytes()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+_KEPT = "nothing is lost: what was pushed before is there, the rest goes with the next push"
+_MEANINGS = {
+    "InsufficientPrivilege": (
+        "the server refused: {}",
+        "its administrator adds members: `ralph team migrate URL --project NAME --member ROLE`",
+    ),
+    "DiskFull": ("the server's disk is full", _KEPT),
+    "QueryCanceled": (f"the server took longer than {_SECONDS} seconds", _KEPT),
+    "ReadOnlySqlTransaction": ("this server is a read-only replica", "team.url must be the primary server"),
+    "SerializationFailure": ("{}", "run it again"),
+    "DeadlockDetected": ("{}", "run it again"),
+    **dict.fromkeys(
+        ("UndefinedFunction", "InvalidSchemaName", "UndefinedTable"),
+        ("the server's schema is not as it should be", "its administrator runs `ralph team check URL`"),
+    ),
+    "OperationalError": ("the team's server does not answer ({url}): {}", _KEPT),
+    "Error": ("the server answered: {}", _KEPT),
+}
+"""Errors of psycopg, the narrower first: what they mean for the user, and what to do."""
+
+
+@contextmanager
+def _explained(url: str) -> Iterator[None]:
+    """Turn psycopg's errors into one line and what to do."""
+    from psycopg import Error
+
+    try:
+        yield
+    except Error as error:
+        names = [each.__name__ for each in type(error).__mro__]
+        what, hint = next(_MEANINGS[name] for name in names if name in _MEANINGS)
+        raise ServerError(what.format(_first_line(error), url=shown_url(url)), hint=hint) from error

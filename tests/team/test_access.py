@@ -1,0 +1,176 @@
+"""A member of one project learns nothing of another one: by functions, by raw SQL, by errors, by the catalog."""
+
+import random
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from tests.team.machines import Fleet, iteration, observation, session
+
+from ralph.app import team
+from ralph.errors import RalphError, UsageError
+from ralph.store.team_server import ServerError, check_url
+
+NAME = "vault-of-initech"
+SECRET = ("zyxwvut", "quuxly", "frobnicate")
+TABLES = "version projects members sources records records_rest sessions tombstones vocabulary row_keys".split()
+CATALOG = (
+    "SELECT * FROM pg_catalog.pg_stats",
+    "SELECT * FROM pg_catalog.pg_stat_activity",
+    "SELECT * FROM pg_catalog.pg_stat_user_tables",
+    "SELECT * FROM pg_catalog.pg_class",
+    "SELECT * FROM pg_catalog.pg_statistic",
+    "SELECT * FROM pg_catalog.pg_stats_ext_exprs",
+    "SELECT * FROM pg_catalog.pg_prepared_statements",
+    "SELECT * FROM pg_catalog.pg_locks",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM information_schema.column_privileges",
+    "SELECT prosrc FROM pg_catalog.pg_proc",
+    "SELECT pg_read_file('postgresql.conf')",
+    "SELECT pg_ls_dir('base')",
+    "SELECT * FROM pg_catalog.pg_authid",
+    "SELECT * FROM pg_get_wal_replay_pause_state()",
+)
+FUNCTIONS = {
+    "sources_of": "{project}",
+    "tombstones_of": "{project}",
+    "rows_of": "{project}, '{{1,2,3,4,5,6}}'::bigint[], '{{0,0,0,0,0,0}}'::bigint[]",
+    "memories_of": "{project}, '{word}'",
+    "size_of": "{project}",
+    "frequencies": "{project}, ARRAY['{word}', 'zyxwvut', 'quuxli']",
+    "terms_from": "{project}, '{letter}', '~', 500",
+    "terms_with": "{project}, '{letter}', 500",
+    "candidates": "{project}, ARRAY['zyxwvut', '{word}', '../1/0quuxli'], ARRAY[1.0, 2.0, 1.0]::float8[], 100",
+    "rows_at": "{project}, ARRAY(SELECT generate_series(0, {number})::bigint)",
+    "keys_with": "{project}, ARRAY['mem-1', 'obs-v1-000001', '{word}']",
+    "neighbours": "{project}, ARRAY(SELECT generate_series(0, {number})::bigint), 50",
+    "member_of": "{project}, false",
+    "drop_rows": "{number}, ARRAY[1, 2]::bigint[]",
+    "keys_with_term": "'{number}/0zyxwvut'",
+    "add_member": "{project}, 'postgres'",
+    "my_projects": "",
+}
+SHAPES = (
+    "SELECT * FROM ralph_team.{table}",
+    "SELECT count(*) FROM ralph_team.{table}",
+    "COPY ralph_team.{table} TO STDOUT",
+    "DELETE FROM ralph_team.{table}",
+    "INSERT INTO ralph_team.members VALUES (session_user, {number})",
+    "EXPLAIN ANALYZE SELECT * FROM ralph_team.{table}",
+    "SET ROLE postgres",
+    "SET SESSION AUTHORIZATION postgres",
+    "CREATE FUNCTION ralph_team.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE TEMP TABLE {table} AS SELECT 'shop' AS name, 1 AS id, session_user AS role, 1 AS project, true AS w",
+    "SET search_path = pg_temp, ralph_team",
+    "ALTER TABLE ralph_team.{table} DISABLE TRIGGER ALL",
+    "SELECT ralph_team.{function}({values})",
+    "SELECT * FROM ralph_team.{function}({values})",
+    "EXPLAIN (ANALYZE, VERBOSE) SELECT * FROM ralph_team.{function}({values})",
+    "SELECT 1 / (SELECT count(*)::int FROM ralph_team.{function}({values}))",
+    "SELECT has_table_privilege('ralph_team.{table}', 'SELECT')",
+    "SELECT setting FROM pg_settings",
+)
+
+
+def probe(choose: random.Random) -> str:
+    """Return a random statement."""
+    if choose.random() < 0.15:
+        return choose.choice(CATALOG)
+    function = choose.choice(list(FUNCTIONS))
+    project = choose.choice(
+        ["'shop'", "'1'", "'shop' || ''", "NULL", "''", "'%'", "'shop'' OR true --'", "chr(118) || '%'"]
+    )
+    word, number = choose.choice([*SECRET, "common", "e"]), choose.randint(0, 400)
+    letter = choose.choice("abcdefghijklmnopqrstuvwxyz")
+    values = FUNCTIONS[function].format(project=project, word=word, number=number, letter=letter)
+    table = choose.choice(TABLES)
+    return choose.choice(SHAPES).format(table=table, function=function, values=values, number=number)
+
+
+def fill(fleet: Fleet) -> None:
+    """Two projects with records, sessions, tombstones and words of their own."""
+    vault, shop = fleet.machine("v", "eve", NAME), fleet.machine("s", "ann", "shop")
+    gone = vault.remember(f"To be forgotten: {SECRET[2]}")
+    vault.remember(f"The {SECRET[0]} is common", SECRET[1])
+    vault.log(
+        *(observation(number, f"{SECRET[0]} {SECRET[1]} common {number}", "v1") for number in range(20)), name="v1"
+    )
+    vault.log(session("v1", f"All about {SECRET[1]}"), iteration(1, SECRET[0], "rv"), name="v1")
+    shop.remember("something common")
+    shop.log(observation(1, "common words"))
+    vault.push()
+    vault.pull()
+    team.forget(vault.root, vault.config, gone)
+    shop.push()
+
+
+@pytest.mark.soak
+def test_a_member_of_one_project_sees_nothing_of_another(fleet: Fleet, rounds: Callable[[int, int], int]) -> None:
+    fill(fleet)
+    choose = random.Random(11)
+    leaks, answers = [], 0
+    with psycopg.connect(fleet.url("ann"), autocommit=True) as connection:
+        for _ in range(rounds(10_000, 400)):
+            statement = probe(choose)
+            try:
+                if statement.startswith("COPY"):
+                    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+                        text = b"".join(copy).decode()
+                else:
+                    cursor = connection.execute(statement.encode())
+                    rows = cursor.fetchall() if cursor.description else []
+                    answers += bool(rows)
+                    text = repr(rows)
+            except psycopg.Error as error:
+                text = repr(error.diag.message_primary) + repr(error.diag.message_detail) + repr(error.diag.context)
+            for word in (*SECRET, "quuxli", "frobnic", NAME, "initech"):
+                if word in text and word not in statement:
+                    leaks.append((statement, word))
+    assert leaks == []
+    assert answers > 20
+    assert team.check(fleet.url()) == (1, [])
+    words = [row[0] for row in _words(fleet)]
+    assert SECRET[2] not in " ".join(words)  # what was forgotten is in no vocabulary
+    assert SECRET[0] in words
+
+
+def _words(fleet: Fleet) -> list[tuple[str]]:
+    with psycopg.connect(fleet.url()) as owner:
+        return owner.execute("SELECT term FROM ralph_team.vocabulary").fetchall()
+
+
+def test_another_projects_name_answers_as_one_that_does_not_exist(fleet: Fleet) -> None:
+    fill(fleet)
+    with fleet.server("ann") as server:
+        messages = []
+        for project in (NAME, "nothing"):
+            with pytest.raises(ServerError) as refused:
+                server.sources(project)
+            messages.append(str(refused.value))
+        assert messages[0] == messages[1]
+        assert [name for name, _, _ in server.call("my_projects")] == ["shop"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:pass@localhost/x",
+        "password=x host=localhost",
+        "postgresql://ann@db.example.com/x?sslmode=require",
+        "host=db.example.com sslmode=disable",
+        "host=localhost,db.example.com sslmode=prefer",
+        "no url at all",
+    ],
+)
+def test_a_url_with_a_password_or_without_tls_is_refused(url: str) -> None:
+    with pytest.raises(RalphError):
+        check_url(url)
+
+
+def test_tls_is_verified_unless_the_server_is_here() -> None:
+    assert check_url("postgresql://ann@db.example.com/x")["sslmode"] == "verify-full"
+    assert check_url("service=team")["sslmode"] == "verify-full"
+    for url in ("postgresql://ann@localhost/x", "postgresql://ann@/x?host=/run/postgresql", "host=127.0.0.1"):
+        assert "sslmode" not in check_url(url)
+    with pytest.raises(UsageError):
+        team.migrate("host=127.0.0.1", members=["ann"])

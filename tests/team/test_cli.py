@@ -1,0 +1,128 @@
+"""`ralph team` as its users meet it: a few commands to set up, and one clear line for what is wrong."""
+
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+from tests.cli.runner import Project
+from tests.team.machines import Fleet
+from tests.web.asking import Site
+
+from ralph.app import team
+from ralph.mcp.server import build
+from ralph.settings import Config, Team
+
+
+def machine(fleet: Fleet, name: str) -> Project:
+    """Return a project of a member who has joined, by the commands of the documentation."""
+    root = fleet.folder / name / "shop"
+    root.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=root, check=True)
+    fleet.join(name, "shop")
+    ralph = Project(root)
+    for words in (["init"], ["team", "join", fleet.url(name)], ["trust", "--yes"]):
+        assert ralph(*words).code == 0
+    return ralph
+
+
+def test_two_machines_share_by_commands(fleet: Fleet) -> None:
+    ann, ben = machine(fleet, "ann"), machine(fleet, "ben")
+    ann("memory", "add", "ECONNREFUSED: run docker compose up first", "-t", "fix")
+    shown = ann("team", "push", "--dry-run")
+    assert "docker compose up first" in shown.out
+    assert ben("team", "pull", "--format", "json").json["rows"] == 0  # a dry run sends nothing
+    assert ann("team", "push").out.startswith("1 row(s)")
+    assert ben("search", "--team", "docker").code == 0
+    assert ben("team", "pull").out.startswith("1 row(s)")
+    hit = ben("search", "--team", "docker compose", "--format", "json").json["hits"][0]
+    assert (hit["member"], hit["text"][:12]) == (fleet.role("ann"), "ECONNREFUSED")
+    assert "docker" in ben("search", "--team", "--full", "docker compose").out
+    state = ben("team", "status", "--format", "json").json
+    assert (state["pulled_rows"], state["server_rows"], state["may_write"]) == (1, 1, True)
+    assert "on the server" in ben("team", "status").out
+    short = f"mem-{hit['id'].rpartition('-')[2]}"
+    assert "1 row(s)" in ben("team", "forget", short).out
+    assert ben("search", "--team", "docker compose").out.startswith("Nothing found")
+    assert ben("team", "leave", "--delete-mine").code == 0
+    assert ben("team", "push").code == 2
+
+
+def test_mcp_and_pages_search_the_team(fleet: Fleet) -> None:
+    ann, ben = machine(fleet, "ann"), machine(fleet, "ben")
+    ann("memory", "add", "Invoices are rounded half to even", "-t", "decision")
+    ann("team", "push")
+    ben("team", "pull")
+
+    async def ask() -> str:
+        async with Client(build(ben.root)) as client:
+            answer = await client.call_tool("search", {"query": "invoices rounded", "team": True})
+            return str(answer.content)
+
+    assert "half to even" in anyio.run(ask)
+    site = Site(ben.root)
+    assert site.get("/api/state")["team"] is True
+    page = site.get("/api/records", q="invoices rounded", team="1")
+    assert [item["source"] for item in page["items"]] == [f"team/{fleet.role('ann')}"]
+    assert site.get("/api/records", q="invoices rounded")["total"] == 0
+
+
+def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
+    one = fleet.machine("one", "ann")
+    one.remember("from the loop")
+    assert team.exchange(one.root, one.config) == ""
+    one.set(loop=True)
+    assert team.exchange(one.root, one.config) == "shared with the team: 1 row(s) sent, 0 received"
+    away = Config(team=Team(url="host=/nowhere", loop=True))
+    assert team.exchange(one.root, away).startswith("not shared with the team: the team's server does not answer")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (["team", "push"], 2, "shares nothing with a team"),
+        (["team", "pull"], 2, "shares nothing with a team"),
+        (["search", "--team", "x"], 2, "shares nothing with a team"),
+        (["team", "join", "postgresql://ann:secret@localhost/x"], 2, "has a password"),
+        (["team", "join", "postgresql://ann@db.example.com/x?sslmode=disable"], 1, "does not check"),
+        (["team", "join", "nonsense"], 2, "no PostgreSQL URL"),
+        (["team", "join", "host=/nowhere"], 1, "does not answer"),
+        (["team", "check", "host=/nowhere"], 1, "does not answer"),
+        (["team", "status"], 0, ""),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, words: list[str], code: int, what: str) -> None:
+    (tmp_path / ".ralph").mkdir()
+    ralph = Project(tmp_path)
+    before = ralph.marks()
+    said = ralph(*words)
+    assert (said.code, "secret" in said.err) == (code, False)
+    assert what in said.err
+    assert len(said.err.splitlines()) <= 2
+    assert ralph.marks() == before
+
+
+def test_a_url_of_the_repository_counts_after_trust(fleet: Fleet) -> None:
+    fleet.join("ann", "shop")
+    root = fleet.folder / "clone"
+    (root / ".ralph").mkdir(parents=True)
+    (root / "ralph.yml").write_text(f'team:\n  url: "{fleet.url("ann")}"\n  project: shop\n', encoding="utf-8")
+    ralph = Project(root)
+    assert ralph("team", "pull").code == 2
+    assert ralph("trust", "--yes").code == 0
+    assert ralph("team", "pull").code == 0
+
+
+def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
+    ralph = Project(fleet.folder)
+    assert "up to date" in ralph("team", "migrate", fleet.url()).out
+    assert "no role" in ralph("team", "migrate", fleet.url(), "--project", "x", "--member", "nobody_here").err
+    assert ralph("team", "check", fleet.url()).out == "Schema 1: no problems.\n"
+    fleet.postgres.execute("SELECT 1")
+    import psycopg
+
+    with psycopg.connect(fleet.url(), autocommit=True) as owner:
+        owner.execute("GRANT SELECT ON ralph_team.records TO PUBLIC")
+    said = ralph("team", "check", fleet.url())
+    assert (said.code, "everybody may use the table records" in said.err) == (1, True)
