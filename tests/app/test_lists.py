@@ -54,9 +54,8 @@ def test_changed_insights_sessions_and_runs_are_reported(tmp_path: Path) -> None
     shop = sample.copied(tmp_path / "shop")
     watcher = Watcher(shop.root)
     watcher.look()
-    found = insights.list_(shop.root)[0]
-    judge = review.reject if found.record.status is not insights.REJECTED else review.accept
-    judge(shop.root, found.record.id)
+    found = next(each for each in insights.list_(shop.root) if each.record.status is not insights.REJECTED)
+    review.reject(shop.root, found.record.id)
     assert watcher.look()[0] == ["insights"]
     log = next((paths.log_folder(shop.root) / "sessions").glob("*.jsonl"))
     with log.open("a", encoding="utf-8") as more:
