@@ -1,6 +1,6 @@
 """The PostgreSQL server of a team: connections, its versioned schema, and a call for each of its functions.
 
-Auth is libpq's: service file, .pgpass, certificates. A server that is not on this machine must show a TLS certificate that is verified.
+Auth is libpq's: service file, .pgpass, certificates. The TLS certificate of a server elsewhere is verified.
 Whatever psycopg raises becomes one line: server away, slow, full, restarted, of another version, not a member.
 """
 
