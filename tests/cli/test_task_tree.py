@@ -48,7 +48,7 @@ def test_a_task_with_a_prd_and_a_worktree_is_added_shown_merged_and_dropped(shop
     tried = shop("task", "merge", name, "--dry-run", "--format", "json").json
     assert (tried["dry_run"], tried["commits"]) == (True, [])
     assert shop("task", "merge", name, "--commit").out == (
-        "refunds is merged into main: 1 commit, 1 files\nCommitted first: refund.py\n"
+        "refunds is merged into main: 1 commit, 1 file\nCommitted first: refund.py\n"
     )
     assert shop.file("refund.py").exists()
     assert shop("task", "merge", name).out == "Nothing to merge: main has all of refunds\n"

@@ -99,7 +99,7 @@ def list_agents(folder: Path) -> list[dict[str, Any]]:
         "codex": _find_program("codex", folder),
         "acp": acp,
         "command": {"usable": True, "note": "any program, by --command"},
-        "scripted": {"usable": True, "note": "plays a file of steps, by --script"},
+        "scripted": {"usable": True, "note": "plays a file of steps, by --command FILE"},
     }
     unknown = {"usable": False, "version": "", "path": "", "note": ""}
     return [{"name": name, **unknown, **agent} for name, agent in agents.items()]

@@ -369,7 +369,9 @@ def _print_merge(result: "MergeResult", *, dry_run: bool) -> None:
         if not result.stops:
             click.echo(f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}")
         return
-    count = f"{len(result.commits)} commit{'s' * (len(result.commits) != 1)}, {len(result.files)} files"
+    from ralph.app.loop_parts import count_noun
+
+    count = f"{count_noun(len(result.commits), 'commit')}, {count_noun(len(result.files), 'file')}"
     verb = "would be merged" if dry_run else "is merged"
     click.echo(f"{one_line(result.branch)} {verb} into {one_line(result.into)}: {count}")
     if result.committed:
