@@ -17,8 +17,8 @@ MEM, OTHER, RAIL = "mem-1705751400-a3f8", "mem-1705751401-b1c2", "fix-1705751402
 INSIGHTS = ".ralph/tasks/t-1/memory/insights.json"
 KNOW = ".ralph/knowledge/x.md"
 FILES = {
-    MEM: (".agent/memories.md", "affects: {}"),
-    RAIL: (".ralph/guardrails.md", "affects: {}"),
+    MEM: (".agent/memories.md", "affects={}"),
+    RAIL: (".ralph/guardrails.md", "affects={}"),
     "know-x": (KNOW, 'affects: ["{}"]'),
     "ins-1-a": (INSIGHTS, '"relation": "affects",          "target": "{}"'),
 }
@@ -47,7 +47,9 @@ def test_an_edge_is_written_into_the_records_file_survives_a_rebuild_and_goes_ag
     before = (root / file).read_bytes().decode()
     done = link(root, name, "affects", "file:src/a.ts")
     assert (done.changed, done.path) == (True, root / file)
-    assert form.format(f"file:src/a.ts @{ids.today()}") in (root / file).read_bytes().decode().replace("\n", "")
+    assert form.format(f"file:src/a.ts @{ids.today()}") in (root / file).read_bytes().decode().replace(
+        "\n", ""
+    ).replace("%20", " ")
     index.rebuild(root)
     paths.graph_file(root).unlink()
     assert stated(root, name) == [("affects", "file:src/a.ts")]
@@ -89,7 +91,7 @@ def test_days_are_kept_with_the_edge_and_count(root: Path) -> None:
     assert [at for at in ("2026-01-31", "2026-02-01", "2026-02-28", "2026-03-01")
             if graph.show(root, MEM, at=at).edges] == ["2026-02-01", "2026-02-28"]  # fmt: skip
     assert link(root, MEM, "affects", "tag:a", until="2026-04-01").changed
-    assert "tag:a @2026-02-01..2026-04-01" in (root / ".agent/memories.md").read_text(encoding="utf-8")
+    assert "tag:a%20@2026-02-01..2026-04-01" in (root / ".agent/memories.md").read_text(encoding="utf-8")
 
 
 def test_superseding_is_stated_and_ends_the_old_one(root: Path) -> None:

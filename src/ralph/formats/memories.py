@@ -17,6 +17,7 @@ from ralph.errors import Refused
 from ralph.formats import text as markdown
 from ralph.formats.text import BOM, DATE, Entry, Line, LineRole, Problem
 from ralph.model import ids
+from ralph.model.graph import Relation
 from ralph.model.record import AT, SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
 
 SIGN_LABEL = "Sign"
@@ -24,7 +25,7 @@ _KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "s
 CONFLICTS = "conflicts"  # the entry that another wording of the same one stands below, after a merge
 WHY = "why"  # the reason for superseding another entry
 SPREAD = 40  # from so many entries on, a new one goes to any place in its section
-_OWN_EXTRA = ("source", "via", "who", "session", WHY, AT, CONFLICTS)
+_OWN_EXTRA = ("source", "via", "who", "session", WHY, AT, CONFLICTS, *Relation)
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
