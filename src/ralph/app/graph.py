@@ -402,7 +402,7 @@ def _locate_source(root: Path, source: str) -> tuple[str, Source]:
     if file is None:
         raise NotFound(f"{path}: is gone", hint="run the command again")
     if file.format not in _LINKABLE:
-        hint = "put it the other way round, or keep it as a memory first: `ralph memory add`"
+        hint = f"begin with a memory, or make it one: `ralph review promote {record_id} --to memory`"
         raise Refused(f"{path}: {node.type.value} {record_id} is stored in a file that cannot hold edges", hint=hint)
     return record_id, file
 
