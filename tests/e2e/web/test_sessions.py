@@ -36,8 +36,8 @@ class TestSessions:
         page.get_by_role("tab", name="By task").click()
         group = page.locator(".group", has_text="Checkout in one page")
         expect(group.locator(".entry")).to_have_count(2)
-        expect(group.locator(".entry", has_text="How would you split").locator(".mode")).to_have_text("plan mode")
-        expect(group.locator(".entry", has_text="Begin with the address").locator(".mode")).to_have_text("agent mode")
+        expect(group.locator(".entry", has_text="How would you split")).to_contain_text("plan mode")
+        expect(group.locator(".entry", has_text="Begin with the address")).to_contain_text("agent mode")
 
     def test_a_timeline_tells_what_happened_in_its_order(self, reader: OpenReader, shop: Shop) -> None:
         session = shop.session(POSTGRES)
@@ -71,7 +71,8 @@ class TestSessions:
         page.get_by_role("tab", name="Injected").click()
         rows = page.get_by_role("region", name="What was injected").locator("tbody tr")
         expect(rows).to_have_count(len(told))
-        assert [row.split("\t")[0] for row in rows.all_inner_texts()] == [each["title"] for each in told]
+        shown = [row.split("\t")[0].replace("`", "") for row in rows.all_inner_texts()]  # code has no backticks
+        assert shown == [each["title"].replace("`", "") for each in told]
         expect(rows.locator(".state-used")).to_have_count(len(used))
         expect(rows.filter(has_text=used[0]["title"]).locator(".state-used")).to_be_visible()
 
@@ -142,8 +143,9 @@ class TestRuns:
             "/api/compare", a=page.locator("[name=a]").input_value(), b=page.locator("[name=b]").input_value()
         )
         expect(rows).to_have_count(len(told["rows"]))
-        assert [row.split("\t")[0] for row in rows.all_inner_texts()] == [each["what"] for each in told["rows"]]
-        expect(rows.filter(has_text="status").locator(".badge")).to_have_text("better")
+        shown = [row.split("\t")[0] for row in rows.all_inner_texts()]
+        assert shown == [each["what"].capitalize() for each in told["rows"]]
+        expect(rows.filter(has_text="Status").locator(".badge")).to_have_text("better")
         expect(page.locator(".pair")).to_have_count(6)
         expect(page.locator(".pair").nth(5)).to_contain_text("ended before this one")
 
