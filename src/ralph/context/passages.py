@@ -7,7 +7,7 @@ first, later ones before earlier ones. An answer is never cut from what the pers
 
 from ralph.context import render
 from ralph.context.tokens import estimate
-from ralph.search.question import coverage
+from ralph.search.question import GAP, coverage, shorten
 from ralph.search.rank import STANDARD, RankedRow
 from ralph.search.terms import EVERYDAY_WORDS, TermMatcher, query_terms
 from ralph.store import lookup
@@ -35,7 +35,6 @@ _LONG = 160  # tokens of an agent's turn that may be shortened where not all fit
 _SETTLED = 1_500  # characters of a session's last answer,
 _RARE, _RARE_SHARED = 12, 5  # of whose rarest words a turn of a later session on the same subject has so many
 _CANDIDATES = 30
-_GAP = "[…]"
 _AMENDS = ", newer than the next passage on this subject, which it amends"
 _SPEAKERS = {"human": "user", "agent": "agent"}
 
@@ -200,7 +199,10 @@ def quote(passage: Passage, budget: int) -> "tuple[str, list[tuple[str, int]]]":
     room = budget - estimate(head) - 1
     texts = {key: _turn(row) for key, row in passage.rows.items()}
     if sum(estimate(text) + 1 for text in texts.values()) > room:
-        texts = {key: text if passage.rows[key].by == "human" else _shorten(text, _LONG) for key, text in texts.items()}
+        texts = {
+            key: text if passage.rows[key].by == "human" else shorten(text, _LONG, estimate)
+            for key, text in texts.items()
+        }
     chosen: set[int] = set()
     for unit in _units(passage):
         new = [key for key in unit if key not in chosen]
@@ -213,7 +215,7 @@ def quote(passage: Passage, budget: int) -> "tuple[str, list[tuple[str, int]]]":
     lines, before = [head], -1
     for at, key in enumerate(passage.keys):
         if key in chosen:
-            lines += [f"  {_GAP}"] if 0 <= before < at - 1 else []
+            lines += [f"  {GAP}"] if 0 <= before < at - 1 else []
             lines.append(texts[key])
             before = at
     return "\n".join(lines), [(passage.rows[key].id, estimate(texts[key])) for key in passage.keys if key in chosen]
@@ -240,23 +242,3 @@ def _turn(row: "RecordRow") -> str:
     """Return a turn with its speaker, indented below the head."""
     text = render.short_tracebacks(render.clean(row.text).strip("\n").rstrip())
     return f"  {_SPEAKERS[row.by]}: {text}".replace("\n", "\n    ")
-
-
-def _shorten(text: str, most: int) -> str:
-    """Leave out code, then the sentences without digits or identifiers, until a turn costs so much; the last first."""
-    if estimate(text) <= most:
-        return text
-    parts = text.split("```")
-    text = _GAP.join(parts[::2]) if len(parts) > 2 else text
-    sentences = text.replace("\n", " \n").split(". ")
-    plain = [at for at, sentence in enumerate(sentences) if at and not _has_form(sentence)]
-    while plain and estimate(". ".join(sentences)) > most:
-        sentences[plain.pop()] = ""
-    return ". ".join(filter(None, sentences)).replace(" \n", "\n")
-
-
-def _has_form(sentence: str) -> bool:
-    """Whether a sentence has a digit, or a word that is written as an identifier or a path."""
-    return any(char.isdigit() or char in "_/`=<>\\" for char in sentence) or any(
-        char.isupper() for word in sentence.split() for char in word[1:]
-    )
