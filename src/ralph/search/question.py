@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Mapping, Sequence
 
-GAP = "[…]"  # what stands for text that is left out
+GAP = "[…]"  # in the place of text that is left out
 HALF = 0.5  # how much a longer word, or a replacement, counts
 _TYPO_SHARE = 0.9  # of a replacement of a long word by one with a single typo
 _LONG = 6
