@@ -45,6 +45,8 @@ def test_arms_are_compared_by_what_they_deliver() -> None:
     assert (whole.reached, whole.clauses, whole.whole, whole.amended) == (1, 1, 1, 1)
     assert (ralph.reached, ralph.silent) == (1, 1)
     assert ralph.tokens > 0
+    for name in ("ralph, compacted", "ralph, own chat compacted"):
+        assert (measured[name].reached, measured[name].clauses, measured[name].silent) == (1, ralph.clauses, None)
     lines = "\n".join(delivery.report(measured))
     assert "below target" in lines or "target" in lines
     assert PROMPT not in lines

@@ -6,6 +6,7 @@ import pytest
 from tests.context.injections import KNOWN_HOSTILE
 from tests.context.test_recall import asked, fill, ids, observed, wanting
 
+from ralph.context.recall import COMPACTED, RecallOptions
 from ralph.context.tokens import estimate
 from ralph.model.record import Record
 
@@ -37,6 +38,16 @@ def test_turns_of_a_session_are_quoted_in_their_order_with_date_and_speaker(tmp_
     assert quoted == lines
     assert ids(told) == [turn.id for turn in turns]
     assert sum(tokens for _, tokens in told.records) <= estimate(told.text)
+
+
+def test_a_compacted_session_gets_its_own_turns_from_before(tmp_path: Path) -> None:
+    turns = talk(*TALK, session="s-new")
+    fill(tmp_path, observations=turns)
+    assert ids(asked(tmp_path, PROMPT, RecallOptions("2026-11-14", "s-new"))) == []
+    options = RecallOptions("2026-11-14", "s-new", {f"{COMPACTED}2026-11-13T10:05:30.000001Z"})
+    told = asked(tmp_path, PROMPT, options)
+    assert ids(told) == [turn.id for turn in turns[:5]]  # the sixth came after the compaction
+    assert "turns of this session before its compaction:" in told.text
 
 
 def test_where_nothing_gathers_one_record_is_enough(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from ralph.capture.pipeline import is_own_traffic, observe, of_loop, session_of
 from ralph.capture.privacy import redact_payload
 from ralph.context import render
 from ralph.context.brief import RECENT_SESSIONS, Brief
+from ralph.context.recall import COMPACTED
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError, Unreadable, WriteFailed
 from ralph.formats.log import encode_line, encode_record
@@ -141,6 +142,7 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
     if not goes_on:
         with _count_failures(root, name):
             usage.forget_session(root, event.session)
+            usage.mark_seen(root, event.session, [f"{COMPACTED}{event.at}"] if event.source == "compact" else [])
     from ralph.app import hosts, merge_registration
     from ralph.app.context import SessionState, brief_session
 

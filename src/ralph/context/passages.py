@@ -180,22 +180,25 @@ def _with_amendments(
     return ordered
 
 
-def quote_all(passages: "Sequence[Passage]", budget: int) -> "list[tuple[str, list[tuple[str, int]]]]":
-    """Return passages within a budget, each with the ids of its turns and what they cost."""
+def quote_all(
+    passages: "Sequence[Passage]", budget: int, session: str = ""
+) -> "list[tuple[str, list[tuple[str, int]]]]":
+    """Return passages within a budget (for a session), each with the ids of its turns and what they cost."""
     quoted = []
     for passage in passages:
-        block, turns = quote(passage, budget) if budget >= LEAST else ("", [])
+        block, turns = quote(passage, budget, session) if budget >= LEAST else ("", [])
         if block:
             budget -= estimate(block) + 1
             quoted.append((block, turns))
     return quoted
 
 
-def quote(passage: Passage, budget: int) -> "tuple[str, list[tuple[str, int]]]":
+def quote(passage: Passage, budget: int, session: str = "") -> "tuple[str, list[tuple[str, int]]]":
     """Return a passage as one block within a budget, and its turns with what each costs; "" where too little fits."""
     first = next(iter(passage.matches.values())).row
     day = max(row.created_at for row in passage.rows.values())[:10]
-    head = f"- [{render.one_line(first.id)}] {day}, turns of an earlier session{_AMENDS if passage.amends else ''}:"
+    where = "this session before its compaction" if passage.session == session else "an earlier session"
+    head = f"- [{render.one_line(first.id)}] {day}, turns of {where}{_AMENDS if passage.amends else ''}:"
     room = budget - estimate(head) - 1
     texts = {key: _turn(row) for key, row in passage.rows.items()}
     if sum(estimate(text) + 1 for text in texts.values()) > room:
