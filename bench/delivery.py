@@ -29,7 +29,9 @@ from ralph.model.record import Record
 from ralph.search import terms
 
 FILE = "decisions/decisions.json"
-UNRELATED = retrieval.OWN / "unrelated.txt"
+CONTROL = "unrelated.txt"
+UNRELATED = retrieval.OWN / CONTROL
+KOREAN = retrieval.OWN / "korean"
 HEADINGS = tuple("arm|decisions|right chat|right first|clauses|whole|amended, newest|tokens p50|silent".split("|"))
 ENOUGH = 0.6  # of a clause's telling words
 BARS = {"clauses": 0.88, "whole": 0.80, "amended": 5 / 6, "first": 0.85, "silent": 0.95}
@@ -316,7 +318,9 @@ def run(data: Path = retrieval.DATA) -> list[str]:
     if not path.exists():
         return [f"delivery: no data set at {path}"]
     chats, decisions = load(retrieval.read_json(path))
-    return report(measure(chats, decisions, UNRELATED.read_text(encoding="utf-8").splitlines()))
+    control = own if (own := data / CONTROL).exists() else UNRELATED
+    table = report(measure(chats, decisions, control.read_text(encoding="utf-8").splitlines()))
+    return [f"Delivery of decisions, {data.name}", "", *table]
 
 
 def main() -> int:

@@ -34,6 +34,7 @@ def main() -> int:
         web.run,
         partial(scale.run, options.sizes),
         partial(delivery.run, options.data),
+        partial(delivery.run, delivery.KOREAN),
         partial(retrieval.run, options.data, keep=options.save),
     ):
         print("\n".join(table := ["", *run()]), flush=True)

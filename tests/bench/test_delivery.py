@@ -74,3 +74,14 @@ def test_a_missing_or_broken_data_set_is_reported(tmp_path: Path) -> None:
 def test_the_control_has_a_hundred_different_prompts() -> None:
     prompts = delivery.UNRELATED.read_text(encoding="utf-8").splitlines()
     assert len({*prompts}) == len(prompts) == 100
+
+
+def test_the_korean_set_has_every_clause_in_its_chats() -> None:
+    chats, decisions = delivery.load(json.loads((delivery.KOREAN / delivery.FILE).read_text(encoding="utf-8")))
+    source = delivery.SentenceSource(chats)
+    assert len(decisions) == 6
+    for decision in decisions:
+        assert 10 <= len(chats[decision.chats[0]]) <= 15
+        whole = "\n".join(text for name in decision.chats for _, text in chats[name])
+        assert all(delivery.judge(whole, decision, chats, source).clauses)
+    assert len((delivery.KOREAN / delivery.CONTROL).read_text(encoding="utf-8").splitlines()) == 20

@@ -9,7 +9,7 @@ from ralph.context import render
 from ralph.context.tokens import estimate
 from ralph.search.question import GAP, coverage, shorten
 from ralph.search.rank import STANDARD, RankedRow
-from ralph.search.terms import EVERYDAY_WORDS, TermMatcher, query_terms
+from ralph.search.terms import EVERYDAY_WORDS, TermMatcher, is_cjk, query_terms
 from ralph.store import lookup
 
 TYPE_CHECKING = False
@@ -28,6 +28,7 @@ _NEAR_BEST = 0.6  # of the best session's score
 _NEXT, _COUNTED = 0.1, 4  # a session's score is its best turn's and a tenth of the next four
 _COVER, _FEW = 0.5, 2  # a short prompt is answered by so much of it and so many telling words,
 _PART, _MANY, _EVIDENCE = 0.25, 3, 3.0  # a long one by a part, with so many telling words of so much weight
+_PART_OF_PAIRS = 0.2  # or by a smaller part where words are pairs of CJK characters, some of which end in a particle
 _NAMED = 0.15  # or by less where it names an identifier that few records have
 _TURNS = 2_000  # of a session that are looked at
 _REACH = 6  # turns on either side of a match
@@ -83,7 +84,9 @@ def answers(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> 
     if cover >= _COVER or (cover >= _NAMED and any(each.subject >= 1 for each in matches)):
         return True
     certain = sum(1 for word in telling if word.certain and word.word in together)
-    return cover >= _PART and evidence >= _EVIDENCE and certain >= _MANY
+    pairs = sum(1 for word in words if is_cjk(word.word))
+    part = _PART_OF_PAIRS if 2 * pairs > len(words) else _PART
+    return cover >= part and evidence >= _EVIDENCE and certain >= _MANY
 
 
 def gather(
