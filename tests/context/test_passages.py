@@ -131,6 +131,12 @@ def test_the_newer_of_two_sessions_on_one_subject_is_first_and_says_so(tmp_path:
     assert TALK[-1] in told.text
 
 
+def test_a_later_question_without_an_answer_amends_nothing(tmp_path: Path) -> None:
+    question = 'Part numbers with leading zeros are written as ="00042" in the ledger export, but the CRLF is lost?'
+    fill(tmp_path, observations=[*talk(*TALK), *talk(question, start=20, session="s-later")])
+    assert "amends" not in asked(tmp_path, PROMPT).text
+
+
 def test_words_that_are_scattered_over_a_session_are_chance(tmp_path: Path) -> None:
     fill(tmp_path, observations=talk("The ledger is old.", "The export is fine.", "The zeros?", "Part of it."))
     assert ids(asked(tmp_path, "the ledger export loses zeros in every part")) == []

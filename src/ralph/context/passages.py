@@ -140,7 +140,7 @@ class _Subject:
         self.terms = shared[:_RARE]
 
     def later_turns(self, connection: "sqlite3.Connection", keep: "Filter") -> "dict[str, list[RankedRow]]":
-        """Return turns of later sessions that have enough of the words, by session, the best first."""
+        """Return turns of later sessions that have enough of the words and an answer, by session, the best first."""
         if len(self.terms) < _RARE_SHARED:
             return {}
         match = " OR ".join(f'"{term}"' for term in self.terms)
@@ -155,7 +155,7 @@ class _Subject:
             text = TermMatcher(row.text)
             if sum(1 for term in self.terms if text.contains(term)) >= _RARE_SHARED:
                 sessions.setdefault(row.session, []).append(RankedRow(row, score))
-        return sessions
+        return {name: turns for name, turns in sessions.items() if any(turn.row.by == "agent" for turn in turns)}
 
 
 def _with_amendments(
