@@ -137,6 +137,13 @@ def test_a_later_question_without_an_answer_amends_nothing(tmp_path: Path) -> No
     assert "amends" not in asked(tmp_path, PROMPT).text
 
 
+def test_in_a_session_about_many_things_the_best_matches_come_first(tmp_path: Path) -> None:
+    other = [f"{('The', 'Which')[at % 2]} number {at} of the parts list is red. {'So it is. ' * 60}" for at in range(8)]
+    turns = talk(*TALK, *other)
+    fill(tmp_path, observations=turns)
+    assert {turn.id for turn in turns[: len(TALK)]} <= {*ids(asked(tmp_path, PROMPT, wanting(budget=900)))}
+
+
 def test_words_that_are_scattered_over_a_session_are_chance(tmp_path: Path) -> None:
     fill(tmp_path, observations=talk("The ledger is old.", "The export is fine.", "The zeros?", "Part of it."))
     assert ids(asked(tmp_path, "the ledger export loses zeros in every part")) == []

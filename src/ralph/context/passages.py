@@ -228,7 +228,7 @@ def quote(passage: Passage, budget: int, session: str = "") -> "tuple[str, list[
 
 
 def _units(passage: Passage) -> "Iterator[Sequence[int]]":
-    """Yield turns that are not cut apart, the nearest to a match first: an answer with what the person said to it."""
+    """Yield turns that are not cut apart, an answer with what was said to it: matches, then the nearest to one."""
     units: list[list[int]] = []
     for at, key in enumerate(passage.keys):
         row = passage.rows.get(key)
@@ -239,9 +239,11 @@ def _units(passage: Passage) -> "Iterator[Sequence[int]]":
             units[-1].append(key)
         else:
             units.append([key])
+    scores = [max((match.score for key in unit if (match := passage.matches.get(key))), default=0.0) for unit in units]
     matching = [number for number, unit in enumerate(units) if not passage.matches.keys().isdisjoint(unit)]
     distances = [min(abs(number - other) for other in matching) for number in range(len(units))]
-    yield from (units[number] for number in sorted(range(len(units)), key=lambda number: (distances[number], -number)))
+    order = sorted(range(len(units)), key=lambda number: (distances[number], -scores[number], -number))
+    yield from (units[number] for number in order)
 
 
 def _turn(row: "RecordRow") -> str:
