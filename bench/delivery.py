@@ -3,7 +3,8 @@
 `make bench` calls `run`; `python bench/delivery.py [DIR]` runs it alone. DIR/decisions/decisions.json holds chats in
 which something was decided, chats about other things, bug reports, and each decision in words, clause by clause. A
 clause is delivered when 60 % of its telling words are in sentences of the right chats that were injected. The
-negative control is a prompt about something else: nothing should be injected. Single answers are never printed.
+negative control is a prompt about something else: nothing should be injected. Compacted: the same prompt once more
+after a compaction, and a prompt in the deciding chat itself, which went on about something else and was compacted.
 """
 
 import json
@@ -28,7 +29,9 @@ from ralph.model.record import Record
 from ralph.search import terms
 
 FILE = "decisions/decisions.json"
-UNRELATED = retrieval.OWN / "unrelated.txt"
+CONTROL = "unrelated.txt"
+UNRELATED = retrieval.OWN / CONTROL
+KOREAN = retrieval.OWN / "korean"
 HEADINGS = tuple("arm|decisions|right chat|right first|clauses|whole|amended, newest|tokens p50|silent".split("|"))
 ENOUGH = 0.6  # of a clause's telling words
 BARS = {"clauses": 0.88, "whole": 0.80, "amended": 5 / 6, "first": 0.85, "silent": 0.95}
@@ -36,6 +39,8 @@ TOKENS = 1_500
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _LONG = 20  # letters of a sentence that may be a part of one
 _SEED = 7
+_LATER = 2  # other chats in a session before it is compacted
+RALPH = "ralph"
 
 Chat = Sequence[tuple[str, str]]
 """Turns: who speaks ("user" or "assistant"), and the text."""
@@ -197,8 +202,8 @@ def figures(delivered: Sequence[Delivered], silent: float | None) -> Figures:
 
 
 @contextmanager
-def recorded(chats: Mapping[str, Chat]) -> Iterator[Arm]:
-    """A project whose hooks have seen the chats; the arm is its prompt hook."""
+def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
+    """A project whose hooks have seen the chats; the arms are its prompt hook, in new and in compacted sessions."""
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
         root = Path(folder).resolve() / "project"
         (root / ".git").mkdir(parents=True)
@@ -212,23 +217,39 @@ def recorded(chats: Mapping[str, Chat]) -> Iterator[Arm]:
         def send(event: str, session: str, **members: object) -> str:
             payload = {"session_id": session, "cwd": str(root), "hook_event_name": event, **members}
             raw = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
-            return run_event("claude", event, raw, env).decode()
+            printed = run_event("claude", event, raw, env).decode()
+            return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
 
+        def talk(session: str, chat: Chat) -> None:
+            for who, text in chat:
+                if who == "user":
+                    send("UserPromptSubmit", session, prompt=text)
+                else:
+                    send("Stop", session, stop_hook_active=False, last_assistant_message=text)
+
+        def ask(prompt: str, _: Sequence[str] = ()) -> str:
+            return send("UserPromptSubmit", f"asked-{next(numbers)}", prompt=prompt)
+
+        def ask_compacted(session: str, prompt: str) -> str:
+            send("PreCompact", session, trigger="auto", custom_instructions="")
+            start = send("SessionStart", session, source="compact")
+            return f"{start}\n\n{send('UserPromptSubmit', session, prompt=prompt)}"
+
+        def ask_again(prompt: str, _: Sequence[str]) -> str:
+            send("UserPromptSubmit", session := f"again-{next(numbers)}", prompt=prompt)
+            return ask_compacted(session, prompt)
+
+        def ask_within(prompt: str, right: Sequence[str]) -> str:
+            for number in range(_LATER):
+                talk(right[-1], others[(next(numbers) + number) % len(others)])
+            return ask_compacted(right[-1], prompt)
+
+        numbers, others = iter(range(1 << 30)), [*chats.values()]
         try:
             for name, chat in chats.items():
-                for who, text in chat:
-                    if who == "user":
-                        send("UserPromptSubmit", name, prompt=text)
-                    else:
-                        send("Stop", name, stop_hook_active=False, last_assistant_message=text)
+                talk(name, chat)
                 send("SessionEnd", name, reason="other")
-            numbers = iter(range(1 << 30))
-
-            def ask(prompt: str, _: Sequence[str] = ()) -> str:
-                printed = send("UserPromptSubmit", f"asked-{next(numbers)}", prompt=prompt)
-                return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
-
-            yield ask
+            yield {RALPH: ask, f"{RALPH}, compacted": ask_again, f"{RALPH}, own chat compacted": ask_within}
         finally:
             os.environ.clear()
             os.environ.update(before)
@@ -259,8 +280,9 @@ def measure(chats: Mapping[str, Chat], decisions: Sequence[Decision], unrelated:
         return figures(answers, silent)
 
     measured = {name: asked(arm, control="right" not in name) for name, arm in other_arms(chats)}
-    with recorded(chats) as hook:
-        measured["ralph"] = asked(hook)
+    with recorded(chats) as hooks:
+        for name, hook in hooks.items():
+            measured[name] = asked(hook, control=name == RALPH)
     return measured
 
 
@@ -279,7 +301,7 @@ def report(measured: Mapping[str, Figures]) -> list[str]:
         for name, each in measured.items()
     ]  # fmt: skip
     lines = retrieval.table(HEADINGS, rows)
-    ralph = measured["ralph"]
+    ralph = measured[RALPH]
     for name, target in BARS.items():
         value = getattr(ralph, name)
         if value is not None:
@@ -296,7 +318,9 @@ def run(data: Path = retrieval.DATA) -> list[str]:
     if not path.exists():
         return [f"delivery: no data set at {path}"]
     chats, decisions = load(retrieval.read_json(path))
-    return report(measure(chats, decisions, UNRELATED.read_text(encoding="utf-8").splitlines()))
+    control = own if (own := data / CONTROL).exists() else UNRELATED
+    table = report(measure(chats, decisions, control.read_text(encoding="utf-8").splitlines()))
+    return [f"Delivery of decisions, {data.name}", "", *table]
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import delivery, graph, loop, mcp_server, parse, retrieval, scale, startup, team, web
+from bench import delivery, executable, graph, loop, mcp_server, parse, retrieval, scale, startup, team, web
 
 
 def main() -> int:
@@ -35,6 +35,8 @@ def main() -> int:
         partial(scale.run, options.sizes),
         team.run,
         partial(delivery.run, options.data),
+        partial(delivery.run, delivery.KOREAN),
+        executable.run,
         partial(retrieval.run, options.data, keep=options.save),
     ):
         print("\n".join(table := ["", *run()]), flush=True)

@@ -224,10 +224,10 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Summarize:
-    """The section `summarize`: a command that improves the summary of a session."""
+    """The section `summarize`: a command that improves summaries and shortens notes."""
 
     command: str = setting(
-        "", "A command that reads a session's summary and prints a better one.", personal=True, trusted=_always
+        "", "A command that prints a better summary of a session, or shortens notes.", personal=True, trusted=_always
     )
 
 

@@ -1,5 +1,7 @@
 """The prompt of an iteration: its sections in their order, within the budget, and the same bytes for the same state."""
 
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,15 +11,17 @@ from hypothesis import strategies as st
 from tests.app.looping import Workshop, project
 
 from ralph import paths
-from ralph.app import feature, knowledge, loop_prompt, memory
+from ralph.app import feature, knowledge, loop_prompt, memory, sessions
 from ralph.app import project as projects
+from ralph.app.loop import LoopRequest
 from ralph.app.tasks import task
 from ralph.context.tokens import estimate
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.loop.state import Run
 from ralph.model.record import MemoryKind
 from ralph.model.work import Task
-from ralph.settings import Config, Inject
+from ralph.settings import Config, Inject, Summarize
+from ralph.testing import Step
 
 RUN = Run("run-00000001", "make the cart add up", failure="2 tests fail", feedback="use decimals", iterations=2)
 ORDER = (
@@ -74,8 +78,10 @@ def work(shop: Workshop) -> Task:
     return replace(found, attempts=1)
 
 
-def text(shop: Workshop, config: Config | None = None, run: Run = RUN) -> str:
-    return loop_prompt.build(shop.root, config or Config(), run, work(shop), ["custom: make test"], 10)
+def text(
+    shop: Workshop, config: Config | None = None, run: Run = RUN, compress: sessions.Compress = sessions.no_compression
+) -> str:
+    return loop_prompt.build(shop.root, config or Config(), run, work(shop), ["custom: make test"], 10, compress)
 
 
 def test_sections_stand_in_the_order_of_the_specification(shop: Workshop) -> None:
@@ -120,6 +126,61 @@ def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> N
     assert "line 10 of my notes" not in said
     section = said.split("## Scratchpad")[1].split("\n## ")[0]
     assert estimate(section) <= loop_prompt.SCRATCHPAD + 20
+
+
+SCRIPT = """\
+import pathlib, sys, time
+notes = sys.stdin.read()
+with pathlib.Path("calls").open("a") as calls:
+    calls.write(str(len(notes)) + "\\n")
+{}
+"""
+
+
+def _command(shop: Workshop, code: str) -> Path:
+    script = shop.root / "shorten.py"
+    script.write_text(SCRIPT.format(code), encoding="utf-8")
+    shop.config = replace(shop.config, summarize=Summarize(shlex.join([sys.executable, "-I", str(script)])))
+    notes = "\n".join(f"- line {number} of my notes" for number in range(3_000))
+    paths.global_patterns(shop.root).write_text(f"# Global Patterns\n\n## Tests\n{notes}\n", encoding="utf-8")
+    return shop.root / "calls"
+
+
+def test_a_trusted_command_compresses_what_does_not_fit_once_for_each_text(shop: Workshop) -> None:
+    calls = _command(shop, "print('## Short\\n3,000 lines of', 'line 2999 of my notes' in notes)")
+    shop.start(
+        Step(say="first"), Step(say="second"), request=LoopRequest(goal="go on", criteria=("none",), max_iterations=2)
+    )
+    for ask in shop.agent.asks:
+        assert "## Global Patterns\n\n### Short\n3,000 lines of True\n" in ask.prompt
+        assert "line 10 of" not in ask.prompt
+    assert len(shop.agent.asks) == 2
+    assert len(calls.read_text(encoding="utf-8").splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("sys.exit('no model here')", "ended with 1: no model here"),
+        ("pass", "printed nothing that counts"),
+        ("print('word ' * 2_000)", "it printed more than 1500 tokens"),
+        ("print('word ' * 15_000)", "printed more than 12000 characters"),
+        ("time.sleep(600)", "took longer than 0.5 seconds"),
+    ],
+)
+def test_a_command_that_does_not_compress_is_reported_once_and_the_text_is_cut(
+    shop: Workshop, code: str, why: str
+) -> None:
+    calls = _command(shop, code)
+    warnings: list[str] = []
+    compress = sessions.CommandCompressor(
+        shop.root, shop.config, warnings.append, timeout=0.5 if "sleep" in code else 30
+    )
+    prompts = [text(shop, compress=compress) for _ in range(2)]
+    assert prompts == [text(shop)] * 2
+    assert "line 10 of my notes" in prompts[0]
+    assert [why in warning for warning in warnings] == [True]
+    assert len(calls.read_text(encoding="utf-8").splitlines()) == 1
 
 
 def test_finished_prerequisites_are_in_the_prompt(shop: Workshop) -> None:

@@ -45,6 +45,8 @@ def test_arms_are_compared_by_what_they_deliver() -> None:
     assert (whole.reached, whole.clauses, whole.whole, whole.amended) == (1, 1, 1, 1)
     assert (ralph.reached, ralph.silent) == (1, 1)
     assert ralph.tokens > 0
+    for name in ("ralph, compacted", "ralph, own chat compacted"):
+        assert (measured[name].reached, measured[name].clauses, measured[name].silent) == (1, ralph.clauses, None)
     lines = "\n".join(delivery.report(measured))
     assert "below target" in lines or "target" in lines
     assert PROMPT not in lines
@@ -72,3 +74,14 @@ def test_a_missing_or_broken_data_set_is_reported(tmp_path: Path) -> None:
 def test_the_control_has_a_hundred_different_prompts() -> None:
     prompts = delivery.UNRELATED.read_text(encoding="utf-8").splitlines()
     assert len({*prompts}) == len(prompts) == 100
+
+
+def test_the_korean_set_has_every_clause_in_its_chats() -> None:
+    chats, decisions = delivery.load(json.loads((delivery.KOREAN / delivery.FILE).read_text(encoding="utf-8")))
+    source = delivery.SentenceSource(chats)
+    assert len(decisions) == 6
+    for decision in decisions:
+        assert 10 <= len(chats[decision.chats[0]]) <= 15
+        whole = "\n".join(text for name in decision.chats for _, text in chats[name])
+        assert all(delivery.judge(whole, decision, chats, source).clauses)
+    assert len((delivery.KOREAN / delivery.CONTROL).read_text(encoding="utf-8").splitlines()) == 20

@@ -145,6 +145,30 @@ class TestWhatIsFound:
     def test_open_ends_are_read_off_the_last_message(self, message: str, ends: tuple[str, ...]) -> None:
         assert summary([answered(message)]).open_ends == ends
 
+    def test_what_a_person_said_to_an_answer_stays_with_it_and_in_order(self) -> None:
+        talk = [
+            asked("Part numbers lose their zeros"),
+            answered("I could quote every field. That is usual. Shall I?"),
+            asked("No: pad them to 9 digits, and only in export_ledger."),
+            answered("Shall I log it too?"),
+            asked("as you like"),
+            answered(f"{'It is done as you said. ' * 30}export_ledger pads to 9 digits. {'All is well. ' * 30}"),
+        ]
+        found = text(summary(talk), 400, tokens.estimate)
+        assert found.splitlines() == [
+            "Goal: Part numbers lose their zeros",
+            "Answered: I could quote every field. That is usual. Shall I?",
+            "Asked: No: pad them to 9 digits, and only in export_ledger.",
+            "Answered: Shall I log it too?",
+            "Asked: as you like",
+            next(line for line in found.splitlines() if line.startswith("Last: ")),
+        ]
+        assert "export_ledger pads to 9 digits" in found
+        for budget in range(60, 200, 5):
+            short = text(summary(talk), budget, tokens.estimate)
+            assert short.count("Answered: ") == short.count("Asked: ")
+            assert ("pad them" in short) >= ("as you like" in short)
+
     def test_tags_are_tasks_then_names_of_what_was_changed_and_no_generic_ones(self) -> None:
         records = [edited("src/index.ts"), edited("src/db/schema.ts"), edited("src/db/pool.ts")]
         records.append(seen(ObservationKind.TOOL_USE, task="t-42"))

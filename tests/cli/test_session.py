@@ -99,6 +99,19 @@ def test_a_summary_is_improved_when_somebody_asks_for_it(recorded: Project, monk
     assert [each["summary"] for each in every] == ["A better one."] * 2
 
 
+def test_a_summary_over_its_budget_is_compressed_by_a_command(
+    recorded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.put(LOG.format("long"), line("long", 1, "fix it") + line("long", 2, f"Done: {'all ' * 40}", by="agent"))
+    monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("print('Short.')"))
+    assert recorded("session", "summary", "long", "--budget", "9").out == "Short.\n"
+    assert recorded("session", "summary", "long").out.startswith("Goal: fix it\nLast: Done: all")
+    monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("raise SystemExit(3)"))
+    said = recorded("session", "summary", "long", "--budget", "9")
+    assert (said.code, said.out) == (0, "Goal: fix it\n")
+    assert "shortens nothing" in said.err
+
+
 def test_a_command_that_fails_is_told_in_a_line_and_leaves_all_as_it_was(
     recorded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

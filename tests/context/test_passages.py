@@ -6,6 +6,7 @@ import pytest
 from tests.context.injections import KNOWN_HOSTILE
 from tests.context.test_recall import asked, fill, ids, observed, wanting
 
+from ralph.context.recall import COMPACTED, RecallOptions
 from ralph.context.tokens import estimate
 from ralph.model.record import Record
 
@@ -37,6 +38,16 @@ def test_turns_of_a_session_are_quoted_in_their_order_with_date_and_speaker(tmp_
     assert quoted == lines
     assert ids(told) == [turn.id for turn in turns]
     assert sum(tokens for _, tokens in told.records) <= estimate(told.text)
+
+
+def test_a_compacted_session_gets_its_own_turns_from_before(tmp_path: Path) -> None:
+    turns = talk(*TALK, session="s-new")
+    fill(tmp_path, observations=turns)
+    assert ids(asked(tmp_path, PROMPT, RecallOptions("2026-11-14", "s-new"))) == []
+    options = RecallOptions("2026-11-14", "s-new", {f"{COMPACTED}2026-11-13T10:05:30.000001Z"})
+    told = asked(tmp_path, PROMPT, options)
+    assert ids(told) == [turn.id for turn in turns[:5]]  # the sixth came after the compaction
+    assert "turns of this session before its compaction:" in told.text
 
 
 def test_where_nothing_gathers_one_record_is_enough(tmp_path: Path) -> None:
@@ -118,6 +129,19 @@ def test_the_newer_of_two_sessions_on_one_subject_is_first_and_says_so(tmp_path:
     assert ids(told)[:2] == [turn.id for turn in newer]
     assert "newer than the next passage on this subject, which it amends:" in told.text.split("\n")[2]
     assert TALK[-1] in told.text
+
+
+def test_a_later_question_without_an_answer_amends_nothing(tmp_path: Path) -> None:
+    question = 'Part numbers with leading zeros are written as ="00042" in the ledger export, but the CRLF is lost?'
+    fill(tmp_path, observations=[*talk(*TALK), *talk(question, start=20, session="s-later")])
+    assert "amends" not in asked(tmp_path, PROMPT).text
+
+
+def test_in_a_session_about_many_things_the_best_matches_come_first(tmp_path: Path) -> None:
+    other = [f"{('The', 'Which')[at % 2]} number {at} of the parts list is red. {'So it is. ' * 60}" for at in range(8)]
+    turns = talk(*TALK, *other)
+    fill(tmp_path, observations=turns)
+    assert {turn.id for turn in turns[: len(TALK)]} <= {*ids(asked(tmp_path, PROMPT, wanting(budget=900)))}
 
 
 def test_words_that_are_scattered_over_a_session_are_chance(tmp_path: Path) -> None:

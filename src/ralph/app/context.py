@@ -39,7 +39,8 @@ _VERIFIED_RECORDS, _VERIFY_SECONDS = 200, 0.2
 _SUMMARIES = 3
 _SESSIONS_READ = 12  # some of the newest sessions did nothing
 _MOST_OBSERVATIONS = 2_000
-_GOAL = "Goal: "  # the line of a summary that quotes a person
+_GOAL = "Goal: "
+_BY_PERSON = (_GOAL, summaries.ASKED)  # lines of a summary that quote a person
 _CANDIDATES = 30
 _ANY_NUMBER = rank.Recipe(injected=_CANDIDATES)
 _TITLE = 160
@@ -194,7 +195,7 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
             observations = queries.session_records(connection, name, most=_MOST_OBSERVATIONS)
             text = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate) or stored
         own = [line for line in text.split("\n") if not line.startswith(summaries.PRINTED)]
-        lines = [line for line in own if line.startswith(_GOAL) or not render.looks_like_instructions(line)]
+        lines = [line for line in own if line.startswith(_BY_PERSON) or not render.looks_like_instructions(line)]
         if lines and text:
             recaps.append(row._replace(summary="\n".join(lines)))
         if len(recaps) == _SUMMARIES:

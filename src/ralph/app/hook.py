@@ -138,12 +138,14 @@ def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, ob
 
 def _start_session(root: Path, event: Event, config: Config, name: str, *, task: str, env: Mapping[str, str]) -> str:
     """Return the brief of a session that starts; a resumed or forked one gets only what is new."""
-    goes_on = event.source in ("resume", "fork")
-    if not goes_on:
-        with _count_failures(root, name):
-            usage.forget_session(root, event.session)
     from ralph.app import hosts, merge_registration
     from ralph.app.context import SessionState, brief_session
+    from ralph.context.recall import COMPACTED
+
+    if event.source not in ("resume", "fork"):
+        with _count_failures(root, name):
+            usage.forget_session(root, event.session)
+            usage.mark_seen(root, event.session, [f"{COMPACTED}{event.at}"] if event.source == "compact" else [])
 
     with _count_failures(root, name):
         merge_registration.register_missing(root, env)

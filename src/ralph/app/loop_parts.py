@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph.agents import process
-from ralph.app import hosts, insights, journal, knowledge, loop_prompt, runs, worktree
+from ralph.app import hosts, insights, journal, knowledge, loop_prompt, runs, sessions, worktree
 from ralph.app.tasks import board, progress, task
 from ralph.app.tasks.task import LEASE
 from ralph.capture.privacy import redact
@@ -90,6 +90,9 @@ class Workbench:
         self._first: CriteriaVerdict | None = None
         self._checks: list[dict[str, object]] = []
         self._patterns = config.privacy.patterns
+        self._compress = sessions.CommandCompressor(
+            root, config, lambda why: printer.print_line(f"warning: {why}"), stopped=self.must_stop_now
+        )
         self.cooldown = config.loop.cooldown_ms / 1000
         self._programs = dict.fromkeys(("ralph", hosts.agent_program(sys.executable, os.environ)))
 
@@ -183,7 +186,7 @@ class Workbench:
         checks = [criterion.label for criterion in self.plan.criteria]
         if self.config.execution.verify and self.agent.reads_only:
             checks.append("then a second, read-only session verifies the work")
-        text = loop_prompt.build(self.root, self.config, run, work, checks, self.limits.max_iterations)
+        text = loop_prompt.build(self.root, self.config, run, work, checks, self.limits.max_iterations, self._compress)
         self._prompt, self._story = text, progress.current_story(self.root, work.id)
         self._learned = []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)

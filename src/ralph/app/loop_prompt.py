@@ -4,12 +4,14 @@ Room is given out by rank, so that a small window loses the global patterns befo
 the rules. Text that does not fit is truncated at a line.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from ralph import paths
 from ralph.app import feature, index, journal, knowledge, memory, outdated, project, quarantine
+from ralph.app.sessions import Compress, no_compression
 from ralph.app.tasks import progress, task
 from ralph.context import brief, render
 from ralph.context.brief import render_journal
@@ -107,8 +109,16 @@ NO_VERDICT = (
 )
 
 
-def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str], most: int) -> str:
-    """Return the prompt of the next iteration."""
+def build(
+    root: Path,
+    config: Config,
+    run: Run,
+    work: Task,
+    checks: Sequence[str],
+    most: int,
+    compress: Compress = no_compression,
+) -> str:
+    """Return the prompt of the next iteration; notes that do not fit are compressed, else cut."""
     words = f"{work.title}\n{work.description}"
     recent = journal.recent(root, run.id, task=work.id)
     last_files = recent[-1].files if recent else ()
@@ -118,6 +128,15 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
     own, others = journal.for_prompt(root, run.id, words, task=work.id, told=(run.failure, run.attempt_failure))
     told = {journal_id(entry.run, entry.iteration) for entry in (*own, *others)}
     has_skill = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
+
+    def fit(title: str, most: int, render_within: Callable[[int], str]) -> str:
+        """Return a section within its tokens: whole, else compressed, else cut; room 0 is unlimited."""
+        text = render_within(0)
+        if estimate(text) > most:
+            short = compress(text, most)
+            text = f"\n{short}".replace("\n# ", "\n## ").replace("\n## ", "\n### ") if short else render_within(most)
+        return _section(title, text.removeprefix(f"{brief.JOURNAL_HEADING}\n"))
+
     texts = {
         "rules": render_rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
         "task": render_task(work, task.prerequisites(root, work)),
@@ -126,12 +145,12 @@ def build(root: Path, config: Config, run: Run, work: Task, checks: Sequence[str
         "plan": _section("Plan", part_of.plan) if part_of else "",
         "retry": render_retry(work.attempts, config.execution.max_retries, run),
         "guardrails": _section("Guardrails", rules),
-        "journal": render_journal(own, others, JOURNAL),
+        "journal": fit("Run Journal", JOURNAL, lambda room: render_journal(own, others, room)),
         "progress": _section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id, told=told))),
         "knowledge": knowledge.section(root, words, feature=about, files=last_files, budget=KNOWLEDGE),
         "memories": _section("Memories", learned),
-        "scratchpad": _section("Scratchpad", project.show_scratchpad(root, budget=SCRATCHPAD)[0]),
-        "patterns": truncate_text(_section("Global Patterns", _patterns(root)), PATTERNS),
+        "scratchpad": fit("Scratchpad", SCRATCHPAD, lambda room: project.show_scratchpad(root, budget=room)[0]),
+        "patterns": fit("Global Patterns", PATTERNS, lambda room: truncate_text(_patterns(root), room or sys.maxsize)),
         "skill": brief.skill_text() if has_skill else "",
         "memory": MEMORY,
     }

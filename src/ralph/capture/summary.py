@@ -1,16 +1,18 @@
 """Summarise a session without a model: goal, changes, failures, what passed, how it ended, what is open.
 
 A failure is resolved when the same command later did not fail; commands are compared without what does not change them
-(`cd x &&`, `| tail`).
+(`cd x &&`, `| tail`). Of a conversation, what the person said to an answer stays together with that answer.
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from ralph.model.record import ObservationKind, Record
+from ralph.search.question import has_form, shorten
 
 _EDIT_TOOLS = frozenset(
     "edit multiedit write notebookedit apply_patch create_file replace str_replace write_file patch".split()
@@ -33,6 +35,7 @@ _OPEN_END = re.compile(
 )
 _HEADING = re.compile(r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
+ASKED = "Asked: "  # how a line begins that quotes a person
 PRINTED = "Error: "  # how a line begins that quotes what a tool printed
 TOKENS = 400  # the most tokens of one session's summary, stored or injected
 _LONG, _SHORT, _MOST, _TAGS = 300, 160, 8, 8
@@ -49,6 +52,8 @@ class Summary:
     passed: tuple[str, ...] = ()
     state: str = ""
     open_ends: tuple[str, ...] = ()
+    replies: tuple[tuple[int, str], ...] = ()
+    """What the person said to answers, each below its answer, in their order, with its rank (1: the most telling)."""
     errors: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
@@ -103,14 +108,15 @@ def summary(records: Sequence[Record]) -> Summary:
             resolved.append(f"{call}; {how}")
         if record.kind is ObservationKind.SUCCESS:
             passed.append(call)
-    changed = _edited_files(records)
+    changed, replies = _edited_files(records), _replies(records)
     return Summary(
         goal=goal(records),
         changed=changed,
         resolved=tuple(resolved),
         passed=_unique(call for call in passed if call not in failing),
-        state=_last_state(records, message),
+        state=_brief(message, _TURN) if replies and message else _last_state(records, message),
         open_ends=_unique([*(f"{call} fails" for call in failing), *_find_todos(message)])[:_MOST],
+        replies=replies,
         errors=_unique(errors)[-_MOST:],
         tags=_find_tags(records, changed),
     )
@@ -143,6 +149,23 @@ def _last_state(records: Sequence[Record], message: str) -> str:
             return _cut(paragraph, _LONG)
     last = next((record for record in reversed(records) if not is_prompt(record)), None)
     return _cut(f"{last.kind.value}: {_describe_call(last) or _cut(last.text, _SHORT)}", _LONG) if last else ""
+
+
+def _replies(records: Sequence[Record]) -> tuple[tuple[int, str], ...]:
+    """Return prompts that follow an answer, with it; those with digits or identifiers rank first, then the newest."""
+    said = [record for record in records if is_prompt(record) or is_message(record)]
+    pairs = [
+        (has_form(prompt.text), number, f"Answered: {_brief(answer.text, _SHORT)}\n{ASKED}{_brief(prompt.text, _LONG)}")
+        for number, (answer, prompt) in enumerate(pairwise(said))
+        if is_message(answer) and is_prompt(prompt) and not prompt.text.startswith("/")
+    ]
+    best = enumerate(sorted(pairs, reverse=True)[:_MOST], 1)
+    return tuple((rank, text) for rank, (_, _, text) in sorted(best, key=lambda each: each[1][1]))
+
+
+def _brief(text: str, size: int) -> str:
+    """Return a turn on one line; sentences without digits or identifiers are the first to go."""
+    return _cut(shorten(text, size, len), size)
 
 
 def _find_todos(message: str) -> Iterator[str]:
@@ -180,11 +203,12 @@ def recap(
     first = next((number for number, record in enumerate(said) if is_prompt(record)), 0)
     lines = []
     for number, record in enumerate(said):
-        who = "Asked" if is_prompt(record) else "Answered"
-        lines.append((0 if number == first else len(said) - number, f"{who}: {_cut(record.text, _TURN)}"))
-    lines += [(rank + _NEWEST, line) for rank, line in _lines(replace(summary(records), goal="", state=""))]
+        who = ASKED if is_prompt(record) else "Answered: "
+        lines.append((0 if number == first else len(said) - number, f"{who}{_cut(record.text, _TURN)}"))
+    done = replace(summary(records), goal="", state="", replies=())
+    lines += [(rank + _NEWEST, line) for rank, line in _lines(done)]
     own = [(rank, line) for rank, line in lines if not line.startswith(PRINTED)]
-    return _fit([each for each in own if each[1].startswith("Asked: ") or not is_withheld(each[1])], budget, cost)
+    return _fit([each for each in own if each[1].startswith(ASKED) or not is_withheld(each[1])], budget, cost)
 
 
 def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], int]) -> str:
@@ -199,6 +223,7 @@ def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], in
 def _lines(session: Summary) -> Iterator[tuple[int, str]]:
     if session.goal:
         yield 0, f"Goal: {session.goal}"
+    yield from ((min(rank, 5), reply) for rank, reply in session.replies)
     for start in range(0, len(session.changed), _MOST):
         yield 6 if start else 3, f"Changed: {', '.join(session.changed[start : start + _MOST])}"
     for failure in session.resolved:
@@ -206,7 +231,7 @@ def _lines(session: Summary) -> Iterator[tuple[int, str]]:
     for start in range(0, len(session.passed), _MOST):
         yield 5, f"Passed: {'; '.join(session.passed[start : start + _MOST])}"
     if session.state:
-        yield 4, f"Last: {session.state}"
+        yield 1 if session.replies else 4, f"Last: {session.state}"
     for open_end in session.open_ends:
         yield 1, f"Open: {open_end}"
     for error in session.errors:

@@ -152,7 +152,7 @@ def _length(session: Session) -> str:
     default=verbs.SUMMARY_TOKENS,
     show_default=True,
     metavar="TOKENS",
-    help="At most so many tokens when it is made now (0: all).",
+    help="At most so many tokens when it is made now (0: all); summarize.command shortens it where it is set.",
 )
 @click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that; exit 1: it failed.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="With --improve: the newest N sessions.")
@@ -185,7 +185,8 @@ def summary(
                 warn(f"{one_line(name)}: the summary stays as it is: {one_line(why)}")
             else:
                 say(f"{one_line(name)}: the summary is the command's now")
-    summaries = [verbs.summary(call.root, name, budget=budget) for name in names]
+    compress = verbs.CommandCompressor(call.root, call.config, lambda why: warn(one_line(why)))
+    summaries = [verbs.summary(call.root, name, budget=budget, compress=compress) for name in names]
     if form == "json":
         shapes = [
             {"id": each.session.id, "summary": each.text, "stored": each.stored, "tags": list(each.session.tags)}

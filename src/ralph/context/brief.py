@@ -273,6 +273,9 @@ def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPi
         if render.length(text) > caps.characters // _SUMMARY_PART:
             text = render.entry(2, session.id, "session", "", session.summary, session.at)
         cost = estimate(text) + 1
+        if caps.summaries and cost > room:
+            text = render.entry(1, session.id, "session", "", session.summary, session.at)
+            cost = estimate(text) + 1
         if not caps.summaries or cost <= room:
             pieces.append(BriefPiece(RECENT_SESSIONS, text, cost, session.id))
             room -= cost

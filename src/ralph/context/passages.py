@@ -7,9 +7,9 @@ first, later ones before earlier ones. An answer is never cut from what the pers
 
 from ralph.context import render
 from ralph.context.tokens import estimate
-from ralph.search.question import coverage
+from ralph.search.question import GAP, coverage, shorten
 from ralph.search.rank import STANDARD, RankedRow
-from ralph.search.terms import EVERYDAY_WORDS, TermMatcher, query_terms
+from ralph.search.terms import EVERYDAY_WORDS, TermMatcher, is_cjk, query_terms
 from ralph.store import lookup
 
 TYPE_CHECKING = False
@@ -28,6 +28,7 @@ _NEAR_BEST = 0.6  # of the best session's score
 _NEXT, _COUNTED = 0.1, 4  # a session's score is its best turn's and a tenth of the next four
 _COVER, _FEW = 0.5, 2  # a short prompt is answered by so much of it and so many telling words,
 _PART, _MANY, _EVIDENCE = 0.25, 3, 3.0  # a long one by a part, with so many telling words of so much weight
+_PART_OF_PAIRS = 0.2  # or by a smaller part where words are pairs of CJK characters, some of which end in a particle
 _NAMED = 0.15  # or by less where it names an identifier that few records have
 _TURNS = 2_000  # of a session that are looked at
 _REACH = 6  # turns on either side of a match
@@ -35,7 +36,6 @@ _LONG = 160  # tokens of an agent's turn that may be shortened where not all fit
 _SETTLED = 1_500  # characters of a session's last answer,
 _RARE, _RARE_SHARED = 12, 5  # of whose rarest words a turn of a later session on the same subject has so many
 _CANDIDATES = 30
-_GAP = "[…]"
 _AMENDS = ", newer than the next passage on this subject, which it amends"
 _SPEAKERS = {"human": "user", "agent": "agent"}
 
@@ -84,7 +84,9 @@ def answers(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> 
     if cover >= _COVER or (cover >= _NAMED and any(each.subject >= 1 for each in matches)):
         return True
     certain = sum(1 for word in telling if word.certain and word.word in together)
-    return cover >= _PART and evidence >= _EVIDENCE and certain >= _MANY
+    pairs = sum(1 for word in words if is_cjk(word.word))
+    part = _PART_OF_PAIRS if 2 * pairs > len(words) else _PART
+    return cover >= part and evidence >= _EVIDENCE and certain >= _MANY
 
 
 def gather(
@@ -138,7 +140,7 @@ class _Subject:
         self.terms = shared[:_RARE]
 
     def later_turns(self, connection: "sqlite3.Connection", keep: "Filter") -> "dict[str, list[RankedRow]]":
-        """Return turns of later sessions that have enough of the words, by session, the best first."""
+        """Return turns of later sessions that have enough of the words and an answer, by session, the best first."""
         if len(self.terms) < _RARE_SHARED:
             return {}
         match = " OR ".join(f'"{term}"' for term in self.terms)
@@ -153,7 +155,7 @@ class _Subject:
             text = TermMatcher(row.text)
             if sum(1 for term in self.terms if text.contains(term)) >= _RARE_SHARED:
                 sessions.setdefault(row.session, []).append(RankedRow(row, score))
-        return sessions
+        return {name: turns for name, turns in sessions.items() if any(turn.row.by == "agent" for turn in turns)}
 
 
 def _with_amendments(
@@ -181,26 +183,32 @@ def _with_amendments(
     return ordered
 
 
-def quote_all(passages: "Sequence[Passage]", budget: int) -> "list[tuple[str, list[tuple[str, int]]]]":
-    """Return passages within a budget, each with the ids of its turns and what they cost."""
+def quote_all(
+    passages: "Sequence[Passage]", budget: int, session: str = ""
+) -> "list[tuple[str, list[tuple[str, int]]]]":
+    """Return passages within a budget (for a session), each with the ids of its turns and what they cost."""
     quoted = []
     for passage in passages:
-        block, turns = quote(passage, budget) if budget >= LEAST else ("", [])
+        block, turns = quote(passage, budget, session) if budget >= LEAST else ("", [])
         if block:
             budget -= estimate(block) + 1
             quoted.append((block, turns))
     return quoted
 
 
-def quote(passage: Passage, budget: int) -> "tuple[str, list[tuple[str, int]]]":
+def quote(passage: Passage, budget: int, session: str = "") -> "tuple[str, list[tuple[str, int]]]":
     """Return a passage as one block within a budget, and its turns with what each costs; "" where too little fits."""
     first = next(iter(passage.matches.values())).row
     day = max(row.created_at for row in passage.rows.values())[:10]
-    head = f"- [{render.one_line(first.id)}] {day}, turns of an earlier session{_AMENDS if passage.amends else ''}:"
+    where = "this session before its compaction" if passage.session == session else "an earlier session"
+    head = f"- [{render.one_line(first.id)}] {day}, turns of {where}{_AMENDS if passage.amends else ''}:"
     room = budget - estimate(head) - 1
     texts = {key: _turn(row) for key, row in passage.rows.items()}
     if sum(estimate(text) + 1 for text in texts.values()) > room:
-        texts = {key: text if passage.rows[key].by == "human" else _shorten(text, _LONG) for key, text in texts.items()}
+        texts = {
+            key: text if passage.rows[key].by == "human" else shorten(text, _LONG, estimate)
+            for key, text in texts.items()
+        }
     chosen: set[int] = set()
     for unit in _units(passage):
         new = [key for key in unit if key not in chosen]
@@ -213,14 +221,14 @@ def quote(passage: Passage, budget: int) -> "tuple[str, list[tuple[str, int]]]":
     lines, before = [head], -1
     for at, key in enumerate(passage.keys):
         if key in chosen:
-            lines += [f"  {_GAP}"] if 0 <= before < at - 1 else []
+            lines += [f"  {GAP}"] if 0 <= before < at - 1 else []
             lines.append(texts[key])
             before = at
     return "\n".join(lines), [(passage.rows[key].id, estimate(texts[key])) for key in passage.keys if key in chosen]
 
 
 def _units(passage: Passage) -> "Iterator[Sequence[int]]":
-    """Yield turns that are not cut apart, the nearest to a match first: an answer with what the person said to it."""
+    """Yield turns that are not cut apart, an answer with what was said to it: matches, then the nearest to one."""
     units: list[list[int]] = []
     for at, key in enumerate(passage.keys):
         row = passage.rows.get(key)
@@ -231,32 +239,14 @@ def _units(passage: Passage) -> "Iterator[Sequence[int]]":
             units[-1].append(key)
         else:
             units.append([key])
+    scores = [max((match.score for key in unit if (match := passage.matches.get(key))), default=0.0) for unit in units]
     matching = [number for number, unit in enumerate(units) if not passage.matches.keys().isdisjoint(unit)]
     distances = [min(abs(number - other) for other in matching) for number in range(len(units))]
-    yield from (units[number] for number in sorted(range(len(units)), key=lambda number: (distances[number], -number)))
+    order = sorted(range(len(units)), key=lambda number: (distances[number], -scores[number], -number))
+    yield from (units[number] for number in order)
 
 
 def _turn(row: "RecordRow") -> str:
     """Return a turn with its speaker, indented below the head."""
     text = render.short_tracebacks(render.clean(row.text).strip("\n").rstrip())
     return f"  {_SPEAKERS[row.by]}: {text}".replace("\n", "\n    ")
-
-
-def _shorten(text: str, most: int) -> str:
-    """Leave out code, then the sentences without digits or identifiers, until a turn costs so much; the last first."""
-    if estimate(text) <= most:
-        return text
-    parts = text.split("```")
-    text = _GAP.join(parts[::2]) if len(parts) > 2 else text
-    sentences = text.replace("\n", " \n").split(". ")
-    plain = [at for at, sentence in enumerate(sentences) if at and not _has_form(sentence)]
-    while plain and estimate(". ".join(sentences)) > most:
-        sentences[plain.pop()] = ""
-    return ". ".join(filter(None, sentences)).replace(" \n", "\n")
-
-
-def _has_form(sentence: str) -> bool:
-    """Whether a sentence has a digit, or a word that is written as an identifier or a path."""
-    return any(char.isdigit() or char in "_/`=<>\\" for char in sentence) or any(
-        char.isupper() for word in sentence.split() for char in word[1:]
-    )

@@ -52,6 +52,7 @@ _PATH_TITLES = tuple(
 """Beginnings of titles of observations that only name a path."""
 CITATIONS_FILE = "citations"  # the name of the cache of verified citations
 CITATIONS_HEAD = b"ralph citations 2\n"  # its first line; a file without it is ignored
+COMPACTED = "compacted "  # in the list of what a session has seen: what it said before this time, it no longer knows
 CITATIONS_BYTES = 4_000_000  # bytes of it that are read
 GONE_SHARE, MOVED_SHARE = 0.5, 0.8  # the factor of a record's score when something that it cites is gone, or has moved
 
@@ -74,6 +75,7 @@ class RecallOptions:
 
     def __init__(self, today: str, session: str = "", seen: "Collection[str]" = ()) -> None:
         self.today, self.session, self.seen = today, session, seen
+        self.compacted = max((name[len(COMPACTED) :] for name in seen if name.startswith(COMPACTED)), default="")
 
 
 class Recalled:
@@ -173,7 +175,7 @@ def render_rows(
     blocks, costs = blocks[: len(recalled.records)], costs[: len(recalled.records)]
     budget = options.budget or _NO_LIMIT
     room = int(min(passages.SHARE * budget, budget - _FRAME - sum(cost + 1 for _, cost in costs)))
-    parts = passages.quote_all(quoted, room)
+    parts = passages.quote_all(quoted, room, options.session)
     text, kept = render.within(
         [*blocks, *(block for block, _ in parts)], len(blocks) + len(parts), HOW, options.characters
     )
@@ -208,7 +210,9 @@ def prompt_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "
     """Which records may answer a prompt."""
     return (
         _memory_filter(connection, options, options.types),
-        lookup.observations(not_of=options.session, not_called=_PATH_TITLES, task=options.task),
+        lookup.observations(
+            not_of=options.session, after=options.compacted, not_called=_PATH_TITLES, task=options.task
+        ),
         lookup.journal(task=options.task),
     )
 

@@ -12,11 +12,12 @@ from ralph.store import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from sqlite3 import Connection
 
     from ralph.store.lookup import RankingStore
 
+GAP = "[…]"  # in the place of text that is left out
 HALF = 0.5  # how much a longer word, or a replacement, counts
 _TYPO_SHARE = 0.9  # of a replacement of a long word by one with a single typo
 _LONG = 6
@@ -292,3 +293,23 @@ def _typos(connection: "Connection", store: "RankingStore", term: str, starts: t
         if near:
             return near
     return {}
+
+
+def shorten(text: str, most: int, cost: "Callable[[str], int]") -> str:
+    """Leave out code, then the sentences without digits or identifiers, until a turn costs so much; the last first."""
+    if cost(text) <= most:
+        return text
+    parts = text.split("```")
+    text = GAP.join(parts[::2]) if len(parts) > 2 else text
+    sentences = text.replace("\n", " \n").split(". ")
+    plain = [at for at, sentence in enumerate(sentences) if at and not has_form(sentence)]
+    while plain and cost(". ".join(sentences)) > most:
+        sentences[plain.pop()] = ""
+    return ". ".join(filter(None, sentences)).replace(" \n", "\n")
+
+
+def has_form(sentence: str) -> bool:
+    """Whether a sentence has a digit, or a word that is written as an identifier or a path."""
+    return any(char.isdigit() or char in "_/`=<>\\" for char in sentence) or any(
+        char.isupper() for word in sentence.split() for char in word[1:]
+    )

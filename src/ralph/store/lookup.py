@@ -105,15 +105,15 @@ def conditions(place: int, *tests: "Condition") -> "tuple[int, str, list[object]
 
 
 def observations(
-    *, not_of: str = "", not_called: "Sequence[str]" = (), not_titled: str = "\n", task: str = ""
+    *, not_of: str = "", after: str = "", not_called: "Sequence[str]" = (), not_titled: str = "\n", task: str = ""
 ) -> "tuple[int, str, Sequence[object]]":
-    """Return the Filter for observations: not of this session or title, no bare tool use."""
+    """Return the Filter for observations: not of this session (after a time) or title, no bare tool use."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
     visible, values = visibility_test(task, _OBSERVATION)
     return (
         _OBSERVATION,
-        f"session_id <> ? AND title <> ? AND (type <> 'tool_use' OR ({test})) AND {visible or '1'}",
-        (not_of, not_titled, *(value for start in not_called for value in (len(start), start)), *values),
+        f"(session_id <> ? OR created_at < ?) AND title <> ? AND (type <> 'tool_use' OR ({test})) AND {visible or '1'}",
+        (not_of, after, not_titled, *(value for start in not_called for value in (len(start), start)), *values),
     )
 
 
