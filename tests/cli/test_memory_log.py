@@ -74,3 +74,36 @@ def test_the_log_keeps_what_git_has_not(project: Project) -> None:
     found = project("memory", "log", "know-release", "--format", "json").json
     assert (found["items"][0]["old"], found["items"][0]["new"]) == ("By hand.", "By make.")
     assert found["note"] == ".ralph/knowledge/release.md is not committed yet."
+
+
+def test_an_entry_that_took_the_lines_of_another_has_a_history_of_its_own(project: Project) -> None:
+    project.put(".ralph/keep", "")
+    one = memory.add(project.root, "Redis must run").stored.record.id
+    commit(project, "Remember")
+    memory.delete(project.root, one)
+    two = memory.add(project.root, "Postgres must run").stored.record.id
+    commit(project, "Replace")
+    [item] = project("memory", "log", two, "--format", "json").json["items"]
+    assert (item["change"], item["old"], item["new"]) == ("added", "", "Postgres must run")
+
+
+def test_a_memory_that_was_deleted_and_not_committed_has_a_history(project: Project) -> None:
+    project.put(".ralph/keep", "")
+    one = memory.add(project.root, "Redis must run").stored.record.id
+    commit(project, "Remember")
+    memory.delete(project.root, one)
+    items = project("memory", "log", one, "--format", "json").json["items"]
+    assert [(each["change"], each["subject"]) for each in items] == [
+        ("deleted", "not committed yet"), ("added", "Remember"),
+    ]  # fmt: skip
+
+
+def test_a_superseded_memory_is_marked(project: Project) -> None:
+    project.put(".ralph/keep", "")
+    old = memory.add(project.root, "Redis 6 must run").stored.record.id
+    assert project("memory", "supersede", old, "Redis 7 must run").code == 0
+    first, second = project("memory", "list").out.splitlines()[1:]
+    assert "(superseded) Redis 6 must run" in first
+    assert "superseded by: mem-" in project("memory", "show", old).out
+    assert "superseded" not in second + project("memory", "show", second.split()[0]).out.replace("supersedes", "")
+    assert project("memory", "list", "--as-of", "").code == 2

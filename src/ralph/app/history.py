@@ -16,6 +16,7 @@ from ralph.app.pages.detail import locate_record
 from ralph.app.repository import Repository, first_line
 from ralph.app.review import unified_diff
 from ralph.errors import NotFound, RalphError
+from ralph.model import ids
 from ralph.model.record import Record
 from ralph.store import files
 from ralph.store.sources import Format, Source, contents, memory_files, parse_source, source_names
@@ -73,6 +74,9 @@ def _deleted(repository: Repository, record_id: str) -> list[dict[str, Any]]:
     root = repository.folder
     name_of = source_names(root)
     for source in (Source(path, name_of(path), form) for path, form in memory_files(root)):
+        if block := _find_block(source, repository.text(f"HEAD:./{source.name}"), record_id)[0]:
+            gone = _change(source.name, block, "", "", ids.today(), "", "not committed yet")
+            return [gone, *_commits(repository, source, record_id, "HEAD")][:MAX_CHANGES]
         log = repository.ask("log", "-n1", *_LAYOUT, "-s", f"-S### {record_id}\n", "--", source.name)
         commit, parents, *about = (log.out[1:].split("\0") + [""] * 5)[:5]
         parent = parents.split(" ")[0]
@@ -98,12 +102,16 @@ def _commits(repository: Repository, source: Source, record_id: str, start: str)
             commit, parents, at, author, subject, rest = text.split("\0", 5)
             body = [each for each in rest.split("\n") if each and not each.startswith(("diff ", "--- ", "+++ ", "@@ "))]
             old, new = ("\n".join(each[1:] for each in body if each[0] in marks) for marks in (" -", " +"))
+            if new.startswith("### ") and not old.startswith(f"### {record_id}"):
+                old = ""  # of another entry, whose lines this one took
             if not old and parents:
                 start = parents.split(" ")[0]
                 block, line = _find_block(source, repository.text(f"{start}:./{source.name}"), record_id)
             items.append(_change(source.name, old or block, new, commit, at, author, subject))
             if block:
                 items[-1]["change"] = "moved"
+            if not old:
+                break
     return items
 
 

@@ -270,14 +270,18 @@ def predecessors(record: Record) -> list[str]:
     return [link.target for link in record.links if link.relation == "supersedes"]
 
 
+def successors(records: Sequence[Record]) -> Mapping[str, str]:
+    """Return which entry supersedes which, by the old one's id."""
+    return lookup.replaced((record.id, old) for record in records for old in predecessors(record))
+
+
 def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
     """Leave out what is out of date or superseded; entries that supersede each other in a circle all stay.
 
     With a day, what was valid then: an archived entry up to its archiving, a superseded one until it was superseded.
     """
     day = as_of[:10] or ids.today()
-    pairs = ((record.id, old) for record in records for old in predecessors(record))
-    replaced, by_id = lookup.replaced(pairs), {record.id: record for record in records}
+    replaced, by_id = successors(records), {record.id: record for record in records}
 
     def is_valid(record: Record) -> bool:
         if record.valid_until and record.valid_until < day:

@@ -59,14 +59,18 @@ def _filters(function: Fn) -> Fn:
     return in_(opt.kinds("Only these types, comma-separated.")(function))
 
 
-def _parse_day(ctx: click.Context, param: click.Parameter, value: str) -> str:
+def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
     from ralph.app.filters import when
 
+    if value is None:
+        return ""
+    if not value.strip():
+        raise UsageError("--as-of needs a day", hint="--as-of 2026-11-01, or 7d")
     day = when(value)[:10]
     return day if len(day) in (0, 10) else f"{day}-01"
 
 
-_as_of = click.option("--as-of", default="", metavar="DATE", callback=_parse_day, help="What was valid on that day.")
+_as_of = click.option("--as-of", default=None, metavar="DATE", callback=_parse_day, help="What was valid on that day.")
 
 
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
@@ -195,10 +199,12 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
         return
     everything = memory.list_(call.root, in_=in_) if form == "table" else []
     short = ids.short_ids(stored.record.id for stored in everything)
+    replaced = memory.successors([stored.record for stored in everything])
 
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
-        text = scope_mark(record) + (f"{record.title}: {record.text}" if record.title else record.text)
+        mark = "(superseded) " if record.id in replaced else ""
+        text = mark + scope_mark(record) + (f"{record.title}: {record.text}" if record.title else record.text)
         tags = cut_cell(one_line(", ".join(record.tags)), _TAGS_COLUMNS) or "-"
         return short.get(record.id, record.id), record.kind.value, ago(record.created_at), tags, text
 
@@ -240,6 +246,7 @@ def show(call: Invocation, name: str, form: str, as_of: str) -> None:
             "created": f"{record.created_at} ({created})" if created != record.created_at else created,
             "updated": record.updated_at,
             "supersedes": ", ".join(memory.predecessors(record)),
+            "superseded by": memory.successors([each.record for each in memory.list_(call.root)]).get(record.id, ""),
             "why": str(record.extra.get("why") or ""),
             "valid until": record.valid_until,
             "origin": describe_author(record),
