@@ -18,6 +18,7 @@ from ralph.capture.similarity import differ, statement
 from ralph.context import render
 from ralph.errors import Refused
 from ralph.formats.memories import CONFLICTS
+from ralph.formats.text import normalise_text
 from ralph.model import ids
 from ralph.model.record import AT
 from ralph.search.citations import STALE
@@ -26,6 +27,7 @@ from ralph.store.library import Stored
 INSIGHT, HELD, EDIT, CONFLICT, CITATION = "insight", "held", "edit", "conflict", "citation"
 CONTRADICTION, DUPLICATE, UNUSED = "contradiction", "duplicate", "unused"
 UNUSED_DAYS = 60
+_FEW_WORDS = 5
 _VERBS = {
     HELD: "accept reject",
     EDIT: "accept edit delete",
@@ -177,7 +179,11 @@ def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
     by_id = {stored.record.id: stored for stored in entries}
     for first, *others in (group["ids"] for group in find_duplicates(root)[0]):
         for name in others:
-            if first in by_id and name in by_id and not differ(by_id[name].record.text, by_id[first].record.text):
+            if first not in by_id or name not in by_id:
+                continue
+            one, other = (by_id[each].record.text for each in (name, first))
+            is_short = min(len(one.split()), len(other.split())) < _FEW_WORDS  # where one word makes the difference
+            if normalise_text(one) == normalise_text(other) if is_short else not differ(one, other):
                 why = f"{first} says the same: {by_id[first].record.text}"
                 yield _memory_item(root, DUPLICATE, by_id[name], why, other=first)
 
