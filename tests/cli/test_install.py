@@ -61,7 +61,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(ralph: Project, home: Path)
 def test_json_is_for_programs_also_when_nothing_changes(ralph: Project, home: Path) -> None:
     said = ralph("install", "gemini", "--format", "json").json
     assert (said["host"], said["scope"], said["dry_run"]) == ("gemini", "user", False)
-    assert {"path": f"{home}/.gemini/settings.json", "what": "7 hooks added, the MCP server added"} in said["changes"]
+    assert {"path": f"{home}/.gemini/settings.json", "what": "6 hooks added, the MCP server added"} in said["changes"]
     assert ralph("install", "gemini", "--format", "json").json["changes"] == []
 
 

@@ -11,17 +11,32 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import product
 from pathlib import Path
 
 from ralph import discovery
+from ralph.app.clients import (
+    CLIENTS,
+    Client,
+    HookForm,
+    Host,
+    InstallScope,
+    folder_in,
+    hook_settings,
+    host_folder,
+    installed_at,
+    own_files,
+    server_entry,
+    servers_file,
+    settings_file,
+)
 from ralph.app.extras import has_extra
-from ralph.app.slash_commands import SLASH_COMMANDS, is_signed, sign_command, slash_command
-from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
+from ralph.app.slash_commands import is_signed
+from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError, WriteFailed
 from ralph.formats.host_files import (
     SERVER_NAME,
     has_current_hooks,
+    hook_words,
     is_ralph_hook,
     is_ralph_server,
     json_server,
@@ -57,50 +72,9 @@ LAUNCHERS = {
     + f'echo "{_GONE}" >&2\nexit 1\n',
 }
 """The scripts in the state folder. Another Python in the same environment has another path of run.py: they look."""
-_TIMEOUTS = {  # Claude's events with their timeouts in seconds
-    "SessionStart": 15,
-    "UserPromptSubmit": 10,
-    "PreToolUse": 5,
-    "PostToolUse": 10,
-    "PostToolUseFailure": 5,
-    "PreCompact": 20,
-    "Stop": 20,
-    "SubagentStart": 5,
-    "SubagentStop": 10,
-    "SessionEnd": 2,
-}
-_GEMINI_EVENTS = {  # Gemini's events with Claude's names for them
-    "SessionStart": "SessionStart",
-    "BeforeAgent": "UserPromptSubmit",
-    "BeforeTool": "PreToolUse",
-    "AfterTool": "PostToolUse",
-    "PreCompress": "PreCompact",
-    "AfterAgent": "Stop",
-    "SessionEnd": "SessionEnd",
-}
-_SERVERS = "mcpServers"
 _PLUGIN = "plugin"
 _FOLDER_PREFIX = "folder "
 _NO_MCP_PREFIX = "no-mcp "
-
-
-class Host(StrEnum):
-    """A coding agent that has hooks."""
-
-    CLAUDE = "claude"
-    CODEX = "codex"
-    GEMINI = "gemini"
-
-
-_FOLDER_VARIABLES = {Host.CLAUDE: "CLAUDE_CONFIG_DIR", Host.CODEX: "CODEX_HOME", Host.GEMINI: "GEMINI_CLI_HOME"}
-
-
-class InstallScope(StrEnum):
-    """Where something is installed."""
-
-    USER = "user"
-    PROJECT = "project"
-    LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +99,11 @@ class InstallTarget:
     status_line: bool = False
 
     @property
+    def client(self) -> Client:
+        """The host's row in the table of clients."""
+        return CLIENTS[self.host]
+
+    @property
     def settings(self) -> Path:
         """The host's settings file."""
         return settings_file(self.host, self.scope, self.root, self.env)
@@ -133,6 +112,12 @@ class InstallTarget:
     def servers(self) -> tuple[Path, tuple[str, ...]]:
         """The host's file of MCP servers, and the keys that lead to them."""
         return servers_file(self.host, self.scope, self.root, self.env)
+
+    @property
+    def own_files(self) -> dict[Path, tuple[str, str, int | None]]:
+        """The files that are ours alone: slash commands, scripts, a plugin."""
+        folder = host_folder(self.host, self.scope, self.root, self.env)
+        return own_files(self.host, folder, launcher(self.env), launcher(self.env, COMMAND_LAUNCHER))
 
     @property
     def inside(self) -> Path | None:
@@ -179,88 +164,6 @@ def hook_program(executable: str) -> HookProgram:
     return HookProgram(Path(executable).absolute(), Path(__file__).parents[1] / "hooks" / "run.py")
 
 
-def hook_events(host: Host) -> tuple[str, ...]:
-    """Return the events of a host that Ralph hooks into, by the host's names."""
-    if host is Host.GEMINI:
-        return tuple(_GEMINI_EVENTS)
-    of_claude = ("PostToolUseFailure", "SubagentStart")
-    return tuple(event for event in _TIMEOUTS if host is Host.CLAUDE or event not in of_claude)
-
-
-def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
-    """Return the hooks for the host's settings, by event: one line that a person can read before they trust it.
-
-    Claude Code starts a program with arguments; Codex and Gemini pass a string to a shell.
-    """
-    program = str(launcher)
-    if host is Host.GEMINI and "$" in program:
-        raise Refused(
-            f"{program}: Gemini would read the `$` in this path as a variable",
-            hint="set XDG_STATE_HOME to a folder without `$` in its name; nothing was written",
-        )
-    settings: dict[str, object] = {}
-    for event in hook_events(host):
-        command = shlex.join([program, host.value, event])
-        hook: dict[str, object]
-        if host is Host.CLAUDE:
-            argv = [host.value, event]
-            hook = {"type": "command", "command": program, "args": argv, "timeout": _TIMEOUTS[event]}
-        elif host is Host.CODEX:
-            hook = {"type": "command", "command": command, "timeout": _TIMEOUTS[event]}
-        else:
-            milliseconds = _TIMEOUTS[_GEMINI_EVENTS[event]] * 1000
-            hook = {"type": "command", "name": "ralph", "command": command, "timeout": milliseconds}
-        settings[event] = {"hooks": [hook]}
-    return settings
-
-
-def settings_file(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> Path:
-    """Return the file of hooks; UsageError where the host has no such scope."""
-    if scope is InstallScope.LOCAL and host is not Host.CLAUDE:
-        raise UsageError(f"{host} has no local settings", hint="use --scope user or --scope project")
-    folder = host_folder(host, scope, root, env)
-    if host is Host.CODEX:
-        return folder / "hooks.json"
-    return folder / ("settings.local.json" if scope is InstallScope.LOCAL else "settings.json")
-
-
-def servers_file(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
-    """Return the file of MCP servers and the keys that lead to them (none for Codex: its file is TOML)."""
-    folder = host_folder(host, scope, root, env)
-    if host is Host.CODEX:
-        return folder / "config.toml", ()
-    if host is Host.GEMINI:
-        return folder / "settings.json", (_SERVERS,)
-    if scope is InstallScope.PROJECT:
-        return root / ".mcp.json", (_SERVERS,)
-    users = host_folder(host, InstallScope.USER, root, env) if env.get("CLAUDE_CONFIG_DIR") else _folder_in(env, "HOME")
-    keys = (_SERVERS,) if scope is InstallScope.USER else ("projects", str(root), _SERVERS)
-    return users / ".claude.json", keys
-
-
-def host_folder(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> Path:
-    """Return the host's folder: the user's, or the project's."""
-    if scope is not InstallScope.USER:
-        return root / f".{host}"
-    variable = _FOLDER_VARIABLES[host]
-    if not env.get(variable):
-        return _folder_in(env, "HOME") / f".{host}"
-    return _folder_in(env, variable) / (".gemini" if host is Host.GEMINI else "")
-
-
-def is_there(host: Host, env: Mapping[str, str]) -> bool:
-    """Return whether the user has this host: its settings folder, or its program on the PATH."""
-    folder = host_folder(host, InstallScope.USER, Path(), env)
-    return folder.is_dir() or shutil.which(host.value, path=env.get("PATH", "")) is not None
-
-
-def _folder_in(env: Mapping[str, str], variable: str) -> Path:
-    folder = env.get(variable) or ""
-    if not Path(folder).is_absolute():
-        raise UsageError(f"{variable} names no folder: {folder!r}", hint=f"set {variable} to an absolute path")
-    return Path(folder)
-
-
 def interpreter_file(env: Mapping[str, str]) -> Path:
     """Return the file that names what launchers start: the interpreter, then run.py."""
     return _state_folder(env) / "interpreter"
@@ -296,7 +199,7 @@ def installed_file(env: Mapping[str, str]) -> Path:
 
 
 def _state_folder(env: Mapping[str, str]) -> Path:
-    return Path(discovery.user_folder("STATE", env) or _folder_in(env, "HOME"))
+    return Path(discovery.user_folder("STATE", env) or folder_in(env, "HOME"))
 
 
 class _Edits:
@@ -329,22 +232,21 @@ class _Edits:
             path = launcher(env, name)
             self.put(path, None if ours is None else script, "starts Ralph", mode=None if ours is None else 0o755)
 
-    def change_commands(self, target: InstallTarget, *, add: bool) -> None:
-        """Add our slash commands, or remove them; a foreign file stays, which a note says."""
-        folder = host_folder(target.host, target.scope, target.root, target.env) / "commands"
-        for name in SLASH_COMMANDS if target.host is Host.CLAUDE else ():
-            path = folder / f"{name}.md"
+    def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
+        """Add the files that are ours alone, or remove them; a foreign file stays, which a note says."""
+        for path, (text, name, mode) in target.own_files.items():
             before = files.read(path)
             if before is not None and not is_signed(before):
                 self.notes.append(f"{path} is not ours or was changed; it stays as it is")
             elif add:
-                after = sign_command(slash_command(name, shlex.quote(str(launcher(target.env, COMMAND_LAUNCHER)))))
-                self.put(path, after, f"/{name} {'added' if before is None else 'updated'}", target.inside)
+                self.put(path, text, f"{name} {'added' if before is None else 'updated'}", target.inside, mode)
             else:
                 self.put(path, None, "")
 
     def change_hooks(self, target: InstallTarget, *, add: bool) -> None:
         """Add our hooks, in place of older ones, or remove them."""
+        if target.client.form not in (HookForm.GROUPS, HookForm.ENTRIES):
+            return
         path = target.settings
         text = self.text(path)
         settings = hook_settings(target.host, launcher(target.env)) if add else {}
@@ -403,10 +305,20 @@ def _find_server(target: InstallTarget, text: str | None) -> object | None:
 
 
 def _server_setting(target: InstallTarget) -> dict[str, object]:
-    setting: dict[str, object] = {"command": str(launcher(target.env, COMMAND_LAUNCHER)), "args": ["mcp", "serve"]}
-    if target.host is not Host.CLAUDE:
-        return setting
-    return {"type": "stdio", **setting, **({"alwaysLoad": True} if target.always else {})}
+    return server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER), always=target.always)
+
+
+def started_programs(target: InstallTarget) -> tuple[str, ...] | None:
+    """Return the programs that our entries in a host's settings start, None where it has none of ours."""
+    if target.client.form is HookForm.NONE:
+        return () if is_ralph_server(_find_server(target, files.read(target.settings))) else None
+    text = files.read(target.settings)
+    if target.client.form in (HookForm.SCRIPTS, HookForm.PLUGIN):
+        program = str(launcher(target.env))
+        return None if text is None or not is_signed(text) else (program,) if program in text else ()
+    entries = ralph_hooks(text)
+    words = (word for entry in entries for word in hook_words(entry.group) if word.startswith("/"))
+    return tuple(dict.fromkeys(words)) if entries else None
 
 
 def _with_server(target: InstallTarget) -> InstallTarget:
@@ -455,7 +367,7 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
     edits = _Edits()
     edits.change_launchers(target.env, ours)
     if not target.plugin:
-        edits.change_commands(target, add=True)
+        edits.change_own_files(target, add=True)
         edits.change_hooks(target, add=True)
         if target.mcp:
             edits.change_server(target, add=True)
@@ -475,13 +387,13 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
 
 
 def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
-    """Return everything that is listed as installed, in all projects, every host of the user, and hooks in `root`."""
+    """Return everything that is listed as installed, in all projects, what the user's files have, and `root`'s."""
     users = [InstallTarget(host, InstallScope.USER, root, env) for host in Host]
-    targets = {target.list_entry: target for target in users}
+    targets = {target.list_entry: target for target in users if target.host is Host.CLAUDE or _mentions_us(target)}
     for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
         target = InstallTarget(host, scope, root, env)
         with suppress(UsageError, Unreadable):  # no such scope, or a file that only its host may complain about
-            if ralph_hooks(files.read(target.settings)):
+            if started_programs(target) is not None:
                 targets[target.list_entry] = target
     for entry in _read_installed(env)[0]:
         name, _, rest = entry.partition(" ")
@@ -489,10 +401,14 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
         if entry == _PLUGIN:
             targets[entry] = InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
         elif entry not in targets and name in list(Host) and place in list(InstallScope):
-            host, parents = Host(name), Path(path).parents
-            where = {_FOLDER_VARIABLES[host]: str(parents[host is Host.GEMINI])} if place == InstallScope.USER else {}
-            targets[entry] = InstallTarget(host, InstallScope(place), parents[1], {**env, **where})
+            host, scope = Host(name), InstallScope(place)
+            targets[entry] = InstallTarget(host, scope, *installed_at(host, scope, Path(path), env))
     return list(targets.values())
+
+
+def _mentions_us(target: InstallTarget) -> bool:
+    """Check whether one of a host's files may be about us, without parsing what others wrote."""
+    return any("ralph" in (files.read(path) or "") for path in (target.settings, target.servers[0], *target.own_files))
 
 
 def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
@@ -501,10 +417,11 @@ def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
     for target in targets:
         _check(target)
         if not target.plugin:
-            edits.change_status_line(target, add=False)
+            if target.host is Host.CLAUDE:
+                edits.change_status_line(target, add=False)
             edits.change_hooks(target, add=False)
             edits.change_server(target, add=False)
-            edits.change_commands(target, add=False)
+            edits.change_own_files(target, add=False)
     list_file, (entries, our_folders) = installed_file(env), _read_installed(env)
     gone_entries = {target.list_entry for target in targets}
     entries = [entry for entry in entries if entry.removeprefix(_NO_MCP_PREFIX) not in gone_entries]
