@@ -12,7 +12,6 @@ from ralph.store import hook_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     Json = dict[str, Any]
@@ -27,29 +26,20 @@ _CLAUDE_TOOLS = {
     "LS": "list list_directory",
     "WebFetch": "webfetch web_fetch fetch_web_content",
 }
-_TOOLS = {name: tool for tool, names in _CLAUDE_TOOLS.items() for name in names.split()}
-_PARAMETERS = {
-    "filePath": "file_path",
-    "path": "file_path",
-    "oldString": "old_string",
-    "old_str": "old_string",
-    "old_text": "old_string",
-    "newString": "new_string",
-    "new_str": "new_string",
-    "new_text": "new_string",
-    "file_text": "content",
-    "contents": "content",
+_CLAUDE_PARAMETERS = {
+    "file_path": "filePath path",
+    "old_string": "oldString old_str old_text",
+    "new_string": "newString new_str new_text",
+    "content": "file_text contents",
 }
+_TOOLS = {name: tool for tool, names in _CLAUDE_TOOLS.items() for name in names.split()}
+_PARAMETERS = {name: ours for ours, names in _CLAUDE_PARAMETERS.items() for name in names.split()}
 _MEMBERS = tuple(
     """session_id cwd transcript_path hook_event_name agent_id agent_type permission_mode source trigger reason prompt
     last_assistant_message tool_name tool_input tool_use_id tool_response error is_interrupt""".split()
 )
-_ANSWERS = {
-    "opencode": "additionalContext",
-    "copilot": "additionalContext",
-    "cline": "contextModification",
-    "cursor": "additional_context",
-}
+_ANSWERS = dict.fromkeys(("opencode", "copilot"), "additionalContext")
+_ANSWERS |= {"cline": "contextModification", "cursor": "additional_context"}
 _TAIL, _READS = 1 << 18, 15  # bytes at the end of a transcript, and how often they are read
 
 
@@ -183,10 +173,4 @@ def _windsurf(event: str, payload: "Json") -> None:
         payload["tool_response"] = info.get("mcp_result")
 
 
-_ADAPTERS: "dict[str, Callable[[str, Json], None]]" = {
-    "qwen": _qwen,
-    "copilot": _copilot,
-    "cline": _cline,
-    "cursor": _cursor,
-    "windsurf": _windsurf,
-}
+_ADAPTERS = {"qwen": _qwen, "copilot": _copilot, "cline": _cline, "cursor": _cursor, "windsurf": _windsurf}
