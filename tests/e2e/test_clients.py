@@ -48,6 +48,7 @@ def test_a_session_is_recorded_and_gets_what_memory_has(client: Other) -> None:
     ralph.remember(GOTCHA, "decision")
     ralph.remember(ON_PROMPT, "decision")
     ralph.remember_many(60, "decision")
+    ralph("search", "zebra")  # Copilot starts the hooks of a session and of its prompt at once: the index is there
     client.server.script(
         client.write_step(client.project / "src/ledger.ts", "export {};\n"), client.shell_step("ls nowhere"), say(DONE)
     )
