@@ -176,3 +176,26 @@ def test_the_status_line_is_added_when_asked_for_and_an_existing_one_stays(ralph
     ralph("uninstall", "claude")
     assert settings.read_text(encoding="utf-8") == own
     assert ralph("install", "codex", "--statusline").code == 2
+
+
+def test_the_list_says_what_each_agent_can_do_and_writes_nothing(ralph: Project, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    said = ralph("install", "--list")
+    rows = {line.split()[0]: line for line in said.out.splitlines()}
+    assert rows["host"].split() == "host client found record start prompt tool mcp tested".split()
+    assert rows["cursor"].split() == "cursor Cursor yes yes yes - yes yes recorded files".split()
+    listed = {each["host"]: each for each in ralph("install", "--list", "--format", "json").json}
+    assert listed["zed"]["folder"] == f"{home}/.config/zed"
+    assert [listed["zed"][name] for name in ("record", "start", "prompt", "tool", "mcp", "tested")] == [
+        False, False, False, False, True, None,
+    ]  # fmt: skip
+    assert files(home) == []
+
+
+def test_a_plugin_that_somebody_changed_stays(ralph: Project, home: Path) -> None:
+    ralph("install", "opencode")
+    plugin = home / ".config/opencode/plugins/ralph.js"
+    changed = plugin.read_text(encoding="utf-8").replace("10000", "20000")
+    plugin.write_text(changed, encoding="utf-8")
+    assert f"note: {plugin} is not ours or was changed" in ralph("uninstall", "opencode").err
+    assert plugin.read_text(encoding="utf-8") == changed

@@ -4,6 +4,7 @@ Each runs one session in a project that remembers more than a brief has room for
 on the file that it writes. What reached the model is looked for in the requests.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,3 +87,16 @@ def test_uninstalling_leaves_every_file_as_it_was(client: Other) -> None:
     ralph("uninstall", client.host)
 
     assert written(client) == before
+
+
+def test_the_tools_of_the_mcp_server_reach_the_model(client: Other) -> None:
+    ralph = Ralph(client)
+    ralph("init")
+    ralph("install", client.host)
+    client.server.script(say(DONE))
+
+    run = client.run("say that it is done")
+
+    assert run.code == 0, run.errors
+    request = next(request for request in run.requests if request.kind == "step")
+    assert "memory_add" in json.dumps(request.body)  # Qwen names it, and loads it by a search

@@ -253,6 +253,8 @@ def server_entry(host: Host, ralph: Path, *, always: bool = False) -> dict[str, 
     entry: dict[str, object] = {"command": str(ralph), "args": words}
     if host is Host.COPILOT:
         return {"type": "local", **entry, "tools": ["*"]}
+    if host is Host.CLINE:  # without it, a server that takes a moment to start is left out
+        return {**entry, "timeout": 60}
     if host not in (Host.CLAUDE, Host.VSCODE):
         return entry
     return {"type": "stdio", **entry, **({"alwaysLoad": True} if always else {})}
