@@ -15,43 +15,13 @@ from itertools import product
 from pathlib import Path
 
 from ralph import discovery
-from ralph.app.clients import (
-    CLIENTS,
-    Client,
-    HookForm,
-    Host,
-    InstallScope,
-    folder_in,
-    hook_settings,
-    host_folder,
-    installed_at,
-    own_files,
-    server_entry,
-    servers_file,
-    settings_file,
-)
+from ralph.app import clients
+from ralph.app.clients import CLIENTS, Client, HookForm, Host, InstallScope, folder_in
 from ralph.app.extras import has_extra
 from ralph.app.slash_commands import is_signed
 from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError, WriteFailed
-from ralph.formats.host_files import (
-    SERVER_NAME,
-    has_current_hooks,
-    hook_words,
-    is_ralph_hook,
-    is_ralph_server,
-    json_server,
-    ralph_hooks,
-    status_line,
-    toml_server,
-    with_hooks,
-    with_json_server,
-    with_status_line,
-    with_toml_server,
-    without_hooks,
-    without_json_server,
-    without_status_line,
-    without_toml_server,
-)
+from ralph.formats import host_files
+from ralph.formats.host_files import SERVER_NAME, is_ralph_hook, is_ralph_server, ralph_hooks
 from ralph.formats.json_text import check_json, same_json
 from ralph.store import files
 
@@ -106,18 +76,18 @@ class InstallTarget:
     @property
     def settings(self) -> Path:
         """The host's settings file."""
-        return settings_file(self.host, self.scope, self.root, self.env)
+        return clients.settings_file(self.host, self.scope, self.root, self.env)
 
     @property
     def servers(self) -> tuple[Path, tuple[str, ...]]:
         """The host's file of MCP servers, and the keys that lead to them."""
-        return servers_file(self.host, self.scope, self.root, self.env)
+        return clients.servers_file(self.host, self.scope, self.root, self.env)
 
     @property
     def own_files(self) -> dict[Path, tuple[str, str, int | None]]:
         """The files that are ours alone: slash commands, scripts, a plugin."""
-        folder = host_folder(self.host, self.scope, self.root, self.env)
-        return own_files(self.host, folder, launcher(self.env), launcher(self.env, COMMAND_LAUNCHER))
+        folder = clients.host_folder(self.host, self.scope, self.root, self.env)
+        return clients.own_files(self.host, folder, launcher(self.env), launcher(self.env, COMMAND_LAUNCHER))
 
     @property
     def inside(self) -> Path | None:
@@ -249,27 +219,27 @@ class _Edits:
             return
         path = target.settings
         text = self.text(path)
-        settings = hook_settings(target.host, launcher(target.env)) if add else {}
+        settings = clients.hook_settings(target.host, launcher(target.env)) if add else {}
         with _name_file(path):
             number = len(ralph_hooks(text))
-            base = without_hooks(text) if text is not None and number else text
+            base = host_files.without_hooks(text) if text is not None and number else text
             if not add:
                 self.put(path, base, f"{number} hooks removed", target.inside)
-            elif not has_current_hooks(text, settings):
+            elif not host_files.has_current_hooks(text, settings):
                 what = f"{len(settings)} hooks {'put in place of older ones' if number else 'added'}"
-                self.put(path, with_hooks(base, settings), what, target.inside)
+                self.put(path, host_files.with_hooks(base, settings), what, target.inside)
 
     def change_status_line(self, target: InstallTarget, *, add: bool) -> None:
         """Add our status line, or remove it; one that is not ours stays, which a note says."""
         path = target.settings
         text = self.text(path)
         with _name_file(path):
-            current = status_line(text)
+            current = host_files.status_line(text)
             if not add and text is not None:
-                self.put(path, without_status_line(text), "the status line removed", target.inside)
+                self.put(path, host_files.without_status_line(text), "the status line removed", target.inside)
             elif add and current is None:
                 command = shlex.join([str(launcher(target.env)), "statusline"])
-                self.put(path, with_status_line(text, command), "the status line added", target.inside)
+                self.put(path, host_files.with_status_line(text, command), "the status line added", target.inside)
             elif add and not is_ralph_hook(current):
                 what = "has a status line, which stays as it is; call `ralph statusline` in it to see Ralph's line"
                 self.notes.append(f"{path} {what}")
@@ -283,7 +253,7 @@ class _Edits:
             text = base = self.text(path)
             server = _find_server(target, text)
             if text is not None and is_ralph_server(server):
-                base = without_toml_server(text) if is_toml else without_json_server(text, keys)
+                base = host_files.without_toml_server(text) if is_toml else host_files.without_json_server(text, keys)
             if not add:
                 self.put(path, base, "the MCP server removed", inside)
                 return
@@ -294,18 +264,20 @@ class _Edits:
             if server is None or not same_json(server, check_json(setting)):
                 what = "the MCP server added" if server is None else "the MCP server put in anew"
                 if is_toml:
-                    self.put(path, with_toml_server(base, setting), what, inside)
+                    self.put(path, host_files.with_toml_server(base, setting), what, inside)
                 else:
-                    self.put(path, with_json_server(base, keys, setting), what, inside)
+                    self.put(path, host_files.with_json_server(base, keys, setting), what, inside)
 
 
 def _find_server(target: InstallTarget, text: str | None) -> object | None:
     """Return the entry with our name in the text of the host's list of MCP servers."""
-    return toml_server(text) if target.host is Host.CODEX else json_server(text, target.servers[1])
+    return (
+        host_files.toml_server(text) if target.host is Host.CODEX else host_files.json_server(text, target.servers[1])
+    )
 
 
 def _server_setting(target: InstallTarget) -> dict[str, object]:
-    return server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER), always=target.always)
+    return clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER), always=target.always)
 
 
 def started_programs(target: InstallTarget) -> tuple[str, ...] | None:
@@ -317,7 +289,7 @@ def started_programs(target: InstallTarget) -> tuple[str, ...] | None:
         program = str(launcher(target.env))
         return None if text is None or not is_signed(text) else (program,) if program in text else ()
     entries = ralph_hooks(text)
-    words = (word for entry in entries for word in hook_words(entry.group) if word.startswith("/"))
+    words = (word for entry in entries for word in host_files.hook_words(entry.group) if word.startswith("/"))
     return tuple(dict.fromkeys(words)) if entries else None
 
 
@@ -364,6 +336,10 @@ def _name_file(path: Path) -> Iterator[None]:
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
     """Return what has to change so that the host starts this Ralph."""
     _check(target)
+    if target.client.form is HookForm.NONE and not target.mcp:
+        return InstallPlan(
+            (), notes=(f"{target.client.title} has no hooks: without the MCP server nothing is installed",)
+        )
     edits = _Edits()
     edits.change_launchers(target.env, ours)
     if not target.plugin:
@@ -402,7 +378,7 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
             targets[entry] = InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
         elif entry not in targets and name in list(Host) and place in list(InstallScope):
             host, scope = Host(name), InstallScope(place)
-            targets[entry] = InstallTarget(host, scope, *installed_at(host, scope, Path(path), env))
+            targets[entry] = InstallTarget(host, scope, *clients.installed_at(host, scope, Path(path), env))
     return list(targets.values())
 
 
@@ -488,10 +464,10 @@ def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
     """Check whether a host's sessions in this project have our MCP tools; what cannot be read has none."""
     for scope in InstallScope if host in (*Host,) else ():
         with suppress(RalphError, OSError):
-            path, keys = servers_file(Host(host), scope, root, env)
+            path, keys = clients.servers_file(Host(host), scope, root, env)
             text = files.read(path) or ""
             if f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text:  # the file has all of a user's projects
-                server = toml_server(text) if not keys else json_server(text, keys)
+                server = host_files.toml_server(text) if not keys else host_files.json_server(text, keys)
                 if is_ralph_server(server):
                     return True
     return False

@@ -111,13 +111,8 @@ def _last_answer(path: str) -> str:
             break
         time.sleep(0.05)
     for line in reversed(text.split(b"\n")):
-        if b'"assistant.message"' in line[:200]:
-            try:
-                content = json.loads(line)["data"]["content"]
-            except (ValueError, KeyError, TypeError):
-                continue
-            if content:
-                return str(content)
+        if line.startswith(b'{"type":"assistant.message"') and b'"content":""' not in line:
+            return str(json.loads(line)["data"]["content"])
     return ""
 
 
