@@ -199,3 +199,9 @@ def test_a_plugin_that_somebody_changed_stays(ralph: Project, home: Path) -> Non
     plugin.write_text(changed, encoding="utf-8")
     assert f"note: {plugin} is not ours or was changed" in ralph("uninstall", "opencode").err
     assert plugin.read_text(encoding="utf-8") == changed
+
+
+def test_a_client_with_mcp_alone_has_nothing_to_install_without_it(ralph: Project, home: Path) -> None:
+    said = ralph("install", "zed", "--no-mcp")
+    assert "Zed has no hooks: without the MCP server there is nothing to install" in said.err
+    assert files(home) == []

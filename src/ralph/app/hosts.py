@@ -336,10 +336,9 @@ def _name_file(path: Path) -> Iterator[None]:
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
     """Return what has to change so that the host starts this Ralph."""
     _check(target)
-    if target.client.form is HookForm.NONE and not target.mcp:
-        return InstallPlan(
-            (), notes=(f"{target.client.title} has no hooks: without the MCP server nothing is installed",)
-        )
+    if target.client.form is HookForm.NONE and target.settings and not target.mcp:
+        note = f"{target.client.title} has no hooks: without the MCP server there is nothing to install"
+        return InstallPlan((), notes=(note,))
     edits = _Edits()
     edits.change_launchers(target.env, ours)
     if not target.plugin:

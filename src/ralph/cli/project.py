@@ -256,7 +256,7 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
         target = installation.InstallTarget(host, scope, call.folder, os.environ, plugin, server, always_load)
         target = replace(target, status_line=status_line)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
-        if scope is InstallScope.USER:
+        if scope is InstallScope.USER and (plan.edits or installation.noted_program(os.environ)):
             plan = replace(plan, edits=(*plan.edits, *merge_registration.user_edit(os.environ, add=True)))
         note = f"the MCP server is left out: {missing_extra('mcp', 'it').message}"
         how = f"{add_command('mcp')} && ralph doctor --fix"
