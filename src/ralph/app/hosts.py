@@ -336,7 +336,7 @@ def _name_file(path: Path) -> Iterator[None]:
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
     """Return what has to change so that the host starts this Ralph."""
     _check(target)
-    if target.client.form is HookForm.NONE and target.settings and not target.mcp:
+    if not target.mcp and target.client.form is HookForm.NONE and target.settings.is_absolute():
         note = f"{target.client.title} has no hooks: without the MCP server there is nothing to install"
         return InstallPlan((), notes=(note,))
     edits = _Edits()
