@@ -116,7 +116,7 @@ def clients_page(text: str) -> str:
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for host, client in CLIENTS.items():
         cells = ["yes" if able else "-" for able in client.abilities.values()]
-        rows.append(f"| {client.title} | `{host}` | {' | '.join(cells)} | {client.proof or 'recorded files'} |")
+        rows.append(f"| {client.title} | `{host}` | {' | '.join(cells)} | {client.proof or 'not run'} |")
     table = "\n".join(rows)
     pattern = re.compile(r"(<!-- generated: clients -->\n).*?(<!-- end -->)", re.DOTALL)
     return pattern.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)

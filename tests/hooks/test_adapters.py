@@ -1,7 +1,7 @@
 """What each client sends, as the same Event as Claude Code's, and answers in the form that each reads.
 
-The payloads of Qwen Code, Copilot CLI, Cline CLI and OpenCode are recorded from the real clients; those of Cursor and
-Windsurf follow their public descriptions.
+The payloads of Qwen Code, Copilot CLI and Cline CLI are recorded from the real clients. Those of OpenCode are put
+together from its recorded events, as our plugin sends them; those of Cursor and Windsurf follow public descriptions.
 """
 
 import json

@@ -132,7 +132,7 @@ CLIENTS: Mapping[Host, Client] = {
 
 
 def client_rows(env: Env) -> list[dict[str, object]]:
-    """Return each client with its folder, what it can do, and the version that is tested; null: recorded files only."""
+    """Return each client with its folder, what it can do, and the version that is tested; null: it is not run."""
     rows: list[dict[str, object]] = []
     for host, client in CLIENTS.items():
         folder = host_folder(host, InstallScope.USER, Path(), env)

@@ -270,7 +270,7 @@ def _list_clients(form: str) -> None:
     if form == "json":
         output.print_json(rows)
         return
-    words = {"True": "yes", "False": "-", "None": "recorded files"}
+    words = {"True": "yes", "False": "-", "None": "not run"}
     for row in rows:
         del row["folder"]
     texts = [map(str, row.values()) for row in rows]
