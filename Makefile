@@ -17,7 +17,7 @@ help:
 	@echo "make test    the test suite (crash and scale tests reduced)"
 	@echo "make check   lint, types, layers, sizes, docs, exports"
 	@echo "make soak    the long crash and scale tests, in full"
-	@echo "make e2e     on the real Claude Code, Codex and Chromium, fetched with npm and apt (with CI=true no skips)"
+	@echo "make e2e     on the real clients and Chromium, fetched with npm and apt (RALPH_E2E_ALL=1: all clients; CI=true: no skips)"
 	@echo "make bench   the benchmarks"
 	@echo "make docs    write the generated pages anew"
 	@echo "make format  format the code"

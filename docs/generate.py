@@ -1,4 +1,5 @@
-"""Writes the generated pages: docs/cli.md, docs/json.md, the keys of docs/config.md, the exit codes of docs/loop.md.
+"""Writes the generated pages: docs/cli.md, docs/json.md, the keys of docs/config.md, the tables of
+docs/loop.md and docs/clients.md.
 
 Run by `make docs`; `tests/test_docs.py` fails when a page and the program disagree.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 import click
 
 from ralph.app import json_shapes as shapes
+from ralph.app.clients import CLIENTS
 from ralph.app.feature import FeatureView
 from ralph.app.sessions import Session
 from ralph.app.tasks.task import ListedTask
@@ -108,6 +110,18 @@ def loop_page(text: str) -> str:
     return pattern.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
 
 
+def clients_page(text: str) -> str:
+    """docs/clients.md with its table written anew."""
+    heads = ["client", "name", "records", "at the start", "at a prompt", "at a tool", "MCP", "tested"]
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for host, client in CLIENTS.items():
+        cells = ["yes" if able else "-" for able in client.abilities.values()]
+        rows.append(f"| {client.title} | `{host}` | {' | '.join(cells)} | {client.proof or 'not run'} |")
+    table = "\n".join(rows)
+    pattern = re.compile(r"(<!-- generated: clients -->\n).*?(<!-- end -->)", re.DOTALL)
+    return pattern.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
+
+
 def json_examples() -> Iterator[tuple[str, Callable[..., object], object]]:
     """One example of each noun: its name, the function of json_shapes, and what the function returns for it."""
     edge = Edge("mem-1705751400-a3f8", Relation.AFFECTS, "file:src/db.ts", "2026-01-20", explicit=True)
@@ -143,6 +157,7 @@ PAGES = {
     "cli.md": lambda text: cli_page(),
     "config.md": config_page,
     "loop.md": loop_page,
+    "clients.md": clients_page,
 }
 """Every page that is generated, or holds something that is."""
 

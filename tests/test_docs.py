@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 
 import click
-from docs.generate import cli_page, commands, config_page, json_page
+from docs.generate import cli_page, clients_page, commands, config_page, json_page
 from tests.cases import for_each
+from tests.e2e import install_clients as pin
 
+from ralph.app.clients import CLIENTS
 from ralph.cli.main import HIDDEN, cli
 from ralph.config import KEYS
 
@@ -31,6 +33,13 @@ def test_the_config_page_lists_every_key_as_the_program_has_it() -> None:
     assert page == config_page(page), "run `make docs`"
     for key in KEYS:
         assert f"`{key.name}`" in page, key.name
+
+
+def test_the_page_of_clients_has_the_programs_table_and_the_versions_that_are_run() -> None:
+    page = read("docs/clients.md")
+    assert page == clients_page(page), "run `make docs`"
+    pins = (pin.CLAUDE, pin.CODEX, pin.GEMINI, pin.OPENCODE, pin.QWEN, pin.COPILOT, pin.CLINE)
+    assert sorted(client.proof for client in CLIENTS.values() if client.proof) == sorted(each.version for each in pins)
 
 
 @for_each(("name", "command"), list(commands(cli)), ids=lambda value: value if isinstance(value, str) else "")

@@ -16,7 +16,7 @@ import pytest
 
 import ralph
 from ralph.app import slash_commands
-from ralph.app.hosts import Host, hook_events, hook_settings
+from ralph.app.clients import Host, hook_events, hook_settings
 from ralph.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,8 @@ import pytest
 
 from ralph.app import hook_state
 from ralph.app import hosts as install
-from ralph.app.hosts import Host, InstallScope, InstallTarget
+from ralph.app.clients import Host, InstallScope
+from ralph.app.hosts import InstallTarget
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 """Installing writes our entries and nothing else; uninstalling gives back every byte that was there."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,8 @@ import pytest
 
 from ralph.app import hosts as verbs
 from ralph.app import slash_commands
-from ralph.app.hosts import (
-    HookProgram,
-    Host,
-    InstallScope,
-    InstallTarget,
-    apply_plan,
-    hook_events,
-    hook_settings,
-    plan_install,
-    plan_uninstall,
-)
+from ralph.app.clients import CLIENTS, HookForm, Host, InstallScope, hook_events, hook_settings
+from ralph.app.hosts import HookProgram, InstallTarget, apply_plan, plan_install, plan_uninstall
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.host_files import has_current_hooks
 
@@ -30,6 +22,15 @@ OURS = HookProgram(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hoo
 MOVED = HookProgram(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
 THEIRS_HOOK = {"type": "command", "command": "echo ralph/hooks/run.pyc"}
 THEIRS = {"matcher": "Bash", "hooks": [THEIRS_HOOK]}
+PLACES = [
+    (host, scope)
+    for host in Host
+    for scope in InstallScope
+    if scope is InstallScope.USER
+    or (scope is InstallScope.PROJECT and CLIENTS[host].project)
+    or (scope is InstallScope.LOCAL and host is Host.CLAUDE)
+]
+"""Each client with the scopes that it has."""
 
 
 @pytest.fixture
@@ -81,12 +82,15 @@ def test_install_and_uninstall_leave_no_trace_where_nothing_was(
     home: Path, root: Path, host: Host, scope: InstallScope
 ) -> None:
     where = at(home, host, scope)
-    if scope is InstallScope.LOCAL and host is not Host.CLAUDE:
-        with pytest.raises(UsageError, match="no local settings"):
+    if scope is not InstallScope.USER and (host, scope) not in PLACES:
+        with pytest.raises(UsageError, match=r"no (local|project) settings"):
             install(where)
         return
     install(where)
-    assert set(hooks_of(where.settings)) == set(hook_events(host))
+    if CLIENTS[host].form in (HookForm.GROUPS, HookForm.ENTRIES):
+        assert set(hooks_of(where.settings)) == set(hook_events(host))
+    elif CLIENTS[host].form is not HookForm.NONE:
+        assert str(home / ".local/state/ralph/bin/ralph-hook") in where.settings.read_text(encoding="utf-8")
     uninstall(where)
     assert tree(home) == {}
     assert tree(root) == {}
@@ -266,15 +270,25 @@ def started(host: Host, hook: Mapping[str, Any]) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-@pytest.mark.parametrize("host", list(Host))
+def hooks_in(where: InstallTarget) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each hook of a client that a process starts, with the event that it names."""
+    client = CLIENTS[where.host]
+    for event, ours in client.events.items():
+        if client.form is HookForm.SCRIPTS:
+            yield ours, {"command": shlex.quote(str(where.settings.parent / event))}
+        else:
+            [entry] = hooks_of(where.settings)[event]
+            yield ours, entry.get("hooks", [entry])[0]
+
+
+@pytest.mark.parametrize("host", [host for host in Host if CLIENTS[host].form not in (HookForm.NONE, HookForm.PLUGIN)])
 def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(host: Host, tmp_path: Path) -> None:
     home = tmp_path / "it's a home"
     home.mkdir()
     ours = environment(tmp_path / "it's a place")
     install(at(home, host), ours)
-    for event, [group] in hooks_of(at(home, host).settings).items():
-        hook = group["hooks"][0]
-        assert hook["timeout"] >= (2000 if host is Host.GEMINI else 2)
+    for event, hook in hooks_in(at(home, host)):
+        assert hook.get("timeout", 2000) >= (2000 if host is Host.GEMINI else 2)
         printed = f"__main__ {ours.runner} {[str(ours.runner), host.value, event]} {{}}\n"
         assert started(host, hook) == (0, printed, "")
     shutil.rmtree(ours.runner.parents[4])  # another Python version in the same environment
@@ -332,7 +346,7 @@ def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
 
 
 def test_a_signature_tells_a_file_of_ours_from_a_changed_one() -> None:
-    body = slash_commands.sign_command(slash_commands.slash_command("mem-search"))
+    body = slash_commands.sign_text(slash_commands.slash_command("mem-search"))
     assert slash_commands.is_signed(body)
     assert not slash_commands.is_signed(body.replace("Ralph", "Rolf"))
     assert not slash_commands.is_signed(slash_commands.slash_command("mem-search"))

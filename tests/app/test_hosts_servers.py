@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.app.test_hosts import MOVED, OURS, at, install, tree, uninstall
+from tests.app.test_hosts import MOVED, OURS, PLACES, at, install, tree, uninstall
 
-from ralph.app.hosts import Host, InstallScope, InstallTarget, plan_install, servers_file
+from ralph.app.clients import Host, InstallScope, servers_file
+from ralph.app.hosts import InstallTarget, plan_install
 from ralph.errors import Refused, Unreadable, WriteFailed
-
-PLACES = [
-    (host, scope) for host in Host for scope in InstallScope if scope is not InstallScope.LOCAL or host is Host.CLAUDE
-]
 
 
 @pytest.fixture
@@ -41,12 +38,16 @@ def entry(where: InstallTarget) -> dict[str, Any]:
     return found
 
 
+def words_of(found: dict[str, Any]) -> list[str]:
+    """The command line of an entry; OpenCode has it as one list."""
+    return found["command"] if isinstance(found["command"], list) else [found["command"], *found["args"]]
+
+
 @pytest.mark.parametrize(("host", "scope"), PLACES)
 def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(home: Path, host: Host, scope: InstallScope) -> None:
     where = wanted(home, host, scope)
     install(where)
-    assert entry(where)["command"] == f"{home}/.local/state/ralph/bin/ralph"
-    assert entry(where)["args"] == ["mcp", "serve"]
+    assert words_of(entry(where)) == [f"{home}/.local/state/ralph/bin/ralph", "mcp", "serve"]
     assert plan_install(where, OURS).edits == ()
     uninstall(at(home, host, scope))
     assert tree(home.parent) == {"home": None, "project": None}
@@ -70,17 +71,31 @@ def test_what_others_wrote_into_the_file_stays(home: Path, host: Host, scope: In
     assert path.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.parametrize("host", [Host.ZED, Host.VSCODE, Host.OPENCODE])
+def test_comments_and_trailing_commas_stay_where_the_client_allows_them(home: Path, host: Host) -> None:
+    where = wanted(home, host)
+    path, [key] = where.servers
+    path.parent.mkdir(parents=True)
+    text = f'// mine\n{{\n  "a": [1, "x,}}",],\n  "{key}": {{"other": {{"command": "y"}},}},\n}}\n'
+    path.write_text(text, encoding="utf-8")
+    install(where)
+    assert '"mcp"' in path.read_text(encoding="utf-8")
+    assert plan_install(where, OURS).edits == ()
+    uninstall(at(home, host))
+    assert path.read_text(encoding="utf-8") == text
+
+
 @pytest.mark.parametrize("host", list(Host))
 def test_an_entry_of_an_earlier_version_is_written_anew(home: Path, host: Host) -> None:
     where = wanted(home, host)
     install(where)
     path, launcher = where.servers[0], f"{home}/.local/state/ralph/bin/ralph"
     text = path.read_text(encoding="utf-8")
-    spaced = text.replace(f'"{launcher}"', '"/old/python"').replace('"mcp"', '"-I", "-m", "ralph", "mcp"')
+    spaced = text.replace(f'"{launcher}"', '"/old/python"').replace('"mcp",', '"-I", "-m", "ralph", "mcp",')
     path.write_text(spaced, encoding="utf-8")
-    assert entry(where)["command"] == "/old/python"
+    assert words_of(entry(where))[0] == "/old/python"
     install(where, MOVED)
-    assert entry(where)["command"] == launcher
+    assert words_of(entry(where))[0] == launcher
     uninstall(at(home, host))
     assert tree(home) == {}
 

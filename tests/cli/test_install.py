@@ -61,7 +61,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(ralph: Project, home: Path)
 def test_json_is_for_programs_also_when_nothing_changes(ralph: Project, home: Path) -> None:
     said = ralph("install", "gemini", "--format", "json").json
     assert (said["host"], said["scope"], said["dry_run"]) == ("gemini", "user", False)
-    assert {"path": f"{home}/.gemini/settings.json", "what": "7 hooks added, the MCP server added"} in said["changes"]
+    assert {"path": f"{home}/.gemini/settings.json", "what": "6 hooks added, the MCP server added"} in said["changes"]
     assert ralph("install", "gemini", "--format", "json").json["changes"] == []
 
 
@@ -176,3 +176,32 @@ def test_the_status_line_is_added_when_asked_for_and_an_existing_one_stays(ralph
     ralph("uninstall", "claude")
     assert settings.read_text(encoding="utf-8") == own
     assert ralph("install", "codex", "--statusline").code == 2
+
+
+def test_the_list_says_what_each_agent_can_do_and_writes_nothing(ralph: Project, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    said = ralph("install", "--list")
+    rows = {line.split()[0]: line for line in said.out.splitlines()}
+    assert rows["host"].split() == "host client found record start prompt tool mcp tested".split()
+    assert rows["cursor"].split() == "cursor Cursor yes yes yes - yes yes not run".split()
+    listed = {each["host"]: each for each in ralph("install", "--list", "--format", "json").json}
+    assert listed["zed"]["folder"] == f"{home}/.config/zed"
+    assert [listed["zed"][name] for name in ("record", "start", "prompt", "tool", "mcp", "tested")] == [
+        False, False, False, False, True, None,
+    ]  # fmt: skip
+    assert files(home) == []
+
+
+def test_a_plugin_that_somebody_changed_stays(ralph: Project, home: Path) -> None:
+    ralph("install", "opencode")
+    plugin = home / ".config/opencode/plugins/ralph.js"
+    changed = plugin.read_text(encoding="utf-8").replace("10000", "20000")
+    plugin.write_text(changed, encoding="utf-8")
+    assert f"note: {plugin} is not ours or was changed" in ralph("uninstall", "opencode").err
+    assert plugin.read_text(encoding="utf-8") == changed
+
+
+def test_a_client_with_mcp_alone_has_nothing_to_install_without_it(ralph: Project, home: Path) -> None:
+    said = ralph("install", "zed", "--no-mcp")
+    assert "Zed has no hooks: without the MCP server there is nothing to install" in said.err
+    assert files(home) == []

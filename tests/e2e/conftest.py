@@ -19,7 +19,7 @@ def _program(package: install_clients.Package) -> Path:
     try:
         return install_clients.ensure(package)
     except install_clients.Unavailable as why:
-        if os.environ.get("CI") == "true":
+        if os.environ.get("CI") == "true" and not isinstance(why, install_clients.Skipped):
             pytest.fail(f"{why}; with CI=true this is a failure", pytrace=False)
         pytest.skip(str(why))
 

@@ -10,6 +10,7 @@ nothing of it, see `clients.py`). `python -m tests.e2e.install_clients` does it 
 import contextlib
 import fcntl
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,10 @@ LONGEST_INSTALL = 900
 
 class Unavailable(Exception):
     """A client cannot be had here; the message says why in one line."""
+
+
+class Skipped(Unavailable):
+    """A client is left out here, which is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,17 @@ CLAUDE = Package("@anthropic-ai/claude-code", "2.1.325", "node_modules/@anthropi
 CODEX = Package("@openai/codex", "0.166.0", "node_modules/@openai/codex-*/vendor/*/bin/codex")
 _ACP = "@agentclientprotocol/claude-agent-acp"
 CLAUDE_ACP = Package(_ACP, "0.49.0", f"node_modules/{_ACP}/dist/index.js")
+OPENCODE = Package("opencode-ai", "1.18.33", "node_modules/opencode-*64/bin/opencode")
+_GEMINI, _QWEN = "@google/gemini-cli", "@qwen-code/qwen-code"
+GEMINI = Package(_GEMINI, "0.61.0", f"node_modules/{_GEMINI}/bundle/gemini.js")
+QWEN = Package(_QWEN, "0.24.4", f"node_modules/{_QWEN}/cli-entry.js")
+COPILOT = Package("@github/copilot", "1.0.102", "node_modules/@github/copilot-*/copilot")
+_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+# The package `cline` only adds libraries to the program, hundreds of them.
+CLINE = Package(f"@cline/cli-{sys.platform}-{_MACHINE}", "3.0.65", "node_modules/@cline/cli-*/bin/cline")
+ALWAYS = (CLAUDE, CODEX, CLAUDE_ACP, OPENCODE)
+OPTIONAL = (GEMINI, QWEN, COPILOT, CLINE)
+"""Fetched with RALPH_E2E_ALL=1 alone: some 600 MB."""
 
 
 def cache() -> Path:
@@ -62,6 +78,8 @@ def ensure(package: Package) -> Path:
     found = package.find()
     if found is not None:
         return found
+    if package in OPTIONAL and os.environ.get("RALPH_E2E_ALL") != "1":
+        raise Skipped(f"{package.name} {package.version} is not installed; RALPH_E2E_ALL=1 fetches it")
     npm = shutil.which("npm")
     if npm is None:
         raise Unavailable(f"npm is not on the PATH, so {package.name} {package.version} cannot be installed")
@@ -115,7 +133,7 @@ def _emptied(folder: Path) -> Path:
 def main() -> int:
     """Fetch every client; without one, say so: a failure where CI=true, else only a word."""
     code = 0
-    for package in (CLAUDE, CODEX, CLAUDE_ACP):
+    for package in (*ALWAYS, *(OPTIONAL if os.environ.get("RALPH_E2E_ALL") == "1" else ())):
         try:
             sys.stdout.write(f"{package.name} {package.version}: {ensure(package)}\n")
         except Unavailable as why:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ralph.app.hosts import Host, hook_events, hook_settings
+from ralph.app.clients import Host, hook_events, hook_settings
 from ralph.errors import Conflict, Unreadable
 from ralph.formats.host_files import (
     has_current_hooks,
@@ -150,7 +150,7 @@ def test_a_ralph_hook_is_recognised_by_its_command() -> None:
     for host in Host:
         for group in hook_settings(host, MOVED_LAUNCHER).values():
             assert isinstance(group, dict)
-            assert is_ralph_hook(group["hooks"][0])
+            assert is_ralph_hook(group.get("hooks", [group])[0])
     for other in (OTHER_HOOK, {}, "x", None, {"command": "x", "args": "y"}, {"args": ["my-ralph/hooks/run.py2"]}):
         assert not is_ralph_hook(other)
 

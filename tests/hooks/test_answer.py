@@ -427,7 +427,7 @@ def test_the_real_process_prints_the_answer_and_nothing_else(here: World) -> Non
     ("event", "members"),
     [
         ("BeforeAgent", {"prompt": "<hook_context>x</hook_context>\n\njwt refresh tokens"}),
-        ("BeforeTool", {"tool_name": "replace", "tool_input": {"file_path": "src/pay.ts"}}),
+        ("AfterTool", {"tool_name": "replace", "tool_input": {"file_path": "src/pay.ts"}}),
     ],
 )
 def test_gemini_is_answered_under_its_own_event_name(here: World, event: str, members: dict[str, object]) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ralph import config, paths
 from ralph.app import project, runs, worktree
+from ralph.app.clients import InstallScope
 from ralph.app.hook_state import find_installed
-from ralph.app.hosts import FileEdit, InstallPlan, InstallScope, apply_plan, plan_uninstall
+from ralph.app.hosts import FileEdit, InstallPlan, apply_plan, plan_uninstall
 from ralph.app.merge_registration import repository_edits
 from ralph.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.config_files import parse_yaml

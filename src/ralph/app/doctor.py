@@ -15,6 +15,7 @@ from typing import Any
 
 from ralph import paths
 from ralph.app import hook_state, index, merge_registration, merge_repair, usage, worktree
+from ralph.app.clients import CLIENTS, Host
 from ralph.app.memory import backup
 from ralph.capture import privacy
 from ralph.config import ConfigProblem, Layer
@@ -407,6 +408,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     installed = [
         {"host": each.host, "scope": each.scope, "file": str(each.file), "events": each.host in hooks["hosts"]}
         for each in hook_state.find_installed(root, env)
+        if CLIENTS[Host(each.host)].names  # not MCP alone
     ]
     broken = [each.what for _, each in hook_state.installation_problems(root, env) if each.level == "warning"]
     return {

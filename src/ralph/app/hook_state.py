@@ -4,7 +4,6 @@ The settings cache has the time and size of every config file behind it, so that
 whether it is current. Failures are counted in place, because a hook may be counting at the same moment.
 """
 
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,11 +13,11 @@ from pathlib import Path
 
 from ralph import config, paths
 from ralph.app import hosts as install
-from ralph.app.hosts import Host, InstallScope, InstallTarget
+from ralph.app.clients import Host, InstallScope
+from ralph.app.hosts import InstallTarget
 from ralph.capture.secret_rules import rules_mark
 from ralph.config import Layer, Loaded
 from ralph.errors import Conflict, RalphError, Refused
-from ralph.formats.host_files import is_ralph_hook, ralph_hooks
 from ralph.formats.text import Problem
 from ralph.model import ids
 from ralph.store import files, hook_files
@@ -179,26 +178,15 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
         for scope in InstallScope:
             with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
                 target = InstallTarget(host, scope, root, env)
-                file = target.settings
-                entries = ralph_hooks(files.read(file))
-                programs = dict.fromkeys(word for entry in entries for word in _programs(entry.group))
-                if entries:
-                    each = Installed(host.value, scope.value, file, tuple(programs), target)
-                    installed.setdefault(str(file), each)
+                programs = install.started_programs(target)
+                if programs is not None:
+                    each = Installed(host.value, scope.value, target.settings, programs, target)
+                    installed.setdefault(str(target.settings), each)
     with suppress(RalphError):
         notes = install.installed_file(env)
         if _PLUGIN in (files.read(notes) or "").splitlines():
             installed[_PLUGIN] = Installed(Host.CLAUDE.value, _PLUGIN, notes)
     return tuple(installed.values())
-
-
-def _programs(group: object) -> Iterator[str]:
-    hooks = group.get("hooks") if isinstance(group, Mapping) else None
-    for hook in filter(is_ralph_hook, hooks if isinstance(hooks, list) else []):
-        command, words = str(hook.get("command")), hook.get("args")
-        with suppress(ValueError):  # somebody has edited it
-            words = [command, *words] if isinstance(words, list) else shlex.split(command)
-        yield from (word for word in words or () if isinstance(word, str) and word.startswith("/"))
 
 
 def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:

@@ -11,32 +11,17 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import product
 from pathlib import Path
 
 from ralph import discovery
+from ralph.app import clients
+from ralph.app.clients import CLIENTS, Client, HookForm, Host, InstallScope, folder_in
 from ralph.app.extras import has_extra
-from ralph.app.slash_commands import SLASH_COMMANDS, is_signed, sign_command, slash_command
-from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
-from ralph.formats.host_files import (
-    SERVER_NAME,
-    has_current_hooks,
-    is_ralph_hook,
-    is_ralph_server,
-    json_server,
-    ralph_hooks,
-    status_line,
-    toml_server,
-    with_hooks,
-    with_json_server,
-    with_status_line,
-    with_toml_server,
-    without_hooks,
-    without_json_server,
-    without_status_line,
-    without_toml_server,
-)
+from ralph.app.slash_commands import is_signed
+from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError, WriteFailed
+from ralph.formats import host_files
+from ralph.formats.host_files import SERVER_NAME, is_ralph_hook, is_ralph_server, ralph_hooks
 from ralph.formats.json_text import check_json, same_json
 from ralph.store import files
 
@@ -57,50 +42,9 @@ LAUNCHERS = {
     + f'echo "{_GONE}" >&2\nexit 1\n',
 }
 """The scripts in the state folder. Another Python in the same environment has another path of run.py: they look."""
-_TIMEOUTS = {  # Claude's events with their timeouts in seconds
-    "SessionStart": 15,
-    "UserPromptSubmit": 10,
-    "PreToolUse": 5,
-    "PostToolUse": 10,
-    "PostToolUseFailure": 5,
-    "PreCompact": 20,
-    "Stop": 20,
-    "SubagentStart": 5,
-    "SubagentStop": 10,
-    "SessionEnd": 2,
-}
-_GEMINI_EVENTS = {  # Gemini's events with Claude's names for them
-    "SessionStart": "SessionStart",
-    "BeforeAgent": "UserPromptSubmit",
-    "BeforeTool": "PreToolUse",
-    "AfterTool": "PostToolUse",
-    "PreCompress": "PreCompact",
-    "AfterAgent": "Stop",
-    "SessionEnd": "SessionEnd",
-}
-_SERVERS = "mcpServers"
 _PLUGIN = "plugin"
 _FOLDER_PREFIX = "folder "
 _NO_MCP_PREFIX = "no-mcp "
-
-
-class Host(StrEnum):
-    """A coding agent that has hooks."""
-
-    CLAUDE = "claude"
-    CODEX = "codex"
-    GEMINI = "gemini"
-
-
-_FOLDER_VARIABLES = {Host.CLAUDE: "CLAUDE_CONFIG_DIR", Host.CODEX: "CODEX_HOME", Host.GEMINI: "GEMINI_CLI_HOME"}
-
-
-class InstallScope(StrEnum):
-    """Where something is installed."""
-
-    USER = "user"
-    PROJECT = "project"
-    LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +69,25 @@ class InstallTarget:
     status_line: bool = False
 
     @property
+    def client(self) -> Client:
+        """The host's row in the table of clients."""
+        return CLIENTS[self.host]
+
+    @property
     def settings(self) -> Path:
         """The host's settings file."""
-        return settings_file(self.host, self.scope, self.root, self.env)
+        return clients.settings_file(self.host, self.scope, self.root, self.env)
 
     @property
     def servers(self) -> tuple[Path, tuple[str, ...]]:
         """The host's file of MCP servers, and the keys that lead to them."""
-        return servers_file(self.host, self.scope, self.root, self.env)
+        return clients.servers_file(self.host, self.scope, self.root, self.env)
+
+    @property
+    def own_files(self) -> dict[Path, tuple[str, str, int | None]]:
+        """The files that are ours alone: slash commands, scripts, a plugin."""
+        folder = clients.host_folder(self.host, self.scope, self.root, self.env)
+        return clients.own_files(self.host, folder, launcher(self.env), launcher(self.env, COMMAND_LAUNCHER))
 
     @property
     def inside(self) -> Path | None:
@@ -179,88 +134,6 @@ def hook_program(executable: str) -> HookProgram:
     return HookProgram(Path(executable).absolute(), Path(__file__).parents[1] / "hooks" / "run.py")
 
 
-def hook_events(host: Host) -> tuple[str, ...]:
-    """Return the events of a host that Ralph hooks into, by the host's names."""
-    if host is Host.GEMINI:
-        return tuple(_GEMINI_EVENTS)
-    of_claude = ("PostToolUseFailure", "SubagentStart")
-    return tuple(event for event in _TIMEOUTS if host is Host.CLAUDE or event not in of_claude)
-
-
-def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
-    """Return the hooks for the host's settings, by event: one line that a person can read before they trust it.
-
-    Claude Code starts a program with arguments; Codex and Gemini pass a string to a shell.
-    """
-    program = str(launcher)
-    if host is Host.GEMINI and "$" in program:
-        raise Refused(
-            f"{program}: Gemini would read the `$` in this path as a variable",
-            hint="set XDG_STATE_HOME to a folder without `$` in its name; nothing was written",
-        )
-    settings: dict[str, object] = {}
-    for event in hook_events(host):
-        command = shlex.join([program, host.value, event])
-        hook: dict[str, object]
-        if host is Host.CLAUDE:
-            argv = [host.value, event]
-            hook = {"type": "command", "command": program, "args": argv, "timeout": _TIMEOUTS[event]}
-        elif host is Host.CODEX:
-            hook = {"type": "command", "command": command, "timeout": _TIMEOUTS[event]}
-        else:
-            milliseconds = _TIMEOUTS[_GEMINI_EVENTS[event]] * 1000
-            hook = {"type": "command", "name": "ralph", "command": command, "timeout": milliseconds}
-        settings[event] = {"hooks": [hook]}
-    return settings
-
-
-def settings_file(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> Path:
-    """Return the file of hooks; UsageError where the host has no such scope."""
-    if scope is InstallScope.LOCAL and host is not Host.CLAUDE:
-        raise UsageError(f"{host} has no local settings", hint="use --scope user or --scope project")
-    folder = host_folder(host, scope, root, env)
-    if host is Host.CODEX:
-        return folder / "hooks.json"
-    return folder / ("settings.local.json" if scope is InstallScope.LOCAL else "settings.json")
-
-
-def servers_file(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
-    """Return the file of MCP servers and the keys that lead to them (none for Codex: its file is TOML)."""
-    folder = host_folder(host, scope, root, env)
-    if host is Host.CODEX:
-        return folder / "config.toml", ()
-    if host is Host.GEMINI:
-        return folder / "settings.json", (_SERVERS,)
-    if scope is InstallScope.PROJECT:
-        return root / ".mcp.json", (_SERVERS,)
-    users = host_folder(host, InstallScope.USER, root, env) if env.get("CLAUDE_CONFIG_DIR") else _folder_in(env, "HOME")
-    keys = (_SERVERS,) if scope is InstallScope.USER else ("projects", str(root), _SERVERS)
-    return users / ".claude.json", keys
-
-
-def host_folder(host: Host, scope: InstallScope, root: Path, env: Mapping[str, str]) -> Path:
-    """Return the host's folder: the user's, or the project's."""
-    if scope is not InstallScope.USER:
-        return root / f".{host}"
-    variable = _FOLDER_VARIABLES[host]
-    if not env.get(variable):
-        return _folder_in(env, "HOME") / f".{host}"
-    return _folder_in(env, variable) / (".gemini" if host is Host.GEMINI else "")
-
-
-def is_there(host: Host, env: Mapping[str, str]) -> bool:
-    """Return whether the user has this host: its settings folder, or its program on the PATH."""
-    folder = host_folder(host, InstallScope.USER, Path(), env)
-    return folder.is_dir() or shutil.which(host.value, path=env.get("PATH", "")) is not None
-
-
-def _folder_in(env: Mapping[str, str], variable: str) -> Path:
-    folder = env.get(variable) or ""
-    if not Path(folder).is_absolute():
-        raise UsageError(f"{variable} names no folder: {folder!r}", hint=f"set {variable} to an absolute path")
-    return Path(folder)
-
-
 def interpreter_file(env: Mapping[str, str]) -> Path:
     """Return the file that names what launchers start: the interpreter, then run.py."""
     return _state_folder(env) / "interpreter"
@@ -296,7 +169,7 @@ def installed_file(env: Mapping[str, str]) -> Path:
 
 
 def _state_folder(env: Mapping[str, str]) -> Path:
-    return Path(discovery.user_folder("STATE", env) or _folder_in(env, "HOME"))
+    return Path(discovery.user_folder("STATE", env) or folder_in(env, "HOME"))
 
 
 class _Edits:
@@ -329,45 +202,44 @@ class _Edits:
             path = launcher(env, name)
             self.put(path, None if ours is None else script, "starts Ralph", mode=None if ours is None else 0o755)
 
-    def change_commands(self, target: InstallTarget, *, add: bool) -> None:
-        """Add our slash commands, or remove them; a foreign file stays, which a note says."""
-        folder = host_folder(target.host, target.scope, target.root, target.env) / "commands"
-        for name in SLASH_COMMANDS if target.host is Host.CLAUDE else ():
-            path = folder / f"{name}.md"
+    def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
+        """Add the files that are ours alone, or remove them; a foreign file stays, which a note says."""
+        for path, (text, name, mode) in target.own_files.items():
             before = files.read(path)
             if before is not None and not is_signed(before):
                 self.notes.append(f"{path} is not ours or was changed; it stays as it is")
             elif add:
-                after = sign_command(slash_command(name, shlex.quote(str(launcher(target.env, COMMAND_LAUNCHER)))))
-                self.put(path, after, f"/{name} {'added' if before is None else 'updated'}", target.inside)
+                self.put(path, text, f"{name} {'added' if before is None else 'updated'}", target.inside, mode)
             else:
                 self.put(path, None, "")
 
     def change_hooks(self, target: InstallTarget, *, add: bool) -> None:
         """Add our hooks, in place of older ones, or remove them."""
+        if target.client.form not in (HookForm.GROUPS, HookForm.ENTRIES):
+            return
         path = target.settings
         text = self.text(path)
-        settings = hook_settings(target.host, launcher(target.env)) if add else {}
+        settings = clients.hook_settings(target.host, launcher(target.env)) if add else {}
         with _name_file(path):
             number = len(ralph_hooks(text))
-            base = without_hooks(text) if text is not None and number else text
+            base = host_files.without_hooks(text) if text is not None and number else text
             if not add:
                 self.put(path, base, f"{number} hooks removed", target.inside)
-            elif not has_current_hooks(text, settings):
+            elif not host_files.has_current_hooks(text, settings):
                 what = f"{len(settings)} hooks {'put in place of older ones' if number else 'added'}"
-                self.put(path, with_hooks(base, settings), what, target.inside)
+                self.put(path, host_files.with_hooks(base, settings), what, target.inside)
 
     def change_status_line(self, target: InstallTarget, *, add: bool) -> None:
         """Add our status line, or remove it; one that is not ours stays, which a note says."""
         path = target.settings
         text = self.text(path)
         with _name_file(path):
-            current = status_line(text)
+            current = host_files.status_line(text)
             if not add and text is not None:
-                self.put(path, without_status_line(text), "the status line removed", target.inside)
+                self.put(path, host_files.without_status_line(text), "the status line removed", target.inside)
             elif add and current is None:
                 command = shlex.join([str(launcher(target.env)), "statusline"])
-                self.put(path, with_status_line(text, command), "the status line added", target.inside)
+                self.put(path, host_files.with_status_line(text, command), "the status line added", target.inside)
             elif add and not is_ralph_hook(current):
                 what = "has a status line, which stays as it is; call `ralph statusline` in it to see Ralph's line"
                 self.notes.append(f"{path} {what}")
@@ -381,7 +253,7 @@ class _Edits:
             text = base = self.text(path)
             server = _find_server(target, text)
             if text is not None and is_ralph_server(server):
-                base = without_toml_server(text) if is_toml else without_json_server(text, keys)
+                base = host_files.without_toml_server(text) if is_toml else host_files.without_json_server(text, keys)
             if not add:
                 self.put(path, base, "the MCP server removed", inside)
                 return
@@ -392,21 +264,33 @@ class _Edits:
             if server is None or not same_json(server, check_json(setting)):
                 what = "the MCP server added" if server is None else "the MCP server put in anew"
                 if is_toml:
-                    self.put(path, with_toml_server(base, setting), what, inside)
+                    self.put(path, host_files.with_toml_server(base, setting), what, inside)
                 else:
-                    self.put(path, with_json_server(base, keys, setting), what, inside)
+                    self.put(path, host_files.with_json_server(base, keys, setting), what, inside)
 
 
 def _find_server(target: InstallTarget, text: str | None) -> object | None:
     """Return the entry with our name in the text of the host's list of MCP servers."""
-    return toml_server(text) if target.host is Host.CODEX else json_server(text, target.servers[1])
+    return (
+        host_files.toml_server(text) if target.host is Host.CODEX else host_files.json_server(text, target.servers[1])
+    )
 
 
 def _server_setting(target: InstallTarget) -> dict[str, object]:
-    setting: dict[str, object] = {"command": str(launcher(target.env, COMMAND_LAUNCHER)), "args": ["mcp", "serve"]}
-    if target.host is not Host.CLAUDE:
-        return setting
-    return {"type": "stdio", **setting, **({"alwaysLoad": True} if target.always else {})}
+    return clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER), always=target.always)
+
+
+def started_programs(target: InstallTarget) -> tuple[str, ...] | None:
+    """Return the programs that our entries in a host's settings start, None where it has none of ours."""
+    if target.client.form is HookForm.NONE:
+        return () if is_ralph_server(_find_server(target, files.read(target.settings))) else None
+    text = files.read(target.settings)
+    if target.client.form in (HookForm.SCRIPTS, HookForm.PLUGIN):
+        program = str(launcher(target.env))
+        return None if text is None or not is_signed(text) else (program,) if program in text else ()
+    entries = ralph_hooks(text)
+    words = (word for entry in entries for word in host_files.hook_words(entry.group) if word.startswith("/"))
+    return tuple(dict.fromkeys(words)) if entries else None
 
 
 def _with_server(target: InstallTarget) -> InstallTarget:
@@ -452,10 +336,13 @@ def _name_file(path: Path) -> Iterator[None]:
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
     """Return what has to change so that the host starts this Ralph."""
     _check(target)
+    if not target.mcp and target.client.form is HookForm.NONE and target.settings.is_absolute():
+        note = f"{target.client.title} has no hooks: without the MCP server there is nothing to install"
+        return InstallPlan((), notes=(note,))
     edits = _Edits()
     edits.change_launchers(target.env, ours)
     if not target.plugin:
-        edits.change_commands(target, add=True)
+        edits.change_own_files(target, add=True)
         edits.change_hooks(target, add=True)
         if target.mcp:
             edits.change_server(target, add=True)
@@ -475,13 +362,13 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
 
 
 def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
-    """Return everything that is listed as installed, in all projects, every host of the user, and hooks in `root`."""
+    """Return everything that is listed as installed, in all projects, what the user's files have, and `root`'s."""
     users = [InstallTarget(host, InstallScope.USER, root, env) for host in Host]
-    targets = {target.list_entry: target for target in users}
+    targets = {target.list_entry: target for target in users if target.host is Host.CLAUDE or _mentions_us(target)}
     for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
         target = InstallTarget(host, scope, root, env)
         with suppress(UsageError, Unreadable):  # no such scope, or a file that only its host may complain about
-            if ralph_hooks(files.read(target.settings)):
+            if started_programs(target) is not None:
                 targets[target.list_entry] = target
     for entry in _read_installed(env)[0]:
         name, _, rest = entry.partition(" ")
@@ -489,10 +376,14 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
         if entry == _PLUGIN:
             targets[entry] = InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
         elif entry not in targets and name in list(Host) and place in list(InstallScope):
-            host, parents = Host(name), Path(path).parents
-            where = {_FOLDER_VARIABLES[host]: str(parents[host is Host.GEMINI])} if place == InstallScope.USER else {}
-            targets[entry] = InstallTarget(host, InstallScope(place), parents[1], {**env, **where})
+            host, scope = Host(name), InstallScope(place)
+            targets[entry] = InstallTarget(host, scope, *clients.installed_at(host, scope, Path(path), env))
     return list(targets.values())
+
+
+def _mentions_us(target: InstallTarget) -> bool:
+    """Check whether one of a host's files may be about us, without parsing what others wrote."""
+    return any("ralph" in (files.read(path) or "") for path in (target.settings, target.servers[0], *target.own_files))
 
 
 def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
@@ -501,10 +392,11 @@ def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
     for target in targets:
         _check(target)
         if not target.plugin:
-            edits.change_status_line(target, add=False)
+            if target.host is Host.CLAUDE:
+                edits.change_status_line(target, add=False)
             edits.change_hooks(target, add=False)
             edits.change_server(target, add=False)
-            edits.change_commands(target, add=False)
+            edits.change_own_files(target, add=False)
     list_file, (entries, our_folders) = installed_file(env), _read_installed(env)
     gone_entries = {target.list_entry for target in targets}
     entries = [entry for entry in entries if entry.removeprefix(_NO_MCP_PREFIX) not in gone_entries]
@@ -571,10 +463,10 @@ def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
     """Check whether a host's sessions in this project have our MCP tools; what cannot be read has none."""
     for scope in InstallScope if host in (*Host,) else ():
         with suppress(RalphError, OSError):
-            path, keys = servers_file(Host(host), scope, root, env)
+            path, keys = clients.servers_file(Host(host), scope, root, env)
             text = files.read(path) or ""
             if f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text:  # the file has all of a user's projects
-                server = toml_server(text) if not keys else json_server(text, keys)
+                server = host_files.toml_server(text) if not keys else host_files.json_server(text, keys)
                 if is_ralph_server(server):
                     return True
     return False

@@ -321,14 +321,12 @@ def without_context(prompt: str) -> str:
     return prompt
 
 
-_READERS: Mapping[str, Callable[[str, Json, Action], ToolUse]] = {
-    "claude": _claude_tool,
-    "codex": _codex_tool,
-    "gemini": _gemini_tool,
-}
+_READERS: Mapping[str, Callable[[str, Json, Action], ToolUse]] = {"codex": _codex_tool, "gemini": _gemini_tool}
+"""All others send Claude's form, or `hooks/adapters.py` makes it."""
 _HAPPENINGS = {
     **{name.value: name for name in Happening},
     "BeforeAgent": Happening.USER_PROMPT_SUBMIT,
+    "beforeSubmitPrompt": Happening.USER_PROMPT_SUBMIT,
     "AfterAgent": Happening.STOP,
     "BeforeTool": Happening.PRE_TOOL_USE,
     "AfterTool": Happening.POST_TOOL_USE,
@@ -338,7 +336,7 @@ _HAPPENINGS = {
 
 def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     """Return the Event of a payload; None when Ralph has no use for it."""
-    happening = _HAPPENINGS.get(name) if host in _READERS else None
+    happening = _HAPPENINGS.get(name)
     # Compaction's own fork is a subagent without a type.
     forked = host == "claude" and happening is Happening.SUBAGENT_STOP and not _text(payload, "agent_type")
     if happening is None or forked:
@@ -346,7 +344,7 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     tool, cwd, prompt = _text(payload, "tool_name"), _text(payload, "cwd"), _text(payload, "prompt")
     mode = _text(payload, "permission_mode", "approval_mode")
     action = _ACTIONS.get(tool, Action.OTHER)
-    parameters, changes, response, error, failed, exit_code = _READERS[host](name, payload, action)
+    parameters, changes, response, error, failed, exit_code = _READERS.get(host, _claude_tool)(name, payload, action)
     return Event(
         happening=happening,
         host=host,

@@ -15,8 +15,8 @@ from ralph import discovery, paths
 from ralph.app import config as settings
 from ralph.app import hook_state, merge_registration, project, quarantine
 from ralph.app import hosts as installation
+from ralph.app.clients import Host, InstallScope, client_rows, is_there
 from ralph.app.extras import add_command, has_extra, missing_extra
-from ralph.app.hosts import Host, InstallScope
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Group, Invocation, exclude, read_text
@@ -232,8 +232,12 @@ def _host_options(every: str, plugin: str) -> Callable[[opt.Fn], opt.Fn]:
     )
 
 
-@click.command(name="install", cls=Command, examples=["ralph install", "ralph install claude codex --dry-run"])
+_INSTALL = ["ralph install", "ralph install claude codex --dry-run", "ralph install --list"]
+
+
+@click.command(name="install", cls=Command, examples=_INSTALL)
 @_host_options("Every agent that is there, as without a name.", _PLUGIN)
+@click.option("--list", "listing", is_flag=True, help="Only list the agents, and what each can do with Ralph.")
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
 @click.option("--statusline", is_flag=True, help="Claude Code: add Ralph's line; a status line that is there stays.")
@@ -242,6 +246,9 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
 
     Without a HOST, for every agent that has a settings folder or is a program on your PATH.
     """
+    if options.pop("listing"):
+        _list_clients(options["form"])
+        return
     plugin = options["plugin"]
     if always_load and (tuple(hosts) != (Host.CLAUDE.value,) or plugin or no_mcp):
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
@@ -258,7 +265,7 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
         target = installation.InstallTarget(host, scope, call.folder, os.environ, plugin, server, always_load)
         target = replace(target, status_line=status_line)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
-        if scope is InstallScope.USER:
+        if scope is InstallScope.USER and (plan.edits or installation.noted_program(os.environ)):
             plan = replace(plan, edits=(*plan.edits, *merge_registration.user_edit(os.environ, add=True)))
         note = f"the MCP server is left out: {missing_extra('mcp', 'it').message}"
         how = f"{add_command('mcp')} && ralph doctor --fix"
@@ -267,6 +274,18 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
     _change_hosts(hosts, "Installed", plan, options)
     if options["form"] != "json" and not options["dry_run"] and discovery.find_root(call.folder.as_posix()):
         _mention_import(call)
+
+
+def _list_clients(form: str) -> None:
+    rows = client_rows(os.environ)
+    if form == "json":
+        output.print_json(rows)
+        return
+    words = {"True": "yes", "False": "-", "None": "not run"}
+    for row in rows:
+        del row["folder"]
+    texts = [map(str, row.values()) for row in rows]
+    output.print_table(",".join(rows[0]), [[words.get(text, text) for text in row] for row in texts])
 
 
 @click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])
@@ -302,7 +321,7 @@ def _change_hosts(hosts: Sequence[str], verb: str, plan_host: Planner, options: 
         raise UsageError("name the agents, or give --all", hint=f"the agents are {', '.join(Host)}")
     chosen = [Host(name) for name in dict.fromkeys(hosts)]
     if options["every"]:
-        chosen = [host for host in Host if installation.is_there(host, os.environ)]
+        chosen = [host for host in Host if is_there(host, os.environ)]
     if not chosen:
         raise UsageError("no agent was found in your home or on your PATH", hint=f"name one: {', '.join(Host)}")
     scope = InstallScope(options["scope"])

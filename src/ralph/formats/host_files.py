@@ -1,12 +1,14 @@
-"""Hooks and MCP servers in the settings files of Claude Code, Codex and Gemini.
+"""Hooks and MCP servers in the settings files of coding agents.
 
 An edit only inserts, and removing the entry restores the old bytes: a container that we create has white space behind
 its opening bracket, one that was there and empty has our entry right behind it. Comments are blanked for reading only.
 """
 
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Unreadable
@@ -18,7 +20,10 @@ _TABLE = "mcp_servers"
 _STATUS_LINE = "statusLine"
 _RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\](?:bin[/\\]ralph-hook|hooks[/\\]run\.py)(?=$|[\s'\"])")
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\\r\n]|\\.)*")|,(?=\s*[}\]])')
+_LENIENT = (["mcp"], ["context_servers"], ["servers"])  # first keys in files of clients that allow trailing commas
 _BLANKS = " \t\r\n"
+_VERSION_ALONE = '{\n  "version": 1\n}\n'
 _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty
 
 
@@ -28,9 +33,11 @@ def _without_comments(text: str) -> str:
 
 
 class _HostFile:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, lenient: bool = False) -> None:
         self.text = text
         self.json = _without_comments(text)
+        if lenient:
+            self.json = _TRAILING_COMMA.sub(lambda match: match[1] or " ", self.json)
         root = read_json(self.json)
         if isinstance(root, Problem):
             raise Unreadable(f"line {root.line}: {root.what}", hint="mend the file by hand; nothing was written")
@@ -63,6 +70,8 @@ class _HostFile:
             for number, group in enumerate(member.node.items):
                 at = next((n for n, inner in reversed(list(enumerate(group.members))) if inner.key == "hooks"), 0)
                 items = group.members[at].node.items if group.members and group.members[at].key == "hooks" else ()
+                if is_ralph_hook(group.value):  # clients without groups
+                    yield (positions[0], event, number), HookEntry(member.key, group.value)
                 alone = all(is_ralph_hook(item.value) for item in items)
                 for position, item in enumerate(items):
                     if is_ralph_hook(item.value):
@@ -110,14 +119,14 @@ class _HostFile:
         return last.end, "," + gap, gap.rpartition("\n")[2]
 
 
-def _open_file(text: str | None) -> _HostFile | None:
+def _open_file(text: str | None, keys: Sequence[str] = ()) -> _HostFile | None:
     if text is None or is_blank(_without_comments(text)):
         return None
-    return _HostFile(text)
+    return _HostFile(text, lenient=keys[:1] in _LENIENT)
 
 
 def _insert_value(text: str | None, path: Sequence[str], value: object, *, in_list: bool = False) -> str:
-    page = _open_file(text)
+    page = _open_file(text, path)
     nodes = page.find_nodes(path)[0] if page is not None else []
     key = ""
     if len(nodes) <= len(path):
@@ -149,13 +158,24 @@ class HookEntry(NamedTuple):
 def _command_words(entry: object) -> list[object]:
     if not isinstance(entry, Mapping):
         return []
-    arguments = entry.get("args")
-    return [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]
+    arguments, command = entry.get("args"), entry.get("command")
+    words = command if isinstance(command, list) else [command]
+    return [*words, *(arguments if isinstance(arguments, list) else [])]
 
 
 def is_ralph_hook(hook: object) -> bool:
     """Whether a hook's command or arguments start Ralph."""
     return any(isinstance(word, str) and _RALPH_HOOK.search(word) for word in _command_words(hook))
+
+
+def hook_words(group: object) -> Iterator[str]:
+    """The words of our commands in a group of hooks, or in a hook that stands alone."""
+    inner = group.get("hooks") if isinstance(group, Mapping) else None
+    for hook in filter(is_ralph_hook, inner if isinstance(inner, list) else [group]):
+        words = [word for word in _command_words(hook) if isinstance(word, str)]
+        with suppress(ValueError):  # somebody has edited it
+            words = words if len(words) > 1 else shlex.split(words[0])
+        yield from words
 
 
 def ralph_hooks(text: str | None) -> tuple[HookEntry, ...]:
@@ -174,7 +194,10 @@ def has_current_hooks(text: str | None, groups: Mapping[str, object]) -> bool:
 
 
 def with_hooks(text: str | None, groups: Mapping[str, object]) -> str:
-    """The text with one group for each event."""
+    """The text with one group for each event; a new file of entries without groups has the version of its form."""
+    if text is None and any(isinstance(group, Mapping) and "hooks" not in group for group in groups.values()):
+        entries = {event: [check_json(entry)] for event, entry in groups.items()}
+        return dump_json({"hooks": entries, "version": 1}, indent="  ", separators=(",", ": ")) + "\n"
     for event, group in groups.items():
         text = _insert_value(text, ["hooks", event], check_json(group), in_list=True)
     return text or ""
@@ -187,6 +210,8 @@ def without_hooks(text: str) -> str | None:
     if page is None or path is None:
         return text
     rest = page.without(path)
+    if rest == _VERSION_ALONE and page.root.members[0].key == "hooks":  # we put it there
+        return None
     return None if rest is None else without_hooks(rest)
 
 
@@ -221,7 +246,7 @@ def is_ralph_server(entry: object) -> bool:
 
 def json_server(text: str | None, keys: Sequence[str]) -> object | None:
     """The entry with our name below these keys, whoever wrote it."""
-    page = _open_file(text)
+    page = _open_file(text, [*keys])
     nodes = page.find_nodes([*keys, SERVER_NAME])[0] if page is not None else []
     return nodes[-1].value if len(nodes) == len(keys) + 2 else None
 
@@ -233,7 +258,7 @@ def with_json_server(text: str | None, keys: Sequence[str], entry: Mapping[str, 
 
 def without_json_server(text: str, keys: Sequence[str]) -> str | None:
     """The text without our entry and its containers; None when the file was made for it."""
-    page = _open_file(text)
+    page = _open_file(text, [*keys])
     if page is None:
         return text
     nodes, positions = page.find_nodes([*keys, SERVER_NAME])

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ralph.hooks.handler import Project
 
 _REDACTED = "[redacted: "
-_GEMINI_EVENTS = {"BeforeAgent": "UserPromptSubmit", "BeforeTool": "PreToolUse"}
+_OTHER_NAMES = {"BeforeAgent": "UserPromptSubmit", "AfterTool": "PreToolUse"}
+"""Gemini and others read no answer before a tool: theirs comes with its result."""
 _FILE_TOOLS = tuple("Edit Write MultiEdit NotebookEdit Read apply_patch replace write_file read_file".split())
 """Tools that touch the files that they name, of all hosts."""
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
@@ -33,7 +34,7 @@ MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
 
 def answer_event(host: str, event: str, payload: Payload, project: "Project", env: "Mapping[str, str]") -> bytes:
     """Return what to print about an event; b"" when memory has nothing that relates."""
-    name = _GEMINI_EVENTS.get(event, event)
+    name = _OTHER_NAMES.get(event, event)
     question, is_subagent = "", name == "SubagentStart"
     if is_subagent:
         question = _subagent_task(payload, project)

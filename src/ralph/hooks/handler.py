@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from ralph.store.hook_files import HookSettings
 
 RECORDED = tuple(
-    "PostToolUse PostToolUseFailure UserPromptSubmit SubagentStop SessionEnd AfterTool BeforeAgent".split()
+    """PostToolUse PostToolUseFailure UserPromptSubmit SubagentStop SessionEnd AfterTool BeforeAgent
+    beforeSubmitPrompt""".split()
 )
-ANSWERED = tuple("UserPromptSubmit PreToolUse PostToolUseFailure SubagentStart BeforeAgent BeforeTool".split())
+ANSWERED = tuple("UserPromptSubmit PreToolUse PostToolUseFailure SubagentStart BeforeAgent AfterTool".split())
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 """Events that are recorded as they are, that are answered from the index, and that the app handles."""
 _RECORDING, _ANSWERING, _HANDLING = 2.0, 3.0, 5.0
@@ -72,14 +73,19 @@ def run_event(
     """
     if env.get("RALPH_DISABLE") == "1":
         return b""
-    state = ""
+    state, is_adapted = "", host not in ("claude", "codex", "gemini")
     try:
+        if is_adapted and not cut:
+            from ralph.hooks import adapters  # the others send what we read
+
+            event, raw = adapters.read_payload(host, event, raw)
         payload = Payload(raw[:_HEAD], cut=True) if cut else Payload(raw)
         folders = [env.get("CLAUDE_PROJECT_DIR") or "", payload.text("cwd")]
         valid = [folder for folder in folders if folder.startswith("/") and "\0" not in folder]
         project = Project(valid[0] if valid else os.getcwd())
         state = project.state if project.root else ""
-        return _handle(host, event, payload, project, env, set_deadline)
+        answer = _handle(host, event, payload, project, env, set_deadline)
+        return adapters.write_answer(host, answer) if answer and is_adapted and not cut else answer
     except BaseException as error:  # noqa: BLE001 - a host would take any message or exit code as ours
         try:
             if state:
