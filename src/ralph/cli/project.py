@@ -298,7 +298,11 @@ def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
         target = installation.InstallTarget(host, scope, call.folder, os.environ, options["plugin"])
-        return installation.plan_uninstall(target)
+        result = installation.plan_uninstall(target)
+        started = installation.launcher(os.environ, installation.COMMAND_LAUNCHER)
+        is_last = any(edit.path == started and edit.after is None for edit in result.edits)
+        driver = merge_registration.user_edit(os.environ, add=False) if is_last else ()
+        return replace(result, edits=(*result.edits, *driver))
 
     if options["every"] and not hosts:
         scope = click.get_current_context().get_parameter_source("scope")
