@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from ralph.app.merge_driver import merge_lines
 from ralph.formats.memories import CONFLICTS, parse_memories
 from ralph.formats.merge import Merged, merge
-from ralph.model.record import MemoryKind, Origin, Record
+from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 
 NAME = ".agent/memories.md"
 KINDS = list(MemoryKind)
@@ -79,6 +80,20 @@ def test_the_same_words_with_other_tags_are_one_with_both_tags() -> None:
     merged = both(base, page(record(1, tags=("a", "b"))), page(record(1, tags=("a", "c"))))
     [entry] = parse_memories(merged.text).entries
     assert {*entry.record.tags} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("edit", [{"tags": ("hello",)}, {"text": "reworded"}])
+def test_what_one_side_archived_or_superseded_stays_so_with_the_other_s_edit(edit: dict[str, Any]) -> None:
+    links = (Link("supersedes", record(9).id),)
+    ended: dict[str, Any] = {"status": Status.RETIRED, "valid_until": "2026-11-17", "links": links}
+    edited = replace(record(1), updated_at="2026-11-18T10:00:00Z", **edit)
+    archived = replace(record(1), updated_at="2026-11-17T10:00:00Z", **ended)
+    merged = both(page(record(1)), page(archived), page(edited))
+    assert merged.text == page(replace(edited, **ended))
+    both_reworded = both(page(record(1)), page(replace(archived, text="obsolete")), page(edited))
+    assert {entry.record.status for entry in parse_memories(both_reworded.text).entries} == {Status.RETIRED}
+    back = both(page(archived), page(record(1)), page(replace(archived, **edit)))
+    assert [entry.record.status for entry in parse_memories(back.text).entries] == [Status.ACCEPTED]
 
 
 def test_the_same_words_under_two_ids_become_one() -> None:

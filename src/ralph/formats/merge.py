@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ralph.errors import RalphError, Refused
 from ralph.formats import text as markdown
@@ -31,7 +31,7 @@ from ralph.formats.memories import (
 from ralph.formats.pages import PatternsDocument, RegionDocument, parse_patterns, parse_region
 from ralph.formats.progress import ProgressDocument, is_progress_pattern, parse_progress
 from ralph.formats.text import BOM, Entry, normalise_text
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, Record, Status
 
 MergeLines = Callable[[str, str, str], tuple[str, int]]
 """Merges base, ours and theirs by lines; returns the text and the number of conflicts, as `git merge-file` does."""
@@ -55,6 +55,9 @@ _PLACEHOLDER = re.compile(f"{_MARK}([^{_MARK}]+){_MARK}")
 _FOOTER = re.compile(r"^[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by .*$", re.MULTILINE)
 _START = ""  # the anchor of entries above every common entry of their section
 _BLOCKS = "blocks"
+_T = TypeVar("_T")
+_SIGNATURE = ("via", "who", "session")
+_NO_STATE: Mapping[str, Any] = {"status": Status.ACCEPTED, "valid_until": "", "tags": (), "links": (), "extra": {}}
 
 
 class Merged(NamedTuple):
@@ -325,18 +328,37 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
     if is_sign(newer) or is_sign(older):
         raise Refused("both sides edited a Sign")
     base = old.entries[name].record if before is not None else None
-    tags = _join_tags(set(base.tags) if base is not None else set(), newer.tags, older.tags)
     if base is not None and newer.text == base.text != older.text:
         newer, older = older, newer  # only one side has changed the words
+    merged = _merge_fields(base, older, newer)
+    kept = render_block(merged)
     if newer.text == older.text or (base is not None and older.text == base.text):
-        return render_block(replace(newer, tags=tags))
+        return kept
     copy = _copy_id(name, older.text, one, two)
-    kept = render_block(replace(newer, tags=tags))
     if any(copy in version.entries for version in (one, two)):  # after a squash, one side has met this before
         return kept
     notes.append(f"{name} was edited on both sides: the newer wording stays, the other is {copy}")
-    other = replace(older, id=copy, extra={**older.extra, CONFLICTS: name})
+    # what was archived stays so in both wordings
+    ended: dict[str, Any] = {"status": merged.status, "valid_until": merged.valid_until}
+    other = replace(older, id=copy, extra={**older.extra, CONFLICTS: name}, **ended)
     return f"{kept}\n\n{render_block(other)}"
+
+
+def _merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
+    """Return the newer record with what only the other side changed; the author goes with the words."""
+    old = base if base is not None else replace(newer, **_NO_STATE)
+    keys = [key for key in dict.fromkeys((*newer.extra, *older.extra)) if key not in _SIGNATURE]
+    extra = {key: _pick(old.extra.get(key), older.extra.get(key), newer.extra.get(key)) for key in keys}
+    signed = {key: value for key, value in newer.extra.items() if key in _SIGNATURE}
+    return replace(
+        newer,
+        status=_pick(old.status, older.status, newer.status),
+        valid_until=_pick(old.valid_until, older.valid_until, newer.valid_until),
+        updated_at=max(newer.updated_at, older.updated_at),
+        tags=_join(set(old.tags), newer.tags, older.tags),
+        links=_join(set(old.links), newer.links, older.links),
+        extra={**{key: value for key, value in extra.items() if value is not None}, **signed},
+    )
 
 
 def _copy_id(name: str, text: str, *versions: _Version) -> str:
@@ -365,9 +387,9 @@ def _join_same_words(old: _Version, one: _Version, two: _Version, blocks: dict[s
         first, second = sorted(
             (new[0][words].record, new[1][words].record), key=lambda record: (_age(record), record.id)
         )
-        if first.id != second.id and first.id in blocks and second.id in blocks and first.kind == second.kind:
-            tags = tuple(dict.fromkeys((*first.tags, *second.tags)))
-            blocks[first.id] = render_block(replace(first, tags=tags))
+        alike = first.kind == second.kind and first.status == second.status
+        if first.id != second.id and first.id in blocks and second.id in blocks and alike:
+            blocks[first.id] = render_block(_merge_fields(None, second, first))
             del blocks[second.id]
 
 
@@ -458,7 +480,7 @@ def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines)
         newer,
         **fields,
         text=text.removesuffix("\n"),
-        tags=_join_tags(known, newer.tags, older.tags),
+        tags=_join(known, newer.tags, older.tags),
         updated_at=max(newer.updated_at, older.updated_at),
         extra={key: value for key, value in extra.items() if value is not None},
     )
@@ -469,10 +491,10 @@ def _pick(before: Any, older: Any, newer: Any) -> Any:
     return older if newer == before else newer
 
 
-def _join_tags(known: set[str], newer: Sequence[str], older: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags of both sides without those that one of them removed."""
+def _join(known: set[_T], newer: Sequence[_T], older: Sequence[_T]) -> tuple[_T, ...]:
+    """Return the tags or links of both sides without those that one of them removed."""
     joined = dict.fromkeys((*newer, *older))
-    return tuple(tag for tag in joined if tag not in known or (tag in newer and tag in older))
+    return tuple(each for each in joined if each not in known or (each in newer and each in older))
 
 
 def _merge_insights(versions: Sequence[str]) -> Merged:
