@@ -73,6 +73,9 @@ def test_two_wordings_of_one_entry_stand_below_each_other_the_newer_first() -> N
     assert (first.id, first.text) == (record(1).id, "use spaces")
     assert (second.text, second.extra[CONFLICTS]) == ("use tabs", record(1).id)
     assert (merged.conflicts, len(merged.notes)) == (0, 1)
+    assert "the newer wording stays" in merged.notes[0]
+    days = [page(record(1, text, updated_at="2026-11-17")) for text in ("use tabs", "use spaces")]
+    assert "one wording stays" in both(base, *days).notes[0]
 
 
 def test_the_same_words_with_other_tags_are_one_with_both_tags() -> None:

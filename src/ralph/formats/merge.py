@@ -337,7 +337,9 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
     copy = _copy_id(name, older.text, one, two)
     if any(copy in version.entries for version in (one, two)):  # after a squash, one side has met this before
         return kept
-    notes.append(f"{name} was edited on both sides: the newer wording stays, the other is {copy}")
+    times = [record.updated_at or record.added_at for record in (newer, older)]
+    which = "one" if times[0].startswith(times[1]) else "the newer"  # a day alone does not decide
+    notes.append(f"{name} was edited on both sides: {which} wording stays, the other is {copy}")
     # what was archived stays so in both wordings
     ended: dict[str, Any] = {"status": merged.status, "valid_until": merged.valid_until}
     other = replace(older, id=copy, extra={**older.extra, CONFLICTS: name}, **ended)
