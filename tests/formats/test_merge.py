@@ -125,6 +125,20 @@ def test_an_entry_that_one_side_moved_to_another_section_is_there_once() -> None
     assert (found[record(1).id].kind, found[record(1).id].text) == (MemoryKind.FIX, "reworded")
 
 
+def test_blank_lines_and_the_order_of_entries_are_no_prose() -> None:
+    base = page(*map(record, (1, 2, 3)))
+    edited = [record(number, f"reworded {number}") for number in (1, 2)]
+    for ours, theirs in (
+        (f"{base}\n", page(*map(record, (2, 1, 3)))),
+        (f"{page(*edited)}\n", page(record(2, "b"), record(1, "a")) + "\n"),
+        (page(*map(record, (3, 1, 2))), page(*map(record, (2, 3, 1, 4)))),
+    ):
+        merged = both(base, ours, theirs)
+        assert merged.conflicts == 0
+        assert {*ids(ours), *ids(theirs)} <= {*ids(merged.text)}
+        assert len(ids(merged.text)) == len({*ids(merged.text)})
+
+
 @pytest.mark.parametrize("name", ["README.md", ".agent/memories.md"])
 def test_what_is_unexpected_is_merged_by_lines(name: str) -> None:
     twice = page(record(1), record(2)) + str(record(1).id)
@@ -132,6 +146,7 @@ def test_what_is_unexpected_is_merged_by_lines(name: str) -> None:
     merged = merge(name, page(record(1)), page(record(1)) + block, twice + "\n", merge_lines)
     assert merged.conflicts
     assert "<<<<<<<" in merged.text
+    assert ["two entries with one id" in note for note in merged.notes] == [True] * (name == NAME)
 
 
 def test_windows_line_ends_stay() -> None:

@@ -10,7 +10,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -193,11 +192,11 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
         return Merged(ours)
     if ours == base:
         return Merged(theirs)
-    path = PurePosixPath(name)
+    path, notes = PurePosixPath(name), tuple[str, ...]()
     if can_merge(name):
         style = _line_end(base, ours, theirs)
         versions = [text.replace("\r\n", "\n") for text in (base, ours, theirs)]
-        with suppress(RalphError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        try:
             if path.match(_KNOWLEDGE):
                 merged = _merge_knowledge(versions[0], versions[1], versions[2], merge_lines)
             elif path.match(_INSIGHTS):
@@ -206,7 +205,10 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
                 parse = next(parse for pattern, parse in _PARSERS.items() if path.match(pattern))
                 merged = _merge_document(parse, versions, merge_lines)
             return merged._replace(text=merged.text.replace("\n", style))
-    return Merged(*merge_lines(base, ours, theirs))
+        except (RalphError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            why = error if isinstance(error, RalphError) else "it does not have its usual form"
+            notes = (f"merged by lines, not by entry: {why}",)
+    return Merged(*merge_lines(base, ours, theirs), notes)
 
 
 def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLines) -> Merged:
@@ -261,9 +263,16 @@ def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines:
     blocks, notes = _decide(old, one, two)
     same = [name for name in old.entries if name in one.entries and name in two.entries]
     common = [name for name in same if old.section[name] == one.section[name] == two.section[name]]
-    text, conflicts = _merge_prose(old.skeleton(common), one.skeleton(common), two.skeleton(common), merge_lines)
-    if Counter(_PLACEHOLDER.findall(text)) != Counter(common):
+    for fixed in (common, _in_order(common, one, two)):
+        text, conflicts = _merge_prose(old.skeleton(fixed), one.skeleton(fixed), two.skeleton(fixed), merge_lines)
+        is_whole = Counter(_PLACEHOLDER.findall(text)) == Counter(fixed)
+        if is_whole and not conflicts:
+            break
+    common = fixed
+    if not is_whole:
         raise Refused("an entry was moved")
+    if conflicts:
+        notes.append("both sides edited the same lines outside of entries")
     text = _insert(parse, text, _place(old, one, two, common, blocks), blocks)
     entries = _entries(parse(text))
     found, expected = sorted(entry.record.id for entry in entries), sorted(blocks)
@@ -274,15 +283,25 @@ def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines:
     return Merged(text, conflicts, tuple(notes))
 
 
+def _in_order(common: Iterable[str], one: _Version, two: _Version) -> list[str]:
+    """Return common entries that both sides have in the order of the base; the others count as moved."""
+    places = [{name: at for at, name in enumerate(version.entries)} for version in (one, two)]
+    kept: list[str] = []
+    for name in common:
+        if not kept or all(place[kept[-1]] < place[name] for place in places):
+            kept.append(name)
+    return kept
+
+
 def _contents(entries: Iterable[Entry]) -> list[str]:
     return sorted(repr((entry.record.id, entry.record.text, entry.record.tags)) for entry in entries)
 
 
 def _merge_prose(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> tuple[str, int]:
-    """Merge the prose; where only blank lines collide, each run of them becomes one."""
+    """Merge the prose; where only blank lines collide, each run of them becomes one, and none is at the end."""
     merged = "", 1
-    for least in (99, 3):
-        first, second, third = (re.sub(rf"\n{{{least},}}", "\n\n", text) for text in (base, ours, theirs))
+    for blanks in ("", r"\n+(?=\n\Z)|(?<=\n\n)\n+"):
+        first, second, third = (re.sub(blanks, "", text) if blanks else text for text in (base, ours, theirs))
         if third in (second, first):
             return second, 0
         if second == first:
