@@ -99,6 +99,15 @@ def test_what_one_side_archived_or_superseded_stays_so_with_the_other_s_edit(edi
     assert [entry.record.status for entry in parse_memories(back.text).entries] == [Status.ACCEPTED]
 
 
+def test_of_two_successors_of_one_entry_the_older_is_marked_for_review() -> None:
+    link, ended = (Link("supersedes", record(1).id),), record(1, valid_until="2026-11-17")
+    new = [record(number, links=link) for number in (2, 3)]
+    merged = both(page(record(1)), page(ended, new[0]), page(ended, new[1]))
+    assert merged.text == page(ended, replace(new[0], extra={CONFLICTS: new[1].id}), new[1])
+    assert "both supersede" in merged.notes[0]
+    assert both(page(record(1)), merged.text, page(ended, new[1])).text == merged.text
+
+
 def test_the_same_words_under_two_ids_become_one() -> None:
     merged = both(page(), page(record(1, "use pnpm", tags=("a",))), page(record(2, "Use pnpm", tags=("b",))))
     [entry] = parse_memories(merged.text).entries

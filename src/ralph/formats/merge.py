@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -331,6 +331,7 @@ def _decide(old: _Version, one: _Version, two: _Version) -> tuple[dict[str, str]
             notes.append(f"{name} was deleted on one side and edited on the other: the edit stays")
     if one.is_memories:
         _join_same_words(old, one, two, blocks)
+        notes += _mark_rivals(old, one, two, blocks)
     return blocks, notes
 
 
@@ -412,6 +413,30 @@ def _join_same_words(old: _Version, one: _Version, two: _Version, blocks: dict[s
         if first.id != second.id and first.id in blocks and second.id in blocks and alike:
             blocks[first.id] = render_block(_merge_fields(None, second, first))
             del blocks[second.id]
+
+
+def _mark_rivals(old: _Version, one: _Version, two: _Version, blocks: dict[str, str]) -> Iterator[str]:
+    """Mark the older of two entries that supersede one and the same, each on its side; yield notes."""
+    before, ours, theirs = (_successors(version) for version in (old, one, two))
+    for target in sorted(ours.keys() & theirs.keys()):
+        sides = (ours[target] - theirs[target], theirs[target] - ours[target])
+        names = {*sides[0], *sides[1]} - before.get(target, set()) if all(sides) else set()
+        records = [parse_memories(blocks[name]).entries[0].record for name in names if name in blocks]
+        records.sort(key=lambda record: (_age(record), record.id))
+        for record in records[:-1]:
+            if "\n### " not in blocks[record.id]:  # else its other wording is below it
+                newest = records[-1].id
+                blocks[record.id] = render_block(replace(record, extra={CONFLICTS: newest, **record.extra}))
+                yield f"{record.id} and {newest} both supersede {target}: `ralph review` names them"
+
+
+def _successors(version: _Version) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name, entry in version.entries.items():
+        for link in entry.record.links:
+            if link.relation == "supersedes":
+                found.setdefault(link.target, set()).add(name)
+    return found
 
 
 # --- where entries go ----------------------------------------------------------------------------
