@@ -119,7 +119,33 @@ def test_doctor_registers_where_the_attributes_name_a_driver_that_no_config_has(
     assert edit.path == shop / ".git/config", "a line of another form is not ours"
 
 
+@pytest.mark.parametrize("driver", ["true", "/nonexistent/ralph merge-driver %O %A %B %P", None])
+def test_doctor_replaces_a_driver_that_cannot_start(shop: Path, env: dict[str, str], driver: str | None) -> None:
+    merge_registration.register(shop, env)
+    good = git(shop, "config", "merge.ralph.driver")
+    program = good.rpartition(" %O ")[0].rpartition(" ")[2]
+    git(shop, "config", "merge.ralph.driver", driver or good.replace(program, "'/moved away/ralph'"))
+    assert [each.fixable for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"] == [True]
+    doctor.fix(shop, env)
+    assert git(shop, "config", "merge.ralph.driver") == good
+    assert merge_registration.is_missing(shop, env) is None
+
+
+def test_doctor_names_a_union_and_registering_overrides_it(shop: Path, env: dict[str, str]) -> None:
+    merge_registration.register(shop, env)
+    (shop / "guardrails.md").write_text("# Guardrails\n", encoding="utf-8")
+    assert "merge: ralph" in git(shop, "check-attr", "merge", "guardrails.md")
+    with (shop / ".gitattributes").open("a", encoding="utf-8") as lines:
+        lines.write("*.md merge=union\n")
+    [found] = [each.problem.what for each in doctor.examine(shop, env=env) if each.problem.code == "merge-union"]
+    assert FILE in found
+    assert ".ralph/knowledge/*.md" in found
+    merge_registration.register(shop, env)
+    assert not [each for each in doctor.examine(shop, env=env) if each.problem.code == "merge-union"]
+
+
 def test_a_user_s_driver_is_enough(shop: Path, env: dict[str, str]) -> None:
+    hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
     hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
     (shop / ".gitattributes").write_text("*.md merge=ralph\n", encoding="utf-8")
     assert merge_registration.register_missing(shop, env) is None

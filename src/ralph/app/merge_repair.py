@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ralph import paths
 from ralph.app.merge_driver import merge_lines
+from ralph.app.merge_registration import ATTRIBUTES
 from ralph.app.repository import Repository
 from ralph.formats.merge import can_merge, merge
 from ralph.store import files
@@ -46,6 +47,13 @@ def find_damage(root: Path) -> Iterator[MergeDamage]:
         text = _repaired(repository, name, files.read(path)) if name not in unmerged and path.is_file() else None
         if text is not None:
             yield MergeDamage(path, "entries that a merge by lines doubled, stripped or brought back", text, False)
+
+
+def find_unions(root: Path) -> list[str]:
+    """Return the files of Ralph for which git's attributes say `merge=union`, by their names in the project."""
+    names = [name for name in (line.split()[0].lstrip("/").replace("*", "x") for line in ATTRIBUTES) if can_merge(name)]
+    found = Repository(root).names("check-attr", "-z", "merge", "--", *names) if paths.location(root).common else []
+    return [name.replace("/x", "/*") for name, value in zip(found[::3], found[2::3], strict=True) if value == "union"]
 
 
 def repair(root: Path, damage: MergeDamage) -> None:
