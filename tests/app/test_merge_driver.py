@@ -9,6 +9,7 @@ from tests.formats.test_merge import ids, page, record
 
 from ralph.app import doctor, hosts, merge_registration
 from ralph.errors import Refused
+from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.memories import parse_memories
 
 FILE = ".agent/memories.md"
@@ -216,6 +217,45 @@ def test_doctor_repairs_what_a_union_did_from_the_merge_s_parents(shop: Path, en
     assert [*records] == [record(number).id for number in (*range(1, 8), 9)]
     assert (records[record(2).id].text, records[record(2).id].tags) == ("edited by us", ("edited",))
     assert records[record(5).id].text == ("fact five" if later else "fact 5")
+    assert damage(shop) == []
+
+
+def test_doctor_repairs_committed_markers_with_an_entry_that_came_later(shop: Path, env: dict[str, str]) -> None:
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(shop, "merge", "-q", "side")
+    git(shop, "commit", "-qam", "with markers")
+    text = (shop / FILE).read_text(encoding="utf-8")
+    put(shop, str(parse_memories(text).add(record(4))), "later")
+    doctor.fix(shop, env)
+    text = (shop / FILE).read_text(encoding="utf-8")
+    assert (sorted(ids(text)), "<<<<" in text) == ([record(number).id for number in (1, 2, 3, 4)], False)
+    assert damage(shop) == []
+
+
+def test_doctor_repairs_a_knowledge_file_after_a_union(shop: Path, env: dict[str, str]) -> None:
+    path = shop / ".ralph/knowledge/cents.md"
+    path.parent.mkdir(parents=True)
+    (shop / ".gitattributes").write_text("*.md merge=union\n", encoding="utf-8")
+
+    def write(hour: int, tags: str, text: str) -> None:
+        about = f"title: Cents\ntags: [{tags}]\ncreated_at: 2026-11-16\nupdated_at: 2026-11-17T{hour}:00:00Z"
+        path.write_text(f"---\n{about}\n---\n\n{text}\n", encoding="utf-8")
+        git(shop, "add", "-A")
+        git(shop, "commit", "-qm", text)
+
+    write(10, "money", "Amounts are cents.")
+    git(shop, "checkout", "-qb", "side")
+    write(11, "money, api", "Amounts are whole cents.")
+    git(shop, "checkout", "-q", "main")
+    write(12, "money, db", "Amounts are integer cents.")
+    git(shop, "merge", "-q", "side", "-m", "union")
+    assert path.read_text(encoding="utf-8").count("updated_at") == 2
+    doctor.fix(shop, env)
+    [entry] = parse_knowledge(path.read_text(encoding="utf-8")).entries
+    assert ({*entry.record.tags}, entry.record.updated_at[11:13]) == ({"money", "api", "db"}, "12")
+    assert sorted(entry.record.text.split()) == sorted("Amounts are whole cents. Amounts are integer cents.".split())
+    assert path.read_text(encoding="utf-8").count("updated_at") == 1
     assert damage(shop) == []
 
 

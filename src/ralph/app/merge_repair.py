@@ -18,6 +18,7 @@ from ralph.store import files
 
 _ENTRY = re.compile(r"^### (\S+-\d+-\w+)$", re.MULTILINE)
 _MARKER = re.compile("^<<<<<<< ", re.MULTILINE)
+_MARKERS = re.compile(r"^(?:[<>]{7} .*|\|{7}.*\n(?:(?!={7}$).*\n)*={7}|={7})\n", re.MULTILINE)
 
 
 class MergeDamage(NamedTuple):
@@ -42,7 +43,20 @@ def find_damage(root: Path) -> Iterator[MergeDamage]:
             if merged.text != current and "\ufffd" not in merged.text:
                 yield MergeDamage(root / name, "conflict markers of an open merge", merged.text, not merged.conflicts)
     tracked = [*paths.memories_files(root), *paths.guardrails_files(root), paths.global_patterns(root)]
-    for path in (*tracked, root / "AGENTS.md", root / "CLAUDE.md"):
+    both = (
+        "log",
+        "--merges",
+        "-n",
+        "20",
+        "-c",
+        "--name-only",
+        "--format=",
+        "-z",
+        "--relative",
+    )  # of both sides
+    folder = paths.knowledge_folder(root)
+    knowledge = sorted({root / name for name in repository.names(*both, "--", str(folder)) if can_merge(name)})
+    for path in (*tracked, root / "AGENTS.md", root / "CLAUDE.md", *knowledge):
         name = path.relative_to(root).as_posix()
         text = _repaired(repository, name, files.read(path)) if name not in unmerged and path.is_file() else None
         if text is not None:
@@ -72,6 +86,8 @@ def _repaired(repository: Repository, name: str, current: str | None) -> str | N
     texts = [repository.text(f"{commit}:./{name}") if commit else "" for commit in (base, *commits[1:], commits[0])]
     before, one, two, result = (text or "" for text in texts)
     merged = merge(name, before, one, two, merge_lines)
+    if merged.conflicts and "/knowledge/" in name:  # its body keeps the lines of both sides
+        merged = merge(name, before, one, two, lambda *each: merge_lines(*each, union=not each[0].startswith("---")))
     if None in texts[1:] or merged.conflicts or merged.text == result or "\ufffd" in f"{result}{merged.text}{current}":
         return None
     entries = _ENTRY.findall(result)
@@ -79,4 +95,6 @@ def _repaired(repository: Repository, name: str, current: str | None) -> str | N
     if not is_union and not _MARKER.search(result) and len(entries) == len(set(entries)):
         return None
     text, conflicts = (merged.text, 0) if current == result else merge_lines(result, current, merged.text)
+    if conflicts and _MARKER.search(current):
+        text, conflicts, _ = merge(name, _MARKERS.sub("", result), _MARKERS.sub("", current), merged.text, merge_lines)
     return None if conflicts or text == current else text
