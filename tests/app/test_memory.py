@@ -82,12 +82,16 @@ def test_init_says_what_it_did_and_refuses_a_second_time(library: Library) -> No
     assert memory.list_(library.root) == []
 
 
-def test_edit_sets_the_day_of_the_change_only_when_something_changed(library: Library) -> None:
+def test_edit_sets_the_instant_of_the_change_only_when_something_changed(library: Library) -> None:
     record = add(library, "One", FIX, ("a",))
     same = memory.edit(library.root, record.id, text="One ", tags=["a"])
     assert (same.stored.record, same.changed) == (record, False)
     changed = memory.edit(library.root, record.id, text="Two")
-    assert changed.stored.record == replace(record, text="Two", updated_at=ids.today())
+    at = changed.stored.record.updated_at
+    assert changed.stored.record == replace(record, text="Two", updated_at=at)
+    assert (at[:10], at[-1]) == (ids.today(), "Z")
+    assert (memory.edit(library.root, record.id, tags=["b"]).stored.record.updated_at) > at
+    assert f"updated={at[:10]} " in memory.prime(library.root).text
     assert changed.changed
     moved = memory.edit(library.root, record.id, kind=PATTERN, tags=[]).stored
     assert (moved.record.kind, moved.record.tags, moved.record.text) == (PATTERN, (), "Two")

@@ -9,6 +9,7 @@ from tests.formats.test_merge import ids, page, record
 
 from ralph.app import doctor, hosts, merge_registration
 from ralph.errors import Refused
+from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.memories import parse_memories
 
 FILE = ".agent/memories.md"
@@ -119,7 +120,33 @@ def test_doctor_registers_where_the_attributes_name_a_driver_that_no_config_has(
     assert edit.path == shop / ".git/config", "a line of another form is not ours"
 
 
+@pytest.mark.parametrize("driver", ["true", "/nonexistent/ralph merge-driver %O %A %B %P", None])
+def test_doctor_replaces_a_driver_that_cannot_start(shop: Path, env: dict[str, str], driver: str | None) -> None:
+    merge_registration.register(shop, env)
+    good = git(shop, "config", "merge.ralph.driver")
+    program = good.rpartition(" %O ")[0].rpartition(" ")[2]
+    git(shop, "config", "merge.ralph.driver", driver or good.replace(program, "'/moved away/ralph'"))
+    assert [each.fixable for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"] == [True]
+    doctor.fix(shop, env)
+    assert git(shop, "config", "merge.ralph.driver") == good
+    assert merge_registration.is_missing(shop, env) is None
+
+
+def test_doctor_names_a_union_and_registering_overrides_it(shop: Path, env: dict[str, str]) -> None:
+    merge_registration.register(shop, env)
+    (shop / "guardrails.md").write_text("# Guardrails\n", encoding="utf-8")
+    assert "merge: ralph" in git(shop, "check-attr", "merge", "guardrails.md")
+    with (shop / ".gitattributes").open("a", encoding="utf-8") as lines:
+        lines.write("*.md merge=union\n")
+    [found] = [each.problem.what for each in doctor.examine(shop, env=env) if each.problem.code == "merge-union"]
+    assert FILE in found
+    assert ".ralph/knowledge/*.md" in found
+    merge_registration.register(shop, env)
+    assert not [each for each in doctor.examine(shop, env=env) if each.problem.code == "merge-union"]
+
+
 def test_a_user_s_driver_is_enough(shop: Path, env: dict[str, str]) -> None:
+    hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
     hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
     (shop / ".gitattributes").write_text("*.md merge=ralph\n", encoding="utf-8")
     assert merge_registration.register_missing(shop, env) is None
@@ -190,6 +217,45 @@ def test_doctor_repairs_what_a_union_did_from_the_merge_s_parents(shop: Path, en
     assert [*records] == [record(number).id for number in (*range(1, 8), 9)]
     assert (records[record(2).id].text, records[record(2).id].tags) == ("edited by us", ("edited",))
     assert records[record(5).id].text == ("fact five" if later else "fact 5")
+    assert damage(shop) == []
+
+
+def test_doctor_repairs_committed_markers_with_an_entry_that_came_later(shop: Path, env: dict[str, str]) -> None:
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(shop, "merge", "-q", "side")
+    git(shop, "commit", "-qam", "with markers")
+    text = (shop / FILE).read_text(encoding="utf-8")
+    put(shop, str(parse_memories(text).add(record(4))), "later")
+    doctor.fix(shop, env)
+    text = (shop / FILE).read_text(encoding="utf-8")
+    assert (sorted(ids(text)), "<<<<" in text) == ([record(number).id for number in (1, 2, 3, 4)], False)
+    assert damage(shop) == []
+
+
+def test_doctor_repairs_a_knowledge_file_after_a_union(shop: Path, env: dict[str, str]) -> None:
+    path = shop / ".ralph/knowledge/cents.md"
+    path.parent.mkdir(parents=True)
+    (shop / ".gitattributes").write_text("*.md merge=union\n", encoding="utf-8")
+
+    def write(hour: int, tags: str, text: str) -> None:
+        about = f"title: Cents\ntags: [{tags}]\ncreated_at: 2026-11-16\nupdated_at: 2026-11-17T{hour}:00:00Z"
+        path.write_text(f"---\n{about}\n---\n\n{text}\n", encoding="utf-8")
+        git(shop, "add", "-A")
+        git(shop, "commit", "-qm", text)
+
+    write(10, "money", "Amounts are cents.")
+    git(shop, "checkout", "-qb", "side")
+    write(11, "money, api", "Amounts are whole cents.")
+    git(shop, "checkout", "-q", "main")
+    write(12, "money, db", "Amounts are integer cents.")
+    git(shop, "merge", "-q", "side", "-m", "union")
+    assert path.read_text(encoding="utf-8").count("updated_at") == 2
+    doctor.fix(shop, env)
+    [entry] = parse_knowledge(path.read_text(encoding="utf-8")).entries
+    assert ({*entry.record.tags}, entry.record.updated_at[11:13]) == ({"money", "api", "db"}, "12")
+    assert sorted(entry.record.text.split()) == sorted("Amounts are whole cents. Amounts are integer cents.".split())
+    assert path.read_text(encoding="utf-8").count("updated_at") == 1
     assert damage(shop) == []
 
 

@@ -50,7 +50,8 @@ def test_each_change_has_its_author_and_the_words_before_and_after(project: Proj
     assert found["injected"] == 1
     said = project("memory", "log", one)
     assert "edited" in said.out
-    assert "-> Redis must run\n+> Redis 7 must run\n" in said.out
+    assert "\n-> Redis must run\n" in said.out
+    assert "\n+> Redis 7 must run\n" in said.out
 
 
 def test_a_deleted_memory_is_found_by_its_full_id(project: Project) -> None:

@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from ralph.app.merge_driver import merge_lines
 from ralph.formats.memories import CONFLICTS, parse_memories
 from ralph.formats.merge import Merged, merge
-from ralph.model.record import MemoryKind, Origin, Record
+from ralph.model.record import Link, MemoryKind, Origin, Record, Status
 
 NAME = ".agent/memories.md"
 KINDS = list(MemoryKind)
@@ -72,6 +73,9 @@ def test_two_wordings_of_one_entry_stand_below_each_other_the_newer_first() -> N
     assert (first.id, first.text) == (record(1).id, "use spaces")
     assert (second.text, second.extra[CONFLICTS]) == ("use tabs", record(1).id)
     assert (merged.conflicts, len(merged.notes)) == (0, 1)
+    assert "the newer wording stays" in merged.notes[0]
+    days = [page(record(1, text, updated_at="2026-11-17")) for text in ("use tabs", "use spaces")]
+    assert "one wording stays" in both(base, *days).notes[0]
 
 
 def test_the_same_words_with_other_tags_are_one_with_both_tags() -> None:
@@ -79,6 +83,29 @@ def test_the_same_words_with_other_tags_are_one_with_both_tags() -> None:
     merged = both(base, page(record(1, tags=("a", "b"))), page(record(1, tags=("a", "c"))))
     [entry] = parse_memories(merged.text).entries
     assert {*entry.record.tags} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("edit", [{"tags": ("hello",)}, {"text": "reworded"}])
+def test_what_one_side_archived_or_superseded_stays_so_with_the_other_s_edit(edit: dict[str, Any]) -> None:
+    links = (Link("supersedes", record(9).id),)
+    ended: dict[str, Any] = {"status": Status.RETIRED, "valid_until": "2026-11-17", "links": links}
+    edited = replace(record(1), updated_at="2026-11-18T10:00:00Z", **edit)
+    archived = replace(record(1), updated_at="2026-11-17T10:00:00Z", **ended)
+    merged = both(page(record(1)), page(archived), page(edited))
+    assert merged.text == page(replace(edited, **ended))
+    both_reworded = both(page(record(1)), page(replace(archived, text="obsolete")), page(edited))
+    assert {entry.record.status for entry in parse_memories(both_reworded.text).entries} == {Status.RETIRED}
+    back = both(page(archived), page(record(1)), page(replace(archived, **edit)))
+    assert [entry.record.status for entry in parse_memories(back.text).entries] == [Status.ACCEPTED]
+
+
+def test_of_two_successors_of_one_entry_the_older_is_marked_for_review() -> None:
+    link, ended = (Link("supersedes", record(1).id),), record(1, valid_until="2026-11-17")
+    new = [record(number, links=link) for number in (2, 3)]
+    merged = both(page(record(1)), page(ended, new[0]), page(ended, new[1]))
+    assert merged.text == page(ended, replace(new[0], extra={CONFLICTS: new[1].id}), new[1])
+    assert "both supersede" in merged.notes[0]
+    assert both(page(record(1)), merged.text, page(ended, new[1])).text == merged.text
 
 
 def test_the_same_words_under_two_ids_become_one() -> None:
@@ -107,6 +134,20 @@ def test_an_entry_that_one_side_moved_to_another_section_is_there_once() -> None
     assert (found[record(1).id].kind, found[record(1).id].text) == (MemoryKind.FIX, "reworded")
 
 
+def test_blank_lines_and_the_order_of_entries_are_no_prose() -> None:
+    base = page(*map(record, (1, 2, 3)))
+    edited = [record(number, f"reworded {number}") for number in (1, 2)]
+    for ours, theirs in (
+        (f"{base}\n", page(*map(record, (2, 1, 3)))),
+        (f"{page(*edited)}\n", page(record(2, "b"), record(1, "a")) + "\n"),
+        (page(*map(record, (3, 1, 2))), page(*map(record, (2, 3, 1, 4)))),
+    ):
+        merged = both(base, ours, theirs)
+        assert merged.conflicts == 0
+        assert {*ids(ours), *ids(theirs)} <= {*ids(merged.text)}
+        assert len(ids(merged.text)) == len({*ids(merged.text)})
+
+
 @pytest.mark.parametrize("name", ["README.md", ".agent/memories.md"])
 def test_what_is_unexpected_is_merged_by_lines(name: str) -> None:
     twice = page(record(1), record(2)) + str(record(1).id)
@@ -114,6 +155,7 @@ def test_what_is_unexpected_is_merged_by_lines(name: str) -> None:
     merged = merge(name, page(record(1)), page(record(1)) + block, twice + "\n", merge_lines)
     assert merged.conflicts
     assert "<<<<<<<" in merged.text
+    assert ["two entries with one id" in note for note in merged.notes] == [True] * (name == NAME)
 
 
 def test_windows_line_ends_stay() -> None:

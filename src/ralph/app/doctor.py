@@ -105,8 +105,12 @@ def examine(
     findings += [*_leftovers(root), *_permissions(root), *_second_stores(root), *_find_forgotten(root)]
     findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
     if (config := merge_registration.is_missing(root, env or {})) is not None:
-        what = "does not have the merge driver that .gitattributes names: git merges memories by lines"
+        what = "has no merge driver that starts, but .gitattributes names one: git merges memories by lines"
         findings.append(_finding(config, what, "run `ralph doctor --fix` to register it", "warning", "merge-driver"))
+    if unions := merge_repair.find_unions(root):
+        what = f"says merge=union for {', '.join(unions)}: git doubles entries and brings deleted ones back"
+        hint = "run `ralph merge-driver --register`: it names Ralph's driver below"
+        findings.append(_finding(paths.git_attributes(root), what, hint, "warning", "merge-union"))
     for damage in merge_repair.find_damage(root):
         hint = "run `ralph doctor --fix` to merge the file by entry"
         findings.append(_finding(damage.path, f"has {damage.what}", hint, "error", "merge"))

@@ -405,7 +405,8 @@ def _sign(root: Path, record: Record, by: str, via: str = "", signed: Mapping[st
 
 def without_provenance(record: Record) -> Record:
     """Return an entry as agents are given it: without its instant, names and reasons."""
-    return replace(record, extra={name: value for name, value in record.extra.items() if name not in _NOT_INJECTED})
+    extra = {name: value for name, value in record.extra.items() if name not in _NOT_INJECTED}
+    return replace(record, updated_at=record.updated_at[:10], extra=extra)
 
 
 def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = "") -> None:
@@ -541,7 +542,7 @@ def change_entry(
         changed, replaced = after != record, ""
         if not changed or collection.name == "patterns":
             return after
-        now = ids.timestamp() if is_knowledge else ids.today()
+        now = ids.timestamp(precision="seconds" if is_knowledge else "microseconds")  # it decides in a merge
         if is_knowledge and after.text.strip() != record.text.strip():
             replaced = knowledge.keep_body(root, record, now, observer=observer)
         return replace(after, updated_at=now)

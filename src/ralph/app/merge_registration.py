@@ -20,7 +20,8 @@ from ralph.errors import RalphError, Refused
 from ralph.store import files
 
 _MERGED = """.agent/memories.md .ralph/agent/memories.md .ralph/guardrails.md .ralph/global-patterns.md
-    .ralph/knowledge/*.md .ralph/tasks/*/progress.txt .ralph/tasks/*/memory/insights.json /AGENTS.md /CLAUDE.md"""
+    .ralph/knowledge/*.md .ralph/tasks/*/progress.txt .ralph/tasks/*/memory/insights.json /AGENTS.md /CLAUDE.md
+    /guardrails.md /progress.txt scripts/ralph/progress.txt .ralph/progress.txt .ralph/progress.md"""
 ATTRIBUTES = tuple(f"{name} merge=ralph" for name in _MERGED.split())
 _DRIVER = (
     '"$0" merge-driver "$1" "$2" "$3" "$4" "$5"; code=$?; [ $code = 0 ] && exit 0; '
@@ -57,18 +58,20 @@ def missing_attributes(root: Path) -> tuple[str, ...]:
     """Return the lines that .gitattributes lacks; none outside of git."""
     if _repository_config(root) is None:
         return ()
-    lines = (files.read(paths.git_attributes(root)) or "").splitlines()
+    text = files.read(paths.git_attributes(root)) or ""
+    lines = text[text.rfind("merge=union") + 1 :].splitlines()  # a later line counts
     return tuple(line for line in ATTRIBUTES if line not in lines)
 
 
 def is_missing(root: Path, env: Mapping[str, str]) -> Path | None:
-    """Return the repository's config where .gitattributes names the driver and no config has it; else None."""
+    """Return the repository's config where .gitattributes names the driver and none is there that starts; else None."""
     with suppress(RalphError):
         if "merge=ralph" not in (files.read(paths.git_attributes(root)) or ""):
             return None
         config = _repository_config(root)
         places = [place for place in (config, _user_config(env)) if place is not None]
-        return None if any(_SECTION.search(files.read(place) or "") for place in places) else config
+        found = [match[0] for place in places if (match := _SECTION.search(files.read(place) or ""))]
+        return None if found and _can_start(found[0]) else config
     return None
 
 
@@ -125,6 +128,13 @@ def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
     section = f'[merge "ralph"]\n\tname = Memory files of Ralph, by entry\n\tdriver = "{quoted}"\n'
     rest = _without_driver(text) or ""
     return text if section in text else f"{rest}{_line_end(rest)}{section}"
+
+
+def _can_start(section: str) -> bool:
+    """Whether the driver of a config's section is Ralph's, with a program that is there."""
+    programs = re.findall(r"([^\s\"]+|'[^']*')(?: merge-driver)? %O ", section)
+    is_there = all(os.access(name.strip("'"), os.X_OK) for name in programs if name.strip("'").startswith("/"))
+    return "merge-driver" in section and is_there
 
 
 def _without_driver(text: str | None) -> str | None:

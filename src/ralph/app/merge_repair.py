@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from ralph import paths
 from ralph.app.merge_driver import merge_lines
+from ralph.app.merge_registration import ATTRIBUTES
 from ralph.app.repository import Repository
 from ralph.formats.merge import can_merge, merge
 from ralph.store import files
 
 _ENTRY = re.compile(r"^### (\S+-\d+-\w+)$", re.MULTILINE)
 _MARKER = re.compile("^<<<<<<< ", re.MULTILINE)
+_MARKERS = re.compile(r"^(?:[<>]{7} .*|\|{7}.*\n(?:(?!={7}$).*\n)*={7}|={7})\n", re.MULTILINE)
 
 
 class MergeDamage(NamedTuple):
@@ -41,11 +43,31 @@ def find_damage(root: Path) -> Iterator[MergeDamage]:
             if merged.text != current and "\ufffd" not in merged.text:
                 yield MergeDamage(root / name, "conflict markers of an open merge", merged.text, not merged.conflicts)
     tracked = [*paths.memories_files(root), *paths.guardrails_files(root), paths.global_patterns(root)]
-    for path in (*tracked, root / "AGENTS.md", root / "CLAUDE.md"):
+    both = (
+        "log",
+        "--merges",
+        "-n",
+        "20",
+        "-c",
+        "--name-only",
+        "--format=",
+        "-z",
+        "--relative",
+    )  # of both sides
+    folder = paths.knowledge_folder(root)
+    knowledge = sorted({root / name for name in repository.names(*both, "--", str(folder)) if can_merge(name)})
+    for path in (*tracked, root / "AGENTS.md", root / "CLAUDE.md", *knowledge):
         name = path.relative_to(root).as_posix()
         text = _repaired(repository, name, files.read(path)) if name not in unmerged and path.is_file() else None
         if text is not None:
             yield MergeDamage(path, "entries that a merge by lines doubled, stripped or brought back", text, False)
+
+
+def find_unions(root: Path) -> list[str]:
+    """Return the files of Ralph for which git's attributes say `merge=union`, by their names in the project."""
+    names = [name for name in (line.split()[0].lstrip("/").replace("*", "x") for line in ATTRIBUTES) if can_merge(name)]
+    found = Repository(root).names("check-attr", "-z", "merge", "--", *names) if paths.location(root).common else []
+    return [name.replace("/x", "/*") for name, value in zip(found[::3], found[2::3], strict=True) if value == "union"]
 
 
 def repair(root: Path, damage: MergeDamage) -> None:
@@ -64,6 +86,8 @@ def _repaired(repository: Repository, name: str, current: str | None) -> str | N
     texts = [repository.text(f"{commit}:./{name}") if commit else "" for commit in (base, *commits[1:], commits[0])]
     before, one, two, result = (text or "" for text in texts)
     merged = merge(name, before, one, two, merge_lines)
+    if merged.conflicts and "/knowledge/" in name:  # its body keeps the lines of both sides
+        merged = merge(name, before, one, two, lambda *each: merge_lines(*each, union=not each[0].startswith("---")))
     if None in texts[1:] or merged.conflicts or merged.text == result or "\ufffd" in f"{result}{merged.text}{current}":
         return None
     entries = _ENTRY.findall(result)
@@ -71,4 +95,6 @@ def _repaired(repository: Repository, name: str, current: str | None) -> str | N
     if not is_union and not _MARKER.search(result) and len(entries) == len(set(entries)):
         return None
     text, conflicts = (merged.text, 0) if current == result else merge_lines(result, current, merged.text)
+    if conflicts and _MARKER.search(current):
+        text, conflicts, _ = merge(name, _MARKERS.sub("", result), _MARKERS.sub("", current), merged.text, merge_lines)
     return None if conflicts or text == current else text

@@ -244,7 +244,7 @@ def show(call: Invocation, name: str, form: str, as_of: str) -> None:
             "status": status_word(record) if record.status is Status.RETIRED else "",
             "tags": ", ".join(record.tags) or "-",
             "created": f"{record.created_at} ({created})" if created != record.created_at else created,
-            "updated": record.updated_at,
+            "updated": record.updated_at[:10],
             "supersedes": ", ".join(memory.predecessors(record)),
             "superseded by": memory.successors([each.record for each in memory.list_(call.root)]).get(record.id, ""),
             "why": str(record.extra.get("why") or ""),

@@ -314,7 +314,7 @@ def record_details(record: "Record", count: int = 1) -> str:
         ("label", record.label if record.label not in ("", record.kind.value) else ""),
         ("by", f"{origin.by} (below the command is what it printed)" if origin.by == "tool" else origin.by),
         ("tags", ", ".join(record.tags)),
-        ("updated", record.updated_at),
+        ("updated", record.updated_at[:10]),
         ("valid until", record.valid_until),
         ("links", ", ".join(f"{link.relation.replace('_', ' ')} {link.target}" for link in record.links)),
         ("session", origin.session),

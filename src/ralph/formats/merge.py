@@ -9,12 +9,11 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ralph.errors import RalphError, Refused
 from ralph.formats import text as markdown
@@ -31,7 +30,7 @@ from ralph.formats.memories import (
 from ralph.formats.pages import PatternsDocument, RegionDocument, parse_patterns, parse_region
 from ralph.formats.progress import ProgressDocument, is_progress_pattern, parse_progress
 from ralph.formats.text import BOM, Entry, normalise_text
-from ralph.model.record import Family, Record
+from ralph.model.record import Family, Record, Status
 
 MergeLines = Callable[[str, str, str], tuple[str, int]]
 """Merges base, ours and theirs by lines; returns the text and the number of conflicts, as `git merge-file` does."""
@@ -55,6 +54,9 @@ _PLACEHOLDER = re.compile(f"{_MARK}([^{_MARK}]+){_MARK}")
 _FOOTER = re.compile(r"^[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by .*$", re.MULTILINE)
 _START = ""  # the anchor of entries above every common entry of their section
 _BLOCKS = "blocks"
+_T = TypeVar("_T")
+_SIGNATURE = ("via", "who", "session")
+_NO_STATE: Mapping[str, Any] = {"status": Status.ACCEPTED, "valid_until": "", "tags": (), "links": (), "extra": {}}
 
 
 class Merged(NamedTuple):
@@ -190,11 +192,11 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
         return Merged(ours)
     if ours == base:
         return Merged(theirs)
-    path = PurePosixPath(name)
+    path, notes = PurePosixPath(name), tuple[str, ...]()
     if can_merge(name):
         style = _line_end(base, ours, theirs)
         versions = [text.replace("\r\n", "\n") for text in (base, ours, theirs)]
-        with suppress(RalphError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        try:
             if path.match(_KNOWLEDGE):
                 merged = _merge_knowledge(versions[0], versions[1], versions[2], merge_lines)
             elif path.match(_INSIGHTS):
@@ -203,7 +205,10 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
                 parse = next(parse for pattern, parse in _PARSERS.items() if path.match(pattern))
                 merged = _merge_document(parse, versions, merge_lines)
             return merged._replace(text=merged.text.replace("\n", style))
-    return Merged(*merge_lines(base, ours, theirs))
+        except (RalphError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            why = error if isinstance(error, RalphError) else "it does not have its usual form"
+            notes = (f"merged by lines, not by entry: {why}",)
+    return Merged(*merge_lines(base, ours, theirs), notes)
 
 
 def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLines) -> Merged:
@@ -258,9 +263,16 @@ def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines:
     blocks, notes = _decide(old, one, two)
     same = [name for name in old.entries if name in one.entries and name in two.entries]
     common = [name for name in same if old.section[name] == one.section[name] == two.section[name]]
-    text, conflicts = _merge_prose(old.skeleton(common), one.skeleton(common), two.skeleton(common), merge_lines)
-    if Counter(_PLACEHOLDER.findall(text)) != Counter(common):
+    for fixed in (common, _in_order(common, one, two)):
+        text, conflicts = _merge_prose(old.skeleton(fixed), one.skeleton(fixed), two.skeleton(fixed), merge_lines)
+        is_whole = Counter(_PLACEHOLDER.findall(text)) == Counter(fixed)
+        if is_whole and not conflicts:
+            break
+    common = fixed
+    if not is_whole:
         raise Refused("an entry was moved")
+    if conflicts:
+        notes.append("both sides edited the same lines outside of entries")
     text = _insert(parse, text, _place(old, one, two, common, blocks), blocks)
     entries = _entries(parse(text))
     found, expected = sorted(entry.record.id for entry in entries), sorted(blocks)
@@ -271,15 +283,25 @@ def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines:
     return Merged(text, conflicts, tuple(notes))
 
 
+def _in_order(common: Iterable[str], one: _Version, two: _Version) -> list[str]:
+    """Return common entries that both sides have in the order of the base; the others count as moved."""
+    places = [{name: at for at, name in enumerate(version.entries)} for version in (one, two)]
+    kept: list[str] = []
+    for name in common:
+        if not kept or all(place[kept[-1]] < place[name] for place in places):
+            kept.append(name)
+    return kept
+
+
 def _contents(entries: Iterable[Entry]) -> list[str]:
     return sorted(repr((entry.record.id, entry.record.text, entry.record.tags)) for entry in entries)
 
 
 def _merge_prose(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> tuple[str, int]:
-    """Merge the prose; where only blank lines collide, each run of them becomes one."""
+    """Merge the prose; where only blank lines collide, each run of them becomes one, and none is at the end."""
     merged = "", 1
-    for least in (99, 3):
-        first, second, third = (re.sub(rf"\n{{{least},}}", "\n\n", text) for text in (base, ours, theirs))
+    for blanks in ("", r"\n+(?=\n\Z)|(?<=\n\n)\n+"):
+        first, second, third = (re.sub(blanks, "", text) if blanks else text for text in (base, ours, theirs))
         if third in (second, first):
             return second, 0
         if second == first:
@@ -309,6 +331,7 @@ def _decide(old: _Version, one: _Version, two: _Version) -> tuple[dict[str, str]
             notes.append(f"{name} was deleted on one side and edited on the other: the edit stays")
     if one.is_memories:
         _join_same_words(old, one, two, blocks)
+        notes += _mark_rivals(old, one, two, blocks)
     return blocks, notes
 
 
@@ -325,18 +348,39 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
     if is_sign(newer) or is_sign(older):
         raise Refused("both sides edited a Sign")
     base = old.entries[name].record if before is not None else None
-    tags = _join_tags(set(base.tags) if base is not None else set(), newer.tags, older.tags)
     if base is not None and newer.text == base.text != older.text:
         newer, older = older, newer  # only one side has changed the words
+    merged = _merge_fields(base, older, newer)
+    kept = render_block(merged)
     if newer.text == older.text or (base is not None and older.text == base.text):
-        return render_block(replace(newer, tags=tags))
+        return kept
     copy = _copy_id(name, older.text, one, two)
-    kept = render_block(replace(newer, tags=tags))
     if any(copy in version.entries for version in (one, two)):  # after a squash, one side has met this before
         return kept
-    notes.append(f"{name} was edited on both sides: the newer wording stays, the other is {copy}")
-    other = replace(older, id=copy, extra={**older.extra, CONFLICTS: name})
+    times = [record.updated_at or record.added_at for record in (newer, older)]
+    which = "one" if times[0].startswith(times[1]) else "the newer"  # a day alone does not decide
+    notes.append(f"{name} was edited on both sides: {which} wording stays, the other is {copy}")
+    # what was archived stays so in both wordings
+    ended: dict[str, Any] = {"status": merged.status, "valid_until": merged.valid_until}
+    other = replace(older, id=copy, extra={**older.extra, CONFLICTS: name}, **ended)
     return f"{kept}\n\n{render_block(other)}"
+
+
+def _merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
+    """Return the newer record with what only the other side changed; the author goes with the words."""
+    old = base if base is not None else replace(newer, **_NO_STATE)
+    keys = [key for key in dict.fromkeys((*newer.extra, *older.extra)) if key not in _SIGNATURE]
+    extra = {key: _pick(old.extra.get(key), older.extra.get(key), newer.extra.get(key)) for key in keys}
+    signed = {key: value for key, value in newer.extra.items() if key in _SIGNATURE}
+    return replace(
+        newer,
+        status=_pick(old.status, older.status, newer.status),
+        valid_until=_pick(old.valid_until, older.valid_until, newer.valid_until),
+        updated_at=max(newer.updated_at, older.updated_at),
+        tags=_join(set(old.tags), newer.tags, older.tags),
+        links=_join(set(old.links), newer.links, older.links),
+        extra={**{key: value for key, value in extra.items() if value is not None}, **signed},
+    )
 
 
 def _copy_id(name: str, text: str, *versions: _Version) -> str:
@@ -365,10 +409,34 @@ def _join_same_words(old: _Version, one: _Version, two: _Version, blocks: dict[s
         first, second = sorted(
             (new[0][words].record, new[1][words].record), key=lambda record: (_age(record), record.id)
         )
-        if first.id != second.id and first.id in blocks and second.id in blocks and first.kind == second.kind:
-            tags = tuple(dict.fromkeys((*first.tags, *second.tags)))
-            blocks[first.id] = render_block(replace(first, tags=tags))
+        alike = first.kind == second.kind and first.status == second.status
+        if first.id != second.id and first.id in blocks and second.id in blocks and alike:
+            blocks[first.id] = render_block(_merge_fields(None, second, first))
             del blocks[second.id]
+
+
+def _mark_rivals(old: _Version, one: _Version, two: _Version, blocks: dict[str, str]) -> Iterator[str]:
+    """Mark the older of two entries that supersede one and the same, each on its side; yield notes."""
+    before, ours, theirs = (_successors(version) for version in (old, one, two))
+    for target in sorted(ours.keys() & theirs.keys()):
+        sides = (ours[target] - theirs[target], theirs[target] - ours[target])
+        names = {*sides[0], *sides[1]} - before.get(target, set()) if all(sides) else set()
+        records = [parse_memories(blocks[name]).entries[0].record for name in names if name in blocks]
+        records.sort(key=lambda record: (_age(record), record.id))
+        for record in records[:-1]:
+            if "\n### " not in blocks[record.id]:  # else its other wording is below it
+                newest = records[-1].id
+                blocks[record.id] = render_block(replace(record, extra={CONFLICTS: newest, **record.extra}))
+                yield f"{record.id} and {newest} both supersede {target}: `ralph review` names them"
+
+
+def _successors(version: _Version) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name, entry in version.entries.items():
+        for link in entry.record.links:
+            if link.relation == "supersedes":
+                found.setdefault(link.target, set()).add(name)
+    return found
 
 
 # --- where entries go ----------------------------------------------------------------------------
@@ -458,7 +526,7 @@ def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines)
         newer,
         **fields,
         text=text.removesuffix("\n"),
-        tags=_join_tags(known, newer.tags, older.tags),
+        tags=_join(known, newer.tags, older.tags),
         updated_at=max(newer.updated_at, older.updated_at),
         extra={key: value for key, value in extra.items() if value is not None},
     )
@@ -469,10 +537,10 @@ def _pick(before: Any, older: Any, newer: Any) -> Any:
     return older if newer == before else newer
 
 
-def _join_tags(known: set[str], newer: Sequence[str], older: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags of both sides without those that one of them removed."""
+def _join(known: set[_T], newer: Sequence[_T], older: Sequence[_T]) -> tuple[_T, ...]:
+    """Return the tags or links of both sides without those that one of them removed."""
     joined = dict.fromkeys((*newer, *older))
-    return tuple(tag for tag in joined if tag not in known or (tag in newer and tag in older))
+    return tuple(each for each in joined if each not in known or (each in newer and each in older))
 
 
 def _merge_insights(versions: Sequence[str]) -> Merged:
