@@ -76,7 +76,7 @@ def test_a_search_as_of_a_day_answers_with_what_held_then(project: Project) -> N
 def test_link_and_unlink_say_what_they_wrote(project: Project) -> None:
     said = project("graph", "link", NEW, "affects", "file:src/db.ts", "--from", "2026-02-11")
     assert said.out == f"Linked {NEW} affects file:src/db.ts (.agent/memories.md)\n"
-    assert "| affects: file:src/db.ts @2026-02-11 -->" in project.read()
+    assert "affects=file:src/db.ts%20@2026-02-11 -->" in project.read()
     assert project("graph", "link", NEW, "affects", "file:src/db.ts").out.startswith("Already there: ")
     before = project.read()
     dry = project("graph", "link", "--remove", NEW, "affects", "src/db.ts", "--dry-run")
