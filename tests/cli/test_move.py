@@ -213,3 +213,20 @@ def test_a_link_and_a_damaged_backup_are_refused(full: Project, tmp_path: Path) 
     for name in ("a.tgz", "b.tgz", "c.tgz", "none.tgz"):
         assert full("restore", str(tmp_path / name), "--yes").code == 1
     assert full.read() == before
+
+
+def test_a_restore_leaves_out_what_was_forgotten(full: Project, tmp_path: Path) -> None:
+    name = memory.add(full.root, "the vault is behind the xylophone", by="human").stored.record.id
+    memory.add(full.root, "xylophones need tuning", in_="knowledge", title="Tuning", tags=("x",), by="human")
+    full.put(".agent/memories.md.bak", full.read())
+    full("backup", str(tmp_path / "b.tgz"))
+    (full.root / ".agent/memories.md.bak").unlink()
+    session = json.loads(sessions(full).splitlines()[0])["origin"]["session"]
+    for words in ((name,), ("know-tuning",), ("--session", session)):
+        assert full("forget", *words, "--yes").code == 0
+    said = full("restore", str(tmp_path / "b.tgz"), "--yes")
+    assert "entries of the backup that `ralph forget` removed" in said.err
+    stored = [path for path in full.root.rglob("*") if path.is_file()]
+    assert [path for path in stored if b"xylophone" in path.read_bytes() or b"boom happened" in path.read_bytes()] == []
+    assert "ports are in config/ports.yml" in full.read(".agent/memories.md.bak")
+    assert "Everything is there already." in full("restore", str(tmp_path / "b.tgz")).out

@@ -15,10 +15,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import index, memory, quarantine
+from ralph.app.forget import without_forgotten
 from ralph.app.imports import Found, SessionLog
 from ralph.capture.privacy import find_secrets
 from ralph.errors import Refused, Unreadable
@@ -242,31 +243,47 @@ def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
     archive.addfile(member, io.BytesIO(raw))
 
 
-def restore(root: Path, source: Path, *, really: bool) -> list[tuple[Path, str]]:
-    """Check a backup, and with `really` write its files, a copy of what they replace beside them.
+class RestoredFile(NamedTuple):
+    """Where a file of a backup goes, whether it is `new`, `same`, `replaced` or `forgotten`, and what is left out."""
 
-    Return where each file goes, and whether it is `new`, `same` or `replaced`.
-    """
-    members = _checked(source)
-    restored: list[tuple[Path, str]] = []
-    with tarfile.open(source, "r:gz") as archive:
-        for name in members:
-            path = _place(root, name)
-            raw = archive.extractfile(name)
-            text = raw.read().decode("utf-8", "surrogateescape") if raw is not None else ""
-            present = files.read(path)
-            state = "new" if present is None else "same" if present == text else "replaced"
-            restored.append((path, state))
-            if really and state != "same":
-                boundary = paths.write_boundary(path, root)
-                if state == "replaced":
-                    memory.backup(path, boundary or root)
-                mode = files.PRIVATE if name.startswith("state/") else None
-                files.write(path, text, root=boundary, mode=mode)
+    path: Path
+    state: str
+    forgotten: int
+    """Entries and lines that were forgotten since."""
+
+
+def restore(root: Path, source: Path, *, really: bool) -> list[RestoredFile]:
+    """Check a backup, and with `really` write its files without what was forgotten; what they replace is copied."""
+    restored: list[RestoredFile] = []
+    for is_written in (False, True) if really else (False,):  # all are read before the first is written
+        restored = [_restore_file(root, name, text, really=is_written) for name, text in _texts(source)]
     if really:
         index.discard_all(root)
         index.sync(root)
     return restored
+
+
+def _texts(source: Path) -> Iterator[tuple[str, str]]:
+    members = _checked(source)
+    with tarfile.open(source, "r:gz") as archive:
+        for name in members:
+            raw = archive.extractfile(name)
+            yield name, raw.read().decode("utf-8", "surrogateescape") if raw is not None else ""
+
+
+def _restore_file(root: Path, name: str, text: str, *, really: bool) -> RestoredFile:
+    path = _place(root, name)
+    text, count = without_forgotten(paths.main_checkout(root), path, text)
+    present = files.read(path)
+    state = "new" if present is None else "same" if present == text else "replaced"
+    if count and not text.strip():
+        return RestoredFile(path, "forgotten", count)
+    if really and state != "same":
+        boundary = paths.write_boundary(path, root)
+        if state == "replaced":
+            memory.backup(path, boundary or root)
+        files.write(path, text, root=boundary, mode=files.PRIVATE if name.startswith("state/") else None)
+    return RestoredFile(path, state, count)
 
 
 def _place(root: Path, name: str) -> Path:

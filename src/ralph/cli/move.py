@@ -113,11 +113,13 @@ def restore(call: Invocation, path: Path, yes: bool, form: str) -> None:
     from ralph.app import exports
 
     files = exports.restore(call.root, path, really=yes)
-    changed = [(each, state) for each, state in files if state != "same"]
+    changed = [each for each in files if each.state in ("new", "replaced")]
     if form == "json":
-        output.print_json([{"path": str(each), "state": state} for each, state in files])
+        output.print_json([{**each._asdict(), "path": str(each.path)} for each in files])
         return
-    for each, state in changed:
-        click.echo(f"{state} {call.show_path(each)}")
+    for each in changed:
+        click.echo(f"{each.state} {call.show_path(each.path)}")
     done = "Restored." if yes else "Nothing was written; --yes does it."
     click.echo(f"{len(changed)} of {len(files)} files differ. {done}" if changed else "Everything is there already.")
+    if count := sum(each.forgotten for each in files):
+        say(f"left out {count} entr{'y' if count == 1 else 'ies'} of the backup that `ralph forget` removed")
