@@ -161,6 +161,20 @@ def test_a_json_export_has_sessions_too(ralph: Project, home: Path, tmp_path: Pa
     assert own == copied
 
 
+def test_a_record_that_cannot_be_added_is_named_and_the_others_are_added(ralph: Project, tmp_path: Path) -> None:
+    memory.add(ralph.root, "ports are in config/ports.yml", by="human")
+    memory.add(ralph.root, "tune it", in_="knowledge", title="Tuning", tags=("untag-me",), by="human")
+    memory.add(ralph.root, "brew it", in_="knowledge", title="Brewing", tags=("x",), by="human")
+    text = exports.export(ralph.root, "json")[""].replace('"untag-me"', "")
+    (tmp_path / "out.json").write_text(text, encoding="utf-8")
+    other = Project(tmp_path / "copy")
+    (other.root / ".ralph").mkdir(parents=True)
+    said = bring(other, str(tmp_path / "out.json"))
+    assert "know-tuning: a knowledge entry needs a title and at least one tag; left out" in said.err
+    assert [each.record.title for each in _read(other.root, "knowledge")] == ["Brewing"]
+    assert len(_read(other.root, "memories")) == 1
+
+
 @pytest.fixture
 def full(ralph: Project, home: Path) -> Project:
     """A project with a memory and a session."""

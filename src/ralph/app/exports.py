@@ -22,7 +22,7 @@ from ralph.app import index, memory, quarantine
 from ralph.app.forget import without_forgotten
 from ralph.app.imports import Found, SessionLog
 from ralph.capture.privacy import find_secrets
-from ralph.errors import Refused, Unreadable
+from ralph.errors import RalphError, Refused, Unreadable
 from ralph.formats.knowledge import render_knowledge, write_field
 from ralph.formats.log import encode_record, parse_log, put_record
 from ralph.formats.text import normalise_text
@@ -166,7 +166,10 @@ def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by
             continue
         found.new += 1
         if really:
-            found.added += _add_record(root, library, name, record, logs, by)
+            try:
+                found.added += _add_record(root, library, name, record, logs, by)
+            except RalphError as error:
+                notes.append(f"{record.id}: {error.message}; left out")
     for log in logs.values():
         log.finish()
     return found
@@ -187,6 +190,8 @@ def _add_record(root: Path, library: Library, name: str, record: Record, logs: d
         quarantine.hold_all(root, [replace(held, by=quarantine.IMPORT, via="an export")])
     elif name == "knowledge":
         folder = library.knowledge.places[0]
+        if "/" in record.id:
+            raise Refused(f"{record.id!r} is no name of a knowledge file")
         files.write(folder / f"{record.id.removeprefix('know-')}.md", render_knowledge(record), root=root, expect="")
     else:
         same = normalise_text(record.text)
