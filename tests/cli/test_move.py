@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import sqlite3
 import subprocess
 import tarfile
@@ -159,6 +160,31 @@ def test_a_json_export_has_sessions_too(ralph: Project, home: Path, tmp_path: Pa
     assert bring(other, str(tmp_path / "out.json"), "--format", "json").json["sources"][0]["added"] == 5
     own, copied = ([line for line in sessions(each).splitlines() if '"observation"' in line] for each in (ralph, other))
     assert own == copied
+
+
+def test_exports_for_agents_do_not_show_what_no_longer_applies(ralph: Project, tmp_path: Path) -> None:
+    old, gone, _ = [
+        memory.add(ralph.root, text, by="human").stored.record.id
+        for text in ("ports are in a.yml", "tabs are four wide", "tests run in CI")
+    ]
+    assert ralph("memory", "supersede", old, "ports are in b.yml").code == 0
+    assert ralph("memory", "archive", gone).code == 0
+    shown = re.findall(r"(?m)^- (.*?) <!--", exports.export(ralph.root, "agents-md")[""])
+    notes = exports.export(ralph.root, "claude-memory")
+    assert sorted(shown) == ["ports are in b.yml", "tests run in CI"]
+    assert sorted(re.findall(r"- \[(.*)\]", notes.pop("MEMORY.md"))) == sorted(shown)
+    assert sorted(re.findall(r"description: .*\((.*?)\)", "".join(notes.values()))) == [
+        "archived",
+        "superseded or expired",
+    ]
+    for form in ("agents-md", "claude-memory"):
+        root = tmp_path / form
+        (root / ".ralph").mkdir(parents=True)
+        exports.write_export(ralph.root, form, tmp_path / f"{form}-out")
+        exports.import_records(root, tmp_path / f"{form}-out", [], really=True, by="human")
+        assert {each.record for each in _read(root, "memories")} == {
+            each.record for each in _read(ralph.root, "memories")
+        }
 
 
 def test_a_record_that_cannot_be_added_is_named_and_the_others_are_added(ralph: Project, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from ralph.formats.knowledge import render_knowledge, write_field
 from ralph.formats.log import encode_record, parse_log, put_record
 from ralph.formats.text import normalise_text
 from ralph.model import ids
-from ralph.model.record import SECTIONS, Family, MemoryKind, Record
+from ralph.model.record import SECTIONS, Family, MemoryKind, Record, Status
 from ralph.store import files, forgotten
 from ralph.store.library import AlreadyThere, Library
 from ralph.store.sources import Format, sources
@@ -58,16 +58,20 @@ def export(root: Path, form: str) -> dict[str, str]:
     if form == "markdown":
         blocks = (f"## {_title(record)}\n\n{record.text}\n\n{_comment(name, record)}\n" for name, record in records)
         return {"": "\n".join(["# Memory\n", *blocks])}
+    retired = _retired([record for _, record in records])
     if form == "agents-md":
         parts = ["# Memory\n"]
         for kind in MemoryKind:
-            own = [(name, record) for name, record in records if record.kind is kind]
+            own = [(name, record) for name, record in records if record.kind is kind and record.id not in retired]
             lines = [f"- {' '.join(record.text.split())} {_comment(name, record)}\n" for name, record in own]
             parts += [f"## {SECTIONS[kind]}\n\n{''.join(lines)}"] if lines else []
+        parts += [f"{_comment(name, record)}\n" for name, record in records if record.id in retired]
         return {"": "\n".join(parts)}
-    notes = {f"{ids.slug(record.id)}.md": _note(form, name, record) for name, record in records}
+    notes = {
+        f"{ids.slug(record.id)}.md": _note(form, name, record, retired.get(record.id, "")) for name, record in records
+    }
     if form == "claude-memory":
-        lines = [f"- [{_title(record)}]({ids.slug(record.id)}.md)" for _, record in records]
+        lines = [f"- [{_title(record)}]({ids.slug(record.id)}.md)" for _, record in records if record.id not in retired]
         notes["MEMORY.md"] = "\n".join(["# Memory\n", *lines, ""])
     return notes
 
@@ -96,13 +100,22 @@ def _title(record: Record) -> str:
     return " ".join((record.title or record.text).split())[:80]
 
 
-def _note(form: str, name: str, record: Record) -> str:
+def _retired(records: Sequence[Record]) -> dict[str, str]:
+    """Return why records no longer apply, by their ids: agents follow whatever a file says."""
+    valid = {record.id for record in memory.current(records)}
+    superseded = {record.id: "superseded or expired" for record in records if record.id not in valid}
+    return superseded | {record.id: "archived" for record in records if record.status is Status.RETIRED}
+
+
+def _note(form: str, name: str, record: Record, retired: str) -> str:
     """Return the note of a record, in the form of Claude Code's memory or of basic-memory."""
     title, slug = _title(record), ids.slug(record.id)
+    if retired:
+        title = f"({retired}) {title}"
     if form == "claude-memory":
         kind = "feedback" if record.kind is MemoryKind.FIX else "project"
         fields: dict[str, object] = {"name": slug, "description": title, "type": kind}
-        body = record.text
+        body = f"({retired})\n\n{record.text}" if retired else record.text
     else:
         fields = {"title": title, "type": "note", "permalink": slug, "tags": list(record.tags)}
         line = " ".join([f"[{record.kind.value}]", *record.text.split(), *(f"#{tag}" for tag in record.tags)])
