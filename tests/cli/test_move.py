@@ -103,15 +103,30 @@ def test_git_history_is_read_on_request(ralph: Project, home: Path) -> None:
 
     git("init", "-q")
     git("commit", "--allow-empty", "-m", "Use SQLite\n\nDecision: SQLite, because there is\nno server to run.")
+    for subject in (
+        "Decision: store dates in UTC",
+        "We decided to drop Python 3.8",
+        "chose tokio over async-std",
+        "decided: tests come first",
+        "Decision log: fix the layout",
+        "Show undecided votes",
+    ):
+        git("commit", "--allow-empty", "-m", subject)
     ralph.put("a", "x")
     git("add", "a")
     git("commit", "-m", "Cache tokens")
     git("revert", "--no-edit", "HEAD")
     assert ralph("import").out == "Nothing was found for this project.\n"
     bring(ralph, "--from", "git", "--since", "7d")
-    revert, decision = sorted(proposed(ralph))
+    revert, *decisions = sorted(proposed(ralph))
     assert revert.startswith('Revert "Cache tokens" (')
-    assert decision == "Use SQLite: SQLite, because there is no server to run."
+    assert decisions == [
+        "Use SQLite: SQLite, because there is no server to run.",
+        "We decided to drop Python 3.8",
+        "chose tokio over async-std",
+        "store dates in UTC",
+        "tests come first",
+    ]
     assert ralph("import", "--since", "7d").code == 2
 
 

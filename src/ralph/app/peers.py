@@ -43,6 +43,10 @@ _TAG = re.compile(r"(?<!\S)#([\w/-]{1,40})")
 _DECISION = re.compile(
     r"(?mi)^(?:decision|decided|rationale|why|trade-?off|breaking change)s?:\s*(?P<text>\S.*(?:\n\S.*)*)"
 )
+_DECIDED = re.compile(  # a subject that is a decision: a mark before its text, or a sentence
+    r"(?i)(?:decision|decided?):\s*(?P<text>\S.*)"
+    r"|(?:we (?:have )?)?(?:decided (?:to|that|on|against|for)\b|chose .+ over )"
+)
 _REVERTED = re.compile(r"This reverts commit ([0-9a-f]{7,40})\b[^\n]*")
 
 
@@ -201,7 +205,10 @@ def _git(place: Place, since: str) -> Iterator[Proposal]:
             why = " ".join(body.replace(reverted[0], "").split())
             text = f"{subject} ({reverted[1][:10]} was reverted){f': {why}' if why else ''}"
             yield Proposal(text, MemoryKind.FIX, via)
-        for match in _DECISION.finditer(body):
+        decisions = list(_DECISION.finditer(body))
+        if not decisions and (decided := _DECIDED.match(subject)):
+            yield Proposal(decided["text"] or subject, MemoryKind.DECISION, via)
+        for match in decisions:
             yield Proposal(f"{subject}: {' '.join(match['text'].split())}", MemoryKind.DECISION, via)
 
 
