@@ -19,7 +19,9 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
 @click.command(name="import", cls=Command, examples=["ralph import", "ralph import --from claude --yes"])
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--from", "sources", multiple=True, metavar="NAME", help="Only this source; can be repeated.")
-@opt.since
+@click.option(
+    "--since", default="", metavar="WHEN", help="With --from git: commits from then on, a date, or 7d, 24h, 2w, 3m."
+)
 @click.option("--yes", is_flag=True, help="Import it; without this it is only shown.")
 @opt.dry_run
 @opt.formats("table", "json")
