@@ -243,6 +243,14 @@ def test_a_restored_backup_is_the_project(full: Project, tmp_path: Path) -> None
     assert full("search", "parser", "--format", "json").json["hits"]
 
 
+def test_a_folder_that_is_not_there_is_an_error(full: Project, tmp_path: Path) -> None:
+    for words in (("export", "json"), ("export", "claude-memory"), ("backup",)):
+        said = full(*words, str(tmp_path / "none" / "x"))
+        assert said.code != 0
+        assert "there is no such folder" in said.err
+    assert not (tmp_path / "none").exists()
+
+
 def _archive(path: Path, name: str, raw: bytes, *, kind: bytes = tarfile.REGTYPE, digest: str = "") -> None:
     with tarfile.open(path, "w:gz") as archive:
         for each, content in ((name, raw), ("manifest.json", json.dumps({"files": {name: digest}}).encode())):

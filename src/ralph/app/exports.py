@@ -22,7 +22,7 @@ from ralph.app import index, memory, quarantine
 from ralph.app.forget import without_forgotten
 from ralph.app.imports import Found, SessionLog
 from ralph.capture.privacy import find_secrets
-from ralph.errors import RalphError, Refused, Unreadable
+from ralph.errors import NotFound, RalphError, Refused, Unreadable
 from ralph.formats.knowledge import render_knowledge, write_field
 from ralph.formats.log import encode_record, parse_log, put_record
 from ralph.formats.text import normalise_text
@@ -126,12 +126,18 @@ def _note(form: str, name: str, record: Record, retired: str) -> str:
 
 def write_export(root: Path, form: str, target: Path, *, force: bool = False) -> int:
     """Write an export; Refused over something that is there, unless by force. Return how many files."""
+    _need_folder(target)
     made = export(root, form)
     if not force and target.exists() and (target.is_file() or any(target.iterdir())):
         raise Refused(f"{target}: is already there", hint="name another one, or give --force to write over it")
     for name, text in made.items():
         files.write(target / name if name else target, text)
     return len(made)
+
+
+def _need_folder(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise NotFound(f"{target.parent}: there is no such folder", hint="make it first, or name another place")
 
 
 # --- import of an export --------------------------------------------------------------------------
@@ -241,6 +247,7 @@ def backup(root: Path, target: Path) -> int:
     """Write a backup of everything canonical; return how many files are in it."""
     if target.exists():
         raise Refused(f"{target}: is already there", hint="name another file")
+    _need_folder(target)
     part, digests = target.with_name(f"{target.name}.part"), dict[str, str]()
     files.delete(part)
     everything = list(_canonical(root))  # before there is a new file that may be among them
