@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, sessions, team
+from ralph.app import index, quarantine, sessions, team
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line, parse_log
 from ralph.formats.progress import JOURNAL_KEY
@@ -164,13 +164,14 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
     keys = {name: queries.keys_of(connection, name) for name in names}
     vanishing, left, changes = _plan_entries(root, names, request.matching.casefold())
     described = {record.id for record in vanishing} | {leftover.id for leftover in left}
+    described |= {each.id for each in quarantine.held(root)} if names else set()
     missing = [name for name in request.ids if not keys[name] and name not in described]
     if missing:
         raise NotFound(f"not found: {', '.join(missing)}", hint='`ralph search "words"` shows the ids')
     if names:
         places = queries.locations(connection, [key for numbers in keys.values() for key in numbers]).values()
         indexed, name_of = {name for name, _ in places}, source_names(root)
-        logs = [path for path in logs if path.name == "injections.jsonl" or name_of(path) in indexed]
+        logs = [path for path in logs if path.name in ("injections.jsonl", "held.jsonl") or name_of(path) in indexed]
     interpret = index.interpreter(root)
     for path in logs:
         edit = partial(_cut_log, path, request, names, interpret)
@@ -274,7 +275,7 @@ def _cut_log(
         shorter = _without_derived(value)
         matches = is_whole or _matches(value, text[start:end], request, names, interpret)
         if matches and (not shorter or is_whole or _matches(value, shorter, request, names, interpret)):
-            is_chosen = bool(request.matching) or value.get("type") == Family.MEMORY
+            is_chosen = bool(request.matching) or value.get("type") in (Family.MEMORY, "held")
             removed += _describe_object(path, line, value, interpret, with_texts=is_chosen)
             spans.append((start, end, ""))
             continue
@@ -317,7 +318,7 @@ def _matches(
     if names and line_type == EVENT:
         return any(record.id in names for record in interpret(value)[0])
     if names:
-        member = "id" if line_type in set(Family) else "record" if line_type in ("injection", "used") else ""
+        member = "id" if line_type in (*Family, "held") else "record" if line_type in ("injection", "used") else ""
         return str(value.get(member, "")) in names
     if request.session:
         return _session_of(value) == request.session
