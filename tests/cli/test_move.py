@@ -82,8 +82,9 @@ def test_stores_of_other_tools_are_proposed_once_with_their_origin(ralph: Projec
 
 
 def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(ralph: Project, home: Path) -> None:
-    ralph.put("CLAUDE.md", "# Decisions\n- Postgres is the only database\n- Caches live in Redis\n")
-    bring(ralph)
+    rules = "# Decisions\n- Postgres is the only database\n- Caches live in Redis\n"
+    ralph.put("CLAUDE.md", f"{rules}\nWe deploy\non Fridays.\n\n```\nx\n```\n<!-- a\n\nb -->\nAsk first.\n")
+    assert "CLAUDE.md: text outside of lists, not mapped, at line 5, 14\n" in bring(ralph).err
     first, second = quarantine.held(ralph.root)
     [item, _] = ralph("review", "--format", "json").json
     assert (item["why"], item["status"]) == ("imported from CLAUDE.md", "proposed")
@@ -92,6 +93,16 @@ def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(ralph: Proj
     assert (record.kind, record.text, record.origin.by) == (MemoryKind.DECISION, first.text, "import")
     assert record.extra["via"] == "CLAUDE.md"
     review.reject(ralph.root, second.id)
+    bring(ralph)
+    assert proposed(ralph) == {}
+
+
+def test_a_proposal_is_forgotten_by_its_id(ralph: Project, home: Path) -> None:
+    ralph.put("CLAUDE.md", "- Postgres is the only database\n")
+    bring(ralph)
+    [item] = ralph("review", "--format", "json").json
+    assert ralph("forget", item["id"], "--yes").code == 0
+    paths.import_ledger(ralph.root).unlink()
     bring(ralph)
     assert proposed(ralph) == {}
 
