@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -221,6 +222,28 @@ def test_only_sessions_of_this_project_are_imported(ralph: Project, home: Path, 
         path.parent.parent.joinpath(name).with_suffix(".x").rename(path.parent.parent / name / path.name)
     bring(ralph)
     assert sorted(each["text"] for each in observations(ralph)) == ["in clone", "in gone", "in sub"]
+
+
+def test_the_folder_of_a_session_decides_and_not_the_name_of_the_clients(ralph: Project, home: Path) -> None:
+    """Claude Code names its folders of `x/y` and `x-y` alike."""
+    nested, tree, git = ralph.root / "nested", ralph.root.parent / "tree", ralph.root / ".git/worktrees/tree"
+    (nested / ".git").mkdir(parents=True)
+    (nested / ".git/HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    git.mkdir(parents=True)
+    tree.mkdir()
+    for path, text in {
+        tree / ".git": f"gitdir: {git}\n",
+        git / "HEAD": "ref: refs/heads/b\n",
+        git / "commondir": "../..\n",
+        git / "gitdir": f"{tree}/.git\n",
+    }.items():
+        path.write_text(text, encoding="utf-8")
+    named = home / ".claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(ralph.root))
+    for name, folder in {"a": Path(f"{ralph.root}-y"), "b": nested, "c": tree, "d": ralph.root}.items():
+        Claude(folder, name).prompt(f"in {folder.name}").write(home)
+    (home / ".claude/projects/-project").rename(named)
+    bring(ralph)
+    assert sorted(each["text"] for each in observations(ralph)) == [f"in {ralph.root.name}", "in tree"]
 
 
 def test_a_subagent_is_part_of_its_session(ralph: Project, home: Path) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import sqlite3
 import subprocess
 import tarfile
@@ -81,8 +82,9 @@ def test_stores_of_other_tools_are_proposed_once_with_their_origin(ralph: Projec
 
 
 def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(ralph: Project, home: Path) -> None:
-    ralph.put("CLAUDE.md", "# Decisions\n- Postgres is the only database\n- Caches live in Redis\n")
-    bring(ralph)
+    rules = "# Decisions\n- Postgres is the only database\n- Caches live in Redis\n"
+    ralph.put("CLAUDE.md", f"{rules}\nWe deploy\non Fridays.\n\n```\nx\n```\n<!-- a\n\nb -->\nAsk first.\n")
+    assert "CLAUDE.md: text outside of lists, not mapped, at line 5, 14\n" in bring(ralph).err
     first, second = quarantine.held(ralph.root)
     [item, _] = ralph("review", "--format", "json").json
     assert (item["why"], item["status"]) == ("imported from CLAUDE.md", "proposed")
@@ -95,6 +97,16 @@ def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(ralph: Proj
     assert proposed(ralph) == {}
 
 
+def test_a_proposal_is_forgotten_by_its_id(ralph: Project, home: Path) -> None:
+    ralph.put("CLAUDE.md", "- Postgres is the only database\n")
+    bring(ralph)
+    [item] = ralph("review", "--format", "json").json
+    assert ralph("forget", item["id"], "--yes").code == 0
+    paths.import_ledger(ralph.root).unlink()
+    bring(ralph)
+    assert proposed(ralph) == {}
+
+
 def test_git_history_is_read_on_request(ralph: Project, home: Path) -> None:
     def git(*words: str) -> None:
         identity = ("-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false")
@@ -102,15 +114,30 @@ def test_git_history_is_read_on_request(ralph: Project, home: Path) -> None:
 
     git("init", "-q")
     git("commit", "--allow-empty", "-m", "Use SQLite\n\nDecision: SQLite, because there is\nno server to run.")
+    for subject in (
+        "Decision: store dates in UTC",
+        "We decided to drop Python 3.8",
+        "chose tokio over async-std",
+        "decided: tests come first",
+        "Decision log: fix the layout",
+        "Show undecided votes",
+    ):
+        git("commit", "--allow-empty", "-m", subject)
     ralph.put("a", "x")
     git("add", "a")
     git("commit", "-m", "Cache tokens")
     git("revert", "--no-edit", "HEAD")
     assert ralph("import").out == "Nothing was found for this project.\n"
     bring(ralph, "--from", "git", "--since", "7d")
-    revert, decision = sorted(proposed(ralph))
+    revert, *decisions = sorted(proposed(ralph))
     assert revert.startswith('Revert "Cache tokens" (')
-    assert decision == "Use SQLite: SQLite, because there is no server to run."
+    assert decisions == [
+        "Use SQLite: SQLite, because there is no server to run.",
+        "We decided to drop Python 3.8",
+        "chose tokio over async-std",
+        "store dates in UTC",
+        "tests come first",
+    ]
     assert ralph("import", "--since", "7d").code == 2
 
 
@@ -161,6 +188,45 @@ def test_a_json_export_has_sessions_too(ralph: Project, home: Path, tmp_path: Pa
     assert own == copied
 
 
+def test_exports_for_agents_do_not_show_what_no_longer_applies(ralph: Project, tmp_path: Path) -> None:
+    old, gone, _ = [
+        memory.add(ralph.root, text, by="human").stored.record.id
+        for text in ("ports are in a.yml", "tabs are four wide", "tests run in CI")
+    ]
+    assert ralph("memory", "supersede", old, "ports are in b.yml").code == 0
+    assert ralph("memory", "archive", gone).code == 0
+    shown = re.findall(r"(?m)^- (.*?) <!--", exports.export(ralph.root, "agents-md")[""])
+    notes = exports.export(ralph.root, "claude-memory")
+    assert sorted(shown) == ["ports are in b.yml", "tests run in CI"]
+    assert sorted(re.findall(r"- \[(.*)\]", notes.pop("MEMORY.md"))) == sorted(shown)
+    assert sorted(re.findall(r"description: .*\((.*?)\)", "".join(notes.values()))) == [
+        "archived",
+        "superseded or expired",
+    ]
+    for form in ("agents-md", "claude-memory"):
+        root = tmp_path / form
+        (root / ".ralph").mkdir(parents=True)
+        exports.write_export(ralph.root, form, tmp_path / f"{form}-out")
+        exports.import_records(root, tmp_path / f"{form}-out", [], really=True, by="human")
+        assert {each.record for each in _read(root, "memories")} == {
+            each.record for each in _read(ralph.root, "memories")
+        }
+
+
+def test_a_record_that_cannot_be_added_is_named_and_the_others_are_added(ralph: Project, tmp_path: Path) -> None:
+    memory.add(ralph.root, "ports are in config/ports.yml", by="human")
+    memory.add(ralph.root, "tune it", in_="knowledge", title="Tuning", tags=("untag-me",), by="human")
+    memory.add(ralph.root, "brew it", in_="knowledge", title="Brewing", tags=("x",), by="human")
+    text = exports.export(ralph.root, "json")[""].replace('"untag-me"', "")
+    (tmp_path / "out.json").write_text(text, encoding="utf-8")
+    other = Project(tmp_path / "copy")
+    (other.root / ".ralph").mkdir(parents=True)
+    said = bring(other, str(tmp_path / "out.json"))
+    assert "know-tuning: a knowledge entry needs a title and at least one tag; left out" in said.err
+    assert [each.record.title for each in _read(other.root, "knowledge")] == ["Brewing"]
+    assert len(_read(other.root, "memories")) == 1
+
+
 @pytest.fixture
 def full(ralph: Project, home: Path) -> Project:
     """A project with a memory and a session."""
@@ -188,6 +254,14 @@ def test_a_restored_backup_is_the_project(full: Project, tmp_path: Path) -> None
     assert full("search", "parser", "--format", "json").json["hits"]
 
 
+def test_a_folder_that_is_not_there_is_an_error(full: Project, tmp_path: Path) -> None:
+    for words in (("export", "json"), ("export", "claude-memory"), ("backup",)):
+        said = full(*words, str(tmp_path / "none" / "x"))
+        assert said.code != 0
+        assert "there is no such folder" in said.err
+    assert not (tmp_path / "none").exists()
+
+
 def _archive(path: Path, name: str, raw: bytes, *, kind: bytes = tarfile.REGTYPE, digest: str = "") -> None:
     with tarfile.open(path, "w:gz") as archive:
         for each, content in ((name, raw), ("manifest.json", json.dumps({"files": {name: digest}}).encode())):
@@ -213,3 +287,20 @@ def test_a_link_and_a_damaged_backup_are_refused(full: Project, tmp_path: Path) 
     for name in ("a.tgz", "b.tgz", "c.tgz", "none.tgz"):
         assert full("restore", str(tmp_path / name), "--yes").code == 1
     assert full.read() == before
+
+
+def test_a_restore_leaves_out_what_was_forgotten(full: Project, tmp_path: Path) -> None:
+    name = memory.add(full.root, "the vault is behind the xylophone", by="human").stored.record.id
+    memory.add(full.root, "xylophones need tuning", in_="knowledge", title="Tuning", tags=("x",), by="human")
+    full.put(".agent/memories.md.bak", full.read())
+    full("backup", str(tmp_path / "b.tgz"))
+    (full.root / ".agent/memories.md.bak").unlink()
+    session = json.loads(sessions(full).splitlines()[0])["origin"]["session"]
+    for words in ((name,), ("know-tuning",), ("--session", session)):
+        assert full("forget", *words, "--yes").code == 0
+    said = full("restore", str(tmp_path / "b.tgz"), "--yes")
+    assert "entries of the backup that `ralph forget` removed" in said.err
+    stored = [path for path in full.root.rglob("*") if path.is_file()]
+    assert [path for path in stored if b"xylophone" in path.read_bytes() or b"boom happened" in path.read_bytes()] == []
+    assert "ports are in config/ports.yml" in full.read(".agent/memories.md.bak")
+    assert "Everything is there already." in full("restore", str(tmp_path / "b.tgz")).out

@@ -15,18 +15,19 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import index, memory, quarantine
+from ralph.app.forget import without_forgotten
 from ralph.app.imports import Found, SessionLog
 from ralph.capture.privacy import find_secrets
-from ralph.errors import Refused, Unreadable
+from ralph.errors import NotFound, RalphError, Refused, Unreadable
 from ralph.formats.knowledge import render_knowledge, write_field
 from ralph.formats.log import encode_record, parse_log, put_record
 from ralph.formats.text import normalise_text
 from ralph.model import ids
-from ralph.model.record import SECTIONS, Family, MemoryKind, Record
+from ralph.model.record import SECTIONS, Family, MemoryKind, Record, Status
 from ralph.store import files, forgotten
 from ralph.store.library import AlreadyThere, Library
 from ralph.store.sources import Format, sources
@@ -57,16 +58,20 @@ def export(root: Path, form: str) -> dict[str, str]:
     if form == "markdown":
         blocks = (f"## {_title(record)}\n\n{record.text}\n\n{_comment(name, record)}\n" for name, record in records)
         return {"": "\n".join(["# Memory\n", *blocks])}
+    retired = _retired([record for _, record in records])
     if form == "agents-md":
         parts = ["# Memory\n"]
         for kind in MemoryKind:
-            own = [(name, record) for name, record in records if record.kind is kind]
+            own = [(name, record) for name, record in records if record.kind is kind and record.id not in retired]
             lines = [f"- {' '.join(record.text.split())} {_comment(name, record)}\n" for name, record in own]
             parts += [f"## {SECTIONS[kind]}\n\n{''.join(lines)}"] if lines else []
+        parts += [f"{_comment(name, record)}\n" for name, record in records if record.id in retired]
         return {"": "\n".join(parts)}
-    notes = {f"{ids.slug(record.id)}.md": _note(form, name, record) for name, record in records}
+    notes = {
+        f"{ids.slug(record.id)}.md": _note(form, name, record, retired.get(record.id, "")) for name, record in records
+    }
     if form == "claude-memory":
-        lines = [f"- [{_title(record)}]({ids.slug(record.id)}.md)" for _, record in records]
+        lines = [f"- [{_title(record)}]({ids.slug(record.id)}.md)" for _, record in records if record.id not in retired]
         notes["MEMORY.md"] = "\n".join(["# Memory\n", *lines, ""])
     return notes
 
@@ -95,13 +100,22 @@ def _title(record: Record) -> str:
     return " ".join((record.title or record.text).split())[:80]
 
 
-def _note(form: str, name: str, record: Record) -> str:
+def _retired(records: Sequence[Record]) -> dict[str, str]:
+    """Return why records no longer apply, by their ids: agents follow whatever a file says."""
+    valid = {record.id for record in memory.current(records)}
+    superseded = {record.id: "superseded or expired" for record in records if record.id not in valid}
+    return superseded | {record.id: "archived" for record in records if record.status is Status.RETIRED}
+
+
+def _note(form: str, name: str, record: Record, retired: str) -> str:
     """Return the note of a record, in the form of Claude Code's memory or of basic-memory."""
     title, slug = _title(record), ids.slug(record.id)
+    if retired:
+        title = f"({retired}) {title}"
     if form == "claude-memory":
         kind = "feedback" if record.kind is MemoryKind.FIX else "project"
         fields: dict[str, object] = {"name": slug, "description": title, "type": kind}
-        body = record.text
+        body = f"({retired})\n\n{record.text}" if retired else record.text
     else:
         fields = {"title": title, "type": "note", "permalink": slug, "tags": list(record.tags)}
         line = " ".join([f"[{record.kind.value}]", *record.text.split(), *(f"#{tag}" for tag in record.tags)])
@@ -112,12 +126,18 @@ def _note(form: str, name: str, record: Record) -> str:
 
 def write_export(root: Path, form: str, target: Path, *, force: bool = False) -> int:
     """Write an export; Refused over something that is there, unless by force. Return how many files."""
+    _need_folder(target)
     made = export(root, form)
     if not force and target.exists() and (target.is_file() or any(target.iterdir())):
         raise Refused(f"{target}: is already there", hint="name another one, or give --force to write over it")
     for name, text in made.items():
         files.write(target / name if name else target, text)
     return len(made)
+
+
+def _need_folder(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise NotFound(f"{target.parent}: there is no such folder", hint="make it first, or name another place")
 
 
 # --- import of an export --------------------------------------------------------------------------
@@ -165,7 +185,10 @@ def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by
             continue
         found.new += 1
         if really:
-            found.added += _add_record(root, library, name, record, logs, by)
+            try:
+                found.added += _add_record(root, library, name, record, logs, by)
+            except RalphError as error:
+                notes.append(f"{record.id}: {error.message}; left out")
     for log in logs.values():
         log.finish()
     return found
@@ -186,6 +209,8 @@ def _add_record(root: Path, library: Library, name: str, record: Record, logs: d
         quarantine.hold_all(root, [replace(held, by=quarantine.IMPORT, via="an export")])
     elif name == "knowledge":
         folder = library.knowledge.places[0]
+        if "/" in record.id:
+            raise Refused(f"{record.id!r} is no name of a knowledge file")
         files.write(folder / f"{record.id.removeprefix('know-')}.md", render_knowledge(record), root=root, expect="")
     else:
         same = normalise_text(record.text)
@@ -222,6 +247,7 @@ def backup(root: Path, target: Path) -> int:
     """Write a backup of everything canonical; return how many files are in it."""
     if target.exists():
         raise Refused(f"{target}: is already there", hint="name another file")
+    _need_folder(target)
     part, digests = target.with_name(f"{target.name}.part"), dict[str, str]()
     files.delete(part)
     everything = list(_canonical(root))  # before there is a new file that may be among them
@@ -242,31 +268,47 @@ def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
     archive.addfile(member, io.BytesIO(raw))
 
 
-def restore(root: Path, source: Path, *, really: bool) -> list[tuple[Path, str]]:
-    """Check a backup, and with `really` write its files, a copy of what they replace beside them.
+class RestoredFile(NamedTuple):
+    """Where a file of a backup goes, whether it is `new`, `same`, `replaced` or `forgotten`, and what is left out."""
 
-    Return where each file goes, and whether it is `new`, `same` or `replaced`.
-    """
-    members = _checked(source)
-    restored: list[tuple[Path, str]] = []
-    with tarfile.open(source, "r:gz") as archive:
-        for name in members:
-            path = _place(root, name)
-            raw = archive.extractfile(name)
-            text = raw.read().decode("utf-8", "surrogateescape") if raw is not None else ""
-            present = files.read(path)
-            state = "new" if present is None else "same" if present == text else "replaced"
-            restored.append((path, state))
-            if really and state != "same":
-                boundary = paths.write_boundary(path, root)
-                if state == "replaced":
-                    memory.backup(path, boundary or root)
-                mode = files.PRIVATE if name.startswith("state/") else None
-                files.write(path, text, root=boundary, mode=mode)
+    path: Path
+    state: str
+    forgotten: int
+    """Entries and lines that were forgotten since."""
+
+
+def restore(root: Path, source: Path, *, really: bool) -> list[RestoredFile]:
+    """Check a backup, and with `really` write its files without what was forgotten; what they replace is copied."""
+    restored: list[RestoredFile] = []
+    for is_written in (False, True) if really else (False,):  # all are read before the first is written
+        restored = [_restore_file(root, name, text, really=is_written) for name, text in _texts(source)]
     if really:
         index.discard_all(root)
         index.sync(root)
     return restored
+
+
+def _texts(source: Path) -> Iterator[tuple[str, str]]:
+    members = _checked(source)
+    with tarfile.open(source, "r:gz") as archive:
+        for name in members:
+            raw = archive.extractfile(name)
+            yield name, raw.read().decode("utf-8", "surrogateescape") if raw is not None else ""
+
+
+def _restore_file(root: Path, name: str, text: str, *, really: bool) -> RestoredFile:
+    path = _place(root, name)
+    text, count = without_forgotten(paths.main_checkout(root), path, text)
+    present = files.read(path)
+    state = "new" if present is None else "same" if present == text else "replaced"
+    if count and not text.strip():
+        return RestoredFile(path, "forgotten", count)
+    if really and state != "same":
+        boundary = paths.write_boundary(path, root)
+        if state == "replaced":
+            memory.backup(path, boundary or root)
+        files.write(path, text, root=boundary, mode=files.PRIVATE if name.startswith("state/") else None)
+    return RestoredFile(path, state, count)
 
 
 def _place(root: Path, name: str) -> Path:

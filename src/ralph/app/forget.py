@@ -15,14 +15,15 @@ from itertools import accumulate
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import index, sessions, team
+from ralph.app import index, quarantine, sessions, team
 from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line, parse_log
 from ralph.formats.progress import JOURNAL_KEY
 from ralph.model.record import Family, Record
 from ralph.store import db, files, forgotten, queries
+from ralph.store.forgotten import ForgottenTexts
 from ralph.store.index import Progress
-from ralph.store.sources import EVENT, Format, Interpret, Source, parse_source, source_names, sources
+from ralph.store.sources import EVENT, Format, Interpret, Source, format_of, parse_source, source_names, sources
 from ralph.store.vectors import VectorCache
 
 _BLANK = "\ufeff \t\r\n"
@@ -35,18 +36,20 @@ _MEMBER_NAME = re.compile(r"[^\W\d]{1,24}")  # another key may be content
 _DERIVED = ("summary", "tags", "messages")  # of a session's line: they may quote what went
 _PREVIEW = 2000
 _MIN_NEEDLE = 12  # characters: a shorter line of a forgotten text may be in a backup by chance
+_COPY = re.compile(r"\.bak\d*$")
 _BY_HAND = "edit it by hand"
 _BACKUP = "a backup; delete it when it is no longer needed"
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What to forget: exactly one of the four."""
+    """What to forget: exactly one of the first four; `hidden` is what was forgotten before."""
 
     ids: tuple[str, ...] = ()
     session: str = ""
     before: str = ""
     matching: str = ""
+    hidden: ForgottenTexts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,26 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
         db.compact(vectors)
 
 
+def without_forgotten(root: Path, path: Path, text: str) -> tuple[str, int]:
+    """Return a file's text, or a copy's, without what was forgotten before, and how many entries or lines that were.
+
+    Refused where such an entry cannot be removed.
+    """
+    hidden, original = forgotten.load(), path.with_name(_COPY.sub("", path.name))
+    form = format_of(root, original) if hidden.hashes else None
+    if form is Format.LOG:
+        after, removed = _cut_log(path, ForgetRequest(hidden=hidden), set(), index.interpreter(root), text)
+        return after, len(removed)
+    if form is None or form is Format.TASK:
+        return text, 0
+    source = Source(original, original.name, form)
+    names = {entry.record.id for entry in parse_source(source, text).entries if hidden.hides(entry.record)}
+    after, refused = _remove_entries(source, names, text) if names else (text, {})
+    if refused:
+        raise Refused(f"{path}: has a forgotten entry: {next(iter(refused.values()))}", hint="nothing was written")
+    return after, len(names)
+
+
 def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connection) -> ForgetPlan:
     names, logs = set(request.ids), sorted(paths.log_folder(root).rglob("*.jsonl"))
     if names:  # the earlier versions of a record go with it
@@ -141,13 +164,14 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
     keys = {name: queries.keys_of(connection, name) for name in names}
     vanishing, left, changes = _plan_entries(root, names, request.matching.casefold())
     described = {record.id for record in vanishing} | {leftover.id for leftover in left}
+    described |= {each.id for each in quarantine.held(root)} if names else set()
     missing = [name for name in request.ids if not keys[name] and name not in described]
     if missing:
         raise NotFound(f"not found: {', '.join(missing)}", hint='`ralph search "words"` shows the ids')
     if names:
         places = queries.locations(connection, [key for numbers in keys.values() for key in numbers]).values()
         indexed, name_of = {name for name, _ in places}, source_names(root)
-        logs = [path for path in logs if path.name == "injections.jsonl" or name_of(path) in indexed]
+        logs = [path for path in logs if path.name in ("injections.jsonl", "held.jsonl") or name_of(path) in indexed]
     interpret = index.interpreter(root)
     for path in logs:
         edit = partial(_cut_log, path, request, names, interpret)
@@ -251,7 +275,7 @@ def _cut_log(
         shorter = _without_derived(value)
         matches = is_whole or _matches(value, text[start:end], request, names, interpret)
         if matches and (not shorter or is_whole or _matches(value, shorter, request, names, interpret)):
-            is_chosen = bool(request.matching) or value.get("type") == Family.MEMORY
+            is_chosen = bool(request.matching) or value.get("type") in (Family.MEMORY, "held")
             removed += _describe_object(path, line, value, interpret, with_texts=is_chosen)
             spans.append((start, end, ""))
             continue
@@ -265,6 +289,7 @@ def _cut_log(
     parts = {f'"id":{gap}{json.dumps(name, ensure_ascii=False)}'.casefold() for name in names for gap in ("", " ")}
     parts |= _escaped_forms(request.matching)
     torn = [(start, end, text[start:end].casefold()) for start, end in document.torn]
+    is_whole = is_whole or (request.hidden is not None and bool(spans))
     halves = [(start, end) for start, end, half in torn if is_whole or any(part in half for part in parts)]
     goes = bool(spans or halves)
     for start, end, line, shorter, matches, summary in summaries:
@@ -287,11 +312,13 @@ def _without_derived(value: Mapping[str, object]) -> str:
 def _matches(
     value: Mapping[str, object], piece: str, request: ForgetRequest, names: set[str], interpret: Interpret
 ) -> bool:
+    if request.hidden is not None:
+        return _is_hidden(json.loads(piece), request.hidden, interpret)
     line_type = str(value.get("type"))
     if names and line_type == EVENT:
         return any(record.id in names for record in interpret(value)[0])
     if names:
-        member = "id" if line_type in set(Family) else "record" if line_type in ("injection", "used") else ""
+        member = "id" if line_type in (*Family, "held") else "record" if line_type in ("injection", "used") else ""
         return str(value.get(member, "")) in names
     if request.session:
         return _session_of(value) == request.session
@@ -301,6 +328,13 @@ def _matches(
         return line_type != Family.MEMORY and "" < at < request.before
     needle = request.matching.casefold()
     return any(needle in content.casefold() for content in _text_values(piece))
+
+
+def _is_hidden(value: Mapping[str, object], hidden: ForgottenTexts, interpret: Interpret) -> bool:
+    if value.get("type") == Family.MEMORY:  # its id may be that of a later one
+        return hidden.has(value.get("text"))
+    keys = [key for each in _describe_object(Path(), 0, value, interpret, with_texts=True) for key in each.hashed]
+    return any(map(hidden.has, [*keys, forgotten.session_key(str(_session_of(value)))]))
 
 
 def _session_of(value: Mapping[str, object]) -> object:

@@ -52,6 +52,7 @@ class Place:
     notes: list[str] = field(default_factory=list)
     _known: dict[str, bool] = field(default_factory=dict)
     _folders: tuple[str, ...] = ()
+    _common: str = ""
     _remote: str = ""
 
     def __post_init__(self) -> None:
@@ -60,7 +61,7 @@ class Place:
         inner = here.root[len(here.top) :] if here.top else ""
         trees = [text.strip().removesuffix("/.git") + inner for text in pointers if text.strip()]
         self._folders = tuple(dict.fromkeys([here.root, here.main, *trees]))
-        self._remote = _remote_of(here.root)
+        self._common, self._remote = _common_of(here.root), _remote_of(here.root)
 
     @property
     def home(self) -> Path:
@@ -84,18 +85,27 @@ class Place:
         real = os.path.realpath(cwd)
         inside = inside or any(real == folder or real.startswith(f"{folder}/") for folder in self._folders)
         if inside:
-            own = discovery.find_root(real)  # a project inside of this one has its own memory
+            try:
+                own = discovery.find_root(real)  # a project inside of this one has its own memory
+            except discovery.BrokenCheckout:
+                return True
+            if not own and _common_of(real) != self._common:
+                own = discovery.find_top(real)  # a repository of its own
             return not own or own in self._folders or not any(own.startswith(f"{each}/") for each in self._folders)
         return bool(self._remote) and _remote_of(real) == self._remote
 
 
-def _remote_of(folder: str) -> str:
-    """Return the repository that a checkout's `origin` names, however it is spelled; "" for none."""
+def _common_of(folder: str) -> str:
+    """Return the git directory that all checkouts of a repository share; "" for none."""
     try:
-        common = discovery.locate(folder).common
+        return os.path.realpath(common) if (common := discovery.locate(folder).common) else ""
     except (discovery.BrokenCheckout, OSError):
         return ""
-    section = ""
+
+
+def _remote_of(folder: str) -> str:
+    """Return the repository that a checkout's `origin` names, however it is spelled; "" for none."""
+    common, section = _common_of(folder), ""
     for line in discovery.read_text(f"{common}/config").split("\n") if common else ():
         key, _, value = (part.strip() for part in line.partition("="))
         section = key if key.startswith("[") else section
@@ -186,17 +196,27 @@ _CLAUDE_LINES = (b'"type":"user"', b'"type":"assistant"', b'"type": "user"', b'"
 
 
 def claude_folders(place: Place) -> Iterator[Path]:
-    """Yield Claude Code's folders about the project: the first transcript in each names where its sessions began."""
+    """Yield Claude Code's folders with a session of the project, or named after it and without any session."""
     for folder in _entries(place.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects", place):
-        lines = (json_lines(path, [], (b'"cwd"',)) for path in _entries(folder, Place(place.root), ".jsonl"))
-        heads = (_first(each, lambda value: value.get("cwd")) for each in lines)
-        if place.has(next(filter(None, heads), "")) or folder.name == re.sub(r"[^A-Za-z0-9]", "-", str(place.root)):
-            yield folder
+        is_named = folder.name == re.sub(r"[^A-Za-z0-9]", "-", str(place.root))  # `x/y` and `x-y` have the same name
+        for path in _entries(folder, Place(place.root), ".jsonl"):
+            cwd = _claude_cwd(path)
+            is_named = is_named and not cwd
+            if place.has(cwd):
+                yield folder
+                break
+        else:
+            yield from [folder] if is_named else []
+
+
+def _claude_cwd(path: Path) -> str:
+    """Return the folder in which a session of Claude Code began."""
+    return _first(json_lines(path, [], (b'"cwd"',)), lambda value: value.get("cwd"))
 
 
 def _claude(place: Place) -> Iterator[Transcript | None]:
     for folder in claude_folders(place):
-        files_ = _entries(folder, place, ".jsonl")
+        files_ = [path for path in _entries(folder, place, ".jsonl") if place.has(_claude_cwd(path))]
         main = [path for path in files_ if not path.name.startswith("agent-")]
         lone = [path for path in files_ if path.name.startswith("agent-")]
         for path in main:

@@ -43,6 +43,10 @@ _TAG = re.compile(r"(?<!\S)#([\w/-]{1,40})")
 _DECISION = re.compile(
     r"(?mi)^(?:decision|decided|rationale|why|trade-?off|breaking change)s?:\s*(?P<text>\S.*(?:\n\S.*)*)"
 )
+_DECIDED = re.compile(  # a subject that is a decision: a mark before its text, or a sentence
+    r"(?i)(?:decision|decided?):\s*(?P<text>\S.*)"
+    r"|(?:we (?:have )?)?(?:decided (?:to|that|on|against|for)\b|chose .+ over )"
+)
 _REVERTED = re.compile(r"This reverts commit ([0-9a-f]{7,40})\b[^\n]*")
 
 
@@ -96,6 +100,23 @@ def bullets(text: str) -> Iterator[tuple[str, str]]:
             item = f"{item} {line.strip()}"
         elif not fenced and (title := _HEADING.match(line)):
             heading = title["title"]
+
+
+def _prose(text: str) -> list[int]:
+    """Return the first line of every paragraph that is in no list, code block, comment or front matter."""
+    matter = read_front_matter(text)
+    start = matter.body if isinstance(matter, FrontMatter) else 0
+    head = "\n" * text[:start].count("\n")
+    found, is_open, in_item, fenced = list[int](), False, False, False
+    for number, line in enumerate(_OWN.sub(lambda own: "\n" * own[0].count("\n"), head + text[start:]).splitlines(), 1):
+        is_fence = line.lstrip().startswith("```")
+        fenced = fenced != is_fence
+        is_text = any(map(str.isalnum, line)) and not (is_fence or fenced or _HEADING.match(line))
+        in_item = is_text and (bool(_BULLET.match(line)) or (in_item and line.startswith("  ")))
+        if is_text and not is_open and not in_item:
+            found.append(number)
+        is_open = is_text and not in_item
+    return found
 
 
 # --- readers --------------------------------------------------------------------------------------
@@ -188,6 +209,8 @@ def _rules(place: Place) -> Iterator[Proposal]:
         yield from (Proposal(item, _kind(heading, MemoryKind.PATTERN), name) for heading, item in items)
         if text.strip() and not items:
             place.notes.append(f"{name}: no list in it, not mapped")
+        elif lines := _prose(text):
+            place.notes.append(f"{name}: text outside of lists, not mapped, at line {', '.join(map(str, lines))}")
 
 
 def _git(place: Place, since: str) -> Iterator[Proposal]:
@@ -201,7 +224,10 @@ def _git(place: Place, since: str) -> Iterator[Proposal]:
             why = " ".join(body.replace(reverted[0], "").split())
             text = f"{subject} ({reverted[1][:10]} was reverted){f': {why}' if why else ''}"
             yield Proposal(text, MemoryKind.FIX, via)
-        for match in _DECISION.finditer(body):
+        decisions = list(_DECISION.finditer(body))
+        if not decisions and (decided := _DECIDED.match(subject)):
+            yield Proposal(decided["text"] or subject, MemoryKind.DECISION, via)
+        for match in decisions:
             yield Proposal(f"{subject}: {' '.join(match['text'].split())}", MemoryKind.DECISION, via)
 
 

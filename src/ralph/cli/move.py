@@ -19,7 +19,9 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
 @click.command(name="import", cls=Command, examples=["ralph import", "ralph import --from claude --yes"])
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--from", "sources", multiple=True, metavar="NAME", help="Only this source; can be repeated.")
-@opt.since
+@click.option(
+    "--since", default="", metavar="WHEN", help="With --from git: commits from then on, a date, or 7d, 24h, 2w, 3m."
+)
 @click.option("--yes", is_flag=True, help="Import it; without this it is only shown.")
 @opt.dry_run
 @opt.formats("table", "json")
@@ -113,11 +115,13 @@ def restore(call: Invocation, path: Path, yes: bool, form: str) -> None:
     from ralph.app import exports
 
     files = exports.restore(call.root, path, really=yes)
-    changed = [(each, state) for each, state in files if state != "same"]
+    changed = [each for each in files if each.state in ("new", "replaced")]
     if form == "json":
-        output.print_json([{"path": str(each), "state": state} for each, state in files])
+        output.print_json([{**each._asdict(), "path": str(each.path)} for each in files])
         return
-    for each, state in changed:
-        click.echo(f"{state} {call.show_path(each)}")
+    for each in changed:
+        click.echo(f"{each.state} {call.show_path(each.path)}")
     done = "Restored." if yes else "Nothing was written; --yes does it."
     click.echo(f"{len(changed)} of {len(files)} files differ. {done}" if changed else "Everything is there already.")
+    if count := sum(each.forgotten for each in files):
+        say(f"left out {count} entr{'y' if count == 1 else 'ies'} of the backup that `ralph forget` removed")

@@ -52,6 +52,11 @@ class Format(StrEnum):
     LOG = "log"
 
 
+_TASK_FILES = {
+    "task.json": Format.TASK,
+    "progress.txt": Format.PROGRESS,
+    "memory/insights.json": Format.INSIGHTS,
+}
 OUTSIDE = {
     Format.ENCLOSING_MEMORIES: Scope.ENCLOSING,
     Format.ENCLOSING_GUARDRAILS: Scope.ENCLOSING,
@@ -214,15 +219,22 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)
-    for name, form in (
-        ("task.json", Format.TASK),
-        ("progress.txt", Format.PROGRESS),
-        ("memory/insights.json", Format.INSIGHTS),
-    ):
+    for name, form in _TASK_FILES.items():
         for path in sorted(tasks.glob(f"*/{name}")):
             yield path, form
     # bodies that were replaced: retired, so that search does not offer them
     yield paths.log_folder(root) / "knowledge.jsonl", Format.LOG
+
+
+def format_of(root: Path, path: Path) -> Format | None:
+    """Return the format of a source by its path, also where there is no file yet; None for another file."""
+    if path.suffix == ".jsonl":
+        return Format.LOG
+    if path.suffix == ".md" and path.parent == paths.knowledge_folder(paths.knowledge_root(root)):
+        return Format.KNOWLEDGE
+    tasks = paths.tasks_folder(root)
+    of_task = (form for name, form in _TASK_FILES.items() if tasks in path.parents and path.match(f"*/{name}"))
+    return next(of_task, None) or dict(_places(root)).get(path)
 
 
 def contents(
