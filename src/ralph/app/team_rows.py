@@ -34,7 +34,7 @@ from ralph.store.queries import FAMILIES, safe, search_columns
 from ralph.store.server_lookup import indexed_terms
 from ralph.store.sources import Format
 from ralph.store.team_db import IndexedSource
-from ralph.store.team_server import PushedRow
+from ralph.store.team_server import LARGEST, PushedRow
 
 CURATED = {
     Format.MEMORIES: Shared.MEMORIES,
@@ -124,7 +124,8 @@ class SharedRows:
             ]
         records = team_db.records_behind(connection, part.source.key, part.family, line)
         is_redacted = part.family is Family.OBSERVATION and self._is_redacted(part.source.path)
-        return [_row(clean, seq) for record, seq in records if (clean := self._clean(record, is_redacted)) is not None]
+        cleaned = ((self._clean(record, is_redacted), seq) for record, seq in records)
+        return [row for clean, seq in cleaned if clean is not None and _fits(row := _row(clean, seq))]
 
     def _is_redacted(self, name: str) -> bool:
         """Whether hooks wrote every event of a log under the rules of today: each line names them by a digest."""
@@ -143,16 +144,22 @@ class SharedRows:
         about = {"session": name}  # no observation of the session itself, whose neighbours would count
         record = replace(record, status=Status.RAW, scope=Scope.SESSION, origin=origin, created_at=at, extra=about)
         clean = self._clean(record)
-        if clean is not None:
-            yield _row(clean, 0)
+        if clean is not None and _fits(row := _row(clean, 0)):
+            yield row
+
+
+def _fits(row: PushedRow) -> bool:
+    texts = ((row.body, LARGEST), (row.columns, 2 * LARGEST), (row.terms, 2 * LARGEST))
+    return all(len(text) * 4 <= limit or len(text.encode()) <= limit for text, limit in texts)
 
 
 def _row(record: Record, seq: int) -> PushedRow:
+    record = replace(record, id=safe(record.id).replace("\0", ""))
     title, tags, text, files = search_columns(record, terms.index_terms)
     columns, levels, length = indexed_terms((text, title, tags, files), STANDARD.fields)
     body = safe(encode_record(record).rstrip("\n"))
-    name, session = safe(record.id).replace("\0", ""), safe(record.origin.session).replace("\0", "")
-    return PushedRow(FAMILIES.index(record.family), name, session, seq, body, columns, levels, length)
+    session = safe(record.origin.session).replace("\0", "")
+    return PushedRow(FAMILIES.index(record.family), record.id, session, seq, body, columns, levels, length)
 
 
 class RowCleaner:

@@ -28,6 +28,10 @@ class ServerError(RalphError):
     """The team's server did not do what it was asked to."""
 
 
+class SourceRefused(ServerError):
+    """The server does not take one source; others it may."""
+
+
 class ServerSource(NamedTuple):
     """A source as the server has it: one file of one machine."""
 
@@ -45,6 +49,10 @@ class ServerSource(NamedTuple):
     generation: str
     records: int
     last: int
+
+
+LARGEST = 1 << 20
+"""Bytes of a row that is shared; its terms may have twice that."""
 
 
 class PushedRow(NamedTuple):
@@ -171,16 +179,16 @@ class TeamServer:
             row = self.connection.execute(sql, (project, machine, *source, before, *columns)).fetchone()
         return int(row[0]) if row else 0
 
-    def rows(self, project: str, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
-        """Yield source, key and line of the rows of some sources behind a key each, by source and key."""
+    def rows(self, project: str, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, str, str]]:
+        """Yield source, key, id and line of the rows of some sources behind a key each, by source and key."""
         pairs = list(wanted)
         values = (project, [source for source, _ in pairs], [after for _, after in pairs])
         with _explained(self.url), self.connection.cursor() as cursor:
             copy_sql = (
-                "COPY (SELECT source, key, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
+                "COPY (SELECT source, key, id, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
             )
             with cursor.copy(copy_sql, values) as copy:
-                copy.set_types(["int8", "int8", "text"])
+                copy.set_types(["int8", "int8", "text", "text"])
                 yield from copy.rows()
 
     @contextmanager
@@ -233,6 +241,12 @@ _MEANINGS = {
         "the server refused: {}",
         "its administrator adds members: `ralph team migrate URL --project NAME --member ROLE`",
     ),
+    "UniqueViolation": (
+        "the server refused: {}",
+        "a machine is its first member's; the administrator deletes it from ralph_team.machines and .sources otherwise",
+    ),
+    "CheckViolation": ("the server refused: {}", "update Ralph; `ralph team push --dry-run` shows the rows"),
+    "LockNotAvailable": ("somebody else is pushing to this project", f"run it again; {_KEPT}"),
     "DiskFull": ("the server's disk is full", _KEPT),
     "QueryCanceled": (f"the server took longer than {_SECONDS} seconds", _KEPT),
     "ReadOnlySqlTransaction": ("this server is a read-only replica", "team.url must be the primary server"),
@@ -251,11 +265,12 @@ _MEANINGS = {
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
     """Turn psycopg's errors into one line and what to do."""
-    from psycopg import Error
+    from psycopg import DataError, Error, IntegrityError
 
     try:
         yield
     except Error as error:
         names = [each.__name__ for each in type(error).__mro__]
         what, hint = next(_MEANINGS[name] for name in names if name in _MEANINGS)
-        raise ServerError(what.format(_first_line(error), url=shown_url(url)), hint=hint) from error
+        kind = SourceRefused if isinstance(error, IntegrityError | DataError) else ServerError
+        raise kind(what.format(_first_line(error), url=shown_url(url)), hint=hint) from error

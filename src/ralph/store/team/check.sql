@@ -13,3 +13,9 @@ JOIN (SELECT project, count(*) AS number FROM ralph_team.records GROUP BY 1) r O
 WHERE r.number <> p.records
 UNION ALL SELECT format('the role %s of a member does not exist', role) FROM ralph_team.members
 WHERE role NOT IN (SELECT rolname FROM pg_roles)
+UNION ALL SELECT format('the planner has statistics of %s.%s, which anybody can learn words from: %s', c.relname, a.attname,
+    CASE WHEN s.starelid IS NULL THEN 'SELECT ralph_team.hide_statistics()' ELSE 'DELETE FROM pg_statistic' END)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+LEFT JOIN pg_statistic s ON s.starelid = c.oid AND s.staattnum = a.attnum
+WHERE c.relnamespace = 'ralph_team'::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+    AND (a.attstattarget IS DISTINCT FROM 0 OR s.starelid IS NOT NULL)
