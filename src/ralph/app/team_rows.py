@@ -46,6 +46,7 @@ CURATED = {
 OBSERVATIONS, SUMMARIES = "#observations", "#summary"
 """Behind the path of a log: the part of the source."""
 SUMMARY = "summary"
+_GOAL = "Goal: "  # the line of a summary that quotes a prompt
 _SESSION = 3  # behind the families
 _EVENT, _ABOUT, _HEAD = b'{"v": 1, "type": "event"', b'{"v": 1, "type": "session"', 300  # how lines of a log begin
 _LOCAL = r"(?<![\w.~-])(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
@@ -136,7 +137,8 @@ class SharedRows:
 
     def _about(self, session: dict[str, str]) -> Iterator[PushedRow]:
         """Yield a session, and its summary as an observation: sessions are not searched, observations are."""
-        name, text = session["id"], session.pop("summary")
+        name, lines = session["id"], session.pop("summary").split("\n")
+        text = "\n".join(line for line in lines if not line.startswith(_GOAL))
         yield PushedRow(_SESSION, name, name, 0, encode_line("session", session).rstrip("\n"))
         at = session.get("updated_at") or session.get("ended_at") or session.get("started_at", "")
         origin = Origin("tool", task=session.get("task_id", ""), agent=session.get("host", ""))
@@ -144,7 +146,7 @@ class SharedRows:
         about = {"session": name}  # no observation of the session itself, whose neighbours would count
         record = replace(record, status=Status.RAW, scope=Scope.SESSION, origin=origin, created_at=at, extra=about)
         clean = self._clean(record)
-        if clean is not None and _fits(row := _row(clean, 0)):
+        if text and clean is not None and _fits(row := _row(clean, 0)):
             yield row
 
 

@@ -6,9 +6,11 @@ Whatever psycopg raises becomes one line: server away, slow, full, restarted, of
 
 import os
 import re
+import socket
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
+from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.errors import RalphError, Refused, UsageError
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Of the schema: the number of the last file in `store/team/`."""
-_SECONDS, _CONNECT = 120, 10
+_SECONDS, _CONNECT, _LONGEST_CONNECT = 120, 10, 60
+PATIENCE = _SECONDS + 10.0
+"""Seconds until a statement is given up here, where the server did not do that itself."""
+_SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _STRICT = "verify-full"
 _KEEP = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
@@ -78,21 +83,37 @@ def check_url(url: str) -> dict[str, Any]:
     except Error as error:
         hint = "such as postgresql://ann@db.example.com/ralph, or service=ralph"
         raise UsageError(f"this is no PostgreSQL URL: {_first_line(error)}", hint=hint) from error
-    if given.get("password"):
+    if secret := next((name for name in _SECRET if given.get(name)), ""):
         hint = "put it into ~/.pgpass or a service file, as for psql; Ralph stores no password"
-        raise UsageError("the URL has a password", hint=hint)
-    hosts = str(given.get("host") or ("" if given.get("service") else os.environ.get("PGHOST", ""))).split(",")
-    addresses = str(given.get("hostaddr") or "").split(",")
-    is_local = all(_is_local(host) for host in (*hosts, *addresses)) and not given.get("service")
+        raise UsageError(f"the URL has a password ({secret})", hint=hint)
+    used = _with_defaults(given)
+    addresses = [each for name in ("host", "hostaddr") for each in used.get(name, "").split(",")]
+    is_local = all(map(_is_local, addresses)) and not (used.get("service") and not any(addresses))
     if not is_local:
         mode = given.get("sslmode")
         if mode not in (None, _STRICT):
             what = f"sslmode={mode} does not check which server it is"
             raise Refused(what, hint=f"use sslmode={_STRICT}; only a server on this machine may do without")
-        if not ("sslrootcert" in given or _has_root()):
+        if not (used.get("sslrootcert") or _has_root()):
             given["sslrootcert"] = "system"
         given["sslmode"] = _STRICT
     return given
+
+
+def _with_defaults(given: dict[str, Any]) -> dict[str, str]:
+    """Return the parameters that libpq will use: those of a service and of the environment count as well."""
+    from psycopg import pq
+
+    before = os.environ.get("PGSERVICE")
+    try:
+        if given.get("service"):  # libpq reads the service for its defaults only where the environment names it
+            os.environ["PGSERVICE"] = str(given["service"])
+        defaults = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+    finally:
+        os.environ.pop("PGSERVICE", None)
+        if before is not None:
+            os.environ["PGSERVICE"] = before
+    return {**defaults, **{name: str(value) for name, value in given.items()}}
 
 
 def _is_local(host: str) -> bool:
@@ -101,13 +122,12 @@ def _is_local(host: str) -> bool:
 
 def _has_root() -> bool:
     """Whether the user has a root certificate where libpq looks for it."""
-    home = os.path.expanduser("~/.postgresql/root.crt")  # noqa: PTH111 - libpq's own name for it
-    return bool(os.environ.get("PGSSLROOTCERT")) or os.path.exists(home)  # noqa: PTH110
+    return os.path.exists(os.path.expanduser("~/.postgresql/root.crt"))  # noqa: PTH110, PTH111 - libpq's name for it
 
 
 def shown_url(url: str) -> str:
     """Return a URL for messages; it has no password, but an earlier version of a file may."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(r"(password=)\S+", r"\1***", url))
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(rf"({'|'.join(_SECRET)})=\S+", r"\1=***", url))
 
 
 @contextmanager
@@ -117,7 +137,9 @@ def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
 
     with _explained(url):
         options = f"-c statement_timeout={_SECONDS * 1000} -c idle_in_transaction_session_timeout={_SECONDS * 1000}"
-        given = {"connect_timeout": _CONNECT, "application_name": "ralph", **_KEEP, **check_url(url)}
+        given = {"application_name": "ralph", **_KEEP, **check_url(url)}
+        seconds = str(given.get("connect_timeout", ""))
+        given["connect_timeout"] = min(int(seconds) if seconds.isdecimal() else 0, _LONGEST_CONNECT) or _CONNECT
         given["options"] = f"{given.get('options', '')} {options}".strip()
         with psycopg.connect(**given, autocommit=True) as connection:
             connection.prepare_threshold = None  # poolers such as PgBouncer
@@ -144,15 +166,34 @@ class TeamServer:
         self.connection = connection
         self.url = url
 
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Explain errors, and hang up on a server that stays silent though the connection is open."""
+        from psycopg import OperationalError, errors
+
+        given_up = Event()
+        timer = Timer(PATIENCE, _hang_up, (self.connection.fileno(), given_up))
+        timer.daemon = True
+        timer.start()
+        with _explained(self.url):
+            try:
+                yield
+            except OperationalError as error:
+                if given_up.is_set():
+                    raise errors.QueryCanceled(str(error)) from error
+                raise
+            finally:
+                timer.cancel()
+
     def call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
         """Call a function of the schema."""
         marks = ", ".join(["%s"] * len(values))
-        with _explained(self.url):
+        with self._asking():
             return self.connection.execute(f"SELECT * FROM ralph_team.{name}({marks})", values).fetchall()
 
     def version(self) -> int:
         """Return the version of the server's schema; 0 without one."""
-        with _explained(self.url):
+        with self._asking():
             sql = "SELECT to_regproc('ralph_team.schema_version') IS NOT NULL"
             exists = (self.connection.execute(sql).fetchone() or (False,))[0]
         return int(self.call("schema_version")[0][0]) if exists else 0
@@ -174,7 +215,7 @@ class TeamServer:
         types = ("smallint", "text", "text", "int", "text", "text", "text", "int")
         arrays = ", ".join(f"%s::{name}[]" for name in types)
         marks = ", ".join(["%s"] * (3 + len(source)))
-        with _explained(self.url):
+        with self._asking():
             sql = f"SELECT ralph_team.push({marks}, {arrays})"
             row = self.connection.execute(sql, (project, machine, *source, before, *columns)).fetchone()
         return int(row[0]) if row else 0
@@ -183,7 +224,7 @@ class TeamServer:
         """Yield source, key, id and line of the rows of some sources behind a key each, by source and key."""
         pairs = list(wanted)
         values = (project, [source for source, _ in pairs], [after for _, after in pairs])
-        with _explained(self.url), self.connection.cursor() as cursor:
+        with self._asking(), self.connection.cursor() as cursor:
             copy_sql = (
                 "COPY (SELECT source, key, id, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
             )
@@ -225,6 +266,12 @@ class TeamServer:
         """Return what is wrong with the schema: rights on tables, functions without a fixed path, wrong counts."""
         with _explained(self.url):
             return [str(row[0]) for row in self.connection.execute(_script("check"))]
+
+
+def _hang_up(number: int, given_up: Event) -> None:
+    given_up.set()
+    with suppress(OSError), socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _script(name: str) -> bytes:
