@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,6 +136,39 @@ def test_a_member_of_one_project_sees_nothing_of_another(fleet: Fleet, rounds: C
     words = [row[0] for row in _words(fleet)]
     assert SECRET[2] not in " ".join(words)  # what was forgotten is in no vocabulary
     assert SECRET[0] in words
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ("GRANT SELECT (body) ON ralph_team.records TO {ben}", "ben_. may use the column records.body"),
+        ("GRANT SELECT ON ralph_team.records TO PUBLIC", "everybody may use the table records"),
+        ("GRANT CREATE ON SCHEMA ralph_team TO {ben}", "ben_. may CREATE in the schema"),
+        ("GRANT postgres TO {ben}", "ben_. may act as the owner"),
+        ("GRANT EXECUTE ON FUNCTION ralph_team.member_of TO {ben}", "ben_. may call member_of"),
+        ("ALTER TABLE ralph_team.records OWNER TO {ben}", "records does not belong to the owner"),
+        ("CREATE VIEW ralph_team.x AS SELECT 1", "x is a view"),
+        ("UPDATE ralph_team.projects SET records = 77", "counts 77 records and has 0"),
+        ("DROP FUNCTION ralph_team.neighbours", "the function neighbours is missing"),
+        (
+            "CREATE OR REPLACE FUNCTION ralph_team.size_of(p_project text) "
+            "RETURNS TABLE (records bigint, tokens bigint) LANGUAGE sql SECURITY DEFINER "
+            "SET search_path = ralph_team, pg_temp AS 'SELECT 1, 1'",
+            "the function size_of is not Ralph's",
+        ),
+        (
+            "CREATE FUNCTION ralph_team.back() RETURNS SETOF text LANGUAGE sql SECURITY DEFINER "
+            "SET search_path = ralph_team, pg_temp AS 'SELECT body FROM records'",
+            "the function back is not Ralph's",
+        ),
+    ],
+)
+def test_check_finds_what_somebody_changed(fleet: Fleet, change: str, line: str) -> None:
+    fleet.join("ben", "shop")
+    assert team.check(fleet.url()) == (1, [])
+    with psycopg.connect(fleet.url(), autocommit=True) as owner:
+        owner.execute(change.format(ben=fleet.role("ben")).encode())
+    assert any(re.match(f".*{line.replace('ben_.', fleet.role('ben'))}", each) for each in team.check(fleet.url())[1])
 
 
 def _words(fleet: Fleet) -> list[tuple[str]]:

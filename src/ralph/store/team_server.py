@@ -7,6 +7,7 @@ Whatever psycopg raises becomes one line: server away, slow, full, restarted, of
 import os
 import re
 import socket
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
@@ -27,6 +28,11 @@ _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key",
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _STRICT = "verify-full"
 _KEEP = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+
+
+_FUNCTION = re.compile(
+    r"^CREATE FUNCTION (\w+)\((?:(?!\$\$).)*?(SECURITY DEFINER[^$]*?)?AS \$\$(.*?)\$\$;", re.DOTALL | re.MULTILINE
+)
 
 
 class ServerError(RalphError):
@@ -263,9 +269,18 @@ class TeamServer:
             self.call("add_member", project, role, may_write)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the schema: rights on tables, functions without a fixed path, wrong counts."""
+        """Return what is wrong with the schema: rights, functions that are not those of its files, wrong counts."""
+        sql = "SELECT proname, prosecdef, prosrc FROM pg_proc WHERE pronamespace = 'ralph_team'::regnamespace"
         with _explained(self.url):
-            return [str(row[0]) for row in self.connection.execute(_script("check"))]
+            problems = [str(row[0]) for row in self.connection.execute(_script("check"))]
+            found: list[tuple[str, bool, str]] = self.connection.execute(sql).fetchall()
+        ours = {match[1]: (bool(match[2]), match[3]) for match in _FUNCTION.finditer(_script(f"{VERSION:04}").decode())}
+        kinds = {name for name, is_definer, text in found if ours.get(name) != (is_definer, text)}
+        kinds |= {name for name, number in Counter(row[0] for row in found).items() if number > 1}
+        problems += [f"the function {name} is not Ralph's" for name in sorted(kinds)]
+        return problems + [
+            f"the function {name} is missing" for name in sorted(ours.keys() - {row[0] for row in found})
+        ]
 
 
 def _hang_up(number: int, given_up: Event) -> None:
