@@ -15,7 +15,7 @@ from ralph.app.team_rows import machine_name
 from ralph.store import files
 from ralph.store.team_server import LARGEST, PushedRow, ServerError, SourceRefused, TeamServer
 
-SOURCE = (".agent/odd.md", "memories", "rules", "digest", 0, 0, "main", "abc")
+SOURCE = ("rules", "digest", 0, 0, "main", "abc")
 COLUMNS = "zirconium\n\n\n"
 
 
@@ -25,11 +25,9 @@ def body(name: str, text: str = "zirconium", **members: object) -> str:
     return json.dumps({**about, **members})
 
 
-def push(
-    server: TeamServer, *rows: PushedRow, machine: str = "mach-mal", at: str = "", before: str | None = None
-) -> int:
-    """Push rows of a memory file as somebody who writes the call by hand."""
-    return server.push("shop", machine, (*SOURCE, at, True), before, rows)
+def push(server: TeamServer, *rows: PushedRow, machine: str = "mach-mal", at: str = "", form: str = "memories") -> int:
+    """Push the rows of a source as somebody who writes the call by hand."""
+    return server.push("shop", machine, (".odd", form, *SOURCE, at, True), None, rows)
 
 
 def memory(name: str, line: str | None = None) -> PushedRow:
@@ -123,6 +121,17 @@ def test_a_commit_of_the_future_is_one_of_today(fleet: Fleet) -> None:
         push(server, memory("mem-1", body("mem-1", "zirconium of ann")), machine="mach-ann", at="009999999999")
     eve.pull()
     assert eve.search("zirconium").found.hits[0].record.text == "zirconium of ann"
+
+
+def test_a_row_cannot_name_another_member(fleet: Fleet) -> None:
+    fleet.join("mal", "shop")
+    ben = fleet.machine("b", "ben")
+    line = body("obs-1", type="observation", kind="note", extra={"team": {"member": "ann"}})
+    with fleet.server("mal") as server:
+        push(server, PushedRow(1, "obs-1", "", 0, line, COLUMNS, "5zirconium", 1), form="observations")
+    ben.pull()
+    for on_server in (False, True):
+        assert [hit.member for hit in ben.search("zirconium", server=on_server).shown] == [fleet.role("mal")]
 
 
 # --- what plans and counters tell ----------------------------------------------------------------

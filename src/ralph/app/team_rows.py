@@ -164,6 +164,12 @@ def _row(record: Record, seq: int) -> PushedRow:
     return PushedRow(FAMILIES.index(record.family), record.id, session, seq, body, columns, levels, length)
 
 
+def _any_of(folders: Collection[str]) -> str:
+    """Return a pattern for folders, also with slashes as JSON may have them."""
+    names = (re.escape(each).replace("/", r"\\*/") for each in sorted(folders, key=len, reverse=True))
+    return rf"(?:{'|'.join(names)})" if folders else "(?!)"
+
+
 class RowCleaner:
     """Makes a record fit to leave the machine; None for one that must not."""
 
@@ -174,11 +180,10 @@ class RowCleaner:
         folders = {str(root), self._root, str(paths.main_checkout(root)), str(paths.state_folder(root))}
         home = os.path.expanduser("~")  # noqa: PTH111 - as the environment has it
         homes = {home, os.path.realpath(home)} - {"/", "~"}
-        here = "|".join(re.escape(each) for each in sorted(folders, key=len, reverse=True))
-        home_names = "|".join(map(re.escape, sorted(homes, key=len, reverse=True)))
+        here, home_names = (_any_of(names) for names in (folders, homes))
         temporary = re.escape(tempfile.gettempdir())
         self._paths = re.compile(
-            rf"(?P<here>(?:{here})(?P<inner>/)?)|(?P<home>{home_names or '(?!)'}|{_LOCAL})|"
+            rf"(?P<here>{here}(?:(?P<inner>\\*/)|(?P<sibling>(?=[\w-])))?)|(?P<home>{home_names}|{_LOCAL})|"
             rf"(?P<temporary>{temporary}/[^\s\"'<>:;,)\]}}]*|{_TEMPORARY})"
         )
 
@@ -218,6 +223,8 @@ class RowCleaner:
             return text
 
         def change(match: re.Match[str]) -> str:
+            if match["sibling"] is not None:  # `shop2` beside `shop`
+                return "../" + match["here"].rpartition("/")[2]
             if match["here"]:
                 return "" if match["inner"] else "."
             return "~" if match["home"] else "(temporary file)"
