@@ -116,7 +116,7 @@ def _rebuild(folder: Path, connection: TeamServer) -> float:
     logs = paths.log_folder(root) / "sessions"
     logs.mkdir(parents=True)
     texts: dict[int, list[str]] = {}
-    for source, _, body in connection.rows("bench", [(key, 0) for key in names]):
+    for source, _, _, body in connection.rows("bench", [(key, 0) for key in names]):
         texts.setdefault(source, []).append(body)
     for source, bodies in texts.items():
         (logs / f"{names[source]}.jsonl").write_text("".join(f"{body}\n" for body in bodies), encoding="utf-8")

@@ -1,7 +1,10 @@
 """A member of one project learns nothing of another one: by functions, by raw SQL, by errors, by the catalog."""
 
+import os
 import random
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -9,6 +12,7 @@ from tests.team.machines import Fleet, iteration, observation, session
 
 from ralph.app import team
 from ralph.errors import RalphError, UsageError
+from ralph.store import team_server
 from ralph.store.team_server import ServerError, check_url
 
 NAME = "vault-of-initech"
@@ -134,6 +138,39 @@ def test_a_member_of_one_project_sees_nothing_of_another(fleet: Fleet, rounds: C
     assert SECRET[0] in words
 
 
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ("GRANT SELECT (body) ON ralph_team.records TO {ben}", "ben_. may use the column records.body"),
+        ("GRANT SELECT ON ralph_team.records TO PUBLIC", "everybody may use the table records"),
+        ("GRANT CREATE ON SCHEMA ralph_team TO {ben}", "ben_. may CREATE in the schema"),
+        ("GRANT postgres TO {ben}", "ben_. may act as the owner"),
+        ("GRANT EXECUTE ON FUNCTION ralph_team.member_of TO {ben}", "ben_. may call member_of"),
+        ("ALTER TABLE ralph_team.records OWNER TO {ben}", "records does not belong to the owner"),
+        ("CREATE VIEW ralph_team.x AS SELECT 1", "x is a view"),
+        ("UPDATE ralph_team.projects SET records = 77", "counts 77 records and has 0"),
+        ("DROP FUNCTION ralph_team.neighbours", "the function neighbours is missing"),
+        (
+            "CREATE OR REPLACE FUNCTION ralph_team.size_of(p_project text) "
+            "RETURNS TABLE (records bigint, tokens bigint) LANGUAGE sql SECURITY DEFINER "
+            "SET search_path = ralph_team, pg_temp AS 'SELECT 1, 1'",
+            "the function size_of is not Ralph's",
+        ),
+        (
+            "CREATE FUNCTION ralph_team.back() RETURNS SETOF text LANGUAGE sql SECURITY DEFINER "
+            "SET search_path = ralph_team, pg_temp AS 'SELECT body FROM records'",
+            "the function back is not Ralph's",
+        ),
+    ],
+)
+def test_check_finds_what_somebody_changed(fleet: Fleet, change: str, line: str) -> None:
+    fleet.join("ben", "shop")
+    assert team.check(fleet.url()) == (1, [])
+    with psycopg.connect(fleet.url(), autocommit=True) as owner:
+        owner.execute(change.format(ben=fleet.role("ben")).encode())
+    assert any(re.match(f".*{line.replace('ben_.', fleet.role('ben'))}", each) for each in team.check(fleet.url())[1])
+
+
 def _words(fleet: Fleet) -> list[tuple[str]]:
     with psycopg.connect(fleet.url()) as owner:
         return owner.execute("SELECT term FROM ralph_team.vocabulary").fetchall()
@@ -156,6 +193,7 @@ def test_another_projects_name_answers_as_one_that_does_not_exist(fleet: Fleet) 
     [
         "postgresql://ann:pass@localhost/x",
         "password=x host=localhost",
+        "postgresql://ann@localhost/x?sslpassword=x",
         "postgresql://ann@db.example.com/x?sslmode=require",
         "host=db.example.com sslmode=disable",
         "host=localhost,db.example.com sslmode=prefer",
@@ -174,3 +212,39 @@ def test_tls_is_verified_unless_the_server_is_here() -> None:
         assert "sslmode" not in check_url(url)
     with pytest.raises(UsageError):
         team.migrate("host=127.0.0.1", members=["ann"])
+
+
+def test_the_address_of_a_service_or_the_environment_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    services = tmp_path / "services"
+    text = "[away]\nhost=db.example.com\nsslmode=disable\n[here]\nhost=127.0.0.1\n"
+    services.write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    assert check_url("service=away")["sslmode"] == "verify-full"
+    assert "sslmode" not in check_url("service=here")
+    monkeypatch.setenv("PGSERVICE", "away")
+    assert check_url("user=ann")["sslmode"] == "verify-full"
+    assert "sslmode" not in check_url("service=here")
+    assert os.environ["PGSERVICE"] == "away"
+    monkeypatch.delenv("PGSERVICE")
+    monkeypatch.setenv("PGHOSTADDR", "192.0.2.2")
+    assert check_url("postgresql://ann@127.0.0.1/x")["sslmode"] == "verify-full"
+
+
+def test_a_server_that_falls_silent_is_given_up(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet.join("ann", "shop")
+    with fleet.server("ann") as server:
+        monkeypatch.setattr(team_server, "PATIENCE", 0.2)
+        with pytest.raises(ServerError, match="took longer"), server._asking():
+            server.connection.execute("SELECT pg_sleep(60)")
+
+
+def test_a_push_does_not_wait_long_for_one_that_never_ends(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    ben.remember("waits")
+    with psycopg.connect(fleet.url("ann")) as holder, psycopg.connect(fleet.url(), autocommit=True) as owner:
+        name = (owner.execute("SELECT 'ralph_team.push'::regproc::oid::regprocedure::text").fetchone() or ("",))[0]
+        owner.execute(f"ALTER FUNCTION {name} SET lock_timeout = '100ms'".encode())  # it is ten seconds
+        holder.execute("SELECT ralph_team.forget('shop', ARRAY['x'])")
+        with pytest.raises(ServerError, match="somebody else is pushing"):
+            ben.push()
+    assert ann.push().rows == 0

@@ -1,5 +1,6 @@
 """`ralph team` as its users meet it: a few commands to set up, and one clear line for what is wrong."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -126,3 +127,9 @@ def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
         owner.execute("GRANT SELECT ON ralph_team.records TO PUBLIC")
     said = ralph("team", "check", fleet.url())
     assert (said.code, "everybody may use the table records" in said.err) == (1, True)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="for root")
+def test_the_demo_does_not_run_as_root(tmp_path: Path) -> None:
+    done = Project(tmp_path)("team", "demo")
+    assert (done.code, "as root" in done.err) == (2, True)

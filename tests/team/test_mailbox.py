@@ -77,15 +77,35 @@ def test_nothing_of_the_machine_is_shared(fleet: Fleet, monkeypatch: pytest.Monk
         f"Look into {root}/src/auth.py, {home}/notes and /home/somebody/x, not at GET /api/users or /etc/hosts"
     )
     ann.log(observation(1, f"cd {root} && cat /tmp/secret-name.txt", files=[f"{root}/src/a.py", "/elsewhere/b.py"]))
+    escaped = str(root).replace("/", "\\/")
+    ann.log(observation(4, f"at {root}2/other.py and {escaped}\\/src/escaped.py"))
     ann.log(observation(2, "what the person typed", title="prompt"), observation(3, "an answer", title="answer"))
-    ann.log(session("s1", f"Edited {root}/src/a.py"))
+    ann.log(session("s1", f"Goal: words of a person\nChanged: {root}/src/a.py\nLast: done"))
     (root / ".ralph" / "scratchpad.md").write_text("scratch-words", encoding="utf-8")
     ann.push()
     dump = fleet.dump()
-    for word in (str(fleet.folder), "somebody", "secret-name", "/elsewhere", "typed", "an answer", "secret-place"):
+    for word in (
+        str(fleet.folder),
+        "somebody",
+        "secret-name",
+        "/elsewhere",
+        "typed",
+        "an answer",
+        "secret-place",
+        "of a person",
+        ".2/other",
+    ):
         assert word not in dump
     assert "scratch-words" not in dump
-    for word in ("src/auth.py", "GET /api/users", "/etc/hosts", '\\"files\\": [\\"src/a.py\\"]'):
+    for word in (
+        "Last: done",
+        "../a2/other.py",
+        "and src/escaped.py",
+        "src/auth.py",
+        "GET /api/users",
+        "/etc/hosts",
+        '\\"files\\": [\\"src/a.py\\"]',
+    ):
         assert word in dump or word.replace(": [", ":[") in dump
 
 

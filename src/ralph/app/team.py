@@ -29,7 +29,18 @@ from ralph.settings import Config, Shared, Team, TeamSearch
 from ralph.store import db, files, team_db
 from ralph.store.changes import digest_to
 from ralph.store.team_db import PREFIX, PulledState, TeamDatabase
-from ralph.store.team_server import VERSION, PushedRow, ServerSource, TeamServer, check_url, connect, shown_url
+from ralph.store.team_server import (
+    LARGEST,
+    VERSION,
+    PushedRow,
+    ServerError,
+    ServerSource,
+    SourceRefused,
+    TeamServer,
+    check_url,
+    connect,
+    shown_url,
+)
 
 _BATCH = 20_000  # rows of one transaction in `team.db`
 _CURATED = frozenset(form.value for form in CURATED)
@@ -46,6 +57,7 @@ class PushResult:
     removed: list[str] = field(default_factory=list)
     forgotten: int = 0
     unchanged: int = 0
+    refused: list[SourceRefused] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -128,16 +140,23 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
                 before = known.get(part.path)
                 prefix = before if before and _is_prefix(root, part, before, shared.rules) else None
                 rows = shared.rows(connection, part, prefix.lines if prefix else 0)
-                if not dry_run:
-                    digest = prefix.digest if prefix else None
-                    server.push(project, machine, shared.describe(part, git), digest, rows)
-                result.sent[part.path] = rows
+                try:
+                    if not dry_run:
+                        digest = prefix.digest if prefix else None
+                        server.push(project, machine, shared.describe(part, git), digest, rows)
+                    result.sent[part.path] = rows
+                except SourceRefused as error:  # the others may be taken
+                    result.refused.append(error)
                 if progress is not None:
                     progress(number + 1, len(changed))
         present = {part.path for part in parts}
         result.removed = [path for path, each in known.items() if path not in present and _goes(shared, each)]
         if result.removed and not dry_run:
             server.call("remove_sources", project, machine, result.removed)
+    if result.refused:
+        first = result.refused[0]
+        what = f"{len(result.refused)} source(s) not sent, {result.rows} row(s) of others sent: {first.message}"
+        raise ServerError(what, hint=first.hint)
     return result
 
 
@@ -181,14 +200,15 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
         server.snapshot(),
     ):
         _remember_forgotten(root, _tombstones(server, project))
+        forgotten = _forgotten_ids(root)
         sources = [each for each in server.sources(project) if each.machine != machine and each.format not in skipped]
         curated = [each for each in sources if each.format in _CURATED]
         logs = {f"{PREFIX}{each.member}/{each.machine}/{each.path}": each for each in sources if each not in curated}
         states = team.states()
-        changed, rows = _pull_memories(team, states, server, project, curated, machine)
+        changed, rows = _pull_memories(team, states, server, project, curated, machine, forgotten)
         wanted = list(_differing(states, logs))
         for batch in _batches(wanted):
-            rows += _pull_batch(team, server, project, batch, states)
+            rows += _pull_batch(team, server, project, batch, states, forgotten)
             if progress is not None:
                 progress(rows, sum(each.records for _, each, _ in wanted))
         gone = [state.key for name, state in states.items() if name not in logs and name.count("/") > 1]
@@ -220,18 +240,25 @@ def _batches(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
 
 
 def _pull_batch(
-    team: TeamDatabase, server: TeamServer, project: str, batch: Sequence[Wanted], states: dict[str, PulledState]
+    team: TeamDatabase,
+    server: TeamServer,
+    project: str,
+    batch: Sequence[Wanted],
+    states: dict[str, PulledState],
+    forgotten: set[str],
 ) -> int:
-    lines: dict[int, list[tuple[int, str]]] = {each.key: [] for _, each, _ in batch}
-    for source, key, line in server.rows(project, [(each.key, state.last) for _, each, state in batch]):
-        lines[source].append((key, line))
+    lines: dict[int, list[tuple[str, str]]] = {each.key: [] for _, each, _ in batch}
+    highest: dict[int, int] = {}
+    for source, key, name, line in server.rows(project, [(each.key, state.last) for _, each, state in batch]):
+        highest[source] = key
+        if len(line) <= LARGEST and name not in forgotten:
+            lines[source].append((name, line))
     with team.batch():
         for name, each, state in batch:
             if name in states and not state.key:
                 team.remove(states[name].key)
-            last = max((key for key, _ in lines[each.key]), default=each.last)
-            new = PulledState(state.key, each.generation, last)
-            team.put(name, each.format, new, [line for _, line in lines[each.key]])
+            new = PulledState(state.key, each.generation, highest.get(each.key, each.last))
+            team.put(name, each.format, new, lines[each.key])
     return sum(map(len, lines.values()))
 
 
@@ -242,6 +269,7 @@ def _pull_memories(
     project: str,
     curated: Sequence[ServerSource],
     machine: str,
+    forgotten: set[str],
 ) -> tuple[int, int]:
     """Replace the memories of other machines, one source a format, when one of their files changed; few, so all."""
     text = "\n".join(f"{each.key} {each.generation} {each.last} {each.commit}" for each in curated)
@@ -249,12 +277,16 @@ def _pull_memories(
     own = {name: state for name, state in states.items() if name.count("/") == 1}
     if not (curated or own) or (own and all(state.generation == mark for state in own.values())):
         return 0, 0
-    memories = server.call("memories_of", project, machine)
+    memories = [
+        (row[0], (row[4], _with_origin(row[1], row[2], row[3], row[5])))
+        for row in server.call("memories_of", project, machine)
+        if row[4] not in forgotten and len(row[5]) <= LARGEST
+    ]
     with team.batch():
         for state in own.values():
             team.remove(state.key)
         for form, rows in groupby(sorted(memories, key=itemgetter(0)), key=itemgetter(0)):
-            team.put(f"{PREFIX}{form}", form, PulledState(0, mark, 0), [_with_origin(*row[1:]) for row in rows])
+            team.put(f"{PREFIX}{form}", form, PulledState(0, mark, 0), [row[1] for row in rows])
     return len(curated), len(memories)
 
 

@@ -34,7 +34,7 @@ from ralph.store.queries import FAMILIES, safe, search_columns
 from ralph.store.server_lookup import indexed_terms
 from ralph.store.sources import Format
 from ralph.store.team_db import IndexedSource
-from ralph.store.team_server import PushedRow
+from ralph.store.team_server import LARGEST, PushedRow
 
 CURATED = {
     Format.MEMORIES: Shared.MEMORIES,
@@ -46,6 +46,7 @@ CURATED = {
 OBSERVATIONS, SUMMARIES = "#observations", "#summary"
 """Behind the path of a log: the part of the source."""
 SUMMARY = "summary"
+_GOAL = "Goal: "  # the line of a summary that quotes a prompt
 _SESSION = 3  # behind the families
 _EVENT, _ABOUT, _HEAD = b'{"v": 1, "type": "event"', b'{"v": 1, "type": "session"', 300  # how lines of a log begin
 _LOCAL = r"(?<![\w.~-])(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
@@ -124,7 +125,8 @@ class SharedRows:
             ]
         records = team_db.records_behind(connection, part.source.key, part.family, line)
         is_redacted = part.family is Family.OBSERVATION and self._is_redacted(part.source.path)
-        return [_row(clean, seq) for record, seq in records if (clean := self._clean(record, is_redacted)) is not None]
+        cleaned = ((self._clean(record, is_redacted), seq) for record, seq in records)
+        return [row for clean, seq in cleaned if clean is not None and _fits(row := _row(clean, seq))]
 
     def _is_redacted(self, name: str) -> bool:
         """Whether hooks wrote every event of a log under the rules of today: each line names them by a digest."""
@@ -135,7 +137,8 @@ class SharedRows:
 
     def _about(self, session: dict[str, str]) -> Iterator[PushedRow]:
         """Yield a session, and its summary as an observation: sessions are not searched, observations are."""
-        name, text = session["id"], session.pop("summary")
+        name, lines = session["id"], session.pop("summary").split("\n")
+        text = "\n".join(line for line in lines if not line.startswith(_GOAL))
         yield PushedRow(_SESSION, name, name, 0, encode_line("session", session).rstrip("\n"))
         at = session.get("updated_at") or session.get("ended_at") or session.get("started_at", "")
         origin = Origin("tool", task=session.get("task_id", ""), agent=session.get("host", ""))
@@ -143,16 +146,28 @@ class SharedRows:
         about = {"session": name}  # no observation of the session itself, whose neighbours would count
         record = replace(record, status=Status.RAW, scope=Scope.SESSION, origin=origin, created_at=at, extra=about)
         clean = self._clean(record)
-        if clean is not None:
-            yield _row(clean, 0)
+        if text and clean is not None and _fits(row := _row(clean, 0)):
+            yield row
+
+
+def _fits(row: PushedRow) -> bool:
+    texts = ((row.body, LARGEST), (row.columns, 2 * LARGEST), (row.terms, 2 * LARGEST))
+    return all(len(text) * 4 <= limit or len(text.encode()) <= limit for text, limit in texts)
 
 
 def _row(record: Record, seq: int) -> PushedRow:
+    record = replace(record, id=safe(record.id).replace("\0", ""))
     title, tags, text, files = search_columns(record, terms.index_terms)
     columns, levels, length = indexed_terms((text, title, tags, files), STANDARD.fields)
     body = safe(encode_record(record).rstrip("\n"))
-    name, session = safe(record.id).replace("\0", ""), safe(record.origin.session).replace("\0", "")
-    return PushedRow(FAMILIES.index(record.family), name, session, seq, body, columns, levels, length)
+    session = safe(record.origin.session).replace("\0", "")
+    return PushedRow(FAMILIES.index(record.family), record.id, session, seq, body, columns, levels, length)
+
+
+def _any_of(folders: Collection[str]) -> str:
+    """Return a pattern for folders, also with slashes as JSON may have them."""
+    names = (re.escape(each).replace("/", r"\\*/") for each in sorted(folders, key=len, reverse=True))
+    return rf"(?:{'|'.join(names)})" if folders else "(?!)"
 
 
 class RowCleaner:
@@ -165,11 +180,10 @@ class RowCleaner:
         folders = {str(root), self._root, str(paths.main_checkout(root)), str(paths.state_folder(root))}
         home = os.path.expanduser("~")  # noqa: PTH111 - as the environment has it
         homes = {home, os.path.realpath(home)} - {"/", "~"}
-        here = "|".join(re.escape(each) for each in sorted(folders, key=len, reverse=True))
-        home_names = "|".join(map(re.escape, sorted(homes, key=len, reverse=True)))
+        here, home_names = (_any_of(names) for names in (folders, homes))
         temporary = re.escape(tempfile.gettempdir())
         self._paths = re.compile(
-            rf"(?P<here>(?:{here})(?P<inner>/)?)|(?P<home>{home_names or '(?!)'}|{_LOCAL})|"
+            rf"(?P<here>{here}(?:(?P<inner>\\*/)|(?P<sibling>(?=[\w-])))?)|(?P<home>{home_names}|{_LOCAL})|"
             rf"(?P<temporary>{temporary}/[^\s\"'<>:;,)\]}}]*|{_TEMPORARY})"
         )
 
@@ -209,6 +223,8 @@ class RowCleaner:
             return text
 
         def change(match: re.Match[str]) -> str:
+            if match["sibling"] is not None:  # `shop2` beside `shop`
+                return "../" + match["here"].rpartition("/")[2]
             if match["here"]:
                 return "" if match["inner"] else "."
             return "~" if match["home"] else "(temporary file)"

@@ -115,7 +115,7 @@ def _show(
     for hit, repeats in merged:
         record, note = hit.record, notes.get(hit.record.id, "")
         about = record.extra.get("team")
-        member = str(about.get("member", "")) if isinstance(about, dict) else members.get(record.id, "")
+        member = members.get(record.id) or (str(about.get("member", "")) if isinstance(about, dict) else "")
         name, count = short.get(record.id, record.id), 1 + len(repeats)
         head, text = render.line_head(record, name, count, note), render.line_text(record)
         lines.append((f"{head} @{member}" if member else head, text, best_place(text, found.terms)))

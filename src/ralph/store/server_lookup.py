@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST = 800  # rows whose terms are read; the server gives at most 2,000
 _K1, _B = 1.2, 0.75  # as in SQLite's bm25()
 _AVERAGE, _LEVELS = 80, "0123456789abcdef"  # terms of a row that is neither long nor short
+_COLUMNS = 4  # text, title, tags, files
 _LONGEST = 200  # characters of a term in the index of the server
 _PHRASE = re.compile(r'"([^"]*)"')
 
@@ -116,7 +117,9 @@ class ServerLookup:
         weights = [self._idf(self._docs[word]) for word in present]
         for key, family, length, columns in self._ask("candidates", present, weights, MOST):
             # two blanks at either end and between terms: a term has a blank of its own on both sides
-            self._columns[key * len(FAMILIES) + family] = (length, [f" {each} " for each in columns.split("\n")])
+            words = [f" {each} " for each in columns.split("\n")]
+            if len(words) == _COLUMNS and 0 <= family < len(FAMILIES):  # as Ralph pushes it
+                self._columns[key * len(FAMILIES) + family] = (length, words)
 
     def _idf(self, docs: int) -> float:
         return max(log((max(self._totals[0] - docs, 0) + 0.5) / (docs + 0.5)), 1e-6)
@@ -175,10 +178,11 @@ class ServerLookup:
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
         """Return the records behind keys, in their order."""
         missing = [key // len(FAMILIES) for key in keys if key not in self._records]
-        for number, family, member, body in self._ask("rows_at", missing) if missing else ():
+        for number, family, member, name, body in self._ask("rows_at", missing) if missing else ():
             for entry in parse_log(body).entries:
                 key = number * len(FAMILIES) + family
-                self._records[key], self.members[key] = entry.record, member
+                if entry.record.id == name:
+                    self._records[key], self.members[key] = entry.record, member
         return {key: self._records[key] for key in keys if key in self._records}
 
     def fetch_rows(self, connection: object, keys: Sequence[int]) -> Mapping[int, RecordRow]:

@@ -7,6 +7,7 @@ with the index's own writer, so that searching pulled rows is searching the same
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,8 +41,11 @@ class TeamDatabase:
         rows = self.connection.execute("SELECT path, key, digest, offset FROM sources")
         return {row[0]: PulledState(*row[1:]) for row in rows}
 
-    def put(self, name: str, form: str, state: PulledState, lines: Sequence[str]) -> None:
-        """Add lines to a source, behind those that it has; a new one, where `state` has no key."""
+    def put(self, name: str, form: str, state: PulledState, lines: Sequence[tuple[str, str]]) -> None:
+        """Add lines with their ids to a source, behind those that it has; a new one, where `state` has no key.
+
+        A line of another id than the server says is dropped: nobody could forget it.
+        """
         key = state.key
         values = (0, 0, 0, state.generation, state.last, len(lines))
         if key:
@@ -50,7 +54,10 @@ class TeamDatabase:
         else:
             key = self._writer.add_source(name, form, values)
         source = Source(Path(name), name, Format.LOG)
-        self._writer.put(key, contents(source, "".join(f"{line}\n" for line in lines)))
+        read, names = contents(source, "".join(f"{line}\n" for _, line in lines)), {each for each, _ in lines}
+        records = tuple(item for item in read.records if item.record.id in names)
+        others = tuple(item for item in read.lines if item[1].get("id") in names)
+        self._writer.put(key, replace(read, records=records, lines=others))
 
     def remove(self, key: int) -> None:
         """Remove a source with its rows."""

@@ -6,9 +6,12 @@ Whatever psycopg raises becomes one line: server away, slow, full, restarted, of
 
 import os
 import re
+import socket
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
+from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.errors import RalphError, Refused, UsageError
@@ -18,14 +21,26 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Of the schema: the number of the last file in `store/team/`."""
-_SECONDS, _CONNECT = 120, 10
+_SECONDS, _CONNECT, _LONGEST_CONNECT = 120, 10, 60
+PATIENCE = _SECONDS + 10.0
+"""Seconds until a statement is given up here, where the server did not do that itself."""
+_SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _STRICT = "verify-full"
 _KEEP = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 
 
+_FUNCTION = re.compile(
+    r"^CREATE FUNCTION (\w+)\((?:(?!\$\$).)*?(SECURITY DEFINER[^$]*?)?AS \$\$(.*?)\$\$;", re.DOTALL | re.MULTILINE
+)
+
+
 class ServerError(RalphError):
     """The team's server did not do what it was asked to."""
+
+
+class SourceRefused(ServerError):
+    """The server does not take one source; others it may."""
 
 
 class ServerSource(NamedTuple):
@@ -45,6 +60,10 @@ class ServerSource(NamedTuple):
     generation: str
     records: int
     last: int
+
+
+LARGEST = 1 << 20
+"""Bytes of a row that is shared; its terms may have twice that."""
 
 
 class PushedRow(NamedTuple):
@@ -70,21 +89,37 @@ def check_url(url: str) -> dict[str, Any]:
     except Error as error:
         hint = "such as postgresql://ann@db.example.com/ralph, or service=ralph"
         raise UsageError(f"this is no PostgreSQL URL: {_first_line(error)}", hint=hint) from error
-    if given.get("password"):
+    if secret := next((name for name in _SECRET if given.get(name)), ""):
         hint = "put it into ~/.pgpass or a service file, as for psql; Ralph stores no password"
-        raise UsageError("the URL has a password", hint=hint)
-    hosts = str(given.get("host") or ("" if given.get("service") else os.environ.get("PGHOST", ""))).split(",")
-    addresses = str(given.get("hostaddr") or "").split(",")
-    is_local = all(_is_local(host) for host in (*hosts, *addresses)) and not given.get("service")
+        raise UsageError(f"the URL has a password ({secret})", hint=hint)
+    used = _with_defaults(given)
+    addresses = [each for name in ("host", "hostaddr") for each in used.get(name, "").split(",")]
+    is_local = all(map(_is_local, addresses)) and not (used.get("service") and not any(addresses))
     if not is_local:
         mode = given.get("sslmode")
         if mode not in (None, _STRICT):
             what = f"sslmode={mode} does not check which server it is"
             raise Refused(what, hint=f"use sslmode={_STRICT}; only a server on this machine may do without")
-        if not ("sslrootcert" in given or _has_root()):
+        if not (used.get("sslrootcert") or _has_root()):
             given["sslrootcert"] = "system"
         given["sslmode"] = _STRICT
     return given
+
+
+def _with_defaults(given: dict[str, Any]) -> dict[str, str]:
+    """Return the parameters that libpq will use: those of a service and of the environment count as well."""
+    from psycopg import pq
+
+    before = os.environ.get("PGSERVICE")
+    try:
+        if given.get("service"):  # libpq reads the service for its defaults only where the environment names it
+            os.environ["PGSERVICE"] = str(given["service"])
+        defaults = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+    finally:
+        os.environ.pop("PGSERVICE", None)
+        if before is not None:
+            os.environ["PGSERVICE"] = before
+    return {**defaults, **{name: str(value) for name, value in given.items()}}
 
 
 def _is_local(host: str) -> bool:
@@ -93,13 +128,12 @@ def _is_local(host: str) -> bool:
 
 def _has_root() -> bool:
     """Whether the user has a root certificate where libpq looks for it."""
-    home = os.path.expanduser("~/.postgresql/root.crt")  # noqa: PTH111 - libpq's own name for it
-    return bool(os.environ.get("PGSSLROOTCERT")) or os.path.exists(home)  # noqa: PTH110
+    return os.path.exists(os.path.expanduser("~/.postgresql/root.crt"))  # noqa: PTH110, PTH111 - libpq's name for it
 
 
 def shown_url(url: str) -> str:
     """Return a URL for messages; it has no password, but an earlier version of a file may."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(r"(password=)\S+", r"\1***", url))
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(rf"({'|'.join(_SECRET)})=\S+", r"\1=***", url))
 
 
 @contextmanager
@@ -109,7 +143,9 @@ def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
 
     with _explained(url):
         options = f"-c statement_timeout={_SECONDS * 1000} -c idle_in_transaction_session_timeout={_SECONDS * 1000}"
-        given = {"connect_timeout": _CONNECT, "application_name": "ralph", **_KEEP, **check_url(url)}
+        given = {"application_name": "ralph", **_KEEP, **check_url(url)}
+        seconds = str(given.get("connect_timeout", ""))
+        given["connect_timeout"] = min(int(seconds) if seconds.isdecimal() else 0, _LONGEST_CONNECT) or _CONNECT
         given["options"] = f"{given.get('options', '')} {options}".strip()
         with psycopg.connect(**given, autocommit=True) as connection:
             connection.prepare_threshold = None  # poolers such as PgBouncer
@@ -136,15 +172,34 @@ class TeamServer:
         self.connection = connection
         self.url = url
 
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Explain errors, and hang up on a server that stays silent though the connection is open."""
+        from psycopg import OperationalError, errors
+
+        given_up = Event()
+        timer = Timer(PATIENCE, _hang_up, (self.connection.fileno(), given_up))
+        timer.daemon = True
+        timer.start()
+        with _explained(self.url):
+            try:
+                yield
+            except OperationalError as error:
+                if given_up.is_set():
+                    raise errors.QueryCanceled(str(error)) from error
+                raise
+            finally:
+                timer.cancel()
+
     def call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
         """Call a function of the schema."""
         marks = ", ".join(["%s"] * len(values))
-        with _explained(self.url):
+        with self._asking():
             return self.connection.execute(f"SELECT * FROM ralph_team.{name}({marks})", values).fetchall()
 
     def version(self) -> int:
         """Return the version of the server's schema; 0 without one."""
-        with _explained(self.url):
+        with self._asking():
             sql = "SELECT to_regproc('ralph_team.schema_version') IS NOT NULL"
             exists = (self.connection.execute(sql).fetchone() or (False,))[0]
         return int(self.call("schema_version")[0][0]) if exists else 0
@@ -166,21 +221,21 @@ class TeamServer:
         types = ("smallint", "text", "text", "int", "text", "text", "text", "int")
         arrays = ", ".join(f"%s::{name}[]" for name in types)
         marks = ", ".join(["%s"] * (3 + len(source)))
-        with _explained(self.url):
+        with self._asking():
             sql = f"SELECT ralph_team.push({marks}, {arrays})"
             row = self.connection.execute(sql, (project, machine, *source, before, *columns)).fetchone()
         return int(row[0]) if row else 0
 
-    def rows(self, project: str, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
-        """Yield source, key and line of the rows of some sources behind a key each, by source and key."""
+    def rows(self, project: str, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, str, str]]:
+        """Yield source, key, id and line of the rows of some sources behind a key each, by source and key."""
         pairs = list(wanted)
         values = (project, [source for source, _ in pairs], [after for _, after in pairs])
-        with _explained(self.url), self.connection.cursor() as cursor:
+        with self._asking(), self.connection.cursor() as cursor:
             copy_sql = (
-                "COPY (SELECT source, key, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
+                "COPY (SELECT source, key, id, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
             )
             with cursor.copy(copy_sql, values) as copy:
-                copy.set_types(["int8", "int8", "text"])
+                copy.set_types(["int8", "int8", "text", "text"])
                 yield from copy.rows()
 
     @contextmanager
@@ -214,9 +269,24 @@ class TeamServer:
             self.call("add_member", project, role, may_write)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the schema: rights on tables, functions without a fixed path, wrong counts."""
+        """Return what is wrong with the schema: rights, functions that are not those of its files, wrong counts."""
+        sql = "SELECT proname, prosecdef, prosrc FROM pg_proc WHERE pronamespace = 'ralph_team'::regnamespace"
         with _explained(self.url):
-            return [str(row[0]) for row in self.connection.execute(_script("check"))]
+            problems = [str(row[0]) for row in self.connection.execute(_script("check"))]
+            found: list[tuple[str, bool, str]] = self.connection.execute(sql).fetchall()
+        ours = {match[1]: (bool(match[2]), match[3]) for match in _FUNCTION.finditer(_script(f"{VERSION:04}").decode())}
+        kinds = {name for name, is_definer, text in found if ours.get(name) != (is_definer, text)}
+        kinds |= {name for name, number in Counter(row[0] for row in found).items() if number > 1}
+        problems += [f"the function {name} is not Ralph's" for name in sorted(kinds)]
+        return problems + [
+            f"the function {name} is missing" for name in sorted(ours.keys() - {row[0] for row in found})
+        ]
+
+
+def _hang_up(number: int, given_up: Event) -> None:
+    given_up.set()
+    with suppress(OSError), socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _script(name: str) -> bytes:
@@ -233,6 +303,12 @@ _MEANINGS = {
         "the server refused: {}",
         "its administrator adds members: `ralph team migrate URL --project NAME --member ROLE`",
     ),
+    "UniqueViolation": (
+        "the server refused: {}",
+        "a machine is its first member's; the administrator deletes it from ralph_team.machines and .sources otherwise",
+    ),
+    "CheckViolation": ("the server refused: {}", "update Ralph; `ralph team push --dry-run` shows the rows"),
+    "LockNotAvailable": ("somebody else is pushing to this project", f"run it again; {_KEPT}"),
     "DiskFull": ("the server's disk is full", _KEPT),
     "QueryCanceled": (f"the server took longer than {_SECONDS} seconds", _KEPT),
     "ReadOnlySqlTransaction": ("this server is a read-only replica", "team.url must be the primary server"),
@@ -251,11 +327,12 @@ _MEANINGS = {
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
     """Turn psycopg's errors into one line and what to do."""
-    from psycopg import Error
+    from psycopg import DataError, Error, IntegrityError
 
     try:
         yield
     except Error as error:
         names = [each.__name__ for each in type(error).__mro__]
         what, hint = next(_MEANINGS[name] for name in names if name in _MEANINGS)
-        raise ServerError(what.format(_first_line(error), url=shown_url(url)), hint=hint) from error
+        kind = SourceRefused if isinstance(error, IntegrityError | DataError) else ServerError
+        raise kind(what.format(_first_line(error), url=shown_url(url)), hint=hint) from error

@@ -23,6 +23,13 @@ CREATE TABLE members (
     PRIMARY KEY (role, project)
 );
 
+CREATE TABLE machines (                     -- each belongs to the member who used it first
+    project integer NOT NULL REFERENCES projects,
+    machine text NOT NULL,
+    member name NOT NULL DEFAULT session_user,
+    PRIMARY KEY (project, machine)
+);
+
 CREATE TABLE sources (                      -- a file of one machine
     key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     project integer NOT NULL REFERENCES projects,
@@ -76,6 +83,7 @@ CREATE TABLE sessions (
     body text NOT NULL
 );
 CREATE INDEX sessions_source ON sessions (source, key);
+CREATE INDEX sessions_id ON sessions (id, project);
 
 CREATE TABLE tombstones (
     project integer NOT NULL REFERENCES projects,
@@ -92,11 +100,15 @@ CREATE TABLE vocabulary (
     PRIMARY KEY (project, term)
 ) WITH (fillfactor = 80);
 
-CREATE FUNCTION member_of(p_project text, p_write boolean) RETURNS integer LANGUAGE plpgsql AS $$
+-- From the caller's own projects to the name, whatever the planner likes: what is read would tell which names exist.
+CREATE FUNCTION member_of(p_project text, p_write boolean) RETURNS integer
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE number integer;
 BEGIN
-    SELECT p.id INTO number FROM projects p JOIN members m ON m.project = p.id
-    WHERE p.name = p_project AND m.role = session_user AND (m.may_write OR NOT p_write);
+    SELECT m.project INTO number
+    FROM (SELECT project, may_write FROM members WHERE role = session_user OFFSET 0) m,
+        LATERAL (SELECT name FROM projects WHERE id = m.project OFFSET 0) p
+    WHERE p.name = p_project AND (m.may_write OR NOT p_write);
     IF number IS NULL THEN
         RAISE insufficient_privilege USING MESSAGE =
             format('%s may not %s this project', session_user, CASE WHEN p_write THEN 'write to' ELSE 'read' END);
@@ -125,28 +137,53 @@ CREATE FUNCTION drop_rows(p_project integer, p_keys bigint[]) RETURNS void LANGU
     FROM (SELECT count(*) AS number, coalesce(sum(length), 0) AS tokens FROM gone) g WHERE p.id = p_project;
 $$;
 
+-- Whether a client can have made this row; `columns` has a line for each of text, title, tags and files.
+CREATE FUNCTION is_row(
+    family smallint, id text, session text, seq integer, body text, columns text, terms text, length integer
+) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(family BETWEEN 0 AND 3 AND length BETWEEN 0 AND 1000000 AND seq BETWEEN 0 AND 1000000000
+        AND octet_length(id) BETWEEN 1 AND 1000 AND octet_length(session) <= 1000
+        AND octet_length(body) <= 1048576 AND octet_length(columns) <= 2097152 AND octet_length(terms) <= 2097152
+        AND strpos(body, E'\n') = 0 AND terms !~ '(^| )[^0-9a-f]'
+        AND (family = 3 OR octet_length(columns) - octet_length(replace(columns, E'\n', '')) = 3)
+        AND (body::json -> 'id') #>> '{}' = id
+        AND (body::json -> 'type') #>> '{}' = (ARRAY['memory', 'observation', 'journal', 'session'])[family + 1], false);
+$$;
+
 CREATE FUNCTION push(
     p_project text, p_machine text, p_path text, p_format text, p_rules text, p_digest text, p_size bigint,
     p_lines integer, p_branch text, p_commit text, p_committed_at text, p_is_default boolean,
     p_before text,                          -- digest of the rows that stay; null replaces all
     p_families smallint[], p_ids text[], p_sessions text[], p_seqs integer[], p_bodies text[],
     p_columns text[], p_terms text[], p_lengths integer[]
-) RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
+) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
     pid integer := member_of(p_project, true);
     prefix text := pid || '/';
+    today text := to_char(extract(epoch FROM now()), 'FM000000000000');
     s sources%ROWTYPE;
     added integer; size bigint; highest bigint;
 BEGIN
+    INSERT INTO machines (project, machine) VALUES (pid, p_machine) ON CONFLICT DO NOTHING;
+    IF NOT EXISTS (SELECT FROM machines WHERE project = pid AND machine = p_machine AND member = session_user) THEN
+        RAISE unique_violation USING MESSAGE = 'this machine belongs to another member';
+    ELSIF (p_machine ~ '^[[:alnum:]_-]{1,64}$' AND p_format ~ '^[[:alnum:]_-]{1,40}$' AND p_size >= 0 AND p_lines >= 0
+        AND octet_length(p_path) BETWEEN 1 AND 2000 AND octet_length(p_rules || p_digest) <= 200
+        AND octet_length(p_branch || p_commit) <= 500 AND p_committed_at ~ '^([0-9]{12})?$') IS NOT TRUE THEN
+        RAISE check_violation USING MESSAGE = 'this is no source of a machine';
+    ELSIF EXISTS (SELECT FROM unnest(p_families, p_ids, p_sessions, p_seqs, p_bodies, p_columns, p_terms, p_lengths)
+        AS g(family, id, session, seq, body, columns, terms, length) WHERE NOT is_row(g.family, g.id, g.session, g.seq,
+            g.body, g.columns, g.terms, g.length)) THEN
+        RAISE check_violation USING MESSAGE = 'a row is no line of the log, or too large';
+    END IF;
     SELECT * INTO s FROM sources WHERE project = pid AND machine = p_machine AND path = p_path;
     IF s.key IS NULL THEN
         INSERT INTO sources (project, member, machine, path, format, rules, digest, size, lines, branch, commit,
             committed_at, is_default)
         VALUES (pid, session_user, p_machine, p_path, p_format, p_rules, '', 0, 0, '', '', '', false) RETURNING * INTO s;
     END IF;
-    IF s.member <> session_user THEN
-        RAISE insufficient_privilege USING MESSAGE = 'the rows of this machine belong to another member';
-    ELSIF p_before IS NULL THEN
+    IF p_before IS NULL THEN
         PERFORM drop_rows(pid, (SELECT array_agg(key) FROM records WHERE source = s.key));
         DELETE FROM sessions WHERE source = s.key;
         UPDATE sources SET generation = gen_random_uuid() WHERE key = s.key;
@@ -175,13 +212,13 @@ BEGIN
         greatest((SELECT max(key) FROM new), (SELECT max(key) FROM about)) INTO added, size, highest;
     UPDATE projects SET records = records + added, tokens = tokens + size WHERE id = pid;
     UPDATE sources SET format = p_format, rules = p_rules, digest = p_digest, size = p_size, lines = p_lines,
-        branch = p_branch, commit = p_commit, committed_at = p_committed_at, is_default = p_is_default,
+        branch = p_branch, commit = p_commit, committed_at = least(p_committed_at, today), is_default = p_is_default,
         records = records + added, last = coalesce(highest, last), pushed_at = now() WHERE key = s.key;
     RETURN added;
 END $$;
 
 CREATE FUNCTION remove_sources(p_project text, p_machine text, p_paths text[]) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
     pid integer := member_of(p_project, true);
     keys bigint[] := ARRAY(SELECT key FROM sources WHERE project = pid AND machine = p_machine
@@ -194,7 +231,7 @@ BEGIN  -- null: all of them
 END $$;
 
 CREATE FUNCTION forget(p_project text, p_ids text[]) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
     pid integer := member_of(p_project, true);
     keys bigint[] := ARRAY(SELECT key FROM records WHERE project = pid AND id = ANY (p_ids));
@@ -207,8 +244,9 @@ END $$;
 
 CREATE FUNCTION my_projects() RETURNS TABLE (name text, may_write boolean, records bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
-    SELECT p.name, m.may_write, p.records FROM projects p JOIN members m ON m.project = p.id
-    WHERE m.role = session_user ORDER BY 1;
+    SELECT p.name, m.may_write, p.records
+    FROM (SELECT project, may_write FROM members WHERE role = session_user OFFSET 0) m,
+        LATERAL (SELECT name, records FROM projects WHERE id = m.project OFFSET 0) p ORDER BY 1;
 $$;
 
 CREATE FUNCTION schema_version() RETURNS integer
@@ -234,28 +272,33 @@ BEGIN
     RETURN QUERY SELECT id FROM tombstones WHERE project = pid;
 END $$;
 
+-- By the sources of the project: what is read of another one's would tell how many rows it has.
 CREATE FUNCTION rows_of(p_project text, p_sources bigint[], p_after bigint[])
-RETURNS TABLE (source bigint, key bigint, body text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
+RETURNS TABLE (source bigint, key bigint, id text, body text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
-    RETURN QUERY
-        SELECT r.source, r.key, r.body FROM unnest(p_sources, p_after) w(source, after)
-            JOIN records r ON r.source = w.source AND r.key > w.after AND r.project = pid
-        UNION ALL
-        SELECT r.source, r.key, r.body FROM unnest(p_sources, p_after) w(source, after)
-            JOIN sessions r ON r.source = w.source AND r.key > w.after AND r.project = pid
-        ORDER BY 1, 2;
+    RETURN QUERY WITH own AS MATERIALIZED (
+        SELECT key FROM sources WHERE project = pid
+    ), wanted AS MATERIALIZED (
+        SELECT w.source, w.after FROM unnest(p_sources, p_after) w(source, after) JOIN own ON own.key = w.source
+    )
+    SELECT r.source, r.key, r.id, r.body FROM wanted w
+        JOIN records r ON r.source = w.source AND r.key > w.after AND r.project = pid
+    UNION ALL
+    SELECT r.source, r.key, r.id, r.body FROM wanted w
+        JOIN sessions r ON r.source = w.source AND r.key > w.after AND r.project = pid
+    ORDER BY 1, 2;
 END $$;
 
 CREATE FUNCTION memories_of(p_project text, p_machine text)
-RETURNS TABLE (format text, member name, branch text, commit text, body text)
+RETURNS TABLE (format text, member name, branch text, commit text, id text, body text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN  -- of each memory the copy of the default branch with the newest commit
-    RETURN QUERY SELECT DISTINCT ON (r.id) s.format, s.member, s.branch, s.commit, r.body
+    RETURN QUERY SELECT DISTINCT ON (r.id) s.format, s.member, s.branch, s.commit, r.id, r.body
         FROM sources s JOIN records r ON r.source = s.key AND r.project = pid
         WHERE s.project = pid AND s.machine <> p_machine AND r.family = 0
         ORDER BY r.id, s.is_default DESC, s.committed_at DESC, r.key DESC;
@@ -317,12 +360,12 @@ BEGIN
 END $$;
 
 CREATE FUNCTION rows_at(p_project text, p_keys bigint[])
-RETURNS TABLE (key bigint, family smallint, member name, body text)
+RETURNS TABLE (key bigint, family smallint, member name, id text, body text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
-    RETURN QUERY SELECT r.key, r.family, s.member, r.body FROM records r JOIN sources s ON s.key = r.source
+    RETURN QUERY SELECT r.key, r.family, s.member, r.id, r.body FROM records r JOIN sources s ON s.key = r.source
         WHERE r.project = pid AND r.key = ANY (p_keys);
 END $$;
 
@@ -357,6 +400,19 @@ CREATE FUNCTION add_member(p_project text, p_role name, p_write boolean DEFAULT 
         ON CONFLICT (role, project) DO UPDATE SET may_write = excluded.may_write;
 $$;
 
+-- A planner's statistics would tell words, names and numbers to everybody who can print a plan, without any right.
+CREATE FUNCTION hide_statistics() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE each record;
+BEGIN
+    FOR each IN SELECT c.oid::regclass AS name, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE c.relnamespace = 'ralph_team'::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0
+            AND NOT a.attisdropped AND a.attstattarget IS DISTINCT FROM 0
+    LOOP
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS 0', each.name, each.attname);
+    END LOOP;
+END $$;
+SELECT hide_statistics();
+
 REVOKE ALL ON ALL TABLES IN SCHEMA ralph_team FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA ralph_team FROM PUBLIC;
-REVOKE ALL ON FUNCTION member_of, drop_rows, keys_with_term, add_member FROM PUBLIC;
+REVOKE ALL ON FUNCTION member_of, is_row, drop_rows, keys_with_term, add_member, hide_statistics FROM PUBLIC;

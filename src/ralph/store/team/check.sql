@@ -1,15 +1,40 @@
--- What is wrong with the schema: rights on tables, functions without a fixed path, wrong counts.
-SELECT format('%s may use the table %s', coalesce(nullif(a.grantee, 0)::regrole::text, 'everybody'), c.relname)
-FROM pg_class c, aclexplode(c.relacl) a
-WHERE c.relnamespace = 'ralph_team'::regnamespace AND a.grantee <> c.relowner
-UNION ALL SELECT format('the function %s has no fixed search path', proname) FROM pg_proc
-WHERE pronamespace = 'ralph_team'::regnamespace AND prosecdef
-    AND NOT coalesce('search_path=ralph_team, pg_temp' = ANY (proconfig), false)
-UNION ALL SELECT format('everybody may call %s', proname) FROM pg_proc
-WHERE pronamespace = 'ralph_team'::regnamespace AND NOT prosecdef AND has_function_privilege('public', oid, 'EXECUTE')
-UNION ALL SELECT format('project %s counts %s records and has %s', p.id, p.records, r.number)
+-- What is wrong with the schema: rights, functions without a fixed path, wrong counts, statistics. Bodies are compared by
+-- the caller, with those of the schema's file.
+WITH owner AS (SELECT nspowner AS id FROM pg_namespace WHERE nspname = 'ralph_team'),
+tables AS (SELECT * FROM pg_class WHERE relnamespace = 'ralph_team'::regnamespace),
+functions AS (SELECT * FROM pg_proc WHERE pronamespace = 'ralph_team'::regnamespace),
+given AS (
+    SELECT 'may use the table ' || relname AS what, a.grantee FROM tables, aclexplode(relacl) a
+    UNION SELECT format('may use the column %s.%s', t.relname, c.attname), a.grantee
+    FROM tables t JOIN pg_attribute c ON c.attrelid = t.oid, aclexplode(c.attacl) a
+    UNION SELECT 'may ' || a.privilege_type || ' in the schema', a.grantee
+    FROM pg_namespace, aclexplode(nspacl) a
+    WHERE nspname = 'ralph_team' AND (a.grantee, a.privilege_type) <> (0::oid, 'USAGE')
+    UNION SELECT 'may call ' || proname, a.grantee
+    FROM functions, aclexplode(coalesce(proacl, acldefault('f', proowner))) a WHERE NOT prosecdef
+)
+SELECT format('%s %s', CASE grantee WHEN 0 THEN 'everybody' ELSE grantee::regrole::text END, what)
+FROM given WHERE grantee <> (SELECT id FROM owner)
+UNION ALL SELECT format('%s does not belong to the owner of the schema', name)
+FROM (SELECT relname, relowner FROM tables UNION SELECT proname, proowner FROM functions) o(name, holder)
+WHERE holder <> (SELECT id FROM owner)
+UNION ALL SELECT format('%s is a view or a foreign table', relname) FROM tables WHERE relkind IN ('v', 'm', 'f')
+UNION ALL SELECT format('%s has the trigger %s', t.relname, g.tgname)
+FROM tables t JOIN pg_trigger g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal
+UNION ALL SELECT format('the function %s has no fixed search path', proname) FROM functions
+WHERE prosecdef AND NOT coalesce('search_path=ralph_team, pg_temp' = ANY (proconfig), false)
+UNION ALL SELECT format('project %s counts %s records and has %s', p.id, p.records, coalesce(r.number, 0))
 FROM ralph_team.projects p
-JOIN (SELECT project, count(*) AS number FROM ralph_team.records GROUP BY 1) r ON r.project = p.id
-WHERE r.number <> p.records
+LEFT JOIN (SELECT project, count(*) AS number FROM ralph_team.records GROUP BY 1) r ON r.project = p.id
+WHERE coalesce(r.number, 0) <> p.records
 UNION ALL SELECT format('the role %s of a member does not exist', role) FROM ralph_team.members
 WHERE role NOT IN (SELECT rolname FROM pg_roles)
+UNION ALL SELECT DISTINCT format('the member %s may act as the owner of the tables', m.role)
+FROM ralph_team.members m JOIN pg_roles r ON r.rolname = m.role
+WHERE r.oid <> (SELECT id FROM owner) AND pg_has_role(r.oid, (SELECT id FROM owner), 'MEMBER')
+UNION ALL SELECT format('the planner has statistics of %s.%s, which anybody can learn words from: %s', c.relname, a.attname,
+    CASE WHEN s.starelid IS NULL THEN 'SELECT ralph_team.hide_statistics()' ELSE 'DELETE FROM pg_statistic' END)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+LEFT JOIN pg_statistic s ON s.starelid = c.oid AND s.staattnum = a.attnum
+WHERE c.relnamespace = 'ralph_team'::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+    AND (a.attstattarget IS DISTINCT FROM 0 OR s.starelid IS NOT NULL)
