@@ -390,9 +390,10 @@ def test_an_installation_that_would_start_what_is_gone_is_reported_and_repaired(
 
 
 def host_files() -> dict[Path, bytes]:
-    """The files of coding agents in the home; Ralph's own are in its state folder."""
+    """The files of coding agents in the home; Ralph's own are in its state folder, git's config is of the command."""
     home = Path(os.environ["HOME"])
-    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and ".local" not in path.parts}
+    found = [path for path in home.rglob("*") if path.is_file() and ".local" not in path.parts]
+    return {path: path.read_bytes() for path in found if path.name != ".gitconfig"}
 
 
 @pytest.mark.parametrize("host", ["claude", "codex", "gemini"])

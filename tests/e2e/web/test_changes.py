@@ -268,7 +268,7 @@ def test_a_change_is_made_with_the_keyboard_alone(window: Reader, shop: Sample) 
 
 # --- adding -------------------------------------------------------------------------------------
 
-_ID = re.compile(r"(mem|sign|gr|guard|know)-\d{6,}-[0-9a-f]{4}|at=[-0-9T:.]+Z")
+_ID = re.compile(r"(mem|sign|gr|guard|know)-\d{6,}-[0-9a-f]{4}|(at|updated)=[-0-9T:.]+Z")
 
 
 def test_a_memory_is_added_and_taken_back(window: Reader, shop: Sample) -> None:
