@@ -4,6 +4,7 @@ PostgreSQL refuses to run as root, who starts it as `nobody`. It listens on a so
 """
 
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -40,6 +41,11 @@ class ThrowawayServer:
         self._user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
         if self._user:
             os.chown(self.folder, _NOBODY, _NOBODY)
+            if not self._can_start():  # the environment lies in a folder of root alone
+                package = programs.parents[1]
+                for part in (package, package.with_name(f"{package.name}.libs")):
+                    shutil.copytree(part, self.folder / "site" / part.name, symlinks=True)
+                self._programs = self.folder / "site" / programs.relative_to(package.parent)
         self._process: subprocess.Popen[bytes] | None = None
         try:
             data = ["-D", str(self.folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
@@ -48,6 +54,13 @@ class ThrowawayServer:
         except BaseException:
             self.close()
             raise
+
+    def _can_start(self) -> bool:
+        argv = [str(self._programs / "postgres"), "--version"]
+        with suppress(OSError):
+            done = subprocess.run(argv, cwd="/", capture_output=True, timeout=_SECONDS, check=False, **self._user)  # type: ignore[call-overload]  # by name
+            return bool(done.returncode == 0)
+        return False
 
     def url(self, role: str = "postgres", database: str = "postgres") -> str:
         """Return the URL for a role."""
