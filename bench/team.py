@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +128,10 @@ def _searches(root: Path, connection: TeamServer, asked: list[str], rows: int) -
     local, remote, shared, first = [], [], 0.0, 0
     with team_db.read_team(paths.team_database(root)) as own:
         for text in asked:
-            mine, took = timed(lambda: rank.rank(own, text, today=DAY, limit=BEST))  # noqa: B023
+            mine, took = timed(partial(rank.rank, own, text, today=DAY, limit=BEST))
             local.append(took.wall)
             store = ServerLookup(connection, "bench")
-            theirs, took = timed(lambda: rank.rank(None, text, today=DAY, limit=BEST, store=store))  # type: ignore[arg-type]  # noqa: B023
+            theirs, took = timed(partial(rank.rank, None, text, today=DAY, limit=BEST, store=store))
             remote.append(took.wall)
             ids = [record.id for record in queries.records(own, [each.row.key for each in mine.best]).values()]
             others = [record.id for record in store.records([each.row.key for each in theirs.best]).values()]

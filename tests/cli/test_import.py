@@ -304,7 +304,7 @@ def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: 
         paths.import_ledger(ralph.root).unlink(missing_ok=True)
         words = [sys.executable, "-m", "ralph", "import", "--yes"]
         with subprocess.Popen(words, cwd=ralph.root, env=environment, stdout=subprocess.DEVNULL) as running:
-            time.sleep(moment)
+            time.sleep(moment)  # a kill in the middle of the work
             running.send_signal(signal.SIGKILL)
         bring(ralph)
         assert sessions(ralph) == expected

@@ -35,7 +35,7 @@ class Keys:
         until = time.monotonic() + SECONDS
         while termios.tcgetattr(self.inner)[3] & termios.ICANON:  # what is typed before is discarded
             assert time.monotonic() < until, self.printed
-            time.sleep(0.01)
+            time.sleep(0.01)  # between two looks at the terminal, up to a limit
         os.write(self.outer, key.encode())
         if expected:
             self.wait(expected)

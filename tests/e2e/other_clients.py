@@ -4,6 +4,7 @@ What differs is how a client is started and pointed at the server, and how its m
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +17,7 @@ from tests.e2e.loops import node
 from tests.e2e.scripted import ModelServer, Reply, use
 
 
-class Other(Client):
+class Other(Client, ABC):
     """A client that is run with one prompt."""
 
     host: ClassVar[str]
@@ -41,17 +42,17 @@ class Other(Client):
         """The user's own settings."""
         return {}
 
+    @abstractmethod
     def words(self, prompt: str) -> list[str]:
         """The command line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_step(self, path: Path, text: str) -> Reply:
         """A step: it writes a file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shell_step(self, command: str) -> Reply:
         """A step: it runs a command."""
-        raise NotImplementedError
 
     def run(self, prompt: str) -> Run:
         """Run it to its end."""

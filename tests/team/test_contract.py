@@ -123,4 +123,4 @@ def test_the_best_five_are_the_same(sides: Sides) -> None:
             best.append([names[each.row.key] for each in ranked.best])
         shared += len({*best[0]} & {*best[1]}) / max(len(best[0]), 1)
     assert shared / len(QUESTIONS) >= 0.95
-    assert [word.word for word in question.weigh_words(None, "timeout", everyday=1, named=0, store=sides[1][0])]  # type: ignore[arg-type]
+    assert [word.word for word in question.weigh_words(None, "timeout", everyday=1, named=0, store=sides[1][0])]

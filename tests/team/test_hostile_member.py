@@ -1,4 +1,4 @@
-"""What a member can do to the others with raw SQL: push odd rows, use their machines, read plans and counters."""
+"""Attacks by a member with raw SQL: malformed rows, the machines of other members, query plans and counters."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def body(name: str, text: str = "zirconium", **members: object) -> str:
 
 def push(server: TeamServer, *rows: PushedRow, machine: str = "mach-mal", at: str = "", form: str = "memories") -> int:
     """Push the rows of a source as somebody who writes the call by hand."""
-    return server.push("shop", machine, (".odd", form, *SOURCE, at, True), None, rows)
+    return server.push("shop", machine, ("attack.md", form, *SOURCE, at, True), None, rows)
 
 
 def memory(name: str, line: str | None = None) -> PushedRow:

@@ -187,8 +187,7 @@ def meaning_for(
                 embed_held(root, embedder, connection, limit=_WITH_SEARCH)
         return by_meaning(text, keys)
 
-    near.is_slow = not embedder.is_loaded  # type: ignore[attr-defined]
-    return near
+    return near if embedder.is_loaded else rank.SlowMeaning(near)
 
 
 def nearness(

@@ -178,7 +178,7 @@ class RowCleaner:
         self._private = PrivatePaths(privacy.paths) if privacy.paths else None
         self._root = os.path.realpath(root)
         folders = {str(root), self._root, str(paths.main_checkout(root)), str(paths.state_folder(root))}
-        home = os.path.expanduser("~")  # noqa: PTH111 - as the environment has it
+        home = str(Path.home())
         homes = {home, os.path.realpath(home)} - {"/", "~"}
         here, home_names = (_any_of(names) for names in (folders, homes))
         temporary = re.escape(tempfile.gettempdir())

@@ -91,7 +91,7 @@ def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict
             hits = tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys[:1]).values())
             found = SearchResult(hits, len(hits))
         else:
-            ranked = rank.rank(None, text, today=day, limit=query.limit, store=store)  # type: ignore[arg-type]
+            ranked = rank.rank(None, text, today=day, limit=query.limit, store=store)
             keys = [each.row.key for each in ranked.best]
             terms = rank.matched_terms(ranked.words)
             found = SearchResult(rank.make_hits(ranked, store.records(keys), query, day), ranked.total, (), terms)

@@ -109,7 +109,7 @@ def _last_answer(path: str) -> str:
         text = hook_files.read_file(path, _TAIL, end=True) or b""
         if text.rfind(b'"agentStop"') > text.rfind(b'"type":"user.message"'):
             break
-        time.sleep(0.05)
+        time.sleep(0.05)  # there is nothing to wait on; the reads are few, and the hook has its deadline
     for line in reversed(text.split(b"\n")):
         if line.startswith(b'{"type":"assistant.message"') and b'"content":""' not in line:
             return str(json.loads(line)["data"]["content"])

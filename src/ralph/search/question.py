@@ -75,7 +75,7 @@ class WeightedWord:
 
 
 def weigh_words(
-    connection: "Connection",
+    connection: "Connection | None",
     text: str,
     *,
     everyday: float,
@@ -224,7 +224,7 @@ def is_name(word: str, text: str) -> bool:
     return bool(before) and before[-1] not in ".!?:"
 
 
-def _pair(connection: "Connection", store: "RankingStore", term: str, count: int, holding: int) -> WeightedWord:
+def _pair(connection: "Connection | None", store: "RankingStore", term: str, count: int, holding: int) -> WeightedWord:
     """A pair of CJK characters, as indexed; a single one is also looked for inside of pairs."""
     if len(term) > 1 or holding:
         return WeightedWord(term, {term: holding} if holding else {}, _PAIR * _weight(count, holding))
@@ -240,7 +240,7 @@ def _weight(count: int, holding: int) -> float:
 
 
 def nearest_terms(
-    connection: "Connection", word: terms.QueryWord, *, hurried: bool = False, store: "RankingStore" = lookup
+    connection: "Connection | None", word: terms.QueryWord, *, hurried: bool = False, store: "RankingStore" = lookup
 ) -> dict[str, int]:
     """Return indexed terms to look for instead, with their counts; when `hurried`, by the word's first letters only."""
     near: dict[str, int] = {}
@@ -253,7 +253,7 @@ def nearest_terms(
     return dict(sorted(near.items(), key=lambda pair: -pair[1])[:_MOST])
 
 
-def longer_terms(connection: "Connection", term: str, store: "RankingStore" = lookup) -> dict[str, int]:
+def longer_terms(connection: "Connection | None", term: str, store: "RankingStore" = lookup) -> dict[str, int]:
     """Longer indexed terms that begin with a term, the shortest first."""
     if len(term) < _SHORTEST or terms.is_cjk(term):
         return {}
@@ -261,14 +261,14 @@ def longer_terms(connection: "Connection", term: str, store: "RankingStore" = lo
     return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
 
 
-def pairs_with(connection: "Connection", character: str, store: "RankingStore" = lookup) -> dict[str, int]:
+def pairs_with(connection: "Connection | None", character: str, store: "RankingStore" = lookup) -> dict[str, int]:
     """The indexed pairs that a CJK character is part of."""
     if store.size(connection) > _SMALL:
         return dict(store.terms_starting(connection, character, _PAIRS))
     return dict(store.terms_with(connection, character, _PAIRS))
 
 
-def _containing(connection: "Connection", store: "RankingStore", term: str) -> dict[str, int]:
+def _containing(connection: "Connection | None", store: "RankingStore", term: str) -> dict[str, int]:
     """Terms that contain the word, else the longest that are part of it."""
     if not _SHORTEST < len(term) <= _LONGEST:
         return {}
@@ -280,7 +280,9 @@ def _containing(connection: "Connection", store: "RankingStore", term: str) -> d
     return matches
 
 
-def _typos(connection: "Connection", store: "RankingStore", term: str, starts: tuple[str, ...]) -> dict[str, int]:
+def _typos(
+    connection: "Connection | None", store: "RankingStore", term: str, starts: tuple[str, ...]
+) -> dict[str, int]:
     """Terms one typo away that begin in one of these ways: those of the first way that has any."""
     if len(term) <= _SHORTEST:
         return {}

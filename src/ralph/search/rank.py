@@ -108,6 +108,17 @@ class Nearness(dict[int, float]):
     level = 2.0  # no cosine is that high
 
 
+class SlowMeaning:
+    """A Meaning whose model is not loaded yet, which takes longer than a search: asked only where words fail."""
+
+    def __init__(self, meaning: "Meaning") -> None:
+        self._meaning = meaning
+
+    def __call__(self, text: str, keys: "Sequence[int]") -> "Mapping[int, float]":
+        """Return how near records are to a text."""
+        return self._meaning(text, keys)
+
+
 def outstanding_level(cosines: "Sequence[float]") -> float:
     """Return from which similarity on a record stands out: from the next one, or from the crowd of all records."""
     best, second = [*sorted(cosines, reverse=True)[:2], 0.0, 0.0][:2]
@@ -196,7 +207,7 @@ def matched_terms(words: "Sequence[WeightedWord]") -> dict[str, float]:
 
 
 def replacements(
-    connection: "Connection",
+    connection: "Connection | None",
     words: "Sequence[WeightedWord]",
     keep: "Filter" = lookup.EVERYTHING,
     store: "RankingStore" = lookup,
@@ -217,7 +228,7 @@ def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> lis
 
 
 def _written_words(
-    connection: "Connection", stems: "Sequence[str]", keep: "Filter", store: "RankingStore"
+    connection: "Connection | None", stems: "Sequence[str]", keep: "Filter", store: "RankingStore"
 ) -> tuple[str, ...]:
     """Return for each term the shortest word with it, as texts have it within a sentence; a stem is no word."""
     words: dict[str, str] = {}
@@ -231,7 +242,7 @@ def _written_words(
 
 
 def rank(
-    connection: "Connection",
+    connection: "Connection | None",
     text: str,
     *,
     today: str,
@@ -261,8 +272,7 @@ def rank(
         matches, total = ranker.find_candidates(limit, hurried)
         scores, around = ranker.add_neighbours(matches)
         share = ranker.share_of_meaning(scores) if meaning is not None else 0.0
-        # a model that is not loaded yet takes longer than a search: it is loaded where words do not answer
-        is_needed = share == ranker.recipe.alone or not getattr(meaning, "is_slow", False)
+        is_needed = share == ranker.recipe.alone or not isinstance(meaning, SlowMeaning)
         near = meaning(text, list(scores)) if meaning is not None and is_needed else {}
         share = share if near else 0.0
         fused = _fuse(scores, near, share)
@@ -309,7 +319,7 @@ class _Ranker:
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: "Connection | None",
         words: "Sequence[WeightedWord]",
         keep: "Filter",
         recipe: Recipe,

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
+from pathlib import Path
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -128,7 +129,7 @@ def _is_local(host: str) -> bool:
 
 def _has_root() -> bool:
     """Whether the user has a root certificate where libpq looks for it."""
-    return os.path.exists(os.path.expanduser("~/.postgresql/root.crt"))  # noqa: PTH110, PTH111 - libpq's name for it
+    return Path("~/.postgresql/root.crt").expanduser().exists()  # libpq's name for it
 
 
 def shown_url(url: str) -> str:
