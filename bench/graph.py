@@ -94,7 +94,6 @@ def run(count: int = RECORDS) -> list[str]:
                 {
                     "bare query, 2 hops": lambda: [found.execute(_BARE, (key,)).fetchall() for key in some],
                     "neighbours, 2 hops": lambda: [walking.neighbours(found, key) for key in some],
-                    "a way between two": lambda: [walking.path(found, *some[at : at + 2]) for at in range(0, 8, 2)],
                 },
                 rounds=9,
             )

@@ -60,7 +60,6 @@ search --around {observation}
 graph show
 graph show {memory}
 graph neighbors {memory}
-graph path {memory} tag:money
 graph search money
 context
 context money
@@ -117,7 +116,6 @@ task show t-000000
 task done t-000000
 session show nobody
 loop status nobody
-graph path file:nowhere file:nothing
 config get nonsense
 config set nonsense 1
 forget

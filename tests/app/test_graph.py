@@ -77,12 +77,10 @@ def test_show_tells_the_record_and_every_edge_stated_ones_first(root: Path) -> N
 
 
 def test_the_discovery_reaches_the_gotcha_by_way_of_the_pattern_and_the_file(root: Path) -> None:
-    way = graph.path(root, "React 19 breaking change", TABLES)
-    assert way.found
-    assert [(edge.source, edge.target) for edge in way.edges] == [
-        ("know-react-19", SQL), (SQL, "file:src/db/schema.ts"), (TABLES, "file:src/db/schema.ts"),
-    ]  # fmt: skip
-    assert not graph.path(root, "React 19 breaking change", TABLES, at="2026-01-25").found
+    reached = {each.node.id: each for each in graph.neighbors(root, "React 19 breaking change", hops=3)}
+    assert [reached[name].hops for name in (SQL, "file:src/db/schema.ts", TABLES)] == [1, 2, 3]
+    then = graph.neighbors(root, "React 19 breaking change", hops=3, at="2026-01-25")
+    assert TABLES not in {each.node.id for each in then}
 
 
 def test_a_search_finds_by_words_and_then_what_hangs_together(root: Path) -> None:

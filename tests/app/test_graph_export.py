@@ -114,5 +114,3 @@ def test_within_a_task_what_is_anothers_own_is_neither_found_nor_walked_over(roo
     assert "ins-1-a" in hits
     assert "ins-2-b" not in hits
     assert "ins-2-b" not in {other.id for _, other in graph.show(root, "tag:db", task="t-1").edges}
-    way = graph.path(root, "task:t-2", "tag:db", task="t-1")
-    assert all("ins-2" not in edge.source for edge in way.edges)

@@ -7,7 +7,6 @@ from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
 from ralph.app import context, graph, index, memory, outdated, search
-from ralph.app.graph import link, remove_link
 from ralph.context import recall
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.model import ids
@@ -100,31 +99,19 @@ def test_in_a_circle_nobody_supersedes_anybody(tmp_path: Path) -> None:
     assert [graph.show(tmp_path, name).node.replaced for name in (OLD, NEW)] == [None, None]
 
 
-def test_an_edge_that_would_close_a_circle_is_refused(root: Path) -> None:
-    before = (root / ".agent" / "memories.md").read_bytes()
-    with pytest.raises(Refused, match="already supersedes"):
-        link(root, OLD, "supersedes", NEW)
-    link(root, OLD, "supersedes", PAST)
-    with pytest.raises(Refused, match="already supersedes"):
-        link(root, PAST, "supersedes", NEW)
-    remove_link(root, OLD, "supersedes", PAST)
-    assert (root / ".agent" / "memories.md").read_bytes() == before
-
-
 @pytest.mark.parametrize(
-    ("pairs", "replaced", "circle"),
+    ("pairs", "replaced"),
     [
-        ([], {}, []),
-        ([("b", "a"), ("c", "b")], {"a": "b", "b": "c"}, []),
-        ([("b", "a"), ("a", "b")], {}, ["a", "b"]),
-        ([("b", "a"), ("a", "b"), ("c", "a")], {"a": "c"}, ["a", "b"]),
-        ([("b", "a"), ("c", "b"), ("a", "c"), ("b", "d")], {"d": "b"}, ["a", "b", "c"]),
-        ([("a", "a")], {}, ["a"]),
+        ([], {}),
+        ([("b", "a"), ("c", "b")], {"a": "b", "b": "c"}),
+        ([("b", "a"), ("a", "b")], {}),
+        ([("b", "a"), ("a", "b"), ("c", "a")], {"a": "c"}),
+        ([("b", "a"), ("c", "b"), ("a", "c"), ("b", "d")], {"d": "b"}),
+        ([("a", "a")], {}),
     ],
 )
-def test_who_replaced_whom(pairs: list[tuple[str, str]], replaced: dict[str, str], circle: list[str]) -> None:
+def test_who_replaced_whom(pairs: list[tuple[str, str]], replaced: dict[str, str]) -> None:
     assert lookup.replaced(pairs) == replaced
-    assert outdated.find_circles(pairs) == circle
 
 
 def test_a_session_s_start_names_what_cites_something_gone_last(tmp_path: Path) -> None:

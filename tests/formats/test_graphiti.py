@@ -2,7 +2,6 @@
 
 import json
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -10,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.errors import Refused
 from ralph.formats.graphiti import (
-    EdgeForm,
     Embeddings,
     StatedEdge,
     edges_text,
@@ -20,15 +17,9 @@ from ralph.formats.graphiti import (
     nodes_text,
     sort_nodes,
     stated_edges,
-    with_edge,
-    without_edge,
 )
-from ralph.formats.knowledge import parse_knowledge, render_knowledge
-from ralph.formats.memories import parse_memories, render_memories
-from ralph.formats.text import EditableDocument
-from ralph.formats.work import parse_insights
 from ralph.model.graph import Edge, Node, NodeType, Relation
-from ralph.model.record import Link, MemoryKind, Record, Scope, Status
+from ralph.model.record import MemoryKind, Record, Scope, Status
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 nodes = st.builds(
@@ -84,68 +75,26 @@ MEMORY = Record("mem-1705751400-a3f8", MemoryKind.FIX, "Words.", label="fix", ta
 ENTRY = Record("know-x", MemoryKind.CONTEXT, "Words.", label="knowledge", title="X", tags=("db",))
 INSIGHT = replace(MEMORY, id="ins-1-a", scope=Scope.TASK, status=Status.PROPOSED)
 
-FILES: dict[EdgeForm, tuple[str, Callable[[str], EditableDocument], str]] = {
-    EdgeForm.COMMENT: (render_memories([MEMORY]), parse_memories, MEMORY.id),
-    EdgeForm.FRONT: (render_knowledge(ENTRY), lambda text: parse_knowledge(text, "x"), ENTRY.id),
-    EdgeForm.LINKS: (parse_insights("").add(INSIGHT).text, parse_insights, INSIGHT.id),
-}
 
-days = st.one_of(st.just(""), st.dates().map(lambda day: day.isoformat()))
-letters = st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp", "Zs"])
-targets = st.one_of(
-    st.sampled_from(["file:src/a.ts", "tag:a, b", "file:a|b.md", "symbol:a-->b#c", "file:x @2026-01-01", "100%2C"]),
-    st.text(letters, min_size=1, max_size=12),
-)
-stated = st.builds(
-    StatedEdge, st.sampled_from([each for each in Relation if each is not Relation.SUPERSEDES]), targets, days, days
-)
-
-
-@pytest.mark.parametrize("form", list(EdgeForm))
-@given(expected=st.lists(stated, min_size=1, max_size=4, unique_by=lambda edge: (edge.relation, edge.target)))
-def test_a_stated_edge_reads_back_and_is_removed_without_a_trace(form: EdgeForm, expected: list[StatedEdge]) -> None:
-    text, parse, record_id = FILES[form]
-    document = parse(text)
-    for edge in expected:
-        record = document.entries[0].record
-        document = document.replace(record_id, with_edge(record, edge, form))
-    assert set(stated_edges(parse(str(document)).entries[0].record)) == set(expected)
-    for edge in expected:
-        record = document.entries[0].record
-        document = document.replace(record_id, without_edge(record, edge.relation, edge.target, form))
-    assert str(document) == text
-
-
-def test_stating_an_edge_again_replaces_its_times() -> None:
-    once = with_edge(MEMORY, StatedEdge(Relation.AFFECTS, "tag:a", "2026-01-01"), EdgeForm.COMMENT)
-    twice = with_edge(once, StatedEdge(Relation.AFFECTS, "tag:a", "2026-02-01", "2026-03-01"), EdgeForm.COMMENT)
-    assert stated_edges(twice) == [StatedEdge(Relation.AFFECTS, "tag:a", "2026-02-01", "2026-03-01")]
-
-
-def test_supersedes_is_written_as_a_link() -> None:
-    for form in (EdgeForm.COMMENT, EdgeForm.LINKS):
-        record = with_edge(MEMORY, StatedEdge(Relation.SUPERSEDES, "mem-1-a"), form)
-        assert record.links == (Link("supersedes", "mem-1-a"),)
-    assert with_edge(ENTRY, StatedEdge(Relation.SUPERSEDES, "mem-1-a"), EdgeForm.FRONT).extra == {
-        "supersedes": ["mem-1-a"]
-    }
-
-
-def test_the_spelling_of_a_key_is_kept() -> None:
+def test_the_spelling_of_a_key_does_not_matter() -> None:
     record = replace(MEMORY, extra={"Depends-On": "tag:a", "source": "somebody"})
     assert stated_edges(record) == [StatedEdge(Relation.DEPENDS_ON, "tag:a")]
-    more = with_edge(record, StatedEdge(Relation.DEPENDS_ON, "tag:b"), EdgeForm.COMMENT)
-    assert more.extra == {"Depends-On": "tag:a, tag:b", "source": "somebody"}
 
 
 @pytest.mark.parametrize("value", [3, None, True, {"a": 1}, [1, 2], ""])
 def test_a_value_that_is_no_edge_is_left_alone(value: object) -> None:
     record = replace(ENTRY, extra={"affects": value, "other": "words"})
     assert stated_edges(record) == []
-    assert without_edge(record, Relation.AFFECTS, "tag:a", EdgeForm.FRONT) is record
 
 
-@pytest.mark.parametrize("target", ["", "  ", "a\nb", "a\0b"])
-def test_an_invalid_target_is_refused(target: str) -> None:
-    with pytest.raises(Refused):
-        with_edge(MEMORY, StatedEdge(Relation.AFFECTS, target), EdgeForm.COMMENT)
+@pytest.mark.parametrize(
+    ("text", "edge"),
+    [
+        ("file:a%2Cb%7Cc.md @2026-01-01..2026-02-01", ("file:a,b|c.md", "2026-01-01", "2026-02-01")),
+        ("tag:a @..2026-02-01", ("tag:a", "", "2026-02-01")),
+        ("symbol:a--%3Eb#c", ("symbol:a-->b#c", "", "")),
+        ("file:x%20@2026-01-01", ("file:x @2026-01-01", "", "")),
+    ],
+)
+def test_an_edge_has_times_and_escapes(text: str, edge: tuple[str, str, str]) -> None:
+    assert stated_edges(replace(MEMORY, extra={"affects": text})) == [StatedEdge(Relation.AFFECTS, *edge)]

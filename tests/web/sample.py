@@ -29,7 +29,7 @@ from tests.web.sample_live import quiet
 
 from ralph import config as settings
 from ralph import paths
-from ralph.app import chats, graph, index, knowledge, loop, memory, outdated, project, review
+from ralph.app import chats, index, knowledge, loop, memory, outdated, project, review
 from ralph.app import insights as insight
 from ralph.app.chat_log import Mode
 from ralph.app.tasks import task
@@ -107,6 +107,13 @@ def turned(clock: Clock, seed: int) -> Iterator[None]:
     finally:
         for module, name, value in zip((ids, ids, hook_files), ("now", "os", "timestamp"), before, strict=True):
             setattr(module, name, value)
+
+
+def state_edge(root: Path, record_id: str, edge: str) -> None:
+    """Write an edge into the metadata of an entry, as a person would."""
+    path = root / ".agent" / "memories.md"
+    before, mark, after = path.read_text(encoding="utf-8").partition(f"### {record_id}\n")
+    path.write_text(before + mark + after.replace("<!-- ralph: ", f"<!-- ralph: {edge} ", 1), encoding="utf-8")
 
 
 def clean_environment(home: Path) -> dict[str, str]:
@@ -193,10 +200,10 @@ class Maker:
         memory.edit(self.root, self.made.memories["jwt"], tags=("auth", "jwt", "security"))
         self.commit("Tag what is about security")
         names = self.made.memories
-        graph.link(self.root, names["keys"], "supersedes", names["env-key"])
-        graph.link(self.root, names["redis"], "affects", "file:src/db/connection.ts")
-        graph.link(self.root, names["jwt"], "related_to", names["keys"])
-        graph.link(self.root, names["rounding"], "fixes", "file:src/cart/total.ts")
+        state_edge(self.root, names["keys"], f"supersedes={names['env-key']}")
+        state_edge(self.root, names["redis"], "affects=file:src/db/connection.ts")
+        state_edge(self.root, names["jwt"], f"related_to={names['keys']}")
+        state_edge(self.root, names["rounding"], "fixes=file:src/cart/total.ts")
 
     def plan(self) -> None:
         """Tasks in every state; two get theirs from the loop."""

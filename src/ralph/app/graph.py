@@ -16,25 +16,22 @@ from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ralph import paths
-from ralph.app import filters, index, meaning, outdated
+from ralph.app import filters, index, meaning
 from ralph.app.tasks import board
-from ralph.capture.privacy import clean_memory
-from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
+from ralph.errors import NotFound, RalphError, WriteFailed
 from ralph.formats import graphiti
-from ralph.formats.graphiti import EdgeForm, Embeddings, StatedEdge
-from ralph.formats.text import find_entry
+from ralph.formats.graphiti import Embeddings
 from ralph.model import ids
-from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
+from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type
 from ralph.model.record import Family, Query, Record
 from ralph.search import graph as walking
 from ralph.search import rank
 from ralph.search.embeddings import row_bytes
-from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, project_files, source_facts
+from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, source_facts
 from ralph.store import db, files, lookup, queries, sessions
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress
 from ralph.store.queries import digest_of
-from ralph.store.sources import Format, Source, parse_editable, sources
 from ralph.store.vectors import VectorCache
 
 if TYPE_CHECKING:
@@ -47,13 +44,6 @@ _MAX_SEEDS = 20
 _MAX_BUSIEST = 10
 _MIN_SCORE = 0.05  # nodes with a lower score are related by chance
 _NAMED_SCORE = 0.8
-_LINKABLE = {
-    Format.MEMORIES: EdgeForm.COMMENT,
-    Format.GUARDRAILS: EdgeForm.COMMENT,
-    Format.KNOWLEDGE: EdgeForm.FRONT,
-    Format.INSIGHTS: EdgeForm.LINKS,
-}
-"""The files that can hold edges, and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +62,6 @@ class NodeView:
     node: Node
     record: Record | None
     edges: tuple[tuple[Edge, Node], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphPath:
-    """A shortest path between two nodes: its edges in order."""
-
-    start: Node
-    end: Node
-    edges: tuple[Edge, ...]
-    found: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LinkChange:
-    """An edge, the record and file that state it, and the change as a diff."""
-
-    source: str
-    edge: StatedEdge
-    path: Path
-    changed: bool
-    diff: str
 
 
 Question = Callable[[Connection, Connection, GraphVisibility], T]
@@ -211,18 +180,6 @@ def neighbors(
     return query_graph(root, question, task=task)
 
 
-def path(root: Path, start: str, end: str, *, at: str = "", task: str = "") -> GraphPath:
-    """Find a shortest path between two nodes."""
-
-    def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> GraphPath:
-        keys = _find_node(graph, start, allowed), _find_node(graph, end, allowed)
-        nodes = stored.nodes(graph, keys)
-        way = walking.path(graph, *keys, WalkRules((), at, allowed, ids.today()))
-        return GraphPath(nodes[keys[0]], nodes[keys[1]], tuple(way or ()), way is not None)
-
-    return query_graph(root, question, task=task)
-
-
 def search(
     root: Path,
     words: str,
@@ -308,153 +265,6 @@ def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
     keys = queries.row_keys(connection, names)
     by_key = queries.records(connection, list(keys.values()))
     return {name: by_key[key] for name, key in keys.items() if key in by_key}
-
-
-def link(
-    root: Path,
-    source: str,
-    relation: str,
-    target: str,
-    *,
-    since: str = "",
-    until: str = "",
-    dry_run: bool = False,
-    patterns: Sequence[str] = (),
-) -> LinkChange:
-    """Add an edge, valid from today unless `since` is given. Adding it again changes nothing."""
-    how = _parse_relation(relation)
-    clean_memory(target, patterns=patterns)  # Refused for a secret
-    if since and until and until < since:
-        raise UsageError(f"the edge would end ({until}) before it begins ({since})", hint="swap the two days")
-    record_id, file = _locate_source(root, source)
-    end = _link_target(root, record_id, how, target)
-    supersedes = how is Relation.SUPERSEDES
-    if supersedes:
-        if since or until:
-            hint = "leave out the days: it holds from when the new record was made"
-            raise UsageError("what supersedes something does so for good", hint=hint)
-        pairs = index.ask(root, lookup.superseding)
-        if record_id in outdated.find_circles([*pairs, (record_id, end)]) and record_id not in outdated.find_circles(
-            pairs
-        ):
-            what = f"{end} already supersedes {record_id}: if each took the other's place, neither would hold"
-            hint = f"take that away first: `ralph graph link {end} supersedes {record_id} --remove`"
-            raise Refused(what, hint=hint)
-
-    def change(record: Record) -> tuple[Record, StatedEdge]:
-        old = next((edge for edge in graphiti.stated_edges(record) if (edge.relation, edge.target) == (how, end)), None)
-        stated = StatedEdge(how, end, since, until)
-        if old is not None and since in ("", old.since) and until in ("", old.until):
-            return record, stated
-        begin = "" if supersedes else since or (old.since if old is not None else ids.today())
-        return graphiti.with_edge(record, StatedEdge(how, end, begin, until), _LINKABLE[file.format]), stated
-
-    return _write_link(root, record_id, file, change, dry_run)
-
-
-def remove_link(root: Path, source: str, relation: str, target: str, *, dry_run: bool = False) -> LinkChange:
-    """Remove a stated edge. Raises NotFound when nobody stated it."""
-    how = _parse_relation(relation)
-    record_id, file = _locate_source(root, source)
-    text = target.strip()
-    names = (text, *_spellings(text), _node_id(root, text))
-
-    def change(record: Record) -> tuple[Record, StatedEdge]:
-        targets = [edge.target for edge in graphiti.stated_edges(record) if edge.relation is how]
-        end = next((name for name in names if name in targets), None)
-        if end is None:
-            hint = f"`ralph graph show {record_id}` lists its edges; derived ones go with what they come from"
-            raise NotFound(f"{record_id} states no edge {how.value} {target}", hint=hint)
-        return graphiti.without_edge(record, how, end, _LINKABLE[file.format]), StatedEdge(how, end)
-
-    return _write_link(root, record_id, file, change, dry_run)
-
-
-def _parse_relation(word: str) -> Relation:
-    relation = parse_relation(word)
-    if relation is None:
-        raise UsageError(f"{word!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
-    return relation
-
-
-def _read_node(graph: Connection, name: str) -> Node:
-    key = _find_node(graph, name)
-    return stored.nodes(graph, [key])[key]
-
-
-def _node_id(root: Path, name: str) -> str:
-    with suppress(NotFound):
-        return query_graph(root, lambda graph, *_: _read_node(graph, name).id)
-    return ""
-
-
-def _locate_source(root: Path, source: str) -> tuple[str, Source]:
-    def question(graph: Connection, connection: Connection, _: object) -> tuple[Node, str, str]:
-        node = _read_node(graph, source)
-        if entity_type(node.id) is not None:
-            hint = "an edge is kept by a record: begin with one, and name the file, tag or task as its target"
-            raise Refused(f"{node.id} is no record", hint=hint)
-        row = queries.row_keys(connection, [node.id])[node.id]
-        return node, queries.records(connection, [row])[row].id, queries.locations(connection, [row])[row][0]
-
-    node, record_id, path = query_graph(root, question)
-    file = next((each for each in sources(root) if each.name == path), None)
-    if file is None:
-        raise NotFound(f"{path}: is gone", hint="run the command again")
-    if file.format not in _LINKABLE:
-        hint = f"begin with a memory, or make it one: `ralph review promote {record_id} --to memory`"
-        raise Refused(f"{path}: {node.type.value} {record_id} is stored in a file that cannot hold edges", hint=hint)
-    return record_id, file
-
-
-def _link_target(root: Path, record_id: str, how: Relation, name: str) -> str:
-    text = name.strip()
-    end = _node_id(root, text)
-    kind = entity_type(end or text)
-    if not end and kind is not None:
-        end = _normalise_name(kind, text)
-    if not end and (root / text).is_file():
-        end = _normalise_name(NodeType.FILE, entity_id(NodeType.FILE, text))
-    if not end:
-        kinds = ", ".join(f"{each}:..." for each in ENTITY_TYPES)
-        hint = f"name a record by its id or title, or another node as {kinds}"
-        raise NotFound(f"there is no record {name}", hint=hint)
-    if end == record_id:
-        raise UsageError(f"{record_id} cannot lead to itself", hint="name two different nodes")
-    if how is Relation.SUPERSEDES and entity_type(end) is not None:
-        raise UsageError(f"{end} is no record, so nothing supersedes it", hint="name the record that is outdated")
-    return end
-
-
-def _normalise_name(kind: NodeType, name: str) -> str:
-    rest = " ".join(name.partition(":")[2].split())
-    if kind in (NodeType.FILE, NodeType.SYMBOL):
-        file, mark, symbol = rest.partition("#") if kind is NodeType.SYMBOL else (rest, "", "")
-        inside = next(project_files([posixpath.normpath(file)] if file else []), "")
-        if not inside or (kind is NodeType.SYMBOL and not symbol):
-            hint = "name it from the project's root: file:src/a.ts, symbol:src/a.ts#name"
-            raise Refused(f"{name} is not in the project", hint=hint)
-        rest = f"{inside}{mark}{symbol}"
-    return entity_id(kind, rest.lower() if kind is NodeType.TAG else rest)
-
-
-def _write_link(
-    root: Path, record_id: str, file: Source, change: Callable[[Record], tuple[Record, StatedEdge]], dry_run: bool
-) -> LinkChange:
-    name = paths.shown(file.path, root)
-
-    def edit(text: str) -> tuple[str, LinkChange]:
-        document = parse_editable(file.format, text, file.path.stem)
-        record = find_entry(document.entries, record_id).record
-        changed, edge = change(record)
-        after = text if changed is record else str(document.replace(record_id, changed))
-        lines = (text.splitlines(keepends=True), after.splitlines(keepends=True))
-        diff = "".join(difflib.unified_diff(*lines, name, name, n=1))
-        return after, LinkChange(record_id, edge, file.path, after != text, diff)
-
-    if dry_run:
-        return edit(files.read(file.path) or "")[1]
-    return files.update(file.path, edit, root=paths.main_checkout(root) if file.format is Format.INSIGHTS else root)
 
 
 def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[dict[str, Any]]:

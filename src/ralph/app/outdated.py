@@ -6,7 +6,7 @@ searches and hooks, which may not start git, only read it.
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,12 +131,6 @@ def supersede(
 
     memory.change_entry(root, library, collection, link.target, end, observer)
     return saved
-
-
-def find_circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Of pairs (new record, old record), return those that supersede each other in a circle."""
-    newer = lookup.newer(pairs)
-    return sorted(old for old, all_new in newer.items() if any(lookup.leads_to(newer, new, old) for new in all_new))
 
 
 def cache_file(root: Path) -> Path:

@@ -7,12 +7,11 @@ import click
 
 from ralph.app import graph as verbs
 from ralph.app.filters import full_id, node_types, relations, short_ids, when
-from ralph.app.graph import HOPS, LIMIT, GraphOverview, LinkChange, NodeView, remove_link
+from ralph.app.graph import HOPS, LIMIT, GraphOverview, NodeView
 from ralph.app.json_shapes import edge_json, mark_weak, node_json, record_json
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation, read_words
 from ralph.cli.output import bar, one_line, print_fields, print_json, print_raw, print_rows, print_table, say, warn
-from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
 from ralph.search.graph import ReachedNode
@@ -74,30 +73,6 @@ def neighbors(call: Invocation, name: str, limit: int | None, form: str, **optio
     say(f"{len(nodes) - limit} more" if limit is not None and len(nodes) > limit else "")
 
 
-@cli.command("path", examples=["ralph graph path mem-a3f8 tag:db"])
-@click.argument("start", metavar="A")
-@click.argument("end", metavar="B")
-@_as_of
-@opt.visibility
-@opt.formats("table", "json")
-def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: str) -> int:
-    """Show a shortest path from A to B; exit code 1 when there is none."""
-    way = verbs.path(call.root, full_id(call.root, start), full_id(call.root, end), at=when(as_of), task=within)
-    if form == "json":
-        ends = {"from": node_json(way.start), "to": node_json(way.end), "found": way.found}
-        print_json({**ends, "edges": list(map(edge_json, way.edges))})
-    elif way.found:
-        here = way.start.id
-        short = short_ids(call.root, [here, *(end for edge in way.edges for end in (edge.source, edge.target))])
-        click.echo(f"{one_line(short.get(here, here))}  {one_line(way.start.name)}")
-        for edge in way.edges:
-            here = edge.target if edge.source == here else edge.source
-            click.echo(f"  {_arrow(edge, here, short)}")
-    else:
-        click.echo(f"No path leads from {one_line(way.start.id)} to {one_line(way.end.id)}.")
-    return 0 if way.found else 1
-
-
 @cli.command("search", examples=['ralph graph search "session storage" --as-of 2026-01-31 --type file,gotcha'])
 @click.argument("words", nargs=-1, required=True)
 @_as_of
@@ -115,36 +90,6 @@ def search(
         nodes, warnings = verbs.search(call.root, read_words(words), progress=progress, **options)
     warn(*warnings)
     _print_reached(nodes, call, form, "Nothing found.")
-
-
-@cli.command("link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --until 2026-06-30"])
-@click.argument("source", metavar="A")
-@click.argument("relation")
-@click.argument("target", metavar="B")
-@click.option("--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today).")
-@click.option("--until", default="", metavar="DATE", help="Holds up to this day.")
-@click.option("--remove", is_flag=True, help="Remove the edge; only edges that were stated can be removed.")
-@opt.dry_run
-@opt.formats("table", "json")
-def link(
-    call: Invocation, source: str, relation: str, target: str, remove: bool, dry_run: bool, form: str, **days: str
-) -> None:
-    """State that A has a RELATION to B; it is written into the file of A, which must be a record.
-
-    RELATION is one of related_to, discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
-    Memories, guardrails, knowledge and insights can hold edges. B may also be a file, a symbol, a tag or a task.
-    """
-    ends = full_id(call.root, source), relation, full_id(call.root, target)
-    if remove:
-        _print_link(remove_link(call.root, *ends, dry_run=dry_run), call, form, "Unlinked", dry_run)
-        return
-    times = {name: when(day) for name, day in days.items()}
-    for name, day in times.items():
-        if day and len(day) < len("2026-01-31"):
-            raise UsageError(f"{days[name]!r} is not a day", hint="use a date such as 2026-01-31")
-    span = {name: day[:10] for name, day in times.items()}
-    change = verbs.link(call.root, *ends, **span, dry_run=dry_run, patterns=call.patterns)
-    _print_link(change, call, form, "Linked" if change.changed else "Already there:", dry_run)
 
 
 @cli.command("export", examples=["ralph graph export --task t-1a2b3c --format json"])
@@ -247,16 +192,3 @@ def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, no
         return f"{reached.score:.2f}", reached.hops, node.type.value, short.get(node.id, node.id), by, name
 
     print_rows(nodes, form, to_json, "SCORE,HOPS,TYPE,ID,BY,NAME", row, nothing)
-
-
-def _print_link(change: LinkChange, call: Invocation, form: str, verb: str, dry_run: bool) -> None:
-    edge, file = change.edge, call.show_path(change.path)
-    if form == "json":
-        ends = {"source": change.source, "relation": edge.relation.value, "target": edge.target}
-        state = {"changed": change.changed, "written": change.changed and not dry_run}
-        print_json({**ends, **state, "file": file, "diff": change.diff})
-    elif dry_run:
-        print_raw(change.diff)
-        say("nothing was written" if change.changed else "nothing would change")
-    else:
-        click.echo(f"{verb} {one_line(change.source)} {edge.relation.value} {one_line(edge.target)} ({file})")

@@ -7,15 +7,13 @@ import json
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from ralph.errors import Refused
 from ralph.formats.json_text import dump_json
 from ralph.formats.text import DATE
 from ralph.model.graph import Edge, Node, Relation, parse_relation
-from ralph.model.record import NO_EXTRA, Link, Record
+from ralph.model.record import Record
 
 VERSION = 1
 MAGIC = b"RALPHVEC"
@@ -76,16 +74,7 @@ def _edge_members(edge: Edge) -> dict[str, object]:
 
 
 _VALIDITY = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?")
-_CODES = {"%": "%25", ",": "%2C", "|": "%7C", "-->": "--%3E", " @": "%20@"}
 _CODE = re.compile("%(25|2C|7C|3E|20)", re.IGNORECASE)
-
-
-class EdgeForm(StrEnum):
-    """How a kind of file holds edges."""
-
-    COMMENT = "comment"
-    FRONT = "front"
-    LINKS = "links"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,42 +99,6 @@ def stated_edges(record: Record) -> list[StatedEdge]:
     return [edge for edge in edges.values() if edge.target]
 
 
-def with_edge(record: Record, edge: StatedEdge, form: EdgeForm) -> Record:
-    """The record with one more edge, in place of one of the same relation and target."""
-    if not edge.target.strip() or any(mark in edge.target for mark in "\n\r\0"):
-        raise Refused(f"{edge.target!r} is not the name of a node", hint="name it on one line, as file:src/a.ts")
-    record = without_edge(record, edge.relation, edge.target, form)
-    text = _render_stated(edge, form)
-    if form is EdgeForm.LINKS or (edge.relation is Relation.SUPERSEDES and form is EdgeForm.COMMENT):
-        return replace(record, links=(*record.links, Link(edge.relation.value, text)))
-    key = next((key for key in record.extra if parse_relation(key) is edge.relation), edge.relation.value)
-    texts = [*_texts(record.extra.get(key)), text]
-    value: object = ", ".join(texts) if form is EdgeForm.COMMENT else texts
-    return replace(record, extra={**record.extra, key: value})
-
-
-def without_edge(record: Record, relation: Relation, target: str, form: EdgeForm) -> Record:
-    """The record without an edge; the very record when it states none."""
-
-    def matches(word: str, text: str) -> bool:
-        return parse_relation(word) is relation and _parse_stated(relation, text).target == target
-
-    links = tuple(link for link in record.links if not matches(link.relation, link.target))
-    extra = dict(record.extra)
-    for key, value in record.extra.items():
-        texts = list(_texts(value))
-        others = [text for text in texts if not matches(key, text)]
-        if len(others) == len(texts):
-            continue
-        if others:
-            extra[key] = ", ".join(others) if isinstance(value, str) and form is EdgeForm.COMMENT else others
-        else:
-            del extra[key]
-    if links == record.links and extra == dict(record.extra):
-        return record
-    return replace(record, links=links, extra=extra or NO_EXTRA)
-
-
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield from (text.strip() for text in value.split(",") if text.strip())
@@ -159,13 +112,3 @@ def _parse_stated(relation: Relation, text: str) -> StatedEdge:
     target = text if last is None else text[: last.start()]
     since, until = (last[1] or "", last[2] or "") if last is not None else ("", "")
     return StatedEdge(relation, _CODE.sub(lambda code: chr(int(code[1], 16)), target).strip(), since, until)
-
-
-def _render_stated(edge: StatedEdge, form: EdgeForm) -> str:
-    text = edge.target.strip()
-    if edge.relation is Relation.SUPERSEDES and form is not EdgeForm.FRONT:
-        return text  # the form that every reader of `supersedes` expects; an impossible character is refused
-    for character, code in _CODES.items():
-        text = text.replace(character, code)
-    times = f" @{edge.since}" if edge.since else " @" if edge.until else ""
-    return f"{text}{times}{f'..{edge.until}' if edge.until else ''}"

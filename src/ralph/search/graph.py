@@ -35,7 +35,6 @@ _WEIGHTS = {
 """The weight of a derived edge; a stated one has 1."""
 
 HUB = 200  # a search is not expanded beyond a node with more edges than this
-_FARTHEST = 12  # hops of a path
 _STRONG = (NodeType.PATTERN, NodeType.DECISION, NodeType.GOTCHA, NodeType.DISCOVERY)
 _SCANNED = 20_000  # characters of a text that are scanned for paths and symbols
 _MOST = 20  # mentions of one kind in a text
@@ -93,7 +92,6 @@ class WalkRules(NamedTuple):
     visibility: GraphVisibility = ALL_VISIBLE
     by: str = ""
     hub: int | None = None
-    is_scored: bool = True
 
     def allow(self, row: EdgeRow) -> bool:
         """Whether an edge may be followed."""
@@ -123,36 +121,10 @@ def walk(
     graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules = ANYWHERE
 ) -> list[ReachedNode]:
     """Return everything within some hops of any seed, the seeds included, each by its best path, best first."""
-    steps, known = _walk_levels(graph, seeds, hops, rules)
-    reached = []
-    for key, step in steps.items():
-        via = stored.edge_of(step.row, known) if step.row is not None else None
-        reached.append(ReachedNode(known[key], step.hops, round(step.score, 9), via, known[step.start].id))
-    return sorted(reached, key=lambda node: (-node.score, node.hops, node.node.id))
-
-
-def path(graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANYWHERE) -> list[Edge] | None:
-    """Return the edges of a shortest path from one node to another, or None; of several, a fixed one."""
-    steps, known = _walk_levels(graph, {start: 1.0}, _FARTHEST, rules._replace(is_scored=False), end)
-    if end not in steps or (rules.at and not known[start].holds(rules.at)):
-        return None
-    way: list[Edge] = []
-    step = steps[end]
-    while step.row is not None:
-        way.append(stored.edge_of(step.row, known))
-        step = steps[step.before]
-    return way[::-1]
-
-
-def _walk_levels(
-    graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules, end: int | None = None
-) -> tuple[dict[int, _Step], dict[int, Node]]:
     known = stored.nodes(graph, seeds)
     steps = {key: _Step(score, 0, None, key, key) for key, score in seeds.items() if key in known}
     level = dict(steps)
     for hop in range(1, hops + 1):
-        if end in steps:
-            break
         level = _expand(graph, level, steps, known, hop, rules)
         known |= stored.nodes(graph, level)
         if rules.at:
@@ -160,7 +132,11 @@ def _walk_levels(
         if not level:
             break
         steps |= level
-    return steps, known
+    reached = []
+    for key, step in steps.items():
+        via = stored.edge_of(step.row, known) if step.row is not None else None
+        reached.append(ReachedNode(known[key], step.hops, round(step.score, 9), via, known[step.start].id))
+    return sorted(reached, key=lambda node: (-node.score, node.hops, node.node.id))
 
 
 def _expand(
@@ -189,7 +165,6 @@ def _expand(
             if other in steps:
                 continue
             score = share if row.explicit else share * _WEIGHTS[row.relation]
-            score = score if rules.is_scored else 1.0
             best = nearest.get(other)
             if best is not None and best.row is not None and score == best.score:
                 better = (known[key].id, *row[3:]) < (known[best.before].id, *best.row[3:])

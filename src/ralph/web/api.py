@@ -184,20 +184,7 @@ def _get_neighbors(request: ApiRequest) -> Json:
     if not 1 <= hops <= _MAX_HOPS:
         raise UsageError(f"{hops} is no number of hops", hint=f"1 to {_MAX_HOPS}")
     limit = request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
-    name = _node_name(request, "id")
-    return graph_view.neighbors(request.root, name, hops=hops, at=request.word("as_of"), limit=limit)
-
-
-def _get_path(request: ApiRequest) -> Json:
-    ends = _node_name(request, "a"), _node_name(request, "b")
-    return graph_view.path(request.root, *ends, at=request.word("as_of"))
-
-
-def _node_name(request: ApiRequest, name: str) -> str:
-    node = request.word(name)
-    if not node:
-        raise UsageError(f"{name} names no node", hint="choose one in the graph, or search for it")
-    return node
+    return graph_view.neighbors(request.root, request.word("id"), hops=hops, at=request.word("as_of"), limit=limit)
 
 
 def _get_runs(request: ApiRequest) -> Json:
@@ -279,7 +266,6 @@ ROUTES: list[Route] = [
     route("/api/context", _post_context, method="POST"),
     route("/api/graph", _get_graph),
     route("/api/graph/neighbors", _get_neighbors),
-    route("/api/graph/path", _get_path),
     route("/api/runs", _get_runs),
     route("/api/runs/{id}", _get_run),
     route("/api/runs/{id}/prompts/{number}", _get_prompt),

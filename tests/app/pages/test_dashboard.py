@@ -7,7 +7,7 @@ import pytest
 from tests.cli.runner import Block, numbered, page
 
 from ralph import paths
-from ralph.app import doctor, graph, hook_state, memory, usage
+from ralph.app import doctor, hook_state, memory, outdated, usage
 from ralph.app.pages import dashboard
 from ralph.app.usage import Injection
 from ralph.formats.log import encode_record
@@ -116,7 +116,7 @@ class TestDuplicates:
     def test_superseded_record_is_no_duplicate(self, tmp_path: Path) -> None:
         first, second = put(tmp_path, REDIS, REDIS + " Always.")
         assert dashboard.memory_health(tmp_path)["counts"]["duplicates"] == 1
-        graph.link(tmp_path, second, "supersedes", first)
+        outdated.supersede(tmp_path, first, second)
         assert dashboard.memory_health(tmp_path)["counts"]["duplicates"] == 0
 
     def test_common_words_make_no_group(self, tmp_path: Path) -> None:

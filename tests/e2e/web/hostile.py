@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from tests.web import sample
 from tests.web.sample import Clock, Maker, Sample
 
-from ralph.app import graph, knowledge, memory
+from ralph.app import knowledge, memory
 from ralph.app.tasks import task as progress
 from ralph.model.record import MemoryKind
 
@@ -74,7 +74,7 @@ def plant(root: Path) -> Planted:
         kept = memory.add(root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), by="human")
         sign = memory.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,), in_="guardrails")
         page = knowledge.add(root, TITLE, MARKDOWN, (TAG, "hostile"))
-        graph.link(root, kept.stored.record.id, "affects", f"file:{FILE}")
+        sample.state_edge(root, kept.stored.record.id, f"affects=file:{FILE}")
         task = progress.add(root, TITLE, MARKDOWN).task.id
         maker = Maker(shop, Clock(datetime.now(UTC)))
         maker.session(SESSION, 0.2, 9, _story())

@@ -1,4 +1,4 @@
-"""The graph: what is drawn, what filters leave, how it was at a time, a node's panel, a path, and all of it as lists.
+"""The graph: what is drawn, what filters leave, how it was at a time, a node's panel, and all of it as lists.
 
 The canvas cannot be read, so its box says how many nodes and edges it has and whether it rests; what it draws is
 looked at once, pixel by pixel. A node is clicked where "Find a node" has put it: in the middle.
@@ -182,37 +182,6 @@ class TestOneNode:
         long = [each["name"] for each in nodes if len(each["name"]) >= 80]
         assert long
         assert all(name.endswith("…") for name in long)
-
-
-class TestPaths:
-    def test_a_path_between_two_is_found_told_and_drawn(self, reader: OpenReader, shop: Shop) -> None:
-        told = shop.get("/api/graph/path", a=shop.memory(ENVIRONMENT), b="file:src/auth/keys.ts")
-        assert told["found"]
-        page = loaded(reader(), "/graph?all=1")
-        page.get_by_text("Path between two nodes").click()
-        find(page, "From", "JWT_KEY in the environment")
-        expect(page.get_by_text("Choose the other end")).to_be_visible()
-        find(page, "To", "file:src/auth/keys.ts")
-        expect(page.locator("[data-path]")).to_have_attribute("data-path", str(len(told["nodes"])))
-        expect(page.locator(".path-words .link")).to_have_text([each["name"] for each in told["nodes"]])
-        expect(page.locator(".path-words")).to_contain_text("supersedes")
-        marked = page.locator("body").evaluate(
-            "body => { const dot = document.createElement('span'); dot.style.color = 'var(--graph-path)';"
-            " body.append(dot); const colour = getComputedStyle(dot).color; dot.remove(); return colour; }"
-        )
-        shows(page, marked)
-        keep(page, "graph-path")
-        page.get_by_role("button", name="Clear").click()
-        expect(page.locator(".path-words")).to_have_count(0)
-        shows(page, marked, False)
-
-    def test_the_ends_are_chosen_from_panels_and_no_way_is_said(self, reader: OpenReader, shop: Shop) -> None:
-        page = loaded(reader(), f"/graph?all=1&node={shop.memory(KEYS)}")
-        page.get_by_role("button", name="Path from here").click()
-        find(page, "Find a node", "feature flags")
-        page.get_by_role("button", name="Path to here").click()
-        expect(page.locator("[data-path]")).to_have_attribute("data-path", "0")
-        expect(page.get_by_text("No way leads from one to the other at this time.")).to_be_visible()
 
 
 class TestTheLists:

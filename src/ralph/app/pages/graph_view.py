@@ -141,17 +141,6 @@ def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int 
     return snapshot.part(snapshot.near(node, edges, hops), edges, limit, first=node)
 
 
-def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]:
-    """Return a shortest path between two nodes, in order, and as `found` whether there is one."""
-    way = graph.path(root, start, end, at=when(at))
-    snapshot, _ = _snapshot(root, "")
-    names = [way.start.id]
-    for edge in way.edges:
-        names.append(edge.target if edge.source == names[-1] else edge.source)
-    names = [name for name in dict.fromkeys([*names, way.end.id]) if name in snapshot.nodes]
-    return {**snapshot.to_json(names, way.edges, len(names), len(way.edges)), "found": way.found}
-
-
 _CACHE: dict[tuple[Path, tuple[tuple[str, str], ...]], GraphSnapshot] = {}
 
 

@@ -5,7 +5,7 @@ import { useGet } from "../parts/api.js";
 import { AddMemory } from "../parts/changes.js";
 import { Empty, Loaded } from "../parts/placeholders.js";
 import { Force } from "../parts/force_graph.js";
-import { EdgeList, NodeList, NodePanel, PathSteps } from "../parts/nodes.js";
+import { EdgeList, NodeList, NodePanel } from "../parts/nodes.js";
 import { Pick } from "../parts/node_picker.js";
 import { Choice, Switches, Tabs, toggled } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
@@ -17,25 +17,23 @@ import { count, number } from "../parts/format.js";
 
 const NONE = { nodes: [], edges: [] };
 
-/** The page at `/graph?around=&all=&task=&tag=&as_of=&off=&node=&a=&b=&view=`. */
+/** The page at `/graph?around=&all=&task=&tag=&as_of=&off=&node=&view=`. */
 export function Page() {
   const { query } = route.value;
   const asked = { task: query.get("task") ?? "", tag: query.get("tag") ?? "", as_of: query.get("as_of") ?? "" };
   const everything = query.has("all") || asked.task || asked.tag;
   asked.around = everything ? "" : (query.get("around") ?? "newest");
   const graph = useGet("/api/graph", asked, { on: ["records", "tasks", "sessions"] });
-  const ends = { a: query.get("a") ?? "", b: query.get("b") ?? "" };
-  const path = useGet(ends.a && ends.b && ends.a !== ends.b ? "/api/graph/path" : null, { ...ends, as_of: asked.as_of });
   return html`<${PageHead} title="Graph"
-      sub="How memories, files, tasks and sessions are linked. Solid edges were added by hand, dashed ones are derived." />
+      sub="How memories, files, tasks and sessions are linked. Solid edges are stated in a file, dashed ones are derived." />
     <${Loaded} state=${graph} lines=${8} what="the graph">
       ${(data) =>
         data.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
           ? html`<${Empty} title="The graph is empty"
-              text="Nodes are memories and what they mention: files, symbols, tags, tasks, sessions. Add a memory that names a file, or link two nodes."
+              text="Nodes are memories and what they mention: files, symbols, tags, tasks, sessions. Add a memory that names a file."
               command='ralph memory add "src/db.ts needs the pool started first"'
               action=${html`<${AddMemory} />`} />`
-          : html`<${GraphView} data=${data} asked=${asked} ends=${ends} path=${path} loading=${graph.loading} />`}
+          : html`<${GraphView} data=${data} asked=${asked} loading=${graph.loading} />`}
     <//>`;
 }
 
@@ -53,27 +51,26 @@ function Filters({ asked, data }) {
   </div>`;
 }
 
-/** What is shown: the answer, what a panel or a path added, less the kinds that are off. */
-function shownOf(data, added, path, off) {
+/** What is shown: the answer, what a panel added, less the kinds that are off. */
+function shownOf(data, added, off) {
   const nodes = new Map();
-  for (const node of [...data.nodes, ...added.nodes, ...path.nodes]) if (!nodes.has(node.id)) nodes.set(node.id, node);
+  for (const node of [...data.nodes, ...added.nodes]) if (!nodes.has(node.id)) nodes.set(node.id, node);
   const counts = {};
   for (const node of nodes.values()) counts[node.type] = (counts[node.type] ?? 0) + 1;
   for (const [id, node] of nodes) if (off.has(node.type)) nodes.delete(id);
   const edges = new Map();
-  for (const edge of [...data.edges, ...added.edges, ...path.edges]) {
+  for (const edge of [...data.edges, ...added.edges]) {
     if (nodes.has(edge.source) && nodes.has(edge.target)) edges.set(`${edge.source} ${edge.relation} ${edge.target}`, edge);
   }
   return { nodes: [...nodes.values()], edges: [...edges.values()], counts };
 }
 
-function GraphView({ data, asked, ends, path, loading }) {
+function GraphView({ data, asked, loading }) {
   const { query } = route.value;
   const [added, setAdded] = useState(NONE);
   const control = useRef(null);
   const off = new Set(query.getAll("off"));
-  const found = path.value?.found ? path.value : NONE;
-  const seen = useMemo(() => shownOf(data, added, found, off), [data, added, found, [...off].join(" ")]);
+  const seen = useMemo(() => shownOf(data, added, off), [data, added, [...off].join(" ")]);
   const selected = query.get("node");
   const centre = data.nodes.find((node) => node.id === data.around);
   const chosen = seen.nodes.find((node) => node.id === selected) ?? data.nodes.find((node) => node.id === selected);
@@ -91,7 +88,7 @@ function GraphView({ data, asked, ends, path, loading }) {
   };
   const showAround = (node) => setQuery({ around: node?.id ?? null, node: node?.id ?? null, all: null, task: null, tag: null });
   const narrow = useMedia("(max-width: 640px)");
-  const filtered = asked.task || asked.tag || asked.as_of || off.size || ends.a || ends.b;
+  const filtered = asked.task || asked.tag || asked.as_of || off.size;
   const tabs = [
     { key: "picture", label: "Picture" },
     { key: "nodes", label: "Nodes", count: seen.nodes.length },
@@ -99,24 +96,23 @@ function GraphView({ data, asked, ends, path, loading }) {
   ];
   const words = html`<span class="quiet" role="status">${counted(seen, data)}${loading ? ", asking again" : ""}</span>`;
   const more = html`<${Filters} asked=${asked} data=${data} />
-    <${Legend} counts=${seen.counts} off=${off} />
-    <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />`;
+    <${Legend} counts=${seen.counts} off=${off} />`;
   return html`<div class="toolbar">
       <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${data.around ? "" : (chosen?.name ?? "")}
         onPick=${data.around ? showAround : find} placeholder="A memory, file, tag or task" search=${true} />
       <${Scope} around=${data.around} name=${centre?.name ?? ""} />
     </div>
-    ${narrow ? html`<details class="between" open=${Boolean(filtered) || undefined}><summary>Filters and paths</summary>${more}</details>` : more}
+    ${narrow ? html`<details class="between" open=${Boolean(filtered) || undefined}><summary>Filters</summary>${more}</details>` : more}
     <div class="graph-body ${chosen ? "has-panel" : ""}">
       <${Tabs} label="How the graph is shown" aside=${words} tabs=${tabs} chosen=${view}
         onChoose=${(key) => setQuery({ view: key === "picture" ? null : key })}>
         ${view === "nodes" && html`<${NodeList} nodes=${seen.nodes} selected=${selected} onOpen=${open} />`}
         ${view === "edges" && html`<${EdgeList} nodes=${seen.nodes} edges=${seen.edges} onOpen=${open} />`}
         ${!["nodes", "edges"].includes(view) &&
-          html`<${Picture} seen=${seen} selected=${chosen?.id ?? null} path=${found} onOpen=${open} control=${control} />`}
+          html`<${Picture} seen=${seen} selected=${chosen?.id ?? null} onOpen=${open} control=${control} />`}
       <//>
       ${chosen && html`<${NodePanel} key=${chosen.id} node=${chosen} asOf=${asked.as_of} onOpen=${find} onMore=${add}
-        onAround=${() => showAround(chosen)} onEnd=${(end, id) => setQuery({ [end]: id })} />`}
+        onAround=${() => showAround(chosen)} />`}
     </div>`;
 }
 
@@ -146,7 +142,7 @@ function counted(seen, data) {
     ? `${words} of ${number(data.total_nodes)} nodes and ${number(data.total_edges)} edges: those with the most edges` : words;
 }
 
-function Picture({ seen, selected, path, onOpen, control }) {
+function Picture({ seen, selected, onOpen, control }) {
   if (!seen.nodes.length) {
     return html`<${Empty} title="No nodes match"
       text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or remove a filter." />`;
@@ -154,7 +150,7 @@ function Picture({ seen, selected, path, onOpen, control }) {
   const counts = `${count(seen.nodes.length, "node")} and ${count(seen.edges.length, "edge")}`;
   const label = `Graph of ${counts}. The tabs Nodes and Edges have the same as lists.`;
   return html`<div class="picture">
-    <${Force} nodes=${seen.nodes} edges=${seen.edges} selected=${selected} path=${path} onOpen=${onOpen} label=${label}
+    <${Force} nodes=${seen.nodes} edges=${seen.edges} selected=${selected} onOpen=${onOpen} label=${label}
       control=${control} />
     <div class="picture-tools" role="group" aria-label="The picture">
       <button type="button" class="button small" onClick=${() => control.current?.nearer()} aria-label="Nearer">+</button>
@@ -178,28 +174,4 @@ function Legend({ counts, off }) {
     <${Switches} label="Kinds of nodes that are shown" on=${on} options=${kinds.map(option)}
       onToggle=${(kind) => setQuery({ off: [...toggled(off, kind)] })} />
   </div>`;
-}
-
-/** Two ends and the way between them. */
-function Between({ nodes, all, ends, path, onOpen }) {
-  const title = (id) => (id ? (nodes.find((node) => node.id === id)?.title ?? id) : "");
-  const set = Boolean(ends.a && ends.b);
-  return html`<details class="between" open=${Boolean(ends.a || ends.b) || undefined}>
-    <summary>Path between two nodes</summary>
-    <div class="toolbar">
-      <${Pick} label="From" nodes=${nodes} all=${all} value=${title(ends.a)} onPick=${(node) => setQuery({ a: node?.id })} />
-      <${Pick} label="To" nodes=${nodes} all=${all} value=${title(ends.b)} onPick=${(node) => setQuery({ b: node?.id })} />
-      ${(ends.a || ends.b) && html`<button type="button" class="button" onClick=${() => setQuery({ a: null, b: null })}>Clear</button>`}
-    </div>
-    <div role="status" data-path=${set && path.value ? (path.value.found ? path.value.nodes.length : 0) : undefined}>
-      ${set && ends.a === ends.b && html`<p class="quiet">That is the same node twice.</p>`}
-      ${set && ends.a !== ends.b && html`<${Loaded} state=${path} lines=${1}>${(data) => html`<${Way} data=${data} onOpen=${onOpen} />`}<//>`}
-      ${!set && (ends.a || ends.b) && html`<p class="quiet">Choose the other end, here or in a node's panel.</p>`}
-    </div>
-  </details>`;
-}
-
-function Way({ data, onOpen }) {
-  if (!data.found) return html`<p>No way leads from one to the other at this time.</p>`;
-  return html`<${PathSteps} path=${data} onOpen=${onOpen} />`;
 }

@@ -26,7 +26,7 @@ const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 function palette() {
   const colours = { other: colour("--node-other") };
   for (const kind of KINDS) colours[kind] = colour(colourOf(kind));
-  for (const name of ["text", "plate", "edge", "path"]) colours[`:${name}`] = colour(`--graph-${name}`);
+  for (const name of ["text", "plate", "edge", "chosen"]) colours[`:${name}`] = colour(`--graph-${name}`);
   return colours;
 }
 
@@ -49,7 +49,7 @@ function drawNode(node, canvas, look) {
   canvas.fill(shape(node.type));
   if (marked) {
     canvas.lineWidth = 2.5 / size;
-    canvas.strokeStyle = look.colours[":path"];
+    canvas.strokeStyle = look.colours[":chosen"];
     canvas.stroke(shape(node.type));
   }
   canvas.restore();
@@ -89,11 +89,11 @@ function begin(ForceGraph, host, look, events) {
       canvas.arc(node.x, node.y, radius(node) + 3, 0, 2 * Math.PI);
       canvas.fill();
     })
-    .linkColor((link) => (look.onPath(link) ? look.colours[":path"] : look.colours[":edge"]))
-    .linkWidth((link) => (look.onPath(link) ? 3 : link.explicit ? 1.6 : 0.8))
-    .linkLineDash((link) => (link.explicit || look.onPath(link) ? null : [3, 3]))
+    .linkColor(() => look.colours[":edge"])
+    .linkWidth((link) => (link.explicit ? 1.6 : 0.8))
+    .linkLineDash((link) => (link.explicit ? null : [3, 3]))
     .linkVisibility((link) => !look.hides(link))
-    .linkDirectionalArrowLength((link) => (look.onPath(link) || link.explicit ? 4 : 0))
+    .linkDirectionalArrowLength((link) => (link.explicit ? 4 : 0))
     .linkDirectionalArrowRelPos(0.92)
     .onRenderFramePost((canvas, scale) => drawLabels(look.ordered(), canvas, scale, look))
     .onNodeClick((node) => events.open(node.id))
@@ -119,12 +119,10 @@ function merged(known, nodes, edges) {
 function looking(state, current) {
   return {
     colours: {},
-    marked: (id) => current().selected === id || current().path.has(id),
-    dimmed: (id) => current().path.size > 0 ? !current().path.has(id) : current().near !== null && !current().near.has(id),
-    hides: (link) => current().path.size === 0 && current().near !== null &&
+    marked: (id) => current().selected === id,
+    dimmed: (id) => current().near !== null && !current().near.has(id),
+    hides: (link) => current().near !== null &&
       !(current().near.has(link.source.id) && current().near.has(link.target.id)),
-    onPath: (link) =>
-      current().pathEdges.has(`${link.source.id} ${link.target.id}`) || current().pathEdges.has(`${link.target.id} ${link.source.id}`),
     hovered: () => current().hovered,
     moving: () => state.moving,
     view: () => viewOf(state),
@@ -152,11 +150,11 @@ function around(selected, edges) {
 
 /**
  * The picture.
- * @param {{nodes: object[], edges: object[], selected: string|null, path: {nodes: object[], edges: object[]},
+ * @param {{nodes: object[], edges: object[], selected: string|null,
  *   onOpen: (id: string|null) => void, label: string, control: {current: any}}} props `control.current` gets
  *   {fit, nearer, farther, centre(id)}
  */
-export function Force({ nodes, edges, selected, path, onOpen, label, control }) {
+export function Force({ nodes, edges, selected, onOpen, label, control }) {
   const box = useRef(null);
   const state = useRef({ hovered: null, known: new Map(), graph: null, fitted: false });
   const now = useRef({});
@@ -164,8 +162,6 @@ export function Force({ nodes, edges, selected, path, onOpen, label, control }) 
     selected,
     onOpen,
     near: around(selected, edges),
-    path: new Set(path.nodes.map((node) => node.id)),
-    pathEdges: new Set(path.edges.map((edge) => `${edge.source} ${edge.target}`)),
     hovered: state.current.hovered,
     ordered: [],
     nodes,
@@ -175,7 +171,7 @@ export function Force({ nodes, edges, selected, path, onOpen, label, control }) 
 
   useEffect(() => mount(box.current, state.current, now, control), []);
   useEffect(() => feed(state.current, nodes, edges, now), [shapeOf(nodes, edges)]);
-  useEffect(() => redraw(state.current.graph), [selected, path]);
+  useEffect(() => redraw(state.current.graph), [selected]);
   useEffect(() => repaint(state.current), [shown.value]);
 
   return html`<div class="force" ref=${box} role="img" aria-label=${label} data-nodes=${nodes.length} data-edges=${edges.length}></div>`;
@@ -187,7 +183,7 @@ function shapeOf(nodes, edges) {
 }
 
 function byWeight(known, current) {
-  const weight = (node) => (current.selected === node.id || current.path.has(node.id) ? 1e6 : 0) + (node.degree || 0);
+  const weight = (node) => (current.selected === node.id ? 1e6 : 0) + (node.degree || 0);
   return [...known.values()].sort((a, b) => weight(b) - weight(a));
 }
 

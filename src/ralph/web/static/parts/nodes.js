@@ -21,10 +21,10 @@ export function pageOf(node) {
 
 /**
  * The panel of one node.
- * @param {{node: object, asOf: string, onOpen: (node: object|null) => void, onAround: () => void, onEnd: (end: "a"|"b", id: string) => void,
+ * @param {{node: object, asOf: string, onOpen: (node: object|null) => void, onAround: () => void,
  *   onMore: (data: object) => void}} props
  */
-export function NodePanel({ node, asOf, onOpen, onAround, onEnd, onMore }) {
+export function NodePanel({ node, asOf, onOpen, onAround, onMore }) {
   const near = useGet("/api/graph/neighbors", { id: node.id, hops: 1, as_of: asOf });
   const [href, words] = pageOf(node);
   return html`<aside class="card node-panel" aria-label="The chosen node" data-node=${node.id}>
@@ -40,9 +40,6 @@ export function NodePanel({ node, asOf, onOpen, onAround, onEnd, onMore }) {
       ["Edges", number(node.degree)],
       ["Since", node.valid_from && html`<${Time} at=${node.valid_from} />`],
     ]} />
-    <p class="node-ends">
-      <button type="button" class="button small" onClick=${() => onEnd("a", node.id)}>Path from here</button>
-      <button type="button" class="button small" onClick=${() => onEnd("b", node.id)}>Path to here</button></p>
     <h3>Neighbours</h3>
     <${Loaded} state=${near} lines=${3}>
       ${(answer) => html`<${NeighbourList} node=${node} answer=${answer} onOpen=${onOpen} onMore=${onMore} />`}<//>
@@ -107,18 +104,4 @@ export function EdgeList({ nodes, edges, onOpen }) {
     onOpen=${(edge) => onOpen(edge.source)}
     render=${(edge) => html`<div class="edge-row">${end(edge.source)}<span class="relation">${readable(edge.relation)}</span>
       ${end(edge.target)}${edge.explicit && html`<span class="badge">stated</span>`}</div>`} />`;
-}
-
-/** A path in words: each node, and how it leads to the next. */
-export function PathSteps({ path, onOpen }) {
-  const steps = path.nodes.map((node, at) => {
-    const next = path.nodes[at + 1];
-    const edge = next && path.edges.find((one) =>
-      (one.source === node.id && one.target === next.id) || (one.target === node.id && one.source === next.id));
-    const back = edge && edge.source !== node.id;
-    return html`<li key=${node.id}>
-      <button type="button" class="link" onClick=${() => onOpen(node.id)}><${Shape} kind=${node.type} />${node.name || node.id}</button>
-      ${edge && html`<span class="relation">${back ? "←" : ""} ${readable(edge.relation)} ${back ? "" : "→"}</span>`}</li>`;
-  });
-  return html`<ol class="path-words">${steps}</ol>`;
 }
