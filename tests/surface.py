@@ -75,21 +75,20 @@ loop status {run}
 loop show {run}
 loop show {run} --iteration 1
 loop journal
-loop journal --search invoice
 loop journal {run}
 forget {memory}
 doctor --citations
 index sync
 index verify
 index prune
-scratchpad show
+scratchpad
 context --where error
 doctor
 status
 status --usage
-config show
-config show --origin
-config show --files
+config
+config --origin
+config --files
 trust --list
 loop agents
 mcp status
@@ -116,8 +115,8 @@ task show t-000000
 task done t-000000
 session show nobody
 loop status nobody
-config get nonsense
-config set nonsense 1
+config nonsense
+config nonsense 1
 forget
 search
 """

@@ -91,8 +91,8 @@ def test_commands_named_in_the_pages_exist(page: Path) -> None:
     [
         ("ralph memory remember me", ["ralph memory remember"]),
         ("  $ ralph dream", ["ralph dream"]),
-        ("Try `ralph scratchpad burn` now.", ["ralph scratchpad burn"]),
-        ("ralph config get|forget KEY", ["ralph config forget"]),
+        ("Try `ralph index burn` now.", ["ralph index burn"]),
+        ("ralph index sync|forget", ["ralph index forget"]),
         ('ralph memory add "nothing like it" -t fix', []),
         ("`ralph memory show ID`, `ralph context --where error` and `ralph --root x memory list`", []),
         ("ralph memory --help", []),

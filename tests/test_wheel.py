@@ -45,7 +45,7 @@ def test_the_wheel_runs_the_main_commands(installed: Path, tmp_path: Path) -> No
     assert added in ralph(installed, "memory", "search", "export", "--format", "json", cwd=tmp_path)
     assert "Use barrel exports" in ralph(installed, "memory", "prime", "--budget", "500", cwd=tmp_path)
     assert "memories" in ralph(installed, "skill", cwd=tmp_path).lower()
-    assert "memories.budget" in ralph(installed, "config", "show", cwd=tmp_path)
+    assert "memories.budget" in ralph(installed, "config", cwd=tmp_path)
     assert "order" in ralph(installed, "doctor", cwd=tmp_path)
 
 

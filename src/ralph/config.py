@@ -81,7 +81,7 @@ _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[
 _FOREIGN = frozenset("cli event_loop core hats events tasks skills features hooks adapters tui RObot".split())
 """Sections of ralph-orchestrator, which reads a `ralph.yml`, too."""
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
-PERSONAL = "set it in your own config (`ralph config set --user`) or in the environment"
+PERSONAL = "set it in your own config (`ralph config KEY VALUE --user`) or in the environment"
 CRITERIA = "ralph.success_criteria"
 TRUST = "`ralph trust` shows what it is and records that you trust it"
 trust_file = paths.trust_file
@@ -333,7 +333,7 @@ def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> obje
 
 
 def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigProblem:
-    hint = "correct the value; `ralph config show --files` lists the files that are read"
+    hint = "correct the value; `ralph config --files` lists the files that are read"
     return ConfigProblem(replace(place, line=error.line or place.line), f"{name}: {_printable(str(error))}", hint=hint)
 
 
@@ -356,7 +356,7 @@ def key_named(name: str) -> ConfigKey:
     """The key of that name; UsageError with the nearest one otherwise."""
     key = BY_NAME.get(name)
     if key is None or key.ignored:
-        hint = "`ralph config show` lists every key"
+        hint = "`ralph config` lists every key"
         raise UsageError(_unknown(name) if key is None else f"{name} is accepted and ignored", hint=hint)
     return key
 

@@ -217,12 +217,6 @@ def test_a_line_is_split_without_a_shell(tmp_path: Path) -> None:
     assert CommandAgent(line).run(Ask("p", tmp_path)).text == "['a b', '$HOME', ';', '>x']\n"
 
 
-def test_a_shell_runs_only_when_asked_and_never_sees_the_prompt_as_code(tmp_path: Path) -> None:
-    reply = CommandAgent("cat; echo {prompt} $((1+1))", shell=True).run(Ask(NASTY, tmp_path))
-    assert reply.text == f"{NASTY}{{prompt}} 2\n"
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_failing_program_is_a_crash_with_the_end_of_its_output(tmp_path: Path) -> None:
     code = "import sys; print('half'); sys.stderr.write('reason'); sys.exit(4)"
     reply = CommandAgent([sys.executable, "-c", code]).run(Ask("p", tmp_path))
@@ -252,8 +246,3 @@ def test_the_loops_variables_reach_the_program(tmp_path: Path) -> None:
 def test_no_command_is_wrong_usage(command: str | list[str]) -> None:
     with pytest.raises(UsageError):
         split_command(command)
-
-
-def test_an_empty_shell_line_is_wrong_usage() -> None:
-    with pytest.raises(UsageError):
-        split_command(" ", True)

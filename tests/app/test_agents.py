@@ -1,7 +1,6 @@
 """Agents by their names: which one is meant, which are installed, and what a check says."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,10 @@ from tests.agents.players import player
 from ralph.agents.claude import Claude
 from ralph.agents.client import CommandAgent
 from ralph.agents.codex import Codex
-from ralph.app.agents import check_agent, create_agent, list_agents, loop_agent
+from ralph.app.agents import create_agent, list_agents, loop_agent
 from ralph.errors import Unreadable, UsageError
-from ralph.model.work import Reply, StopReason
 from ralph.settings import Loop
 from ralph.testing import ScriptedAgent, Step
-
-GOOD = {"type": "result", "subtype": "success", "is_error": False, "result": "READY"}
 
 
 @pytest.fixture
@@ -52,12 +48,6 @@ def test_a_script_is_played(tmp_path: Path) -> None:
 def test_an_unknown_agent_or_one_without_what_it_needs_is_wrong_usage(name: str) -> None:
     with pytest.raises(UsageError):
         create_agent(name)
-
-
-def test_only_a_command_may_run_in_a_shell() -> None:
-    assert create_agent("command", command="cat; true", in_shell=True).name == "command"
-    with pytest.raises(UsageError, match="never started through a shell"):
-        create_agent("claude", in_shell=True)
 
 
 def test_a_missing_script_is_an_error(tmp_path: Path) -> None:
@@ -100,39 +90,6 @@ def test_missing_and_broken_agents_are_listed(bare: Path, monkeypatch: pytest.Mo
     told = {each["name"]: each for each in list_agents(bare)}
     assert (told["claude"]["usable"], told["claude"]["note"]) == (False, "claude is not on the PATH")
     assert (told["codex"]["usable"], told["codex"]["note"]) == (False, "it does not start: cannot load")
-
-
-def test_a_check_asks_for_real_and_records_nothing(tmp_path: Path) -> None:
-    played = player(tmp_path / "p", [GOOD])
-    done = check_agent(create_agent("claude", command=played.program), tmp_path, model="opus")
-    assert (done.ok, done.reply.text, done.problem) == (True, "READY", "")
-    assert played.seen["env"]["RALPH_DISABLE"] == "1"
-    assert "--tools" in played.seen["argv"]
-    assert "opus" in played.seen["argv"]
-
-
-@pytest.mark.parametrize(
-    ("reply", "problem", "hint"),
-    [
-        (Reply("  "), "without a word", "by hand"),
-        (Reply("", StopReason.TIMEOUT, error="it took too long"), "it took too long", "--timeout"),
-        (Reply("", StopReason.UNAVAILABLE, error="Not logged in"), "Not logged in", "check the login"),
-        (Reply("", StopReason.UNAVAILABLE, error="x: there is no such program"), "no such program", "PATH"),
-        (Reply("", StopReason.CRASHED, error="boom"), "boom", "by hand"),
-        (Reply("half", StopReason.MAX_TURNS), "max_turns", "by hand"),
-    ],
-)
-def test_a_check_says_what_is_wrong_and_what_to_do(tmp_path: Path, reply: Reply, problem: str, hint: str) -> None:
-    agent = ScriptedAgent([lambda ask: reply], reads_only=False)
-    done = check_agent(agent, tmp_path)
-    assert not done.ok
-    assert problem in done.problem
-    assert hint in done.hint
-
-
-def test_a_check_of_a_hanging_agent_ends(tmp_path: Path) -> None:
-    agent = create_agent("command", command=[sys.executable, "-c", "import time; time.sleep(600)"])
-    assert check_agent(agent, tmp_path, timeout=0.3).reply.stop is StopReason.TIMEOUT
 
 
 @pytest.fixture

@@ -222,9 +222,9 @@ class TestSet:
             (
                 "memories.budget",
                 "x",
-                "ralph config set: memories.budget: expected a whole number from 0 up, got 'x'",
+                "ralph config: memories.budget: expected a whole number from 0 up, got 'x'",
             ),
-            ("privacy.patterns", "(", "ralph config set: privacy.patterns: expected a regular expression ("),
+            ("privacy.patterns", "(", "ralph config: privacy.patterns: expected a regular expression ("),
         ],
     )
     def test_key_and_value_are_checked_before_the_file_is_touched(

@@ -109,7 +109,7 @@ def test_the_link_for_sqlite3_leads_to_the_index_and_is_never_read(shop: Project
 
 
 def test_state_home_project_keeps_everything_in_the_project(shop: Project) -> None:
-    assert shop("config", "set", "state.home", "project").code == 0
+    assert shop("config", "state.home", "project").code == 0
     shop.put("log/sessions/s.jsonl", LINE)
     assert found(shop)
     assert paths.state_folder(shop.root).parent == shop.root / ".ralph" / "local"

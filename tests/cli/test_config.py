@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import click
 import pytest
 
 from ralph.cli.main import run
@@ -31,7 +30,7 @@ def ralph(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 
 
 def test_show_prints_values_and_where_they_come_from(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, err = ralph(capfd, "show", "--origin")
+    code, out, err = ralph(capfd, "--origin")
     rows = [line.split() for line in out.splitlines()]
     assert code == 0
     assert ["memories.inject", "manual", "ralph.yml:3"] in rows
@@ -42,9 +41,9 @@ def test_show_prints_values_and_where_they_come_from(project: Path, capfd: pytes
 def test_show_as_json_is_json_alone(
     project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert json.loads(ralph(capfd, "show", "--format", "json")[1])["memories.filter.tags"] == []
+    assert json.loads(ralph(capfd, "--format", "json")[1])["memories.filter.tags"] == []
     monkeypatch.setenv("RALPH_MEMORIES_BUDGET", "9")
-    full = json.loads(ralph(capfd, "show", "--origin", "--format", "json")[1])
+    full = json.loads(ralph(capfd, "--origin", "--format", "json")[1])
     assert full["memories.inject"] == {
         "value": "manual",
         "layer": "ralph.yml",
@@ -55,61 +54,61 @@ def test_show_as_json_is_json_alone(
 
 
 def test_get_prints_the_value_plainly(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert ralph(capfd, "get", "memories.inject")[:2] == (0, "manual\n")
-    assert ralph(capfd, "get", "memories.enabled")[:2] == (0, "true\n")
-    assert ralph(capfd, "get", "memories.filter.types")[:2] == (0, "[]\n")
+    assert ralph(capfd, "memories.inject")[:2] == (0, "manual\n")
+    assert ralph(capfd, "memories.enabled")[:2] == (0, "true\n")
+    assert ralph(capfd, "memories.filter.types")[:2] == (0, "[]\n")
 
 
 def test_get_of_an_unknown_key_is_wrong_usage_with_the_nearest(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = ralph(capfd, "get", "memories.bugdet")
+    code, out, err = ralph(capfd, "memories.bugdet")
     assert (code, out) == (2, "")
     assert "unknown key memories.bugdet; did you mean memories.budget?" in err
 
 
 def test_set_changes_one_key_and_keeps_the_comments(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = ralph(capfd, "set", "memories.inject", "none")
+    code, out, _ = ralph(capfd, "memories.inject", "none")
     assert code == 0
     assert out.startswith("Set memories.inject = none in ")
     text = "# mine\nmemories:\n  inject: none  # for now\n  bugdet: 1\n"
     assert (project / "ralph.yml").read_text(encoding="utf-8") == text
-    assert ralph(capfd, "set", "memories.inject", "none")[1].startswith("Nothing to do")
-    assert ralph(capfd, "get", "memories.inject")[1] == "none\n"
+    assert ralph(capfd, "memories.inject", "none")[1].startswith("Nothing to do")
+    assert ralph(capfd, "memories.inject")[1] == "none\n"
 
 
 def test_set_says_when_a_higher_layer_wins(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert ralph(capfd, "set", "memories.budget", "5", "--local")[2] == ""
-    code, _, err = ralph(capfd, "set", "memories.budget", "7", "--user")
+    assert ralph(capfd, "memories.budget", "5", "--local")[2] == ""
+    code, _, err = ralph(capfd, "memories.budget", "7", "--user")
     assert code == 0
     assert "note: ralph.local.yml:2 sets memories.budget too and wins" in err
-    assert ralph(capfd, "get", "memories.budget")[1] == "5\n"
-    assert ralph(capfd, "set", "memories.budget", "7", "--user", "--local")[0] == 2
+    assert ralph(capfd, "memories.budget")[1] == "5\n"
+    assert ralph(capfd, "memories.budget", "7", "--user", "--local")[0] == 2
 
 
 def test_set_says_when_a_value_counts_only_after_trust(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, err = ralph(capfd, "set", "summarize.command", "make summary")
+    code, out, err = ralph(capfd, "summarize.command", "make summary")
     assert (code, err) == (0, "note: in a project's file this counts after `ralph trust`\n")
     assert out.startswith("Set summarize.command = make summary in ")
-    assert ralph(capfd, "get", "summarize.command")[1] == "\n"
+    assert ralph(capfd, "summarize.command")[1] == "\n"
     assert run(["trust", "--yes"]) == 0
     capfd.readouterr()
-    assert ralph(capfd, "get", "summarize.command")[1] == "make summary\n"
-    assert ralph(capfd, "set", "summarize.command", "make summary")[2] == ""
-    assert ralph(capfd, "set", "--user", "embedding.provider", "ollama")[2] == ""
-    assert "counts after" not in ralph(capfd, "set", "embedding.provider", "none")[2]
+    assert ralph(capfd, "summarize.command")[1] == "make summary\n"
+    assert ralph(capfd, "summarize.command", "make summary")[2] == ""
+    assert ralph(capfd, "--user", "embedding.provider", "ollama")[2] == ""
+    assert "counts after" not in ralph(capfd, "embedding.provider", "none")[2]
 
 
 def test_set_refuses_where_it_cannot_change_one_key(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "ralph.yml").write_text("memories: {budget: 1}\n", encoding="utf-8", newline="")
-    code, _, err = ralph(capfd, "set", "memories.budget", "5")
+    code, _, err = ralph(capfd, "memories.budget", "5")
     assert code == 1
     assert "error: ralph.yml:1: cannot be changed here" in err
 
 
 def test_set_tells_of_an_error_elsewhere_but_does_its_work(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / ".ralph.toml").write_text("[execution]\nverify = 1\n", encoding="utf-8", newline="")
-    code, out, err = ralph(capfd, "set", "memories.budget", "5")
+    code, out, err = ralph(capfd, "memories.budget", "5")
     assert code == 0
     assert out.startswith("Set memories.budget = 5")
     assert "warning: .ralph.toml: execution.verify: expected true or false" in err
@@ -117,20 +116,19 @@ def test_set_tells_of_an_error_elsewhere_but_does_its_work(project: Path, capfd:
 
 def test_a_wrong_value_in_a_file_is_told_with_its_line(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "ralph.yml").write_text("\nmemories:\n  budget: many\n", encoding="utf-8", newline="")
-    code, out, err = ralph(capfd, "show")
+    code, out, err = ralph(capfd)
     assert (code, out) == (2, "")
     assert "error: ralph.yml:3: memories.budget: expected a whole number from 0 up, got 'many'" in err
 
 
 def test_path_says_which_files_are_there(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(ralph(capfd, "show", "--files", "--format", "json")[1])
+    found = json.loads(ralph(capfd, "--files", "--format", "json")[1])
     assert [each["layer"] for each in found if each["exists"]] == ["ralph.yml"]
     assert found[-1]["path"] == str(project / "ralph.local.yml")
-    assert str(project / "ralph.yml") in ralph(capfd, "show", "--files")[1]
+    assert str(project / "ralph.yml") in ralph(capfd, "--files")[1]
 
 
-@pytest.mark.parametrize("command", [cli, *cli.commands.values()], ids=lambda command: str(command.name))
-def test_every_help_text_ends_with_examples(command: click.Command) -> None:
-    last = (command.help or "").rstrip().split("\n\n")[-1].strip(" \b\n")
+def test_the_help_text_ends_with_examples() -> None:
+    last = (cli.help or "").rstrip().split("\n\n")[-1].strip(" \b\n")
     assert last.startswith("Examples:")
     assert "ralph config " in last

@@ -33,7 +33,7 @@ def test_a_clean_project_is_in_order(ralph: Project, filled: bool) -> None:
     if filled:
         ralph.memories(ONE, TWO)
         ralph("memory", "add", "--in", "guardrails", "One")
-        ralph("scratchpad", "append", "One")
+        ralph("scratchpad", "One")
     before = ralph.marks()
     for words in ([], ["--secrets"], ["--fix"]):
         said = ralph("doctor", *words)

@@ -102,11 +102,7 @@ def test_a_search_for_nothing_is_valid_json(ralph: Project, words: tuple[str, ..
 
 @pytest.mark.parametrize(
     "words",
-    [
-        words
-        for words, each in ALL
-        if words[-1] in SHOWN_BY_NAME and words not in {("config", "show"), ("scratchpad", "show")}
-    ],
+    [words for words, each in ALL if words[-1] in SHOWN_BY_NAME],
 )
 def test_a_name_that_nothing_has_is_an_error_on_stderr(ralph: Project, words: tuple[str, ...]) -> None:
     said = ralph(*words, "nobody-1705751400-ffff", "--format", "json")

@@ -140,7 +140,7 @@ def test_init_works_outside_of_git(tmp_path: Path) -> None:
 
 def test_git_ignores_what_happened_and_keeps_what_was_learned(repository: Project) -> None:
     assert executable(repository.root, "init").returncode == 0
-    for words in (["memory", "add", "A"], ["memory", "add", "--in", "guardrails", "B"], ["scratchpad", "append", "C"]):
+    for words in (["memory", "add", "A"], ["memory", "add", "--in", "guardrails", "B"], ["scratchpad", "C"]):
         repository(*words)
     repository("memory", "init", "--in", "guardrails", "--force")
     repository.put("log/sessions/s.jsonl", "{}\n")
@@ -195,7 +195,7 @@ def test_the_local_config_is_hidden_from_git_in_a_sub_project_and_a_submodule(
 ) -> None:
     inner = Project(repository.file("packages/web [x]"))
     inner.put("ralph.yml", "")
-    assert inner("config", "set", "memories.budget", "9", "--local").code == 0
+    assert inner("config", "memories.budget", "9", "--local").code == 0
     assert git("status", "--porcelain", "--untracked-files=all", cwd=repository.root).count("ralph.local.yml") == 0
     other = tmp_path / "other"
     other.mkdir()
@@ -243,7 +243,7 @@ def test_the_home_folder_is_no_project_unless_root_says_so(ralph: Project, git: 
     home.root.mkdir()
     if git:
         home.put(".git/HEAD", "ref: refs/heads/main\n")
-    for words in (["init"], ["init", "."], ["memory", "add", "Oops"], ["memory", "list"], ["config", "set", "a", "b"]):
+    for words in (["init"], ["init", "."], ["memory", "add", "Oops"], ["memory", "list"], ["config", "a", "b"]):
         said = home(*words)
         assert (said.code, said.out) == (2, ""), words
         assert "your home folder and / are never a project by themselves" in said.err
@@ -264,9 +264,9 @@ def test_commands_that_need_no_project_work_in_the_home_folder(ralph: Project) -
     (home.root / ".local/state/ralph/interpreter").unlink()
     assert home("doctor").code == 1
     assert home("doctor", "--fix").code == 0
-    assert home("config", "set", "--user", "memories.budget", "9").code == 0
-    assert home("config", "get", "memories.budget").out == "9\n"
-    assert home("config", "show", "--files").code == 0
+    assert home("config", "--user", "memories.budget", "9").code == 0
+    assert home("config", "memories.budget").out == "9\n"
+    assert home("config", "--files").code == 0
     assert home("uninstall", "--all").code == 0
 
 

@@ -65,7 +65,7 @@ def test_the_root_is_found_upward_from_a_sub_folder(tmp_path: Path, marker: str)
     project.file(marker).mkdir() if marker == ".ralph" else project.put(marker, "")
     assert project("memory", "add", "From below", cwd=deep).code == 0
     assert project("memory", "add", "--in", "guardrails", "From below", cwd=deep).code == 0
-    assert project("scratchpad", "append", "From below", cwd=deep).code == 0
+    assert project("scratchpad", "From below", cwd=deep).code == 0
     made = {str(path.relative_to(project.root)) for path in project.files()}
     assert {".agent/memories.md", ".ralph/guardrails.md", ".ralph/scratchpad.md"} <= made
     assert list(deep.iterdir()) == []

@@ -62,7 +62,7 @@ def test_a_pattern_of_the_project_is_a_secret_too(ralph: Project) -> None:
     for file in ("memories", "guardrails"):
         assert ralph("memory", "add", "--in", file, "Ask cust-1234 first").code == 1
     assert ralph.marks() == before
-    ralph("scratchpad", "append", "Ask cust-1234 first")
+    ralph("scratchpad", "Ask cust-1234 first")
     assert b"cust-1234" not in ralph.everything()
 
 
@@ -84,8 +84,8 @@ def test_private_parts_never_reach_the_disk(ralph: Project, text: str) -> None:
     assert added.code == 0
     assert "left out 1 private part(s)" in added.err
     ralph("memory", "add", "--in", "guardrails", "-", stdin=text)
-    ralph("scratchpad", "set", text)
-    ralph("scratchpad", "append", text)
+    ralph("scratchpad", "--replace", text)
+    ralph("scratchpad", text)
     entry_id = ralph("memory", "list", "--format", "json").ids[0]
     assert ralph("memory", "edit", entry_id, "--text", text + " again" if "closed" not in text else text).code == 0
     assert ralph("memory", "init", "--force").code == 0

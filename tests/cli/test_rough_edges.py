@@ -233,10 +233,10 @@ def test_an_edit_that_repeats_another_entry_says_so(ralph: Project) -> None:
 
 
 def test_a_negative_number_is_a_value_and_not_an_option(ralph: Project) -> None:
-    said = ralph("config", "set", "memories.budget", "-5")
+    said = ralph("config", "memories.budget", "-5")
     assert said.code == 2
     assert "memories.budget: expected a whole number from 0 up" in said.err
-    assert ralph("config", "set", "memories.budget", "--lcoal").code == 2
+    assert ralph("config", "memories.budget", "--lcoal").code == 2
 
 
 # --- the scratchpad -------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_a_negative_number_is_a_value_and_not_an_option(ralph: Project) -> None:
 def test_a_scratchpad_within_a_budget_says_first_what_was_left_out(ralph: Project) -> None:
     steps = "".join(f"## {name}\n\n" + "some words of progress\n" * 10 + "\n" for name in ("Plan", "Done", "Next"))
     ralph.put(".ralph/scratchpad.md", steps)
-    said = ralph("scratchpad", "show", "--budget", "90")
+    said = ralph("scratchpad", "--budget", "90")
     assert said.out.startswith("<!-- the beginning is left out -->\n## Next\n")
     assert estimate(said.out) <= 90
 
@@ -254,7 +254,7 @@ def test_a_scratchpad_within_a_budget_says_first_what_was_left_out(ralph: Projec
 @pytest.mark.parametrize("text", ["word " * 2000, "## A --> b\n" * 300, "".join(f"## T{n}\nx\n\n" for n in range(200))])
 def test_the_note_is_inside_of_the_budget_and_the_output_ends_its_line(ralph: Project, budget: int, text: str) -> None:
     ralph.put(".ralph/scratchpad.md", text)
-    said = ralph("scratchpad", "show", "--budget", str(budget))
+    said = ralph("scratchpad", "--budget", str(budget))
     assert estimate(said.out) <= budget
     assert said.out.endswith("\n")
     assert budget < 20 or said.out.startswith("<!-- the beginning is left out -->\n")

@@ -18,7 +18,7 @@ def test_what_is_named_is_shown_and_yes_records_it(ralph: Project) -> None:
     again = ralph("trust")
     assert again.code == 0
     assert "(trusted already)" in again.out
-    assert ralph("config", "get", "summarize.command").out == "make summary\n"
+    assert ralph("config", "summarize.command").out == "make summary\n"
 
 
 def test_without_a_terminal_nothing_is_asked_and_nothing_recorded(ralph: Project) -> None:
@@ -27,7 +27,7 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_recorded(ralph: Project
     assert said.code == 2
     assert "make summary" in said.out
     assert "ralph trust --yes" in said.err
-    assert ralph("config", "get", "summarize.command").out == "\n"
+    assert ralph("config", "summarize.command").out == "\n"
 
 
 @pytest.mark.parametrize(("answer", "value"), [(b"y\n", "make summary\n"), (b"n\n", "\n"), (b"\n", "\n")])
@@ -39,7 +39,7 @@ def test_on_a_terminal_the_answer_decides_and_no_answer_is_no(ralph: Project, an
             [*command(), "trust"], cwd=ralph.root, stdin=inner, capture_output=True, check=False, timeout=60
         )
     assert done.returncode == (0 if value.strip() else 1)
-    assert ralph("config", "get", "summarize.command").out == value
+    assert ralph("config", "summarize.command").out == value
 
 
 def test_nothing_in_a_value_hides_from_who_reads_it(ralph: Project) -> None:

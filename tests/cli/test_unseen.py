@@ -28,7 +28,7 @@ SIGNS = ["\x1b[31m", "\x07", "\x08", "\x0b", "\x7f", "\x85", "\x9b", "\u202e", "
         ("task", "add", "do it", "--description", "so{}"),
         ("feature", "add", "F{}"),
         ("feature", "add", "F", "--description", "so{}"),
-        ("scratchpad", "append", "a{}b"),
+        ("scratchpad", "a{}b"),
     ],
     ids=" ".join,
 )

@@ -339,7 +339,7 @@ def test_a_section_is_within_its_budget_and_keeps_the_newest(
         ("error", "guardrails.md, section Fixes", "ralph memory add --in guardrails"),
         ("decision", "guardrails.md, section Decisions; specs/design/", "ralph memory add --in guardrails"),
         ("pattern", "guardrails.md, section Patterns", "ralph memory add --in guardrails"),
-        ("state", "scratchpad.md", "ralph scratchpad append"),
+        ("state", "scratchpad.md", "ralph scratchpad"),
         ("permanent", "AGENTS.md", "person"),
     ],
 )

@@ -174,7 +174,7 @@ class Looping:
 def begun(client: Client, *words: str) -> Looping:
     """A project that remembers and does not rest between iterations, with the hooks in its user's settings."""
     ralph = Ralph(client).begin()
-    ralph("config", "set", "ralph.cooldown_ms", "0")
+    ralph("config", "ralph.cooldown_ms", "0")
     return Looping(client, ralph, *words)
 
 

@@ -133,7 +133,7 @@ def test_a_slash_command_searches_and_leads_to_the_whole_record(history: History
 
 def test_the_other_slash_commands_bring_what_they_say(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
     fix = ralph.remember(PORT, "fix", tags="postgres")
-    ralph("config", "set", "memories.inject", "manual")
+    ralph("config", "memories.inject", "manual")
     messages.script(say("ONE"), say("TWO"), bash("exit 0"), say("THREE"))
 
     run = claude.converse("/mem-inject why is 'port' 5432 refused? $(id)", "/mem-status", f"/mem-forget {fix}")
@@ -271,7 +271,7 @@ def test_a_large_store_is_injected_in_whole_entries_that_the_host_does_not_cut(
 ) -> None:
     texts = ralph.remember_many(60)
     assert sum(map(len, texts.values())) > 12_000
-    ralph("config", "set", "memories.budget", "0")
+    ralph("config", "memories.budget", "0")
     messages.script(say("OK"))
 
     run = claude.run("what is widget3?")

@@ -66,7 +66,7 @@ def test_the_plugins_command_starts_a_loop_that_works_to_its_end(claude: Claude,
     ralph = Ralph(claude)
     ralph("init")
     ralph("install", "claude", "--plugin")
-    ralph("config", "set", "ralph.cooldown_ms", "0")
+    ralph("config", "ralph.cooldown_ms", "0")
     looping = Looping(claude, ralph)
     looping.till()
     claude.write("Makefile", MAKEFILE)

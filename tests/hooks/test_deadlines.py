@@ -118,7 +118,7 @@ def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_li
     found = [each for each in ralph("doctor", "--format", "json").json["findings"] if each["code"] == "slow-pattern"]
     assert [name in each["what"] for name, each in zip(patterns, found, strict=False)] == [True, True]
     assert all("slow-patterns" in each["hint"] for each in found)
-    assert ralph("config", "show", "--format", "json").json["privacy.patterns"] == patterns
+    assert ralph("config", "--format", "json").json["privacy.patterns"] == patterns
     paths.slow_patterns_file(here.root).unlink()
     assert "slow-pattern" not in str(ralph("doctor", "--format", "json").json)
     assert "secret" in ralph("memory", "add", "xxxy").err

@@ -254,8 +254,8 @@ STATE = (
 HOME = ".config/ralph/config.yml .config/ralph/trust.json .claude/settings.json".split()
 COMMANDS = (
     "status", "doctor", "search vault", "memory list", "memory prime --in guardrails,memories", "session list",
-    "task list --all", "index sync", "context vault", "status --usage", "scratchpad show", "memory add new-words",
-    "task show t-1", "memory list --in knowledge", "review", "graph show vault", "mcp list", "config show", "trust",
+    "task list --all", "index sync", "context vault", "status --usage", "scratchpad", "memory add new-words",
+    "task show t-1", "memory list --in knowledge", "review", "graph show vault", "mcp list", "config", "trust",
 )  # fmt: skip
 EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "PreToolUse", "Stop", "SessionEnd")
 RUN = """

@@ -229,20 +229,19 @@ class EventReader(ABC):
 class CommandAgent:
     """Any program as an agent: it gets the prompt, and what it prints is the reply.
 
-    The prompt is its standard input, or replaces `{prompt}` in its arguments, but not with a shell, where it could run
-    commands. RALPH_MODEL names the model that was asked for.
+    The prompt is its standard input, or replaces `{prompt}` in its arguments; no shell is started. RALPH_MODEL names
+    the model that was asked for.
     """
 
     name = "command"
     reads_only = False
 
-    def __init__(self, command: str | Sequence[str], shell: bool = False) -> None:
-        self._argv = split_command(command, shell)
-        self._shell = shell
+    def __init__(self, command: str | Sequence[str]) -> None:
+        self._argv = split_command(command)
 
     def run(self, ask: Ask) -> Reply:
         """Start the program with the prompt; what it prints is the text."""
-        as_argument = not self._shell and any(_PROMPT in argument for argument in self._argv)
+        as_argument = any(_PROMPT in argument for argument in self._argv)
         result = process.run(
             [argument.replace(_PROMPT, ask.prompt) for argument in self._argv] if as_argument else self._argv,
             cwd=ask.folder,
@@ -258,14 +257,12 @@ class CommandAgent:
         return Reply(result.out, stop, error=error)
 
 
-def split_command(command: str | Sequence[str], shell: bool = False) -> list[str]:
+def split_command(command: str | Sequence[str]) -> list[str]:
     """Split a command into arguments; UsageError when it is empty."""
     try:
-        argv = shlex.split(command) if isinstance(command, str) and not shell else list(command)
+        argv = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:
         raise UsageError(f"the command {command!r} is not closed: {error}", hint="close its quotes") from error
     if not "".join(argv).strip():
         raise UsageError("no command was given", hint="name the program, for example: my-agent --quiet")
-    if shell:
-        return ["/bin/sh", "-c", command if isinstance(command, str) else shlex.join(command)]
     return argv

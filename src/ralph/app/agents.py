@@ -1,13 +1,11 @@
-"""Which agents exist, which are installed, whether one answers, and which one a loop uses.
+"""Which agents exist, which are installed, and which one a loop uses.
 
-A check really prompts the agent: a missing login, network or model shows only then. In a loop, Claude Code leaves out
-MCP servers that do not answer, need a login, or came with the repository untrusted.
+In a loop, Claude Code leaves out MCP servers that do not answer, need a login, or came with the repository untrusted.
 """
 
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,46 +15,24 @@ from ralph.agents.client import CommandAgent, split_command
 from ralph.app import mcp_servers as servers
 from ralph.app.extras import add_command, has_extra, needs_extra
 from ralph.errors import RalphError, UsageError
-from ralph.model.work import Agent, Ask, Reply, StopReason, ignore_text
+from ralph.model.work import Agent, ignore_text
 from ralph.settings import Loop
 
 NAMES = ("claude", "codex", "acp", "command", "scripted")
 AUTO = "auto"
 ACP_PROGRAM = "claude-agent-acp"
-QUESTION = "Answer with the single word READY. Use no tools and change nothing."
-TIMEOUT = 60.0
-
 _VERSION_TIMEOUT = 20.0
-_INSTALL = {
-    "claude": "install Claude Code, then run `claude` once to log in",
-    "codex": "install Codex, then run `codex` once to log in",
-    "acp": "name its program, for example --command 'gemini --acp'",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class AgentCheck:
-    """Whether an agent answered; `problem` and `hint` when it did not."""
-
-    name: str
-    ok: bool
-    reply: Reply
-    problem: str = ""
-    hint: str = ""
 
 
 def create_agent(
     name: str,
     *,
     command: str | Sequence[str] = (),
-    in_shell: bool = False,
     permission: str = "",
     script: Path | None = None,
 ) -> Agent:
     """Return the agent of this name; `command` is its program where that is not the usual one."""
     name = resolve_name(name)
-    if in_shell and name != "command":
-        raise UsageError(f"the agent {name!r} is never started through a shell", hint="leave the shell out")
     if name == "claude":
         return claude.Claude(split_command(command) if command else ("claude",), permission or claude.PERMISSION)
     if name == "codex":
@@ -66,7 +42,7 @@ def create_agent(
             from ralph.agents.acp import Acp
         return Acp(split_command(command) if command else (ACP_PROGRAM,), permission)
     if name == "command":
-        return CommandAgent(command, in_shell)
+        return CommandAgent(command)
     if name == "scripted":
         if script is None:
             raise UsageError("the agent 'scripted' needs a script", hint="name a JSON file with a list of steps")
@@ -114,27 +90,6 @@ def _find_program(program: str, folder: Path) -> dict[str, Any]:
         error = (result.err.strip().splitlines() or ["no words"])[-1]
         return {"path": path, "note": f"it does not start: {error}"}
     return {"usable": True, "path": path, "version": (result.out.strip().splitlines() or [""])[0]}
-
-
-def check_agent(agent: Agent, folder: Path, *, model: str = "", timeout: float = TIMEOUT) -> AgentCheck:
-    """Prompt an agent for one word."""
-    ask = Ask(
-        QUESTION, folder, model=model, read_only=agent.reads_only, timeout=timeout, environment={"RALPH_DISABLE": "1"}
-    )
-    reply = agent.run(ask)
-    if reply.stop is StopReason.END_TURN and reply.text.strip():
-        return AgentCheck(agent.name, True, reply)
-    problem = reply.error or f"it ended with {reply.stop}"
-    hint = "run the same program by hand to see more of it"
-    if reply.stop is StopReason.END_TURN:
-        problem = "it answered without a word"
-    elif reply.stop is StopReason.TIMEOUT:
-        hint = "give it more time with --timeout, or see by hand what it waits for"
-    elif reply.stop is StopReason.UNAVAILABLE:
-        hint = "check the login, the network and the model's name; then try again"
-        if "no such program" in reply.error:
-            hint = _INSTALL.get(agent.name, "check the program's name and the PATH")
-    return AgentCheck(agent.name, False, reply, problem, hint)
 
 
 def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:

@@ -235,7 +235,7 @@ def _run_first_turn(
             files.delete(paths.session_log(root, chat.id))
             if not has_begun:  # hooks have recorded nothing of it either
                 reason = answer.reply.error or "it reported no session"
-                hint = "`ralph loop agents --check` tries it"
+                hint = "`ralph loop agents` shows which agents there are"
                 raise RalphError(f"{agent.name} did not begin: {reason}", hint=hint)
         return answer
 

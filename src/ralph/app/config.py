@@ -1,4 +1,4 @@
-"""`ralph config set` and the template of ralph.yml: change one key of a YAML file, and every other byte stays.
+"""`ralph config KEY VALUE` and the template of ralph.yml: change one key of a YAML file, and every other byte stays.
 
 The result of a splice is parsed again and refused unless exactly that key changed.
 """
@@ -41,7 +41,7 @@ def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Lay
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
     node = config.from_text(key, text)
-    value = config.as_json(config.check_setting(key, node, ConfigSource(Layer.FLAG, "ralph config set")))
+    value = config.as_json(config.check_setting(key, node, ConfigSource(Layer.FLAG, "ralph config")))
     if key.personal and name not in config.TRUSTED and layer is not Layer.USER:
         raise UsageError(f"{name} does not count in a project's files", hint=config.PERSONAL)
     if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):
@@ -73,8 +73,8 @@ def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
 def template() -> str:
     """A `ralph.yml` of five lines that sets nothing: where the keys are listed, and two of them commented out."""
     keys = [config.BY_NAME[f"memories.{name}"] for name in ("budget", "inject")]
-    lines = ["## Ralph's settings for this project. `ralph config show` lists every key with its value."]
-    lines += ["## `ralph config set KEY VALUE` changes one, or remove the `# ` here:", "# memories:"]
+    lines = ["## Ralph's settings for this project. `ralph config` lists every key with its value."]
+    lines += ["## `ralph config KEY VALUE` changes one, or remove the `# ` here:", "# memories:"]
     lines += [f"#   {key.name.partition('.')[2]}: {config.as_json(key.default)}  # {key.doc}" for key in keys]
     return "\n".join(lines) + "\n"
 

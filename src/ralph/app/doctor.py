@@ -391,7 +391,7 @@ def _find_secrets(path: Path, custom: Sequence[str]) -> list[Finding]:
 
 def config_findings(root: Path, problems: Iterable[ConfigProblem], level: str = "warning") -> list[Finding]:
     """Return the problems of the config; one of an environment variable is reported at the settings file."""
-    findings, hint = [], "see `ralph config show --origin` and docs/config.md"
+    findings, hint = [], "see `ralph config --origin` and docs/config.md"
     for problem in problems:
         place = problem.place
         is_file = place.layer is not Layer.ENVIRONMENT

@@ -191,17 +191,13 @@ def list_(
     return tuple(entries if limit is None else entries[:limit]), len(entries)
 
 
-def left_out(root: Path, which: JournalFilter, words: str | None = None, *, limit: int | None = LIMIT) -> str:
-    """Return a note about entries of other tasks that the filter hides; "" when there are none."""
-    if not which.within:
+def left_out(root: Path, within: str, run: str = "") -> str:
+    """Return a note about entries (of a run) that belong to other unfinished tasks; "" when there are none."""
+    if not within:
         return ""
-    every = replace(which, within="")
-    if words is None:
-        entries = list_(root, every, limit=None)[0]
-    else:
-        entries = tuple(match.entry for match in search(root, words, every, limit=limit)[0])
-    visible = {(entry.run, entry.iteration) for entry in list_(root, which, limit=None)[0]}
-    hidden = [entry for entry in entries if (entry.run, entry.iteration) not in visible]
+    visible = {(entry.run, entry.iteration) for entry in list_(root, JournalFilter(run, within=within), limit=None)[0]}
+    everything = list_(root, JournalFilter(run), limit=None)[0]
+    hidden = [entry for entry in everything if (entry.run, entry.iteration) not in visible]
     count = "1 entry" if len(hidden) == 1 else f"{len(hidden)} entries"
     return filters.hidden_note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
 

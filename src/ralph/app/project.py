@@ -267,7 +267,7 @@ def write_scratchpad(root: Path, text: str, patterns: Sequence[str] = (), *, app
     """Replace the text, or add to its end on a line of its own; a secret is masked, so that the note is not lost."""
     cleaned = privacy.redact(text.replace("\r\n", "\n").replace("\r", "\n"), patterns)
     if not cleaned.text.strip():
-        raise Refused("the text is empty", hint="`ralph scratchpad clear` empties the scratchpad")
+        raise Refused("the text is empty", hint="`ralph scratchpad --clear` empties the scratchpad")
     invisible_characters.check_text(cleaned.text)
     new = cleaned.text if cleaned.text.endswith("\n") else f"{cleaned.text}\n"
 

@@ -305,7 +305,7 @@ def split_command(command: str) -> list[str]:
     except ValueError as error:
         raise UsageError(f"summarize.command cannot be split into words: {error}", hint="close its quotes") from error
     if not argv:
-        hint = "`ralph config set --user summarize.command '...'`; one in a project's file counts after `ralph trust`"
+        hint = "`ralph config summarize.command '...' --user`; one in a project's file counts after `ralph trust`"
         raise UsageError("summarize.command is not set", hint=hint)
     return argv
 

@@ -17,20 +17,17 @@ from ralph.app import json_shapes, runs
 from ralph.app.json_shapes import journal_json
 from ralph.cli import options as opt
 from ralph.cli.loop_terminal import LoopTerminal
-from ralph.cli.options import Group, Invocation, read_text, read_words
-from ralph.cli.output import cut, one_line, print_json, print_more, print_raw, print_rows, print_table, say, visible
+from ralph.cli.options import Group, Invocation, read_text
+from ralph.cli.output import cut, one_line, print_json, print_more, print_raw, print_rows, print_table, say
 from ralph.config import CRITERIA, load
-from ralph.errors import NothingYet, RalphError, Refused, UsageError
+from ralph.errors import NothingYet, Refused, UsageError
 from ralph.loop.state import Run, exit_code
-from ralph.model.record import Outcome
 from ralph.model.work import JournalEntry, RunStatus
 from ralph.store import files
 
 if TYPE_CHECKING:
     from ralph.app.loop import LoopRequest
 
-AGENTS = ("claude", "codex", "acp", "command", "scripted")
-_ANY_AGENT = "auto"
 _PAUSE = 0.3
 _START_SECONDS = 30.0
 """How long a detached run may take to begin."""
@@ -325,116 +322,60 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
     return "\n".join(lines)
 
 
-@cli.command("journal", examples=["ralph loop journal run-1a2b3c4d 3", "ralph loop journal --outcome failed"])
+@cli.command("journal", examples=["ralph loop journal", "ralph loop journal run-1a2b3c4d 3"])
 @click.argument("name", metavar="[RUN|ID]", required=False, default="")
 @click.argument("iteration", required=False, type=click.IntRange(min=0))
-@click.option("--search", "words", default="", metavar="WORDS", help="Only entries with these words, best first.")
-@click.option("--task", default="", metavar="TASK", help="Only of this task.")
-@click.option("--outcome", type=click.Choice([outcome.value for outcome in Outcome]), help="Only with this outcome.")
-@opt.since
 @opt.limit(20)
-@click.option("--explain", is_flag=True, help="With --search: print why each entry was found.")
 @opt.all_tasks
-@opt.formats("table", "json", "markdown")
-def journal_(
-    call: Invocation, name: str, iteration: int | None, words: str, limit: int, form: str, **options: Any
-) -> None:
+@opt.formats("table", "json")
+def journal_(call: Invocation, name: str, iteration: int | None, limit: int, within: str, form: str) -> None:
     """Show how each iteration ended and what the agent noted, newest first.
 
-    With a RUN its iterations are shown in full, with RUN and ITERATION or an entry's id one of them.
+    With a RUN its iterations are shown in full, with RUN and ITERATION or an entry's id one of them. `ralph search
+    --only journal` finds entries by words, --since and --type by time and outcome.
     """
     from ralph.app import journal
-    from ralph.app.filters import when
-    from ralph.search.rank import WEAK
+    from ralph.context.brief import journal_block
 
-    root, task, since, within = call.root, options["task"], when(options["since"]), options["within"]
-    outcome = Outcome(options["outcome"]) if options["outcome"] else None
-    is_entry = journal.is_entry_id(name)
-    if is_entry and iteration is not None:
-        raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
-    which = journal.JournalFilter(name, task, outcome, since, within)
-    is_listing = bool(words or not name or task or outcome or since)
-    is_single = not is_listing and (is_entry or iteration is not None)
-    extras: dict[int, dict[str, Any]] = {}
-    entries: Sequence[JournalEntry]
-    note, total = "", 0
-    if words:
-        text = read_words((words,))
-        matches, total = journal.search(root, text, which, limit=limit)
-        entries = [match.entry for match in matches]
-        extras = {n: {"score": match.score, "why": list(match.why)} for n, match in enumerate(matches)}
-        for n in (n for n, match in enumerate(matches) if match.weak):
-            extras[n]["weak"] = True
-        note = journal.left_out(root, which, text, limit=limit)
-    elif is_listing:
-        entries, total = journal.list_(root, which, limit=limit)
-        note = journal.left_out(root, which)
-    elif is_single:
-        entries = [journal.find(root, name, iteration, within=within)]
-    else:
-        entries = journal.show(root, name, within=within)
-        note = journal.left_out(root, journal.JournalFilter(entries[0].run, within=within))
-    shapes = [{**journal_json(entry), **extras.get(n, {})} for n, entry in enumerate(entries)]
-    if form == "json":
-        print_json(shapes[0] if is_single else shapes)
-    else:
-        nothing = "Nothing found." if words else "No journal entries."
-        say(WEAK if any("weak" in shape for shape in shapes) else "")
-        _print_entries(entries, form if is_listing else "markdown", nothing)
-        for shape in shapes if words and options["explain"] else ():
-            say(f"{shape['id']}: {visible('; '.join(shape['why']))}")
-    print_more(total, len(entries))
-    say(note)
-
-
-def _print_entries(entries: Sequence[JournalEntry], form: str, nothing: str) -> None:
     def row(entry: JournalEntry) -> Sequence[object]:
         at, length = entry.created_at[:16].replace("T", " ") or "-", f"{entry.duration:.1f} s"
         about = entry.run, entry.iteration, at, entry.outcome.value, entry.task or "-"
         return *about, length, entry.notes or entry.title
 
-    if form == "markdown":
-        from ralph.context.brief import journal_block
-
-        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
-        say("" if entries else nothing)
+    is_entry = journal.is_entry_id(name)
+    if is_entry and iteration is not None:
+        raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
+    if not name:
+        entries, total = journal.list_(call.root, journal.JournalFilter(within=within), limit=limit)
+        headings = "run,iteration,when,outcome,task,length,notes"
+        print_rows(entries, form, journal_json, headings, row, "No journal entries.")
+        print_more(total, len(entries))
+        say(journal.left_out(call.root, within))
+        return
+    is_single = is_entry or iteration is not None
+    if is_single:
+        entries = (journal.find(call.root, name, iteration, within=within),)
     else:
-        print_rows(entries, form, journal_json, "run,iteration,when,outcome,task,length,notes", row, nothing)
+        entries = journal.show(call.root, name, within=within)
+        say(journal.left_out(call.root, within, entries[0].run))
+    if form == "json":
+        shapes = list(map(journal_json, entries))
+        print_json(shapes[0] if is_single else shapes)
+    else:
+        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
 
 
-@cli.command("agents", examples=["ralph loop agents", "ralph loop agents claude --check"])
-@click.argument("name", type=click.Choice((_ANY_AGENT, *AGENTS)), default=_ANY_AGENT)
-@click.option("--check", "ask", is_flag=True, help="Ask the agent for one word; costs what such a question costs.")
-@click.option("--command", default="", metavar="LINE", help="With --check: the program and its arguments.")
-@click.option("--script", type=click.Path(path_type=Path), help="With --check scripted: the file of steps.")
-@click.option("--shell", "in_shell", is_flag=True, help="With --check command: run it through a shell.")
-@click.option("--model", default="", help="With --check: the model to ask.")
-@click.option("--timeout", type=_POSITIVE, default=60.0, metavar="SECONDS", help="With --check: give up after so long.")
+@cli.command("agents", examples=["ralph loop agents", "ralph loop agents --format json"])
 @opt.formats("table", "json")
-def agents_(call: Invocation, name: str, ask: bool, model: str, timeout: float, form: str, **options: Any) -> int:
-    """List the agents that the loop can use; with --check, ask one for a word (exit 1 when it does not answer)."""
+def agents_(call: Invocation, form: str) -> None:
+    """List the agents that the loop can use, and what is missing for the others."""
     from ralph.app import agents
 
     def row(agent: dict[str, Any]) -> Sequence[object]:
         where = f"{agent['path']} ({agent['note']})" if agent["note"] else agent["path"]
         return agent["name"], "yes" if agent["usable"] else "no", agent["version"] or "-", where
 
-    if not ask:
-        listed = [agent for agent in agents.list_agents(call.root) if name in (_ANY_AGENT, agent["name"])]
-        print_rows(listed, form, dict, "agent,usable,version,where", row, "")
-        return 0
-    check = agents.check_agent(agents.create_agent(name, **options), call.root, model=model, timeout=timeout)
-    reply = check.reply
-    if form == "json":
-        about = {"name": check.name, "ok": check.ok, "problem": check.problem, "hint": check.hint}
-        answer = {"answer": reply.text.strip(), "model": reply.model, "cost_usd": reply.cost, "stop": str(reply.stop)}
-        print_json({**about, **answer})
-    elif not check.ok:
-        raise RalphError(f"the agent {check.name!r} did not answer: {one_line(check.problem)}", hint=check.hint)
-    else:
-        say(f"the agent {check.name!r} answers" + (f", as {one_line(reply.model)}" if reply.model else ""))
-        click.echo(one_line(reply.text))
-    return 0 if check.ok else 1
+    print_rows(agents.list_agents(call.root), form, dict, "agent,usable,version,where", row, "")
 
 
 @cli.command("slash", hidden=True)
@@ -462,8 +403,7 @@ def slash(call: Invocation, text: str) -> None:
 
 def _configure(call: Invocation, key: str = "", value: str = "") -> None:
     """Show the loop's settings, or change one in ralph.yml."""
-    from ralph.app import config as settings
-    from ralph.config import load
+    from ralph.cli.project import config
 
     loaded = load(call.root, env=os.environ).json_values
     names = [name for name in loaded if name.startswith(("ralph.", "execution."))]
@@ -471,7 +411,6 @@ def _configure(call: Invocation, key: str = "", value: str = "") -> None:
     if not chosen:
         raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}")
     if value:
-        change = settings.set_(call.root, chosen[0], value, env=os.environ)
-        click.echo(f"{chosen[0]} = {json.dumps(change.value, ensure_ascii=False)} in {change.path}")
+        click.get_current_context().invoke(config, key=chosen[0], value=value)
     else:
         print_table("key,value", [(name, json.dumps(loaded[name], ensure_ascii=False).strip('"')) for name in chosen])

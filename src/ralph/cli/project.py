@@ -19,7 +19,7 @@ from ralph.app.clients import Host, InstallScope, client_rows, is_there
 from ralph.app.extras import add_command, has_extra, missing_extra
 from ralph.cli import options as opt
 from ralph.cli import output
-from ralph.cli.options import Command, Group, Invocation, exclude, read_text
+from ralph.cli.options import Command, Invocation, exclude, read_text
 from ralph.cli.output import ago, cut_cell, one_line, say, table, visible, warn
 from ralph.config import Layer, Loaded, as_json, key_named, load, sources
 from ralph.errors import ConfigError, Refused, UsageError
@@ -134,17 +134,33 @@ def capture(call: Invocation, state: str | None) -> None:
 # --- settings --------------------------------------------------------------------------------------
 
 
-@click.group(name="config", cls=Group, examples=["ralph config show --origin", "ralph config get memories.budget"])
-def config() -> None:
-    """Show and change Ralph's settings (ralph.yml and the layers below and above it)."""
-
-
-@config.command("show", examples=["ralph config show --origin", "ralph config show --files"])
+@click.command(
+    name="config",
+    cls=Command,
+    examples=["ralph config --origin", "ralph config memories.budget", "ralph config memories.budget 900 --local"],
+)
+@click.argument("key", required=False)
+@click.argument("value", required=False)
+@click.option("--local", is_flag=True, help="Set it in ralph.local.yml, which is yours alone.")
+@click.option("--user", is_flag=True, help="Set it in your own config, for all projects.")
 @click.option("--origin", is_flag=True, help="Also print where each value comes from.")
 @click.option("--files", is_flag=True, help="Print the files that settings are read from instead; later ones win.")
 @opt.formats("table", "json")
-def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
-    """Print every setting with its effective value."""
+def config(call: Invocation, key: str | None, value: str | None, local: bool, user: bool, **options: Any) -> None:
+    """Print every setting with the value that counts; with KEY its value alone, and with VALUE set it in ralph.yml.
+
+    Comments and everything else in the file stay. A list is printed as JSON, and given with commas.
+    """
+    exclude({"--local": local, "--user": user})
+    if key is None:
+        _print_settings(call, **options)
+    elif value is None:
+        click.echo(_format_value(_load_config(call).json_values[key_named(key).name]))
+    else:
+        _set_key(call, key, value, Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT)
+
+
+def _print_settings(call: Invocation, origin: bool, files: bool, form: str) -> None:
     if files:
         layers = [(source.layer.value, path) for source, path in sources(call.folder, os.environ)]
         if form == "json":
@@ -170,23 +186,8 @@ def config_show(call: Invocation, origin: bool, files: bool, form: str) -> None:
         output.print_table("key,value", list(texts.items()))
 
 
-@config.command("get", examples=["ralph config get memories.filter.tags"])
-@click.argument("key")
-def config_get(call: Invocation, key: str) -> None:
-    """Print the value that counts for one key; a list is printed as JSON."""
-    click.echo(_format_value(_load_config(call).json_values[key_named(key).name]))
-
-
-@config.command("set", examples=["ralph config set memories.filter.types fix,decision --local"])
-@click.argument("key")
-@click.argument("value")
-@click.option("--local", is_flag=True, help="Change ralph.local.yml, which is yours alone.")
-@click.option("--user", is_flag=True, help="Change your own config, for all projects.")
-def config_set(call: Invocation, key: str, value: str, local: bool, user: bool) -> None:
-    """Set one key in ralph.yml, keeping comments and everything else in the file."""
-    exclude({"--local": local, "--user": user})
-    layer = Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT
-    root = call.folder if user else call.root
+def _set_key(call: Invocation, key: str, value: str, layer: Layer) -> None:
+    root = call.folder if layer is Layer.USER else call.root
     change = settings.set_(root, key, value, env=os.environ, layer=layer)
     setting = f"{key} = {_format_value(change.value)} in {change.path}"
     click.echo(f"Set {setting}" if change.changed else f"Nothing to do: {setting} already")
@@ -440,48 +441,33 @@ def _escape(value: object) -> str:
 # --- the scratchpad --------------------------------------------------------------------------------
 
 
-@click.group(name="scratchpad", cls=Group, examples=["ralph scratchpad show", "ralph scratchpad clear"])
-def scratchpad() -> None:
-    """Keep the state of the current work for the next iteration (.ralph/scratchpad.md)."""
-
-
-@scratchpad.command("show", examples=["ralph scratchpad show --budget 1000"])
+@click.command(name="scratchpad", cls=Command, examples=["ralph scratchpad", 'ralph scratchpad "logout works"'])
+@click.argument("content", required=False)
+@opt.file
+@click.option("--replace", is_flag=True, help="Put the text in place of all that is there.")
+@click.option("--clear", is_flag=True, help="Empty the scratchpad.")
 @click.option("--budget", type=click.IntRange(min=0), default=0, metavar="TOKENS", help="Only the tail that fits.")
 @opt.formats("markdown", "json")
-def scratchpad_show(call: Invocation, budget: int, form: str) -> None:
-    """Print the scratchpad; with a budget its tail, naming the headings left out."""
-    text, left_out = project.show_scratchpad(call.root, budget=budget)
-    if form == "json":
-        output.print_json({"text": text, "left_out": list(left_out)})
-        return
-    output.print_raw(text)
-    say("left out: " + visible("; ".join(left_out)) if left_out else "")
+def scratchpad(
+    call: Invocation, content: str | None, file: Path | None, replace: bool, clear: bool, budget: int, form: str
+) -> None:
+    """Keep the state of the current work for the next iteration (.ralph/scratchpad.md).
 
-
-@scratchpad.command("set", examples=["ralph scratchpad set - < plan.md"])
-@click.argument("content", required=False)
-@opt.file
-def scratchpad_set(call: Invocation, content: str | None, file: Path | None) -> None:
-    """Replace the whole scratchpad."""
-    _write_scratchpad(call, "Set", read_text(content, file))
-
-
-@scratchpad.command("append", examples=['ralph scratchpad append "- logout fixed; tests pass"'])
-@click.argument("content", required=False)
-@opt.file
-def scratchpad_append(call: Invocation, content: str | None, file: Path | None) -> None:
-    """Add to the end of the scratchpad."""
-    _write_scratchpad(call, "Appended", read_text(content, file))
-
-
-@scratchpad.command("clear", examples=["ralph scratchpad clear"])
-def scratchpad_clear(call: Invocation) -> None:
-    """Empty the scratchpad."""
-    click.echo("Cleared" if project.clear_scratchpad(call.root) else "The scratchpad was empty")
-
-
-def _write_scratchpad(call: Invocation, verb: str, text: str) -> None:
-    cleaned = project.write_scratchpad(call.root, text, call.patterns, append=verb == "Appended")
-    notes = [f"{len(cleaned.findings)} secret(s) redacted"] if cleaned.findings else []
-    notes += [f"{cleaned.private} private part(s) left out"] if cleaned.private else []
-    click.echo(verb + (f" ({', '.join(notes)})" if notes else ""))
+    A text is added to its end ("-": from standard input); without one the scratchpad is printed.
+    """
+    has_text = content is not None or file is not None
+    exclude({"a text": has_text, "--clear": clear})
+    if clear:
+        click.echo("Cleared" if project.clear_scratchpad(call.root) else "The scratchpad was empty")
+    elif has_text or replace:
+        cleaned = project.write_scratchpad(call.root, read_text(content, file), call.patterns, append=not replace)
+        notes = [f"{len(cleaned.findings)} secret(s) redacted"] if cleaned.findings else []
+        notes += [f"{cleaned.private} private part(s) left out"] if cleaned.private else []
+        click.echo(("Replaced" if replace else "Appended") + (f" ({', '.join(notes)})" if notes else ""))
+    else:
+        text, left_out = project.show_scratchpad(call.root, budget=budget)
+        if form == "json":
+            output.print_json({"text": text, "left_out": list(left_out)})
+            return
+        output.print_raw(text)
+        say("left out: " + visible("; ".join(left_out)) if left_out else "")

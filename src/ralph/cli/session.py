@@ -35,7 +35,7 @@ _SHORT_ID = 12
 """Characters of an id in tables; every command takes them in place of the id."""
 _MODES = click.Choice([mode.value for mode in Mode])
 _HINTS = {
-    StopReason.UNAVAILABLE: "`ralph loop agents --check` says more; then `ralph session resume` goes on",
+    StopReason.UNAVAILABLE: "see that its own client works; then `ralph session resume` goes on",
     StopReason.REFUSAL: "say it in other words",
 }
 _NOTHING = "Nothing is recorded of this session yet.\n"

@@ -394,7 +394,7 @@ ANSWERS = (
         "state",
         "Is it progress, a blocker or a next step?",
         ".ralph/scratchpad.md",
-        'ralph scratchpad append "what is done, what is next"',
+        'ralph scratchpad "what is done, what is next"',
         "The next iteration starts with an empty context and reads the scratchpad; nobody needs it later.",
     ),
     TopicAnswer(

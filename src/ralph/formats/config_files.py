@@ -82,7 +82,7 @@ def parse_yaml(text: str, where: str) -> ParsedConfig:
         return ParsedConfig({}, ())
     if not isinstance(root.value, Mapping):
         message = f"{where}:{root.line}: expected settings, got {_describe_value(root)}"
-        raise ConfigError(message, hint="write `key: value` lines; see `ralph config show`")
+        raise ConfigError(message, hint="write `key: value` lines; see `ralph config`")
     if root.style != "block" or root.shared:
         problems.append(Problem(root.line, "the file is one flow value", "", "note", FLOW_ROOT))
     return ParsedConfig(root.value, tuple(problems))
