@@ -133,7 +133,6 @@ ROUTES = {
 QUERIES = {
     "/api/graph/neighbors": {"id": "memory"},
     "/api/graph/path": {"a": "memory", "b": "other", "from": "memory", "to": "other"},
-    "/api/compare": {"a": "run", "b": "second_run"},
 }
 
 

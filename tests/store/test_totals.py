@@ -131,13 +131,6 @@ def test_a_page_walks_an_index_and_sorts_only_records_of_one_time(connection: sq
         assert not [step for step in steps if step == "USE TEMP B-TREE FOR ORDER BY"], (name, steps)
 
 
-def test_events_are_counted_by_day(connection: sqlite3.Connection) -> None:
-    writer = IndexWriter(connection, terms.index_terms)
-    put(writer, "log/1", [observation(number, TIMES[number % 3], "one") for number in range(6)])
-    assert totals.count_events(connection, "") == {"UserPromptSubmit": 2, "Stop": 2, "PostToolUseFailure": 2}
-    assert totals.count_events(connection, "2026-01-02") == {"PostToolUseFailure": 2}
-
-
 def test_logs_are_counted_as_they_are_read(tmp_path: Path, connection: sqlite3.Connection) -> None:
     writer = IndexWriter(connection, terms.index_terms)
     key = writer.add_source("log/sessions/a.jsonl", "log", (0, 0, 0, "", 0, 0))

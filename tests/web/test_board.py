@@ -1,4 +1,4 @@
-"""The dashboard, health and tasks over HTTP: shapes, filters, empty projects, and no hostile text comes through."""
+"""The dashboard and tasks over HTTP: shapes, filters, empty projects, and no hostile text comes through."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 from tests.web import sample
 from tests.web.asking import Site, tags
 from tests.web.sample_live import Live
-from tests.web.sample_texts import SECRET
 from tests.web.test_markdown import TAGS
 
 from ralph.app import memory, project, usage
@@ -35,12 +34,6 @@ class TestDashboard:
         week = shop.get("/api/dashboard")["week"]
         assert week == usage.usage_stats(here.root)["week"]
         assert week["injected"] > week["referenced"] > 0
-
-    def test_hook_latency_is_apart_for_diagnosis(self, shop: Site, tmp_path: Path) -> None:
-        events = {event["event"]: event for event in shop.get("/api/hooks")["events"]}
-        assert set(events) >= {"PostToolUse", "UserPromptSubmit", "Stop"}
-        assert events["UserPromptSubmit"]["p50_ms"] > 0
-        assert Site(tmp_path).get("/api/hooks")["events"] == []
 
     def test_the_inbox_lists_held_memories_before_insights_and_stale_citations(self, tmp_path: Path) -> None:
         here = sample.copied(tmp_path / "shop")
@@ -84,30 +77,6 @@ class TestDashboard:
         project.init(tmp_path)
         told = Site(tmp_path).get("/api/dashboard")
         assert told["tasks"]["items"] == told["runs"] == told["sessions"] == []
-
-
-class TestHealth:
-    def test_stale_unused_duplicate_and_secret_records_are_listed(self, shop: Site) -> None:
-        told = shop.get("/api/health")
-        names = sample.shared().memories
-        assert [(each["id"], each["what"]) for each in told["stale"]] == [
-            (names["soap"], "cited file is gone: src/legacy/soap.ts")
-        ]
-        assert names["main"] in {each["id"] for each in told["unused"]}
-        assert [sorted(each["ids"]) for each in told["duplicates"]] == [sorted((names["redis"], names["duplicate"]))]
-        assert [(each["file"], each["rule"]) for each in told["secrets"]] == [(".agent/memories.md", "github token")]
-        assert told["counts"] == {key: len(told[key]) for key in ("stale", "unused", "duplicates", "secrets")}
-
-    def test_no_secret_is_repeated_where_it_is_reported(self, shop: Site) -> None:
-        held = shop.client.get("/api/health").json()
-        token = next(word for word in SECRET.split() if word.startswith("ghp_"))
-        assert token not in str(held["secrets"])
-
-    def test_a_project_without_anything_is_healthy(self, tmp_path: Path) -> None:
-        told = Site(tmp_path).get("/api/health")
-        assert told["counts"] == {"stale": 0, "unused": 0, "duplicates": 0, "secrets": 0}
-        assert (told["note"], told["more"]) == ("", False)
-        assert Site(tmp_path).get("/api/doctor") == {"items": [], "total": 0}
 
 
 class TestTasks:

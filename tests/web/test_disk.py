@@ -78,7 +78,6 @@ def test_a_read_only_folder_is_told_and_nothing_is_changed(window: Site, shop: S
         for asked in (
             "/api/records?q=redis",
             "/api/dashboard",
-            "/api/health",
             "/api/graph",
             "/api/tasks",
             "/api/state",

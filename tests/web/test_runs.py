@@ -59,31 +59,6 @@ class TestOne:
         assert shop.refusal("/api/runs/run-ffffffff") == (404, "Run not found: run-ffffffff")
 
 
-class TestSideBySide:
-    def test_two_runs_are_set_side_by_side(self, shop: Site, here: sample.Sample) -> None:
-        told = shop.get("/api/compare", a=here.runs[0], b=here.runs[1])
-        rows = {row["what"]: row for row in told["rows"]}
-        assert (rows["status"]["a"], rows["status"]["b"], rows["status"]["better"]) == ("success", "failed", "a")
-        assert (rows["iterations"]["a"], rows["iterations"]["b"]) == (3, 6)
-        assert rows["iterations"]["better"] == ""  # they came to different ends
-        pairs = told["iterations"]
-        assert len(pairs) == 6
-        assert [each["number"] for each in pairs[0]] == [1, 1]
-        assert pairs[5][0] is None
-
-    def test_two_sessions_are_set_side_by_side(self, shop: Site, here: sample.Sample) -> None:
-        told = shop.get("/api/compare", a=here.sessions[0], b=here.sessions[3])
-        rows = {row["what"]: row for row in told["rows"]}
-        assert rows["share used"]["better"] == "a"
-        assert (rows["observations of type error"]["a"], rows["observations of type error"]["b"]) == (1, 1)
-        assert told["iterations"] == []
-
-    def test_a_run_and_a_session_cannot_be_compared(self, shop: Site, here: sample.Sample) -> None:
-        assert shop.refusal("/api/compare", a=here.runs[0], b=here.sessions[0])[0] == 400
-        assert shop.refusal("/api/compare", a=here.runs[0])[0] == 400
-        assert shop.refusal("/api/compare", a=here.runs[0], b="run-ffffffff")[0] == 404
-
-
 class TestUnderWay:
     def test_a_run_is_seen_from_its_beginning_to_its_end(self, tmp_path: Path) -> None:
         here = sample.copied(tmp_path / "shop")

@@ -20,9 +20,7 @@ def window(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/memory", "/memory/mem-1-a", "/sessions/x/y", "/compare?a=1&b=2", "/no/such/page"]
-)
+@pytest.mark.parametrize("path", ["/", "/memory", "/memory/mem-1-a", "/sessions/x/y", "/runs?a=1&b=2", "/no/such/page"])
 def test_every_page_is_the_shell(window: Site, path: str) -> None:
     answer = window.client.get(path)
     assert answer.status_code == 200

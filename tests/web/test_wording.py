@@ -59,7 +59,7 @@ def refusals(shop: Sample) -> list[dict[str, str]]:
         {"action": "fly", "id": memory},
     ]
     asked = ["/api/records/none", "/api/tasks/t-none", "/api/sessions/none", "/api/runs/run-none",
-             "/api/graph/neighbors?id=none", "/api/compare?a=run-none&b=run-none"]  # fmt: skip
+             "/api/graph/neighbors?id=none"]  # fmt: skip
     answers = [window.posted("/api/changes/plan", **body) for body in posted]
     answers += [(there.status_code, there.json()) for there in map(window.client.get, asked)]
     assert all(status < 500 for status, _ in answers), answers

@@ -3,8 +3,11 @@
 Nothing is resolved here. What a person let stay as it is is remembered by a hash of the texts.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from ralph.app import memory, outdated, quarantine, usage
 from ralph.app.insights import Insight
 from ralph.app.repository import GitHistory, Repository
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
-from ralph.capture.similarity import differ, statement
+from ralph.capture.similarity import differ, similarity, statement, term_weights
 from ralph.context import render
 from ralph.errors import Refused
 from ralph.formats.memories import CONFLICTS
@@ -28,6 +31,8 @@ INSIGHT, HELD, EDIT, CONFLICT, CITATION = "insight", "held", "edit", "conflict",
 CONTRADICTION, DUPLICATE, UNUSED = "contradiction", "duplicate", "unused"
 UNUSED_DAYS = 60
 _FEW_WORDS = 5
+_WORD = re.compile(r"\w{3,}")
+_RARE, _MAX_PAIRS = 12, 20_000  # texts that have a rare word, and pairs that are compared
 _VERBS = {
     HELD: "accept reject",
     EDIT: "accept edit delete",
@@ -174,18 +179,29 @@ def _contradictions(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewIte
 
 
 def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
-    from ralph.app.pages.dashboard import find_duplicates  # which lists what waits here, too
-
-    by_id = {stored.record.id: stored for stored in entries}
-    for first, *others in (group["ids"] for group in find_duplicates(root)[0]):
-        for name in others:
-            if first not in by_id or name not in by_id:
-                continue
-            one, other = (by_id[each].record.text for each in (name, first))
-            is_short = min(len(one.split()), len(other.split())) < _FEW_WORDS  # where one word makes the difference
-            if normalise_text(one) == normalise_text(other) if is_short else not differ(one, other):
-                why = f"{first} says the same: {by_id[first].record.text}"
-                yield _memory_item(root, DUPLICATE, by_id[name], why, other=first)
+    """Yield entries that repeat an earlier one of their file; texts that share no rare word are not compared."""
+    pairs: dict[tuple[int, int], None] = {}
+    first_of: dict[tuple[Path, str], int] = {}
+    sharing: dict[tuple[Path, str], list[int]] = {}
+    for number, stored in enumerate(entries):
+        first = first_of.setdefault((stored.path, normalise_text(stored.record.text)), number)
+        if first != number:
+            pairs[first, number] = None
+        else:
+            for word in set(_WORD.findall(stored.record.text.lower())):
+                sharing.setdefault((stored.path, word), []).append(number)
+    rare = sorted((numbers for numbers in sharing.values() if len(numbers) <= _RARE), key=len)
+    pairs |= dict.fromkeys(islice((pair for numbers in rare for pair in combinations(numbers, 2)), _MAX_PAIRS))
+    weights, repeats = cache(term_weights), set[int]()
+    for first, number in sorted(pairs):
+        one, other = entries[first].record, entries[number].record
+        is_short = min(len(one.text.split()), len(other.text.split())) < _FEW_WORDS  # one word makes the difference
+        is_equal = normalise_text(one.text) == normalise_text(other.text)
+        is_similar = not is_short and similarity(weights(one.text), weights(other.text)) > 0
+        if number not in repeats and (is_equal or (is_similar and not differ(one.text, other.text))):
+            repeats.add(number)
+            why = f"{one.id} says the same: {one.text}"
+            yield _memory_item(root, DUPLICATE, entries[number], why, other=one.id)
 
 
 def _stale_citations(root: Path) -> Iterator[ReviewItem]:

@@ -451,12 +451,6 @@ def source_format(connection: sqlite3.Connection, path: str) -> str:
     return str(connection.execute("SELECT format FROM sources WHERE path = ?", (path,)).fetchone()[0])
 
 
-def source_digests(connection: sqlite3.Connection, formats: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the names and digests of the sources of some formats."""
-    sql = f"SELECT path, digest FROM sources WHERE format IN ({lookup.placeholders(formats)}) ORDER BY path"
-    return tuple((str(path), str(digest)) for path, digest in connection.execute(sql, tuple(formats)))
-
-
 def facet_filter(chosen: Mapping[str, Collection[str]], *, since: str = "", task: str = "") -> "lookup.Filter":
     """Return the filter of chosen facets; archived records only where that is chosen.
 

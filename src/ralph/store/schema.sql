@@ -135,9 +135,9 @@ CREATE TABLE tasks (
 -- Totals beside the rows: a page of a large project counts nothing. Source 0 has the sums over all sources.
 CREATE TABLE facets (
     source INTEGER NOT NULL, family TEXT NOT NULL, kind TEXT NOT NULL, tags TEXT NOT NULL, scope TEXT NOT NULL,
-    status TEXT NOT NULL, event TEXT NOT NULL, day TEXT NOT NULL,
+    status TEXT NOT NULL, day TEXT NOT NULL,
     number INTEGER NOT NULL,
-    PRIMARY KEY (source, family, kind, tags, scope, status, event, day)
+    PRIMARY KEY (source, family, kind, tags, scope, status, day)
 ) WITHOUT ROWID;
 
 CREATE TABLE session_list (         -- every session that a line of its own or an observation names

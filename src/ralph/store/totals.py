@@ -17,11 +17,6 @@ from ralph.store.sources import Contents
 Chosen = Mapping[str, Collection[str]]  # the chosen values of each facet
 
 _STATUS = lookup.ORIGIN_TASK.replace("task", "status")
-_EVENT = (
-    "CASE WHEN type = 'note' AND title = 'prompt' THEN 'UserPromptSubmit' WHEN type = 'note' AND title = 'answer' "
-    "THEN 'Stop' WHEN type = 'note' THEN 'SubagentStop' WHEN type = 'error' THEN 'PostToolUseFailure' "
-    "ELSE 'PostToolUse' END"
-)
 _ADD = "ON CONFLICT DO UPDATE SET number = number + excluded.number"
 _NAMED = "IN (SELECT value FROM json_each(?))"
 _OBSERVED = """
@@ -51,7 +46,7 @@ class FacetValues(NamedTuple):
 FacetRow = tuple[FacetValues, str, int]  # values, day, and how many records have both
 
 
-def facet_columns(family: Family) -> tuple[str, str, str, str, str, str, str]:
+def facet_columns(family: Family) -> tuple[str, str, str, str, str, str]:
     """Return the expressions of what is counted over a family's table."""
     status, scope, _ = USUAL[family]
     own = "status" if family is Family.MEMORY else _STATUS
@@ -61,7 +56,6 @@ def facet_columns(family: Family) -> tuple[str, str, str, str, str, str, str]:
         "tags",
         f"coalesce(nullif(scope, ''), '{scope.value}')",
         f"coalesce(nullif({own}, ''), '{status.value}')",
-        _EVENT if family is Family.OBSERVATION else "''",
         "substr(created_at, 1, 10)",
     )
 
@@ -72,7 +66,7 @@ def add_records(connection: sqlite3.Connection, source: int, family: Family, fir
     columns = ", ".join(facet_columns(family))
     for each in (source, 0):
         sql = f"INSERT INTO facets SELECT ?, {columns}, count(*) FROM {table} WHERE {key} >= ? "
-        connection.execute(f"{sql} GROUP BY 2, 3, 4, 5, 6, 7, 8 {_ADD}", (each, first))
+        connection.execute(f"{sql} GROUP BY 2, 3, 4, 5, 6, 7 {_ADD}", (each, first))
     sql = f"(SELECT coalesce(sum(number), 0) FROM facets WHERE source = ?1 AND status <> '{Status.RETIRED.value}')"
     connection.execute(f"UPDATE sources SET records = {sql} WHERE key = ?1", (source,))
     if family is Family.OBSERVATION:
@@ -103,20 +97,13 @@ def sessions_in(connection: sqlite3.Connection, source: int) -> list[str]:
 
 def remove_source(connection: sqlite3.Connection, source: int, sessions: Sequence[str]) -> None:
     """Remove what was counted of a source whose rows are gone."""
-    names = "family, kind, tags, scope, status, event, day"
+    names = "family, kind, tags, scope, status, day"
     sql = f"INSERT INTO facets SELECT 0, {names}, -number FROM facets WHERE source = ? {_ADD}"
     connection.execute(sql, (source,))
     connection.execute("DELETE FROM facets WHERE source = ? OR (source = 0 AND number <= 0)", (source,))
     connection.execute(f"DELETE FROM session_list WHERE id {_NAMED}", (json.dumps(sessions),))
     connection.execute(_OBSERVED.format(f"session_id {_NAMED}"), (json.dumps(sessions),))
     begin_sessions(connection, sessions)
-
-
-def count_events(connection: sqlite3.Connection, since: str) -> dict[str, int]:
-    """Count the observations of each hook event since a day."""
-    sql = "SELECT event, sum(number) FROM facets WHERE source = 0 AND family = ? AND day >= ? GROUP BY event"
-    rows = connection.execute(sql, (Family.OBSERVATION.value, since))
-    return {str(row[0]): int(row[1]) for row in rows}
 
 
 def count_records(connection: sqlite3.Connection) -> dict[str, int]:
@@ -145,7 +132,7 @@ def facet_rows_of(
     result: list[FacetRow] = []
     for place, test, values in keep:
         table, key = lookup.TABLES[place]
-        family, kind, tags, scope, status, _, day = facet_columns(FAMILIES[place])
+        family, kind, tags, scope, status, day = facet_columns(FAMILIES[place])
         cases = " ".join(f"WHEN created_at >= '{each}' THEN '{each}'" for each in days)
         day = f"CASE {cases} ELSE '' END" if days else day
         own = "" if keys is None else json.dumps([each for each in keys if each % len(FAMILIES) == place])

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
-from typing import Any
 
 from markdown_it import MarkdownIt
 from starlette.routing import Route
@@ -195,12 +194,9 @@ def _get_runs(request: ApiRequest) -> Json:
 
 def _get_run(request: ApiRequest) -> Json:
     row, iterations = run_pages.run_page(request.root, request.path["id"])
-    return {"run": row, "iterations": [_iteration_json(each) for each in iterations]}
-
-
-def _iteration_json(iteration: dict[str, Any]) -> Json:
-    notes = iteration.pop("notes")
-    return {**iteration, "journal_html": render_html(notes)}
+    for iteration in iterations:
+        iteration["journal_html"] = render_html(iteration.pop("notes"))
+    return {"run": row, "iterations": iterations}
 
 
 def _get_prompt(request: ApiRequest) -> Json:
@@ -208,12 +204,6 @@ def _get_prompt(request: ApiRequest) -> Json:
     if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
         raise NotFound(f"{number[:40]!r} is no iteration", hint="iterations are counted from 1")
     return run_pages.prompt_page(request.root, request.path["id"], int(number))
-
-
-def _get_comparison(request: ApiRequest) -> Json:
-    page = run_pages.compare(request.root, request.word("a"), request.word("b"))
-    pairs = [[each and _iteration_json(each) for each in pair] for pair in page["iterations"]]
-    return {**page, "iterations": pairs}
 
 
 def _get_sessions(request: ApiRequest) -> Json:
@@ -250,8 +240,6 @@ ROUTES: list[Route] = [
     route("/api/insights", lambda call: call.page(_insights(call, call.word("task"), call.word("status")))),
     route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
     route("/api/review", _get_review),
-    route("/api/hooks", lambda call: dashboard.hook_times(call.root)),
-    route("/api/health", lambda call: dashboard.memory_health(call.root, call.config.privacy.patterns)),
     route("/api/doctor", _get_doctor),
     route("/api/tasks", _get_tasks),
     route("/api/tasks/{id}", _get_task),
@@ -269,7 +257,6 @@ ROUTES: list[Route] = [
     route("/api/runs", _get_runs),
     route("/api/runs/{id}", _get_run),
     route("/api/runs/{id}/prompts/{number}", _get_prompt),
-    route("/api/compare", _get_comparison),
     route("/api/sessions", _get_sessions),
     route("/api/sessions/{id:path}", _get_session),
 ]

@@ -1,7 +1,6 @@
 """Iterations, prompts and what differs: of runs that a scripted agent played, and of sessions."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.app.looping import PASSES, Workshop, project, says_done
@@ -79,18 +78,3 @@ class TestPrompts:
         found = compare.prompt_page(shop.root, ended.id, 2)
         assert found["diff"] == ""
         assert found["note"] == "only the first 4,000 lines are compared"
-
-
-class TestTwoRuns:
-    def test_less_is_better_between_two_runs_with_the_same_end(self, shop: Workshop) -> None:
-        slow, quick = run_of(shop, "slow", "a", "b", "c"), run_of(shop, "quick", "a")
-        page: dict[str, Any] = compare.compare(shop.root, slow.id, quick.id)
-        rows = {row["what"]: row for row in page["rows"]}
-        assert rows["iterations"] == {"what": "iterations", "a": 3, "b": 1, "better": "b"}
-        assert rows["cost"]["better"] == "b"
-        assert rows["status"]["better"] == ""
-        assert (rows["files changed by both"]["a"], rows["files changed"]["a"]) == (1, 1)
-        numbers = [[each and each["number"] for each in pair] for pair in page["iterations"]]
-        assert numbers == [[1, 1], [2, None], [3, None]]
-        same: dict[str, Any] = compare.compare(shop.root, slow.id[:9], slow.id)
-        assert {row["better"] for row in same["rows"]} == {""}

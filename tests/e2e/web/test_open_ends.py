@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, Site, keep
 from tests.e2e.web.shop import Shop
@@ -139,31 +139,6 @@ class TestLeavingAField:
         expect(field).not_to_be_focused()
 
 
-_CUT = """() => [...document.querySelectorAll("main *")].filter((each) => {
-  const box = each.getBoundingClientRect();
-  const out = box.right > innerWidth + 1 || box.left < -1;
-  return box.width > 0 && box.height > 0 && out && !each.closest(".visually-hidden");
-}).map((each) => each.outerHTML.slice(0, 120))"""
-
-
-class TestComparing:
-    @pytest.mark.parametrize("kind", ["runs", "sessions"])
-    def test_both_sides_are_in_sight_on_a_narrow_screen(self, reader: OpenReader, shop: Shop, kind: str) -> None:
-        one, other = (str(each["id"]) for each in shop.get(f"/api/{kind}")["items"][-2:])
-        page = reader(width=360, height=740).go(f"/compare?kind={kind}&a={one}&b={other}")
-        rows = page.locator("table.compare tbody tr:has(td)")
-        rows.first.wait_for()
-        assert page.evaluate(_CUT) == []
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        expect(rows).to_have_count(len(shop.get("/api/compare", a=one, b=other)["rows"]))
-        for row in rows.all():
-            boxes = [cell.bounding_box() for cell in row.get_by_role("cell").all()]
-            assert len(boxes) == 2
-            assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 360 for box in boxes)
-        expect(page.locator("table.compare thead th a")).to_have_count(2)
-        keep(page, f"compare-{kind}-360")
-
-
 class TestTheDisk:
     @pytest.fixture
     def locked(self, project: Path) -> Iterator[Path]:
@@ -204,40 +179,6 @@ class TestTheDisk:
         dialog.get_by_label("save anyway").check()
         dialog.get_by_role("button", name="Preview").click()
         expect(dialog.locator(".diff")).to_be_visible()
-
-
-class TestWaiting:
-    def test_the_dashboard_is_there_before_the_health(self, reader: OpenReader) -> None:
-        window = reader()
-        page = window.page
-        held: list[Route] = []
-        page.route("**/api/health", lambda route: held.append(route))  # noqa: PLW0108  (Playwright marks it)
-        window.go("/")
-        for title in ("This week", "Running now", "Tasks", "Context over time", "Recent sessions"):
-            expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
-        expect(page.locator("ul[aria-label=Tasks] li").first).to_be_visible()
-        expect(page.locator(".tile")).to_have_count(0)
-        held[0].continue_()
-        expect(page.locator(".tile")).to_have_count(4)
-
-    def test_the_search_for_secrets_goes_on_by_itself_until_all_is_seen(self, reader: OpenReader) -> None:
-        window = reader()
-        page = window.page
-        asked: list[str] = []
-
-        def answered(route: Route) -> None:
-            told = route.fetch()
-            value = told.json()
-            asked.append(str(value["note"]))
-            more = len(asked) < 3
-            value.update(more=more, note=f"{3 - len(asked)} log(s) were not searched" if more else "")
-            route.fulfill(response=told, body=json.dumps(value))
-
-        page.route("**/api/health", answered)
-        window.go("/")
-        expect(page.locator(".tile")).to_have_count(4)
-        expect(page.locator(".health-note")).to_have_count(0)
-        assert len(asked) == 3
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,9 @@
-// The dashboard: what Ralph did this week, what waits for review, what runs now; then tasks, tokens and memory health.
-// Review and health read every memory, so they are separate requests. Live runs are updated by events.
+// The dashboard: what Ralph did this week, what waits for review, what runs now; then tasks and tokens.
+// Review and doctor read every memory, so they are separate requests. Live runs are updated by events.
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Failure, Loaded, RichText } from "../parts/placeholders.js";
 import { recordPath } from "../parts/controls.js";
-import { Health } from "../parts/health.js";
 import { onEvent } from "../parts/events.js";
 import { secondsBetween, Choice, Section, stateLabel, Switches, toggled } from "../parts/widgets.js";
 import { Plot } from "../parts/plot.js";
@@ -20,14 +19,7 @@ export function Page() {
   const board = useGet("/api/dashboard", {}, { on: ["tasks", "runs", "sessions", "records"] });
   const shown = board.value !== undefined || board.error !== null;
   const waiting = useGet(shown ? "/api/review" : null, { limit: WAITING }, { on: ["insights", "records"] });
-  const health = useGet(shown ? "/api/health" : null);
-  // Doctor parses every file: it is requested after health, and again with it.
-  const looked = health.value !== undefined || health.error !== null;
-  const doctor = useGet(looked ? "/api/doctor" : null);
-  const again = () => (health.reload(), doctor.reload());
-  useEffect(() => {
-    if (health.value?.more && !health.loading) health.reload();
-  }, [health.value]);
+  const doctor = useGet(shown ? "/api/doctor" : null);
   return html`<div class="board">
     <${PageHead} title="Dashboard" />
     <${Loaded} state=${board} lines=${8}>
@@ -43,15 +35,10 @@ export function Page() {
           </div>
           <div class="board-side">
             <${Sessions} sessions=${data.sessions} />
-            <${Section} title="Memory health"
-              aside=${html`<button type="button" class="link-button" disabled=${health.loading} onClick=${again}>
-                ${health.loading ? "Checking" : "Check again"}</button>`}>
-              <${Loaded} state=${health}>${(value) => html`<${Health} health=${value} />`}<//><//>
             <${Doctor} notes=${[...(data.doctor ?? []), ...(doctor.value?.items ?? [])]} />
             <${Ended} runs=${data.runs} />
           </div>
-        </div>
-        <p class="board-foot quiet">For diagnosis: <a href="/hooks" data-link>hook latency</a></p>`}
+        </div>`}
     <//>
   </div>`;
 }

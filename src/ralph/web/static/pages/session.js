@@ -30,7 +30,6 @@ function Session({ data, path }) {
   const wanted = route.value.query.get("view");
   const chosen = tabs.some((tab) => tab.key === wanted) ? wanted : tabs[0].key;
   return html`<${PageHead} title=${session.title} back=${["/sessions", "Sessions"]}
-      actions=${html`<a class="button" href=${`/compare?kind=sessions&a=${encodeURIComponent(session.id)}`} data-link>Compare</a>`}
       sub=${html`<span class="head-states"><${Mode} mode=${session.mode} />
         ${session.status && html`<${State} state=${session.status} />`}</span>`} />
     <${Facts} of=${facts(session, data)} />

@@ -19,8 +19,7 @@ export function Page() {
   const view = query.get("view") === "tasks" ? "tasks" : "all";
   const tasks = useGet("/api/tasks", { limit: GATHERED, sort: "newest" }, { on: ["tasks"] });
   return html`<${PageHead} title="Sessions"
-      sub="Conversations with agents: what was asked, what happened, what was injected."
-      actions=${html`<a class="button" href="/compare?kind=sessions" data-link>Compare two</a>`} />
+      sub="Conversations with agents: what was asked, what happened, what was injected." />
     <${Tabs} label="How sessions are listed" tabs=${TABS} chosen=${view}
       onChoose=${(next) => setQuery({ view: next === "all" ? null : next })}>
       ${view === "tasks" ? html`<${ByTask} tasks=${tasks.value?.items ?? []} />` : html`<${All} tasks=${tasks.value?.items ?? []} />`}

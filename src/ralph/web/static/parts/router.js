@@ -13,12 +13,10 @@ const TABLE = [
   ["/sessions/:id", "session"],
   ["/runs", "runs"],
   ["/runs/:id", "run"],
-  ["/compare", "compare"],
   ["/tasks", "tasks"],
   ["/tasks/:id", "task"],
   ["/context", "context"],
   ["/graph", "graph"],
-  ["/hooks", "hooks"],
 ];
 
 /** The page's name and its parameters for a path, or null. */

@@ -23,7 +23,7 @@ const PLACES = [
   ["/graph", "Graph", "graph", "g"],
 ];
 const NARROW = ["/", "/memory", "/sessions", "/tasks"];
-const PARTS = { "/compare": "/runs", "/insights": "/review", "/hooks": "/" };
+const PARTS = { "/insights": "/review" };
 
 const KEYS = [
   ["/", "search"],
@@ -39,7 +39,7 @@ const KEYS = [
 
 function isHere(path) {
   const now = route.value.path;
-  const root = now === "/compare" && route.value.query.get("kind") === "sessions" ? "/sessions" : (PARTS[now] ?? now);
+  const root = PARTS[now] ?? now;
   return path === "/" ? root === "/" : root === path || root.startsWith(`${path}/`);
 }
 
