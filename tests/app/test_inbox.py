@@ -161,7 +161,7 @@ def test_a_shallow_clone_without_the_branch_says_what_to_fetch(tmp_path: Path) -
 
 
 REDIS = "Tests hang when Redis is down: run `make services up` before `npm test`."
-SIMILAR = "When Redis is down the tests hang, so run `make services up` before `npm test`!"
+SIMILAR = "Tests hang when Redis is down, so run `make services up` before `npm test`!"
 
 
 def repeats(root: Path) -> set[tuple[str, str]]:
