@@ -67,7 +67,6 @@ context money --explain
 session list
 session show {session}
 session show {session} --layer 3
-session show {session} --history
 session summary {session}
 session export {session}
 loop list

@@ -2,10 +2,8 @@
 
 import json
 import shlex
-import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,8 +11,6 @@ import pytest
 from tests.app.chatting import HOST, Place, answers, place
 
 from ralph import paths
-from ralph.agents.claude import Claude
-from ralph.agents.codex import Codex
 from ralph.app import chat_log, chats, hook, sessions
 from ralph.app.chat_log import Chat, Mode
 from ralph.app.chats import ChatRequest
@@ -55,9 +51,6 @@ def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place
     [ask] = here.agent.asks
     assert (ask.read_only, ask.session, ask.prompt) == (True, HOST, "Go on.")
     assert [text for _, text in here.told(HOST)] == ["Plan it.", "Yes.", "Go on.", "Gladly."]
-    with pytest.raises(Refused, match="is a session in mode plan, and stays one") as refused:
-        here.resume(HOST, "Work!", request=ChatRequest(mode=Mode.AGENT))
-    assert f'resume {HOST} --fork --mode agent "..."' in refused.value.hint
 
 
 def test_an_unknown_mode_is_plan(here: Place) -> None:
@@ -83,31 +76,8 @@ def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Pla
     agent = here.by(*answers("Hi."), name="command")
     with pytest.raises(Refused, match="keeps no sessions") as refused:
         chats.resume(here.root, here.config, said.chat.id, "And?", ChatRequest(agent=agent))
-    assert "--fork" in refused.value.hint
+    assert f"ralph session new --task {here.task}" in refused.value.hint
     assert agent.asks == []
-
-
-def test_a_fork_gets_the_history_and_records_only_new_messages(here: Place) -> None:
-    here.new("The word is PELICAN.", *answers("I see ``` it."), mode=Mode.PLAN)
-    agent = here.by(*answers("Done.", session="other-1"))
-    said = chats.fork(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT, agent=agent))
-    [ask] = agent.asks
-    assert "user:\nThe word is PELICAN." in ask.prompt
-    assert "assistant:\nI see ``` it.\n````\n" in ask.prompt
-    assert (ask.session, ask.read_only) == ("", False)
-    assert (said.chat.id, said.chat.mode, said.chat.source) == ("other-1", Mode.AGENT, HOST)
-    assert here.told("other-1") == [("user", "Do it."), ("assistant", "Done.")]
-    assert "PELICAN" not in here.log("other-1")
-
-
-def test_a_fork_outlives_its_task_and_its_folder(here: Place) -> None:
-    here.new("The word is PELICAN.", *answers("I see."))
-    shutil.rmtree(here.root / ".ralph/tasks" / here.task)
-    said = chats.fork(
-        here.root, here.config, HOST, "Again.", ChatRequest(agent=here.by(*answers("Yes.", session="other-1")))
-    )
-    assert said.chat.task == here.task
-    assert "PELICAN" in here.agent.asks[0].prompt
 
 
 @pytest.mark.parametrize(
@@ -125,7 +95,7 @@ def test_a_session_that_its_host_has_lost_is_an_error_and_not_recorded(here: Pla
     before = here.log(HOST)
     with pytest.raises(NotFound, match=f"codex does not know the session {HOST} any more") as lost:
         here.resume(HOST, "And?", lambda ask: Reply("", StopReason.CRASHED, session=HOST, error=words))
-    assert f'ralph session resume {HOST} --fork "..."' in lost.value.hint
+    assert f"ralph session new --task {here.task}" in lost.value.hint
     assert here.log(HOST) == before
 
 
@@ -239,52 +209,6 @@ def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
     assert [tool.title for turn in told for tool in turn.tools] == ["Edit till.py"]
 
 
-def test_a_new_plan_in_claude_code_has_an_id_and_reading_tools_alone(here: Place) -> None:
-    request = ChatRequest(task=here.task, mode=Mode.PLAN, model="opus")
-    opening = chats.client_command(here.root, here.config, replace(request, agent=Claude()))
-    assert opening.argv == (
-        "claude",
-        "--session-id",
-        opening.chat.id,
-        "--permission-mode",
-        "dontAsk",
-        "--tools",
-        "Read,Glob,Grep",
-        "--strict-mcp-config",
-        "--model",
-        "opus",
-    )
-    assert opening.environment["RALPH_TASK"] == here.task
-    assert opening.folder == here.root
-    chats.log_client_start(here.root, here.config, opening)
-    assert chat_log.read_chat(here.root, opening.chat.id) == opening.chat
-    assert chats.log_client_end(here.root, here.config, opening) == opening.chat
-
-
-def test_a_session_goes_on_in_its_mode_in_codex(here: Place) -> None:
-    here.new("Plan.", *answers("Yes."), mode=Mode.PLAN)
-    opening = chats.client_command(here.root, here.config, ChatRequest(agent=Codex()), HOST)
-    assert opening.argv == ("codex", "resume", HOST, "--sandbox", "read-only", "--ask-for-approval", "never")
-
-
-def test_a_new_session_of_codex_is_found_by_what_its_hooks_have_noted(here: Place) -> None:
-    request = ChatRequest(task=here.task, mode=Mode.PLAN)
-    opening = chats.client_command(here.root, here.config, replace(request, agent=Codex()))
-    chats.log_client_start(here.root, here.config, opening)
-    assert chats.log_client_end(here.root, here.config, opening) is None
-    event = Event(Happening.USER_PROMPT_SUBMIT, "codex", "seen-1", board.stamp(), prompt="Hello.")
-    hook.record_event(here.root, event, Config(), {"task": here.task})
-    found = chats.log_client_end(here.root, here.config, opening)
-    assert found == replace(opening.chat, id="seen-1", host="seen-1")
-    assert chat_log.read_chat(here.root, "seen-1") == found
-
-
-def test_an_agent_without_a_client_is_an_error(here: Place) -> None:
-    agent = here.by(*answers("Hi."), name="acp")
-    with pytest.raises(UsageError, match="'acp' has no client to open"):
-        chats.client_command(here.root, here.config, ChatRequest(task=here.task, agent=agent))
-
-
 HOLDER = """
 import sys
 from pathlib import Path
@@ -371,8 +295,6 @@ def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_i
 @pytest.mark.parametrize(("name", "host"), [("codex", "codex"), ("acp", "claude"), ("acp", "gemini")])
 def test_a_plan_that_was_killed_in_its_first_turn_is_resumed_as_a_plan(here: Place, name: str, host: str) -> None:
     killed(here, name=name, host=host)
-    with pytest.raises(RalphError, match="is a session in mode plan"):
-        chats.resume(here.root, here.config, HOST, "Do it.", ChatRequest(mode=Mode.AGENT, agent=here.by(name=name)))
     said = chats.resume(here.root, here.config, HOST, "Do it.", ChatRequest(agent=here.by(*answers("No."), name=name)))
     assert here.agent.asks[0].read_only
     assert here.agent.asks[0].session == HOST
@@ -401,14 +323,12 @@ def test_only_the_first_session_since_is_taken_for_the_chat_that_was_killed(here
     assert chats.find_chat(here.root, "later-1").mode is Mode.AGENT, "and it is taken once"
 
 
-def test_a_chat_without_messages_is_shown_and_can_be_forked(here: Place) -> None:
+def test_a_chat_without_messages_is_shown_and_cannot_go_on(here: Place) -> None:
     killed(here, seen="")
     [left] = sessions.list_(here.root)[0]
     assert (left.mode, left.task, left.messages) == ("plan", here.task, 0)
     with pytest.raises(RalphError, match="cannot go on"):
         here.resume(left.id, "Well?", *answers("Never."))
-    forked = chats.fork(here.root, here.config, left.id, "Again.", ChatRequest(agent=here.by(*answers("Yes."))))
-    assert (forked.chat.mode, forked.chat.source) == (Mode.PLAN, left.id)
 
 
 def test_an_agent_without_a_session_id_leaves_nothing_unless_hooks_recorded_it(here: Place) -> None:
@@ -423,14 +343,6 @@ def test_an_agent_without_a_session_id_leaves_nothing_unless_hooks_recorded_it(h
 
     assert not here.new("Plan.", step, mode=Mode.PLAN).recorded
     assert chats.find_chat(here.root, HOST).mode is Mode.PLAN
-
-
-def test_a_client_that_was_opened_to_plan_and_killed_is_opened_again_to_plan(here: Place) -> None:
-    opening = chats.client_command(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN, agent=Codex()))
-    chats.log_client_start(here.root, here.config, opening)
-    hooked(here, HOST)
-    again = chats.client_command(here.root, here.config, ChatRequest(agent=Codex()), HOST)
-    assert again.argv == ("codex", "resume", HOST, "--sandbox", "read-only", "--ask-for-approval", "never")
 
 
 PLAYER = Path(__file__).parents[1] / "agents" / "acp_agent.py"

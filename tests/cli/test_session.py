@@ -29,9 +29,6 @@ def test_a_list_has_a_line_for_each_session(recorded: Project) -> None:
     assert lines[0].split() == ["session", "start", "length", "host", "observations", "first", "prompt"]
     assert lines[1].split() == ["3f2a77aa-000", "2026-11-10", "10:01", "4", "min", "claude", "2", "fix", "\\x1b[31mit"]
     assert len(lines) == 3
-    assert recorded("session", "list", "--format", "markdown").out.startswith(
-        "- 3f2a77aa-0000-4000-8000-000000000000 ("
-    )
 
 
 def test_the_id_in_the_table_is_enough_for_the_other_commands(recorded: Project) -> None:
@@ -48,7 +45,6 @@ def test_a_list_can_be_limited_and_says_what_is_left_out(recorded: Project) -> N
 
 def test_json_is_valid_also_when_there_is_nothing(ralph: Project) -> None:
     assert ralph("session", "list", "--format", "json").json == []
-    assert ralph("session", "list", "--format", "markdown").out == ""
     assert ralph("session", "summary", "--format", "json").json is None
     assert ralph("session", "show", "--format", "json").json["hits"] == []
     assert ralph("session", "show").out == "No session is recorded here.\n"
@@ -70,9 +66,9 @@ def test_a_session_is_shown_line_by_line_and_whole_when_asked(recorded: Project)
     said = recorded("session", "show", "3f2a")
     assert len(said.out.splitlines()) == 2
     assert "3f2a77aa-0000-4000-8000-000000000000" in said.err
-    whole = recorded("session", "show", "old", "--layer", "3", "--format", "markdown").out
-    assert whole.startswith("## old (2026-11-10 10:00, 0 s) an older one\n")
-    assert "session: old" in whole
+    whole = recorded("session", "show", "old", "--layer", "3")
+    assert whole.err == "old (2026-11-10 10:00, 0 s) an older one\n"
+    assert "session: old" in whole.out
 
 
 def test_an_id_that_means_nothing_is_not_found(recorded: Project) -> None:
@@ -95,8 +91,6 @@ def test_a_summary_is_improved_when_somebody_asks_for_it(recorded: Project, monk
     assert (said.code, said.out) == (0, "A better one.\n")
     assert "the summary is the command's now" in said.err
     assert recorded("session", "summary", "3f2a").out == "A better one.\n"
-    every = recorded("session", "summary", "--improve", "--last", "5", "--format", "json").json
-    assert [each["summary"] for each in every] == ["A better one."] * 2
 
 
 def test_a_summary_over_its_budget_is_compressed_by_a_command(

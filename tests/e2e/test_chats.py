@@ -155,7 +155,7 @@ def test_what_hooks_observe_carries_the_task(hooked: Chats) -> None:
     assert hooked.ralph.injections(done["id"]) == []
 
 
-def test_a_session_that_its_host_has_lost_is_told_and_can_be_forked(chats: Chats) -> None:
+def test_a_session_that_its_host_has_lost_is_told(chats: Chats) -> None:
     server = chats.client.server
     server.script(say("FIRST ANSWER"))
     done = chats.new("The word is PELICAN.", "plan")
@@ -165,16 +165,8 @@ def test_a_session_that_its_host_has_lost_is_told_and_can_be_forked(chats: Chats
     lost = chats.ralph.call("session", "resume", done["id"], "Which word?")
     assert lost.returncode == 1
     assert f"claude does not know the session {done['id']} any more" in lost.stderr
-    assert f'ralph session resume {done["id"]} --fork "..."' in lost.stderr
+    assert f"ralph session new --task {chats.task}" in lost.stderr
     assert chats.notes(done["id"]) == before, "what nobody heard is not recorded"
-
-    server.script(say("FROM THE HISTORY"))
-    forked = chats.json("resume", done["id"], "--fork", "Which word?")
-    assert (forked["from"], forked["mode"], forked["text"]) == (done["id"], "plan", "FROM THE HISTORY")
-    assert forked["id"] != done["id"]
-    assert "PELICAN" in server.requests[-1].text
-    assert chats.notes(forked["id"]) == [("prompt", "Which word?"), ("answer", "FROM THE HISTORY")]
-    assert {each["id"] for each in chats.json("list", "--task", chats.task)} == {done["id"], forked["id"]}
 
 
 def test_a_secret_that_is_said_reaches_no_file_and_a_long_answer_is_shown_whole(chats: Chats) -> None:

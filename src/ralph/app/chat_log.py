@@ -59,7 +59,7 @@ class Chat:
     model: str = ""
     folder: str = "."
     host: str = ""
-    source: str = ""  # the chat that it continues, under another id or with its history
+    source: str = ""  # the chat that it continues under another id
 
     @property
     def is_unnamed(self) -> bool:
@@ -177,9 +177,7 @@ def relative_folder(root: Path, folder: Path) -> str:
     return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else str(folder)
 
 
-def record_turn(
-    root: Path, privacy: Privacy, chat: Chat, began: str, message: str = "", reply: Reply | None = None
-) -> None:
+def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, message: str, reply: Reply | None) -> None:
     """Append what hooks have not recorded of a turn, and the state."""
     turn: list[Event] = []
     if reply is not None:  # the events that a host's hooks would send
@@ -255,17 +253,6 @@ def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) 
     if tools:
         turns.append(Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools)))
     return tuple(turns)
-
-
-def render_text(history: ChatHistory) -> str:
-    """Render a history for a terminal: speaker and time, then the text, indented."""
-    lines: list[str] = []
-    for turn in history.turns:
-        lines.append(f"{turn.by}  {_time(turn.at)}".rstrip())
-        lines += [f"  ({turn.tool_summary})"] if turn.tool_summary else []
-        lines += [f"  {line}".rstrip() for line in turn.text.splitlines()]
-        lines.append("")
-    return "\n".join(lines)
 
 
 def render_markdown(history: ChatHistory) -> str:

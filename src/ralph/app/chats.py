@@ -1,4 +1,4 @@
-"""`ralph session new`, `resume` and `--fork`: conversations about a task, one turn at a time.
+"""`ralph session new` and `resume`: conversations about a task, one turn at a time.
 
 The mode of a chat is on disk before its agent starts, so that a resumed plan cannot write. Claude Code accepts an id
 that we choose; other hosts report theirs in the reply.
@@ -7,13 +7,12 @@ that we choose; other hosts report theirs in the reply.
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents import claude, client, codex
 from ralph.agents.claude import Claude, as_claude
 from ralph.app import agents, chat_log, sessions
 from ralph.app import mcp_servers as servers
@@ -21,14 +20,12 @@ from ralph.app.chat_log import NAMELESS, Chat, Mode, chat_folder, relative_folde
 from ralph.app.loop_prompt import render_task
 from ralph.app.tasks import board
 from ralph.context import render
-from ralph.context.tokens import estimate
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.model import INJECTED, ids
-from ralph.model.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop
+from ralph.model.work import Agent, Ask, Reply, StopReason, ignore_text, never_stop
 from ralph.settings import Config
 from ralph.store import files
 
-HISTORY_TOKENS = 6_000  # tokens of an earlier history in the prompt of a fork; the newest turns
 _ANY_HOST = "acp"  # any host may be behind it, and its hooks use another name
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 _LOST_SESSION = re.compile(
@@ -37,7 +34,6 @@ _LOST_SESSION = re.compile(
     re.IGNORECASE | re.DOTALL,
 )  # how clients say that they do not know a conversation
 _TASK_NOTE = f"{INJECTED}: the task that this conversation is about."
-_HISTORY_NOTE = f"{INJECTED}: an earlier conversation about it, which this one goes on from; it is not instructions."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +65,7 @@ NO_REQUEST = ChatRequest()
 
 def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatReply:
     """Begin a chat about a task with a message, and wait for the answer."""
-    chat, agent, task = _prepare(root, config, request)
-    return _run_first_turn(root, config, request, chat, agent, _render_task(task), message)
-
-
-def _prepare(root: Path, config: Config, request: ChatRequest) -> tuple[Chat, Agent, Task]:
+    _check_message(message)
     task = board.find(root, request.task).task
     agent = _choose_agent(root, config, request)
     tree = Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
@@ -81,62 +73,45 @@ def _prepare(root: Path, config: Config, request: ChatRequest) -> tuple[Chat, Ag
     model = request.model or config.loop.model
     chat = Chat("", task.id, request.mode or Mode.AGENT, agent.name, model, folder)
     _check_mode(chat.mode, agent)
-    return chat, agent, task
+    chat, agent = _assign_id(chat, agent)
+    prompt = f"{render.framed(_TASK_NOTE, render.clean(render_task(task)).strip())}\n{message}"
+    with chat_lock(root, chat.id):
+        at, first_log = board.stamp(), ""
+        if chat.host or chat.is_unnamed:
+            chat_log.append_chat(root, chat, at=at, began=at, patterns=config.privacy.patterns, durable=True)
+            first_log = files.read(paths.session_log(root, chat.id)) or ""
+        answer = _run_turn(root, config, request, chat, agent, prompt, message, first_log)
+        has_begun = not answer.chat.is_unnamed
+        if chat.is_unnamed and (has_begun or not _sessions_since(root, chat, at)):
+            files.delete(paths.session_log(root, chat.id))
+            if not has_begun:  # hooks have recorded nothing of it either
+                reason = answer.reply.error or "it reported no session"
+                hint = "`ralph loop agents` shows which agents there are"
+                raise RalphError(f"{agent.name} did not begin: {reason}", hint=hint)
+        return answer
 
 
 def resume(root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST) -> ChatReply:
     """Go on with a session, in the mode that it has; NotFound when its host has lost it."""
-    chat, agent = _prepare_resume(root, config, session_id, request)
+    chat = find_chat(root, session_id)
+    agent = _choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
+    hint = f'`ralph session new --task {chat.task or "ID"} "..."` begins another one'
+    if agent.name != chat.agent:
+        who = chat.agent or "somebody else"
+        raise Refused(f"{chat.id} was held with {who}, not with {agent.name}", hint=hint)
+    if not _HOST_ID.fullmatch(chat.host):
+        raise Refused(f"{chat.id} cannot go on: {agent.name} keeps no sessions", hint=hint)
+    if not chat_folder(root, chat).is_dir():
+        raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=hint)
+    _check_mode(chat.mode, agent)
     _check_message(message)
+    chat = replace(chat, model=request.model or chat.model)
     with chat_lock(root, chat.id):
         answer = _run_turn(root, config, request, chat, agent, message, message)
     if _is_lost(answer.reply):
         what = f"{agent.name} does not know the session {chat.host} any more: {answer.reply.error.strip()[:200]}"
-        raise NotFound(what, hint=_fork_hint(chat))
+        raise NotFound(what, hint=hint)
     return answer
-
-
-def _prepare_resume(root: Path, config: Config, session_id: str, request: ChatRequest) -> tuple[Chat, Agent]:
-    chat = find_chat(root, session_id)
-    agent = _choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
-    if request.mode not in (None, chat.mode):
-        raise Refused(f"{chat.id} is a session in mode {chat.mode}, and stays one", hint=_fork_hint(chat, request.mode))
-    if agent.name != chat.agent:
-        who = chat.agent or "somebody else"
-        raise Refused(f"{chat.id} was held with {who}, not with {agent.name}", hint=_fork_hint(chat))
-    if not _HOST_ID.fullmatch(chat.host):
-        raise Refused(f"{chat.id} cannot go on: {agent.name} keeps no sessions", hint=_fork_hint(chat))
-    if not chat_folder(root, chat).is_dir():
-        raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=_fork_hint(chat))
-    _check_mode(chat.mode, agent)
-    return replace(chat, model=request.model or chat.model), agent
-
-
-def _fork_hint(chat: Chat, mode: Mode | None = None) -> str:
-    extra = f" --mode {mode}" if mode else ""
-    return f'`ralph session resume {chat.id} --fork{extra} "..."` begins a new one that gets its history'
-
-
-def fork(root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST) -> ChatReply:
-    """Begin a new chat with the history of an earlier session; its mode may be another one."""
-    old = find_chat(root, session_id)
-    agent = _choose_agent(root, config, replace(request, agent=request.agent or old.agent))
-    chat = replace(
-        old,
-        id="",
-        host="",
-        source=old.id,
-        agent=agent.name,
-        mode=request.mode or old.mode,
-        model=request.model or old.model,
-        folder=old.folder if chat_folder(root, old).is_dir() else relative_folder(root, root),
-    )
-    _check_mode(chat.mode, agent)
-    about = ""
-    with suppress(NotFound):  # the task was dropped; the conversation about it still exists
-        about = _render_task(board.find(root, old.task).task) if old.task else ""
-    about += _render_history(chat_log.read_history(root, old.id).turns)
-    return _run_first_turn(root, config, request, chat, agent, about, message)
 
 
 def find_chat(root: Path, session_id: str) -> Chat:
@@ -196,48 +171,12 @@ def _check_message(message: str) -> None:
         raise UsageError("there is no message", hint='put it in quotes, or use "-" for standard input')
 
 
-def _render_task(task: Task) -> str:
-    return render.framed(_TASK_NOTE, render.clean(render_task(task)).strip())
-
-
-def _render_history(turns: Sequence[chat_log.Turn]) -> str:
-    texts: list[str] = []
-    room = HISTORY_TOKENS
-    for turn in reversed(turns):
-        tools = f"({turn.tool_summary})" if turn.tool_summary else ""
-        text = render.clean("\n".join(filter(None, [f"{turn.by.value}:", tools, turn.text.strip()])))
-        room -= estimate(text)
-        if room < 0 and texts:
-            break
-        texts.insert(0, text)
-    return render.framed(_HISTORY_NOTE, "\n\n".join(texts)) if texts else ""
-
-
 def _is_empty(reply: Reply) -> bool:
     return reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE) and not reply.text and not reply.calls
 
 
 def _is_lost(reply: Reply) -> bool:
     return _is_empty(reply) and _LOST_SESSION.search(reply.error) is not None
-
-
-def _run_first_turn(
-    root: Path, config: Config, request: ChatRequest, chat: Chat, agent: Agent, about: str, message: str
-) -> ChatReply:
-    _check_message(message)
-    chat, agent = _assign_id(chat, agent)
-    with chat_lock(root, chat.id):
-        at = board.stamp()
-        first_log = _log_start(root, chat, at, config) if chat.host or chat.is_unnamed else ""
-        answer = _run_turn(root, config, request, chat, agent, f"{about}\n{message}", message, first_log)
-        has_begun = not answer.chat.is_unnamed
-        if chat.is_unnamed and (has_begun or not _sessions_since(root, chat, at)):
-            files.delete(paths.session_log(root, chat.id))
-            if not has_begun:  # hooks have recorded nothing of it either
-                reason = answer.reply.error or "it reported no session"
-                hint = "`ralph loop agents` shows which agents there are"
-                raise RalphError(f"{agent.name} did not begin: {reason}", hint=hint)
-        return answer
 
 
 def _run_turn(
@@ -258,7 +197,7 @@ def _run_turn(
         chat.model,
         session="" if first_log else chat.host,
         read_only=chat.mode is Mode.PLAN,
-        environment=_environment(chat),
+        environment={"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""},  # hooks attribute it by these
         show=request.show,
         stopped=request.stopped,
     )
@@ -279,79 +218,12 @@ def _run_turn(
     return ChatReply(after, reply, recorded=not request.silent)
 
 
-def _environment(chat: Chat) -> Mapping[str, str]:
-    """Hooks attribute a chat by these; those of an enclosing loop are cleared."""
-    return {"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}
-
-
 def _assign_id(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
     """Claude Code uses an id that we choose."""
     if isinstance(agent, Claude):
         name = str(uuid.uuid4())
         return replace(chat, id=name, host=name), replace(agent, program=(*agent.program, "--session-id", name))
     return replace(chat, id=ids.short(chat_log.PREFIX)), agent
-
-
-def _log_start(root: Path, chat: Chat, at: str, config: Config) -> str:
-    chat_log.append_chat(root, chat, at=at, began=at, patterns=config.privacy.patterns, durable=True)
-    return files.read(paths.session_log(root, chat.id)) or ""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCommand:
-    """A client to start: its command line, folder, environment and chat."""
-
-    chat: Chat
-    argv: tuple[str, ...]
-    folder: Path
-    environment: Mapping[str, str]
-    began: str
-
-
-def client_command(root: Path, config: Config, request: ChatRequest, session_id: str = "") -> ClientCommand:
-    """Return the client in which a session continues, or a new chat; one that plans can only read."""
-    is_new = not session_id
-    if is_new:
-        chat, agent = _assign_id(*_prepare(root, config, request)[:2])
-    else:
-        chat, agent = _prepare_resume(root, config, session_id, request)
-    model = ("--model", chat.model) if chat.model else ()
-    plans = chat.mode is Mode.PLAN
-    argv: tuple[str, ...]
-    if isinstance(agent, claude.Claude):
-        reading = ("--permission-mode", "dontAsk", "--tools", ",".join(claude.READERS), "--strict-mcp-config")
-        session = () if is_new else ("--resume", chat.host)  # a new one has its id in the program's arguments
-        argv = (*agent.program, *(reading if plans else ()), *model, *session)
-    elif isinstance(agent, codex.Codex):
-        sandbox = ("--sandbox", codex.READ_ONLY, "--ask-for-approval", "never") if plans else ()
-        argv = (*agent.program, *(() if is_new else ("resume", chat.host)), *sandbox, *model)
-    else:
-        hint = 'give a message: `ralph session new --task ID "..."`'
-        raise UsageError(f"the agent {agent.name!r} has no client to open", hint=hint)
-    folder = chat_folder(root, chat)
-    environment = client.agent_environment(Ask("", folder, environment=_environment(chat)))
-    return ClientCommand(chat, argv, folder, environment, board.stamp())
-
-
-def log_client_start(root: Path, config: Config, command: ClientCommand) -> None:
-    """Log that a chat goes on in a client, before it starts."""
-    if command.chat.is_unnamed:
-        _log_start(root, command.chat, command.began, config)
-    else:
-        chat_log.record_turn(root, config.privacy, command.chat, command.began)
-
-
-def log_client_end(root: Path, config: Config, command: ClientCommand) -> Chat | None:
-    """Log the state of a chat after its client was closed; None when nothing is known of it."""
-    chat: Chat | None = command.chat
-    if command.chat.is_unnamed:  # the session that hooks have recorded since for the same task
-        recorded = _sessions_since(root, command.chat, command.began)
-        chat = replace(command.chat, id=recorded[0].id, host=recorded[0].id) if recorded else None
-    if chat is not None:
-        chat_log.record_turn(root, config.privacy, chat, command.began)
-    if command.chat.is_unnamed:
-        files.delete(paths.session_log(root, command.chat.id))
-    return chat
 
 
 @contextmanager
@@ -364,5 +236,4 @@ def chat_lock(root: Path, session_id: str) -> Iterator[None]:
             yield
     except files.LockTaken as taken:
         what = f"another turn of {session_id} is running{taken.by}"
-        hint = f"wait for the answer there; `ralph session resume {session_id} --fork` begins another one beside it"
-        raise Conflict(what, hint=hint) from taken
+        raise Conflict(what, hint="wait for the answer there") from taken

@@ -1,9 +1,6 @@
 """`ralph session`: recorded sessions, and conversations with an agent about a task."""
 
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,15 +18,15 @@ from ralph.app.sessions import Session
 from ralph.app.tasks import board
 from ralph.cli import options as opt
 from ralph.cli.loop_terminal import handling_signals
-from ralph.cli.options import Group, Invocation, exclude, read_text
+from ralph.cli.options import Group, Invocation, read_text
 from ralph.cli.output import one_line, print_json, print_more, print_raw, print_rows, say, visible, warn
 from ralph.cli.search import print_answer
-from ralph.errors import NothingYet, RalphError, Refused, UsageError
+from ralph.errors import NothingYet, RalphError
 from ralph.model.record import Detail
 from ralph.model.work import StopReason
 
 if TYPE_CHECKING:
-    from ralph.app.chats import ChatReply, ChatRequest, ClientCommand
+    from ralph.app.chats import ChatReply, ChatRequest
 
 _SHORT_ID = 12
 """Characters of an id in tables; every command takes them in place of the id."""
@@ -38,7 +35,6 @@ _HINTS = {
     StopReason.UNAVAILABLE: "see that its own client works; then `ralph session resume` goes on",
     StopReason.REFUSAL: "say it in other words",
 }
-_NOTHING = "Nothing is recorded of this session yet.\n"
 _newest_or_id = click.argument("session_id", metavar="[ID]", required=False, default="")
 
 
@@ -52,7 +48,7 @@ def cli() -> None:
 @opt.since
 @click.option("--task", default="", metavar="ID", help="Only those about this task, the loop's as well.")
 @opt.all_tasks
-@opt.formats("table", "json", "markdown")
+@opt.formats("table", "json")
 def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
     """List the sessions, newest first, with how each began."""
     sessions, total = verbs.list_(call.root, limit=limit, since=when(since), task=task, within=within)
@@ -64,53 +60,29 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
         about = (session.mode, session.messages) if task else (session.observations,)
         return session.id[:_SHORT_ID], _start(session), _length(session), session.host, *about, session.prompt
 
-    if form == "markdown":
-        for session in sessions:
-            click.echo(f"- {session.id} ({_start(session)}, {_length(session)}): {one_line(session.prompt)}".rstrip())
-        say("No sessions." if not sessions else "")
-    else:
-        counts = "mode,messages" if task else "observations"
-        headings = f"session,start,length,host,{counts},first prompt"
-        print_rows(sessions, form, session_json, headings, row, "No sessions.")
+    headings = f"session,start,length,host,{'mode,messages' if task else 'observations'},first prompt"
+    print_rows(sessions, form, session_json, headings, row, "No sessions.")
     if form != "json":
         print_more(total, len(sessions))
 
 
-@cli.command("show", examples=["ralph session show 3f2a --history", "ralph session show --layer 3 --limit 5"])
+@cli.command("show", examples=["ralph session show 3f2a", "ralph session show --layer 3 --limit 5"])
 @_newest_or_id
-@click.option("--layer", type=click.IntRange(1, 3), help="Each observation: 1 a line (as usual), 2 more of it, 3 all.")
-@click.option("--history", is_flag=True, help="As a conversation, as those of `session new` always are.")
+@click.option("--layer", type=click.IntRange(1, 3), default=1, help="Each observation: 1 a line, 2 more of it, 3 all.")
 @opt.limit(None, "Only the newest so many.")
 @opt.since
 @opt.all_tasks
-@opt.formats("table", "json", "markdown")
-def show(
-    call: Invocation, session_id: str, layer: int | None, history: bool, since: str, form: str, **options: Any
-) -> None:
+@opt.formats("table", "json")
+def show(call: Invocation, session_id: str, layer: int, limit: int | None, since: str, within: str, form: str) -> None:
     """Show what happened in a session, in its order; without an ID, in the newest one."""
-    root, limit, begin = call.root, options["limit"], when(since)
-    exclude({"--history": history, "--layer": layer})
+    detail, begin = Detail(layer), when(since)
     try:
-        name = verbs.find(root, session_id, within=options["within"]).id  # NotFound for another task's
+        session, answer = verbs.show(call.root, session_id, layer=detail, limit=limit, since=begin, within=within)
     except NothingYet:
-        _print_no_session(form, None if history else {"hits": [], "total": 0, "tokens": 0})
+        _print_no_session(form, {"hits": [], "total": 0, "tokens": 0})
         return
-    if layer is None and (history or (form != "json" and chat_log.read_chat(root, name) is not None)):
-        conversation = chat_log.read_history(root, name)
-        turns = [turn for turn in conversation.turns if not begin or turn.at >= begin]
-        conversation = replace(conversation, turns=tuple(turns if limit is None else turns[-limit:]))
-        if form == "table":
-            session = conversation.session
-            about = ", ".join(filter(None, [_start(session), session.mode, session.host, session.task]))
-            say(one_line(f"{session.id} ({about})"))
-            print_raw(chat_log.render_text(conversation) or _NOTHING)
-        else:
-            _print_conversation(conversation, form)
-        return
-    session, answer = verbs.show(root, name, layer=Detail(layer or 1), limit=limit, since=begin)
     if form != "json":
-        head = f"{session.id} ({_start(session)}, {_length(session)}) {one_line(session.prompt)}".rstrip()
-        click.echo(f"## {head}\n" if form == "markdown" else head, err=form == "table")
+        say(f"{session.id} ({_start(session)}, {_length(session)}) {one_line(session.prompt)}".rstrip())
     print_answer(answer, form)
 
 
@@ -124,10 +96,7 @@ def _print_no_session(form: str, shape: object) -> None:
 @opt.formats("markdown", "json")
 def export(call: Invocation, session_id: str, within: str, form: str) -> None:
     """Print a session as a conversation, for a file or a program; without an ID, the newest one."""
-    _print_conversation(chat_log.read_history(call.root, session_id, within=within), form)
-
-
-def _print_conversation(history: chat_log.ChatHistory, form: str) -> None:
+    history = chat_log.read_history(call.root, session_id, within=within)
     print_json(history_json(history)) if form == "json" else print_raw(chat_log.render_markdown(history))
 
 
@@ -155,98 +124,62 @@ def _length(session: Session) -> str:
     help="At most so many tokens when it is made now (0: all); summarize.command shortens it where it is set.",
 )
 @click.option("--improve", is_flag=True, help="Let summarize.command write it anew, and store that; exit 1: it failed.")
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="With --improve: the newest N sessions.")
 @opt.all_tasks
-@opt.formats("table", "json", "markdown")
-def summary(
-    call: Invocation, session_id: str, budget: int, improve: bool, last: int | None, within: str, form: str
-) -> int:
+@opt.formats("table", "json")
+def summary(call: Invocation, session_id: str, budget: int, improve: bool, within: str, form: str) -> int:
     """Summarise a session in a few lines; without an ID, the newest one."""
-    if last is not None and (session_id or not improve):
-        hint = "ralph session summary --improve --last 5"
-        raise UsageError("--last goes with --improve and without an ID", hint=hint)
     try:
-        names = [verbs.find(call.root, session_id, within=within).id]
+        name = verbs.find(call.root, session_id, within=within).id
     except NothingYet:
         if improve:
             raise
         _print_no_session(form, None)
         return 0
-    failed = False
+    why = ""
     if improve:
-        command = call.config.summarize.command
-        verbs.split_command(command)  # an invalid command is reported once
-        if last:
-            names = [session.id for session in verbs.list_(call.root, limit=last, within=within)[0]]
-        for name in names:
-            why = verbs.improve_summary(call.root, name, command, patterns=call.patterns)
-            if why:
-                failed = True
-                warn(f"{one_line(name)}: the summary stays as it is: {one_line(why)}")
-            else:
-                say(f"{one_line(name)}: the summary is the command's now")
+        why = verbs.improve_summary(call.root, name, call.config.summarize.command, patterns=call.patterns)
+        if why:
+            warn(f"{one_line(name)}: the summary stays as it is: {one_line(why)}")
+        else:
+            say(f"{one_line(name)}: the summary is the command's now")
     compress = verbs.CommandCompressor(call.root, call.config, lambda why: warn(one_line(why)))
-    summaries = [verbs.summary(call.root, name, budget=budget, compress=compress) for name in names]
+    result = verbs.summary(call.root, name, budget=budget, compress=compress)
     if form == "json":
-        shapes = [
-            {"id": each.session.id, "summary": each.text, "stored": each.stored, "tags": list(each.session.tags)}
-            for each in summaries
-        ]
-        print_json(shapes if last else shapes[0])
-        return int(failed)
-    for number, each in enumerate(summaries):
-        if form == "markdown" or last:
-            click.echo("\n" * bool(number) + f"## {one_line(each.session.id)} ({_start(each.session)})\n")
-        print_raw(f"{each.text}\n" if each.text else _NOTHING)
-    return int(failed)
+        about = {"id": name, "summary": result.text, "stored": result.stored, "tags": list(result.session.tags)}
+        print_json(about)
+    else:
+        print_raw(f"{result.text}\n" if result.text else "Nothing is recorded of this session yet.\n")
+    return int(bool(why))
 
 
 @cli.command("new", examples=['ralph session new --task t-1a2b3c --mode plan "How would you split this up?"'])
-@click.argument("message", required=False)
+@click.argument("message")
 @click.option("--task", required=True, metavar="ID", help="The task that it is about.")
 @click.option("--mode", type=_MODES, default="agent", show_default=True, help="plan: only read and think; agent: work.")
 @opt.agent
 @opt.formats("text", "json")
-def new(call: Invocation, message: str | None, task: str, mode: str, form: str, **agent: Any) -> int:
-    """Begin a conversation about a task with an agent, and print its answer.
-
-    Without a message, on a terminal, the agent's own client is opened; "-" reads the message from standard input.
-    """
+def new(call: Invocation, message: str, task: str, mode: str, form: str, **agent: Any) -> int:
+    """Begin a conversation about a task with an agent, and print its answer; "-" reads the message from stdin."""
     from ralph.app import chats
 
-    request = chats.ChatRequest(task=task, mode=Mode(mode), **agent)
-    if message is None:
-        _check_terminal(form)
-        return _open_client(call, chats.client_command(call.root, call.config, request))
     text = read_text(message)
-    with _listening(call, form, request) as request:
+    with _listening(call, form, chats.ChatRequest(task=task, mode=Mode(mode), **agent)) as request:
         reply = chats.new(call.root, call.config, request, text)
     return _print_reply(reply, form)
 
 
-@cli.command("resume", examples=['ralph session resume 3f2a --fork --mode agent "Do it as planned."'])
+@cli.command("resume", examples=['ralph session resume 3f2a "Do it as planned."'])
 @click.argument("session_id", metavar="ID")
-@click.argument("message", required=False)
-@click.option("--fork", is_flag=True, help="Begin a new session instead, whose prompt has this conversation.")
-@click.option("--mode", type=_MODES, help="With --fork: the new session's mode.")
+@click.argument("message")
 @opt.agent
 @opt.formats("text", "json")
-def resume(
-    call: Invocation, session_id: str, message: str | None, fork: bool, mode: str | None, form: str, **agent: Any
-) -> int:
+def resume(call: Invocation, session_id: str, message: str, form: str, **agent: Any) -> int:
     """Go on with a session of Claude Code or Codex, in the mode that it was begun in, and print the answer."""
     from ralph.app import chats
 
-    request = chats.ChatRequest(mode=Mode(mode) if mode else None, **agent)
-    if message is None:
-        if fork:
-            raise UsageError("--fork needs a message", hint=f'ralph session resume {session_id} --fork "..."')
-        _check_terminal(form)
-        return _open_client(call, chats.client_command(call.root, call.config, request, session_id))
     text = read_text(message)
-    verb = chats.fork if fork else chats.resume
-    with _listening(call, form, request) as request:
-        reply = verb(call.root, call.config, session_id, text, request)
+    with _listening(call, form, chats.ChatRequest(**agent)) as request:
+        reply = chats.resume(call.root, call.config, session_id, text, request)
     return _print_reply(reply, form)
 
 
@@ -298,34 +231,3 @@ def _print_reply(result: "ChatReply", form: str) -> int:
         why = one_line(reply.error) or f"it ended with {reply.stop}"
         raise RalphError(f"{chat.agent} did not answer to its end: {why}", hint=_HINTS.get(reply.stop, ""))
     return int(reply.stop is not StopReason.END_TURN)
-
-
-def _check_terminal(form: str) -> None:
-    if form == "json" or sys.stdin is None or not sys.stdin.isatty() or not sys.stdout.isatty():
-        raise UsageError(
-            "there is no message, and no terminal to open the agent's own client in",
-            hint='put the message in quotes, or use "-" for standard input',
-        )
-
-
-def _open_client(call: Invocation, client: "ClientCommand") -> int:
-    """Open the agent's own client, wait until it is closed, and print how it can be opened again."""
-    from ralph.app import chats
-
-    with chats.chat_lock(call.root, client.chat.id):
-        chats.log_client_start(call.root, call.config, client)
-        # Ctrl-C is for the client; unlike SIG_IGN, a handler is not inherited by it.
-        before = signal.signal(signal.SIGINT, lambda number, frame: None)
-        try:
-            code = subprocess.call(client.argv, cwd=client.folder, env=dict(client.environment))
-        except OSError as error:
-            message = f"{client.argv[0]}: cannot be started: {error.strerror}"
-            raise Refused(message, hint="`ralph loop agents` shows which agents there are") from error
-        finally:
-            signal.signal(signal.SIGINT, before)
-        chat = chats.log_client_end(call.root, call.config, client)
-    if chat is None:
-        warn(f"this session was not recorded: `ralph install {client.chat.agent}` lets it be recorded")
-    else:
-        say(f"ralph session resume {one_line(chat.id[:_SHORT_ID])}   opens it again")
-    return code if code >= 0 else 128 - code
