@@ -6,16 +6,13 @@ A value has the type that its key declares; a mismatch is reported with file and
 import re
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 from ralph.errors import ConfigError
 from ralph.formats.text import BOM, Problem
-
-if TYPE_CHECKING:
-    from yaml.events import Event, ScalarEvent
 
 FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
@@ -90,91 +87,60 @@ def parse_yaml(text: str, where: str) -> ParsedConfig:
 
 def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
     """The root of a YAML text with all positions, and duplicate keys as problems."""
-    reader = _YamlReader(text)
-    for event in reader.events():
-        reader.take(event)
-    return reader.roots[0] if reader.roots else ConfigNode(None), reader.problems
+    breaks = [match.start() for match in re.finditer("\n", text)]
+    problems: list[Problem] = []
+    composed: set[int] = set()
 
+    def line(index: int) -> int:
+        return bisect_left(breaks, index) + 1
 
-class _YamlReader:
-    """An open mapping's items are key, value, key, value."""
+    def error(index: int, what: str) -> YamlError:
+        return YamlError(line(index), " ".join(what.split()))
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.breaks = [match.start() for match in re.finditer("\n", text)]
-        self.problems: list[Problem] = []
-        self.stack: list[tuple[Event, list[ConfigNode]]] = []
-        self.roots: list[ConfigNode] = []
-        forbidden = _UNPRINTABLE.search(text)
-        if forbidden is not None:
-            raise self.error(forbidden.start(), f"the character U+{ord(forbidden[0]):04X} is not allowed in it")
-
-    def line(self, index: int) -> int:
-        return bisect_left(self.breaks, index) + 1
-
-    def error(self, index: int, what: str) -> YamlError:
-        return YamlError(self.line(index), " ".join(what.split()))
-
-    def events(self) -> Iterator["Event"]:
-        if all(line.lstrip(" ")[:1] in ("", "#") for line in self.text.splitlines()):
-            return  # a file as `ralph init` makes it, in which nobody has set anything yet
-        import yaml
-
-        try:
-            yield from yaml.parse(self.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            raise self.error(mark.index if mark else 0, error.problem or error.context or "") from error
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
-            raise self.error(0, str(error)) from error
-
-    def take(self, event: "Event") -> None:
-        kind = type(event).__name__
-        start, end = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
-        if kind == "DocumentStartEvent" and self.roots:
-            raise self.error(start, "a second document begins here; one file holds one document")
-        if kind in ("MappingStartEvent", "SequenceStartEvent"):
-            self.stack.append((event, []))
-            if len(self.stack) > _DEPTH:
-                raise self.error(start, f"nested deeper than {_DEPTH} levels")
-            return
-        if kind in ("MappingEndEvent", "SequenceEndEvent"):
-            node = self.container(*self.stack.pop(), end)
-        elif kind == "ScalarEvent":
-            scalar = cast("ScalarEvent", event)
-            style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(scalar.style, "quoted")
-            value = parse_scalar(scalar.value) if style == "plain" and scalar.tag is None else scalar.value
-            shared = scalar.tag is not None or scalar.anchor is not None
-            node = ConfigNode(value, self.line(start), scalar.value, start, end, style=style, shared=shared)
-        elif kind == "AliasEvent":  # aliases of aliases would grow without bound
-            raise self.error(start, "aliases are not read here: write the value itself")
+    def convert(node: Any, depth: int) -> ConfigNode:
+        start, end = node.start_mark.index, node.end_mark.index
+        if id(node) in composed:  # aliases of aliases would grow without bound
+            raise error(start, "an alias repeats this value, and aliases are not read here: write the value itself")
+        if depth > _DEPTH:
+            raise error(start, f"nested deeper than {_DEPTH} levels")
+        composed.add(id(node))
+        shared = text[start : start + 1] in ("&", "!")  # an anchor or a tag
+        if isinstance(node.value, str):
+            style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(node.style, "quoted")
+            value: Value = parse_scalar(node.value) if style == "plain" and not shared else node.value
+            return ConfigNode(value, line(start), node.value, start, end, style=style, shared=shared)
+        if node.id == "sequence":
+            items = [convert(item, depth + 1) for item in node.value]
+            value = tuple(items)
         else:
-            return
-        (self.stack[-1][1] if self.stack else self.roots).append(node)
+            items, value = [], {}
+            for key, item in ((convert(key, depth + 1), convert(item, depth + 1)) for key, item in node.value):
+                if isinstance(key.value, tuple | Mapping):
+                    raise error(key.start, "a key must be a word, not a list or mapping")
+                if (name := key.source) in value:
+                    what = f"{name}: also at line {value[name].line}; the last one counts"
+                    problems.append(Problem(key.line, what, "remove one of them", code="duplicate-key"))
+                is_shared = item.shared or key.shared
+                value[name] = replace(item, line=key.line, key_start=key.start, key_end=key.end, shared=is_shared)
+                items.append(item)
+        end = items[-1].end if items and not node.flow_style else end
+        style = "flow" if node.flow_style else "block"
+        return ConfigNode(value, line(start), start=start, end=end, style=style, shared=shared)
 
-    def container(self, event: "Event", items: list[ConfigNode], end: int) -> ConfigNode:
-        start = event.start_mark.index if event.start_mark else 0
-        is_flow = bool(getattr(event, "flow_style", False))
-        return ConfigNode(
-            self.mapping(items) if "Mapping" in type(event).__name__ else tuple(items),
-            self.line(start),
-            start=start,
-            end=items[-1].end if items and not is_flow else end,
-            style="flow" if is_flow else "block",
-            shared=getattr(event, "tag", None) is not None or getattr(event, "anchor", None) is not None,
-        )
+    if (forbidden := _UNPRINTABLE.search(text)) is not None:
+        raise error(forbidden.start(), f"the character U+{ord(forbidden[0]):04X} is not allowed in it")
+    if all(each.lstrip(" ")[:1] in ("", "#") for each in text.splitlines()):
+        return ConfigNode(None), []  # a file as `ralph init` makes it, in which nobody has set anything yet
+    import yaml
 
-    def mapping(self, items: list[ConfigNode]) -> Mapping[str, ConfigNode]:
-        entries: dict[str, ConfigNode] = {}
-        for key, item in zip(items[::2], items[1::2], strict=True):
-            if isinstance(key.value, tuple | Mapping):
-                raise self.error(key.start, "a key must be a word, not a list or mapping")
-            if key.source in entries:
-                what = f"{key.source}: also at line {entries[key.source].line}; the last one counts"
-                self.problems.append(Problem(key.line, what, "remove one of them", code="duplicate-key"))
-            shared = item.shared or key.shared
-            entries[key.source] = replace(item, line=key.line, key_start=key.start, key_end=key.end, shared=shared)
-        return entries
+    try:
+        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.MarkedYAMLError as failure:
+        mark = failure.problem_mark or failure.context_mark
+        raise error(mark.index if mark else 0, failure.problem or failure.context or "") from failure
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as failure:
+        raise error(0, str(failure)) from failure
+    return convert(root, 1) if root is not None else ConfigNode(None), problems
 
 
 def parse_scalar(text: str) -> str | int | float | bool | None:
