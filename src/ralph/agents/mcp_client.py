@@ -1,35 +1,35 @@
 """Check whether MCP servers work, with the protocol's SDK (the extra `mcp`).
 
-A check shakes hands and calls no tool. The SDK leaves processes behind and hides a 401 behind a general error, so
-`AsyncProcess` starts programs and HTTP answers are observed. Any exception of the SDK means that the server failed.
+A check shakes hands and calls no tool. The SDK ends a program with its group; what left that is found by a variable. It
+hides a 401 behind a general error, so HTTP answers are observed. Any exception of the SDK means that the server failed.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import anyio
 import httpx2
 from mcp import ClientSession, MCPError
 from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
-from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, Implementation, jsonrpc_message_adapter
+from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, Implementation
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from ralph import __version__
 from ralph.agents import client, process
-from ralph.agents.process import AsyncProcess
+from ralph.model import ids
 from ralph.model.work import McpServer, ServerAnswer, ServerStatus, Transport
 
 SECONDS = 5.0  # how long one server may take to answer
-_Streams = tuple[Any, Any]  # the SDK keeps their types private
 _CLIENT = Implementation(name="ralph", version=__version__)
 
 _ERROR_LENGTH = 300
+_MARK = "RALPH_MCP_CHECK"  # the variable by which what a program started is found
 _NEEDS_AUTH = {401: "it wants to know who you are (401)", 403: "it does not let you in (403)"}
 
 # The SDK logs what we report in the answer; without a handler Python would print it.
@@ -49,13 +49,8 @@ def check_servers(
         for check, error in zip(checks, errors, strict=True):
             check.error = error
 
-    try:
-        with asyncio.Runner() as runner:
-            runner.run(run_all())
-    finally:
-        for check in checks:  # an interrupt may have left a program running
-            if check.program is not None and check.program.popen.returncode is None:
-                check.program.kill()
+    with asyncio.Runner() as runner:
+        runner.run(run_all())
     return {server.name: check.answer() for server, check in zip(servers, checks, strict=True)}
 
 
@@ -63,7 +58,6 @@ class _ServerCheck:
     def __init__(self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float) -> None:
         self.error: BaseException | None = None
         self._server, self._folder, self._env, self._seconds = server, folder, env, seconds
-        self.program: AsyncProcess | None = None
         self._connected = False
         self._codes: list[int] = []
         self._error_output = ""
@@ -73,18 +67,19 @@ class _ServerCheck:
             with anyio.fail_after(self._seconds):
                 await self._connect_url()
             return
-        env = {**self._env, **dict(self._server.env)}
-        program = self.program = AsyncProcess(self._server.command, self._folder, env)
-        try:
-            with anyio.fail_after(self._seconds):
-                reader, writer = await program.connect()
-                async with _message_streams(reader, writer) as streams:
-                    await self._initialize(*streams)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await program.close()
-                errors = "" if self._connected else await program.error_output()
-                self._error_output = " ".join(errors.split())[-_ERROR_LENGTH:]
+        mark = ids.short("check")
+        env = {**self._env, **dict(self._server.env), _MARK: mark}
+        command, *args = self._server.command
+        start = StdioServerParameters(command=command, args=args, env=env, cwd=self._folder)
+        with TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+            try:
+                with anyio.fail_after(self._seconds):
+                    async with stdio_client(start, errlog=errors) as streams:
+                        await self._initialize(*streams)
+            finally:
+                process.kill_processes(process.find_by_variable(_MARK, mark))
+                errors.seek(0)
+                self._error_output = "" if self._connected else " ".join(errors.read().split())[-_ERROR_LENGTH:]
 
     def answer(self) -> ServerAnswer:
         if self._connected:
@@ -136,36 +131,3 @@ class _ServerCheck:
                     raise
                 await session.send_discover(LATEST_MODERN_VERSION)
             self._connected = True
-
-
-@contextlib.asynccontextmanager
-async def _message_streams(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncIterator[_Streams]:
-    """Connect a program's pipes to the SDK; lines that are no messages are skipped."""
-    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
-
-    async def receive() -> None:
-        async with received:
-            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-                while line := await reader.readline():
-                    with contextlib.suppress(ValueError):
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                        await received.send(SessionMessage(message))
-
-    async def send() -> None:
-        async with to_send:
-            with contextlib.suppress(OSError):  # it has ended, which the receiving side notices
-                async for message in to_send:
-                    line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    writer.write(line.encode("utf-8") + b"\n")
-                    await writer.drain()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(receive)
-        group.start_soon(send)
-        try:
-            yield incoming, outgoing
-        finally:
-            group.cancel_scope.cancel()
-            incoming.close()
-            outgoing.close()
