@@ -16,13 +16,13 @@ from ralph.formats.host_files import (
     has_current_hooks,
     is_ralph_hook,
     is_ralph_server,
-    json_server,
+    json_entry,
     ralph_hooks,
     with_hooks,
-    with_json_server,
+    with_json_entry,
     with_toml_server,
     without_hooks,
-    without_json_server,
+    without_json_entry,
     without_toml_server,
 )
 
@@ -159,7 +159,8 @@ def test_a_ralph_hook_is_recognised_by_its_command() -> None:
 
 SERVER = {"command": "/opt/my place/python", "args": ["-I", "-m", "ralph", "mcp", "serve"]}
 OTHER_SERVER = {"command": "npx", "args": ["ralph"]}
-KEYS = st.sampled_from([("mcpServers",), ("projects", "/a b/c", "mcpServers")])
+SERVERS = ("mcpServers", "ralph")
+KEYS = st.sampled_from([SERVERS, ("projects", "/a b/c", "mcpServers", "ralph")])
 
 
 def parse_object(text: str) -> dict[str, Any]:
@@ -169,21 +170,21 @@ def parse_object(text: str) -> dict[str, Any]:
 
 
 @given(settings_files(), KEYS)
-@example("{}", ("mcpServers",))
-@example('{"mcpServers":{}}', ("mcpServers",))
-@example('{"mcpServers": {"x": {"command": "y"}}}\n', ("mcpServers",))
-@example('{"projects": {"/a b/c": {}}}', ("projects", "/a b/c", "mcpServers"))
+@example("{}", SERVERS)
+@example('{"mcpServers":{}}', SERVERS)
+@example('{"mcpServers": {"x": {"command": "y"}}}\n', SERVERS)
+@example('{"projects": {"/a b/c": {}}}', ("projects", "/a b/c", "mcpServers", "ralph"))
 def test_adding_and_removing_a_server_restores_every_byte(text: str, keys: tuple[str, ...]) -> None:
-    after = with_json_server(text, keys, SERVER)
+    after = with_json_entry(text, keys, SERVER)
     there: Any = parse_object(after)
-    for key in (*keys, "ralph"):
+    for key in keys:
         there = there[key]
     assert there == SERVER
-    assert json_server(after, keys) == SERVER
-    assert without_json_server(after, keys) == text
+    assert json_entry(after, keys) == SERVER
+    assert without_json_entry(after, keys) == text
     without = parse_object(after)
     inner: Any = without
-    for key in keys:
+    for key in keys[:-1]:
         inner = inner[key]
     del inner["ralph"]
     assert {key: each for key, each in without.items() if key != keys[0]} == {
@@ -191,30 +192,29 @@ def test_adding_and_removing_a_server_restores_every_byte(text: str, keys: tuple
     }
 
 
-@pytest.mark.parametrize("keys", [("mcpServers",), ("projects", "/p", "mcpServers")])
+@pytest.mark.parametrize("keys", [SERVERS, ("projects", "/p", "mcpServers", "ralph")])
 def test_a_file_created_for_the_server_is_removed_with_it(keys: tuple[str, ...]) -> None:
-    assert without_json_server(with_json_server(None, keys, SERVER), keys) is None
-    assert without_json_server(with_json_server(" \n", keys, SERVER), keys) == " \n"
+    assert without_json_entry(with_json_entry(None, keys, SERVER), keys) is None
+    assert without_json_entry(with_json_entry(" \n", keys, SERVER), keys) == " \n"
 
 
 def test_comments_around_servers_are_kept() -> None:
     text = '// mine\n{\n  "mcpServers": { /* none yet */ }\n}\n'
-    after = with_json_server(text, ("mcpServers",), SERVER)
-    assert without_json_server(after, ("mcpServers",)) == text
+    after = with_json_entry(text, SERVERS, SERVER)
+    assert without_json_entry(after, SERVERS) == text
 
 
 def test_another_server_of_our_name_is_left_alone() -> None:
     text = json.dumps({"mcpServers": {"ralph": OTHER_SERVER}})
-    assert not is_ralph_server(json_server(text, ("mcpServers",)))
-    assert without_json_server(text, ("mcpServers",)) == text
+    assert not is_ralph_server(json_entry(text, SERVERS))
     with pytest.raises(Conflict):
-        with_json_server(text, ("mcpServers",), SERVER)
+        with_json_entry(text, SERVERS, SERVER)
 
 
 @pytest.mark.parametrize("text", ['{"mcpServers": []}', "[]", '{"mcpServers": 1}', "{"])
 def test_a_file_without_server_objects_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
-        with_json_server(text, ("mcpServers",), SERVER)
+        with_json_entry(text, SERVERS, SERVER)
 
 
 @pytest.mark.parametrize(

@@ -158,8 +158,8 @@ def test_a_name_that_just_fits_can_be_written_and_swept(tmp_path: Path, name: st
 
 def test_update_returns_the_result_of_the_change(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
-    assert files.update(path, lambda text: (text + "one\n", len(text))) == 0
-    assert files.update(path, lambda text: (text, text.upper())) == "ONE\n"
+    assert files.update(path, lambda text: (text + "one\n", len(text)))[1] == 0
+    assert files.update(path, lambda text: (text, text.upper()))[1] == "ONE\n"
     assert path.read_bytes() == b"one\n"
 
 

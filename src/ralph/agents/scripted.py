@@ -7,7 +7,7 @@ per iteration, by the loop's count where there is one.
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from ralph.agents import client, process
@@ -122,28 +122,21 @@ def load_script(path: Path) -> Scripted:
     return Scripted([parse_step(step, f"{path}: step {number}") for number, step in enumerate(steps, 1)])
 
 
-_DEFAULTS = json.loads(json.dumps(asdict(Step())))
-_HINT = "a step has: " + ", ".join(_DEFAULTS)
+_HINT = "a step has: " + ", ".join(field.name for field in fields(Step))
 
 
 def parse_step(value: object, where: str = "step") -> Step:
     """Return a step from its JSON; UsageError says what is wrong, and where."""
-    if not isinstance(value, dict):
-        raise UsageError(f"{where} is no object", hint=_HINT)
-    for key, member in value.items():
-        if key not in _DEFAULTS:
-            raise UsageError(f"{where}: {key!r} is unknown", hint=_HINT)
-        default = _DEFAULTS[key]
-        if type(member) not in {type(default), int if isinstance(default, float) else type(default)}:
-            raise UsageError(f"{where}: {key!r} should be of the type of {json.dumps(default)}", hint=_HINT)
-    if any(not isinstance(text, str) for text in value.get("write", {}).values()):
-        raise UsageError(f"{where}: 'write' holds a file without a text", hint=_HINT)
-    commands = value.get("run", [])
-    if any(not isinstance(argv, list) or not argv or set(map(type, argv)) != {str} for argv in commands):
-        message = f"{where}: 'run' holds a command that is no list of words"
-        raise UsageError(message, hint='for example [["make", "x"]]')
     try:
-        stop = StopReason(value.get("stop", StopReason.END_TURN))
+        step = Step(**value) if isinstance(value, dict) else None
+    except TypeError as error:
+        raise UsageError(f"{where}: {str(error).rpartition('()')[2].strip()}", hint=_HINT) from error
+    if step is None or not isinstance(step.write, dict) or {type(text) for text in step.write.values()} - {str}:
+        raise UsageError(f"{where} is no object, or 'write' holds a file without a text", hint=_HINT)
+    if any(not isinstance(argv, list) or not argv or {type(word) for word in argv} != {str} for argv in step.run):
+        what = f"{where}: 'run' holds a command that is no list of words"
+        raise UsageError(what, hint='for example [["make", "x"]]')
+    try:
+        return replace(step, run=tuple(map(tuple, step.run)), stop=StopReason(step.stop))
     except ValueError as error:
         raise UsageError(f"{where}: {error}", hint="one of: " + ", ".join(StopReason)) from error
-    return Step(**{**value, "run": tuple(map(tuple, commands)), "stop": stop})

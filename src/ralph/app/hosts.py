@@ -21,7 +21,7 @@ from ralph.app.extras import has_extra
 from ralph.app.slash_commands import is_signed
 from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError, WriteFailed
 from ralph.formats import host_files
-from ralph.formats.host_files import SERVER_NAME, is_ralph_hook, is_ralph_server, ralph_hooks
+from ralph.formats.host_files import SERVER_NAME, STATUS_LINE, is_ralph_hook, is_ralph_server, ralph_hooks
 from ralph.formats.json_text import check_json, same_json
 from ralph.store import files
 
@@ -234,26 +234,28 @@ class _Edits:
         path = target.settings
         text = self.text(path)
         with _name_file(path):
-            current = host_files.status_line(text)
-            if not add and text is not None:
-                self.put(path, host_files.without_status_line(text), "the status line removed", target.inside)
+            current = host_files.json_entry(text, STATUS_LINE)
+            if not add and text is not None and is_ralph_hook(current):
+                after = host_files.without_json_entry(text, STATUS_LINE)
+                self.put(path, after, "the status line removed", target.inside)
             elif add and current is None:
-                command = shlex.join([str(launcher(target.env)), "statusline"])
-                self.put(path, host_files.with_status_line(text, command), "the status line added", target.inside)
+                entry = {"type": "command", "command": shlex.join([str(launcher(target.env)), "statusline"])}
+                after = host_files.with_json_entry(text, STATUS_LINE, entry)
+                self.put(path, after, "the status line added", target.inside)
             elif add and not is_ralph_hook(current):
                 what = "has a status line, which stays as it is; call `ralph statusline` in it to see Ralph's line"
                 self.notes.append(f"{path} {what}")
 
     def change_server(self, target: InstallTarget, *, add: bool) -> None:
         """Add our MCP server, or remove it; a foreign server of that name stays."""
-        path, keys = target.servers
+        path, keys = target.servers[0], (*target.servers[1], SERVER_NAME)
         is_toml = target.host is Host.CODEX
         inside = target.inside if target.root in path.parents else None
         with _name_file(path):
             text = base = self.text(path)
             server = _find_server(target, text)
             if text is not None and is_ralph_server(server):
-                base = host_files.without_toml_server(text) if is_toml else host_files.without_json_server(text, keys)
+                base = host_files.without_toml_server(text) if is_toml else host_files.without_json_entry(text, keys)
             if not add:
                 self.put(path, base, "the MCP server removed", inside)
                 return
@@ -266,14 +268,14 @@ class _Edits:
                 if is_toml:
                     self.put(path, host_files.with_toml_server(base, setting), what, inside)
                 else:
-                    self.put(path, host_files.with_json_server(base, keys, setting), what, inside)
+                    self.put(path, host_files.with_json_entry(base, keys, setting), what, inside)
 
 
 def _find_server(target: InstallTarget, text: str | None) -> object | None:
     """Return the entry with our name in the text of the host's list of MCP servers."""
-    return (
-        host_files.toml_server(text) if target.host is Host.CODEX else host_files.json_server(text, target.servers[1])
-    )
+    if target.host is Host.CODEX:
+        return host_files.toml_server(text)
+    return host_files.json_entry(text, (*target.servers[1], SERVER_NAME))
 
 
 def _server_setting(target: InstallTarget) -> dict[str, object]:
@@ -466,7 +468,8 @@ def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
             path, keys = clients.servers_file(Host(host), scope, root, env)
             text = files.read(path) or ""
             if f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text:  # the file has all of a user's projects
-                server = host_files.toml_server(text) if not keys else host_files.json_server(text, keys)
+                names = (*keys, SERVER_NAME)
+                server = host_files.json_entry(text, names) if keys else host_files.toml_server(text)
                 if is_ralph_server(server):
                     return True
     return False

@@ -154,7 +154,7 @@ def _update(
 ) -> Result:
     """A file that cannot be read stays as it is, and the error names it."""
     try:
-        return files.update(path, edit, root=paths.main_checkout(root), observer=observer)
+        return files.update(path, edit, root=paths.main_checkout(root), observer=observer)[1]
     except Unreadable as error:
         message = error.message.removeprefix(f"{path}: ")
         raise Unreadable(f"{paths.shown(path, root)}: {message}", hint=error.hint) from error

@@ -180,7 +180,7 @@ def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> S
 
     for _ in range(_TRIES):
         path = _file_for(root, short)
-        if saved := files.update(path, edit, root=collection.root, observer=observer):
+        if saved := files.update(path, edit, root=collection.root, observer=observer)[1]:
             return saved
     raise Conflict(f"{collection.places[0]}: keeps changing", hint="end the program that writes there, and run again")
 

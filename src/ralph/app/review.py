@@ -438,7 +438,7 @@ def _edit_file(
             return compare(files.read(path) or "")[1]
         root = root if path.is_relative_to(root) else paths.main_checkout(root)
         check_folders(path, root)
-        return files.update(path, compare, root=root, observer=observer)
+        return files.update(path, compare, root=root, observer=observer)[1]
     except Refused as error:
         raise Refused(f"{name}: {error.message.removeprefix(f'{path}: ')}", hint=error.hint) from error
 

@@ -254,7 +254,7 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
 
     git = Repository(folder)
     status = git.ask("status", "--porcelain", "--", PAGE)
-    added = files.update(folder / PAGE, edit, root=folder)
+    added = files.update(folder / PAGE, edit, root=folder)[1]
     if added and status.code == 0 and not status.out:
         git.tell("add", "--", PAGE)
         options = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false")  # Ralph's own text

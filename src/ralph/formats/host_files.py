@@ -17,11 +17,11 @@ from ralph.formats.text import BOM, Problem, newline_of
 
 SERVER_NAME = "ralph"
 _TABLE = "mcp_servers"
-_STATUS_LINE = "statusLine"
+STATUS_LINE = ("statusLine",)
 _RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\](?:bin[/\\]ralph-hook|hooks[/\\]run\.py)(?=$|[\s'\"])")
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\\r\n]|\\.)*")|,(?=\s*[}\]])')
-_LENIENT = (["mcp"], ["context_servers"], ["servers"])  # first keys in files of clients that allow trailing commas
+_LENIENT = ("mcp", "context_servers", "servers")  # first keys in files of clients that allow trailing commas
 _BLANKS = " \t\r\n"
 _VERSION_ALONE = '{\n  "version": 1\n}\n'
 _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty
@@ -122,7 +122,7 @@ class _HostFile:
 def _open_file(text: str | None, keys: Sequence[str] = ()) -> _HostFile | None:
     if text is None or is_blank(_without_comments(text)):
         return None
-    return _HostFile(text, lenient=keys[:1] in _LENIENT)
+    return _HostFile(text, lenient=bool(keys) and keys[0] in _LENIENT)
 
 
 def _insert_value(text: str | None, path: Sequence[str], value: object, *, in_list: bool = False) -> str:
@@ -215,26 +215,6 @@ def without_hooks(text: str) -> str | None:
     return None if rest is None else without_hooks(rest)
 
 
-def status_line(text: str | None) -> object | None:
-    """The entry of Claude Code's status line, whoever wrote it."""
-    page = _open_file(text)
-    nodes = page.find_nodes([_STATUS_LINE])[0] if page is not None else []
-    return nodes[-1].value if len(nodes) > 1 else None
-
-
-def with_status_line(text: str | None, command: str) -> str:
-    """The text with a status line that a command prints."""
-    return _insert_value(text, [_STATUS_LINE], {"type": "command", "command": command})
-
-
-def without_status_line(text: str) -> str | None:
-    """The text without our status line; None when the file was made for it."""
-    page = _open_file(text)
-    if page is None or not is_ralph_hook(status_line(text)):
-        return text
-    return page.without(page.find_nodes([_STATUS_LINE])[1])
-
-
 def is_ralph_server(entry: object) -> bool:
     """Whether an entry starts our server."""
     words = [str(word) for word in _command_words(entry)]
@@ -244,27 +224,23 @@ def is_ralph_server(entry: object) -> bool:
     )
 
 
-def json_server(text: str | None, keys: Sequence[str]) -> object | None:
-    """The entry with our name below these keys, whoever wrote it."""
-    page = _open_file(text, [*keys])
-    nodes = page.find_nodes([*keys, SERVER_NAME])[0] if page is not None else []
-    return nodes[-1].value if len(nodes) == len(keys) + 2 else None
+def json_entry(text: str | None, path: Sequence[str]) -> object | None:
+    """The value below these keys, whoever wrote it."""
+    page = _open_file(text, path)
+    nodes = page.find_nodes(path)[0] if page is not None else []
+    return nodes[-1].value if len(nodes) > len(path) else None
 
 
-def with_json_server(text: str | None, keys: Sequence[str], entry: Mapping[str, object]) -> str:
+def with_json_entry(text: str | None, path: Sequence[str], entry: Mapping[str, object]) -> str:
     """The text with our entry below these keys."""
-    return _insert_value(text, [*keys, SERVER_NAME], check_json(entry))
+    return _insert_value(text, path, check_json(entry))
 
 
-def without_json_server(text: str, keys: Sequence[str]) -> str | None:
-    """The text without our entry and its containers; None when the file was made for it."""
-    page = _open_file(text, [*keys])
-    if page is None:
-        return text
-    nodes, positions = page.find_nodes([*keys, SERVER_NAME])
-    if len(nodes) < len(keys) + 2 or not is_ralph_server(nodes[-1].value):
-        return text
-    return page.without(positions)
+def without_json_entry(text: str, path: Sequence[str]) -> str | None:
+    """The text without an entry of ours and the containers made for it; None when the file was made for it."""
+    page = _open_file(text, path)
+    nodes, positions = page.find_nodes(path) if page is not None else ([], [])
+    return page.without(positions) if page is not None and len(nodes) > len(path) else text
 
 
 def toml_server(text: str | None) -> object | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import BinaryIO, TypeVar, overload
+from typing import BinaryIO, TypeVar
 
 from ralph import paths
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
@@ -31,9 +31,7 @@ _UPDATE_TRIES = 20
 _PAUSE = 0.01
 _NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
 
-T = TypeVar("T")
-Edit = Callable[[str], str]
-EditWithResult = Callable[[str], tuple[str, T]]
+T = TypeVar("T", bound=str | tuple[str, object])
 
 
 # --- dry runs and guarded writes ----------------------------------------------------------------
@@ -165,32 +163,15 @@ def write(
             raise Conflict(f"{path}: changed while it was being edited", hint="look at it and run the command again")
 
 
-@overload
-def update(
-    path: Path, change: Edit, *, root: Path | None = ..., mode: int | None = ..., observer: WriteObserver | None = ...
-) -> str: ...
-
-
-@overload
 def update(
     path: Path,
-    change: EditWithResult[T],
-    *,
-    root: Path | None = ...,
-    mode: int | None = ...,
-    observer: WriteObserver | None = ...,
-) -> T: ...
-
-
-def update(
-    path: Path,
-    change: Edit | EditWithResult[T],
+    change: Callable[[str], T],
     *,
     root: Path | None = None,
     mode: int | None = None,
     observer: WriteObserver | None = None,
-) -> str | T:
-    """Change a file under its lock; `change(text)` returns the new text, or that and a result, which is returned.
+) -> T:
+    """Change a file under its lock; return what `change(text)` did: the new text, or that and a result.
 
     It gets "" for a missing file and runs again when another program changed the file. No change, no write.
     """
@@ -199,9 +180,9 @@ def update(
         for _ in range(_UPDATE_TRIES):
             before = read(real, observer) or ""
             changed = change(before)
-            after, result = changed if isinstance(changed, tuple) else (changed, changed)
+            after = changed if isinstance(changed, str) else changed[0]
             if after == before or _replace(real, after, before, mode, observer):
-                return result
+                return changed
     raise Conflict(f"{path}: keeps changing while it is being edited", hint="close the program that rewrites it")
 
 

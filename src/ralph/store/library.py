@@ -239,7 +239,7 @@ class Library:
             entry = next(entry for entry in document.entries if entry.record.id == record.id)
             return document.text, collection.stored(entry, home)
 
-        return files.update(home, edit, root=collection.root, mode=collection.mode, observer=self._observer)
+        return files.update(home, edit, root=collection.root, mode=collection.mode, observer=self._observer)[1]
 
     def replace(self, collection: Collection, record_id: str, change: Callable[[Record], Record]) -> Stored:
         """Replace one record by what `change` returns for its present value under the lock."""
@@ -256,7 +256,7 @@ class Library:
             entry = next(each for each in after.entries if each.record.id not in known)  # a pattern gets a new id
             return after.text, collection.stored(entry, path)
 
-        return files.update(path, edit, root=collection.root, observer=self._observer)
+        return files.update(path, edit, root=collection.root, observer=self._observer)[1]
 
     def remove(self, collection: Collection, record_id: str, *, expect: str | None = None) -> Stored:
         """Remove one record, with `expect` only if that is its text. Knowledge loses its file."""
@@ -270,7 +270,7 @@ class Library:
             return document.remove(record_id).text, collection.stored(entry, path)
 
         if collection.name != "knowledge":
-            return files.update(path, edit, root=collection.root, observer=self._observer)
+            return files.update(path, edit, root=collection.root, observer=self._observer)[1]
         files.target(path, collection.root)
         with files.lock(path):
             _, stored = edit(files.read(path, self._observer) or "")

@@ -242,7 +242,7 @@ def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
             after = replace(after, updated_at=stamp())
         return document.with_task(after).text, (before, after)
 
-    return files.update(path, edit_text, root=paths.main_checkout(root))
+    return files.update(path, edit_text, root=paths.main_checkout(root))[1]
 
 
 def change(root: Path, task_id: str, edit: Edit) -> Task:

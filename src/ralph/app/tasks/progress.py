@@ -197,7 +197,7 @@ def append_iteration(
         document, added = _with_patterns(document, known)
         return str(document), added
 
-    return files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root))
+    return files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root))[1]
 
 
 def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Record:
