@@ -11,7 +11,8 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from tempfile import TemporaryFile
+from typing import IO, Any, cast
 
 from acp import PROTOCOL_VERSION, Client, RequestError, schema, text_block
 from acp.client.connection import ClientSideConnection
@@ -19,7 +20,6 @@ from acp.client.connection import ClientSideConnection
 from ralph import __version__
 from ralph.agents import client, process
 from ralph.agents.claude import READERS
-from ralph.agents.process import AsyncProcess
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
 
 BYPASS = "bypass"
@@ -62,52 +62,47 @@ class Acp:
 
     def run(self, ask: Ask) -> Reply:
         """Run one prompt, in a new session or in the one it names."""
-        try:
-            program = AsyncProcess(self.program, ask.folder, client.agent_environment(ask))
-        except (OSError, ValueError, IndexError) as error:
-            message = process.describe_start_error(self.program, ask.folder, error)
-            return Reply("", StopReason.UNAVAILABLE, error=message)
-        try:
-            with asyncio.Runner() as runner:
-                return runner.run(self._run(ask, program))
-        finally:
-            program.kill()
+        with TemporaryFile() as errors:
+            return asyncio.run(self._run(ask, errors))
 
-    async def _run(self, ask: Ask, program: AsyncProcess) -> Reply:
+    async def _run(self, ask: Ask, errors: IO[bytes]) -> Reply:
         listener = _AcpListener(ask, bypass=self.permission == BYPASS)
-        try:
-            reader, writer = await program.connect()
-            connection = ClientSideConnection(cast(Client, listener), writer, reader)
+        async with contextlib.AsyncExitStack() as stack:
+            start = process.start_async(self.program, ask.folder, client.agent_environment(ask), errors)
+            try:
+                program = await stack.enter_async_context(start)
+            except (OSError, ValueError, IndexError) as error:
+                message = process.describe_start_error(self.program, ask.folder, error)
+                return Reply("", StopReason.UNAVAILABLE, error=message)
+            connection = ClientSideConnection(cast(Client, listener), program.stdin, program.stdout)
             turn = asyncio.create_task(self._play_turn(connection, listener, ask))
             try:
                 cut = await _wait_for_turn(turn, connection, listener, ask)
                 if cut is not None:
-                    error = "it was stopped" if cut is StopReason.CANCELLED else "it took too long and was ended"
-                    return listener.reply(cut, error)
-                return await self._reply(turn, listener, program)
+                    how = "it was stopped" if cut is StopReason.CANCELLED else "it took too long and was ended"
+                    return listener.reply(cut, how)
+                try:
+                    return listener.reply(turn.result())
+                except _UnsupportedError as error:
+                    return listener.reply(StopReason.CRASHED, str(error))
+                except RequestError as error:
+                    details = error.data.get("details") if isinstance(error.data, dict) else error.data
+                    message = f"{error}: {details}" if isinstance(details, str) and details else str(error)
+                    stop = StopReason.UNAVAILABLE if error.code == _AUTH_REQUIRED else client.classify_error(message)
+                    return listener.reply(stop, message)
+                except OSError:
+                    with contextlib.suppress(TimeoutError):  # its last words may come a moment later
+                        await asyncio.wait_for(program.wait(), process.LINGER)
+                    errors.seek(0)
+                    words = errors.read().decode("utf-8", "replace").strip()[-client.ERROR_LENGTH :]
+                    message = f"ended in the middle: {words}" if words else "ended early"
+                    return listener.reply(StopReason.CRASHED, f"{self.program[0]} {message}")
             finally:
                 turn.cancel()
                 with contextlib.suppress(asyncio.CancelledError, RequestError, OSError, _UnsupportedError):
                     await turn
                 with contextlib.suppress(OSError):
                     await connection.close()
-        finally:
-            await program.close()
-
-    async def _reply(self, turn: "asyncio.Task[StopReason]", listener: "_AcpListener", program: AsyncProcess) -> Reply:
-        try:
-            return listener.reply(turn.result())
-        except _UnsupportedError as error:
-            return listener.reply(StopReason.CRASHED, str(error))
-        except RequestError as error:
-            details = error.data.get("details") if isinstance(error.data, dict) else error.data
-            message = f"{error}: {details}" if isinstance(details, str) and details else str(error)
-            stop = StopReason.UNAVAILABLE if error.code == _AUTH_REQUIRED else client.classify_error(message)
-            return listener.reply(stop, message)
-        except OSError:
-            errors, name = await program.error_output(), self.program[0]
-            message = f"{name} ended in the middle: {errors}" if errors else f"{name} ended early"
-            return listener.reply(StopReason.CRASHED, message)
 
     async def _play_turn(self, connection: ClientSideConnection, listener: "_AcpListener", ask: Ask) -> StopReason:
         version = schema.Implementation(name="ralph", version=__version__)

@@ -12,10 +12,10 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ralph.model.work import ProcessResult, ignore_text, never_stop
 
@@ -32,7 +32,6 @@ _STOP_CHECK = 0.2
 _NAP = 0.001
 _PIECE = 1 << 16
 _LINE_LIMIT = 1 << 26  # characters of a line that are read in one go; the SDK joins longer ones
-_ERROR_LENGTH = 2000
 _PROC = Path("/proc")
 
 ProcessId = tuple[int, str]  # the number of a process, and when it started
@@ -211,81 +210,41 @@ class _RunningProgram:
             self._process.wait(GRACE)
 
 
-class AsyncProcess:
-    """A program whose pipes are asyncio streams.
+@contextlib.asynccontextmanager
+async def start_async(
+    argv: Sequence[str], folder: Path, env: Mapping[str, str], errors: IO[bytes]
+) -> "AsyncIterator[asyncio.subprocess.Process]":
+    """Start a program with asyncio streams; at the end, end it and all that it started."""
+    import asyncio
 
-    asyncio's own subprocesses leave pipes open when a grandchild holds them, and reap in a thread.
-    """
-
-    def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
-        self.popen = _start(argv, folder, env)
-        self._transports: list[asyncio.BaseTransport] = []
-        self._errors = b""
-        self._error_reader: asyncio.Task[None] | None = None
-
-    async def connect(self) -> "tuple[asyncio.StreamReader, asyncio.StreamWriter]":
-        """Connect its pipes to the running event loop."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        reader, errors = asyncio.StreamReader(limit=_LINE_LIMIT), asyncio.StreamReader()
-        for stream, pipe in ((reader, self.popen.stdout), (errors, self.popen.stderr)):
-            transport, _ = await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, stream), pipe)
-            self._transports.append(transport)
-
-        async def read_errors() -> None:
-            while piece := await errors.read(_PIECE):
-                self._errors = (self._errors + piece)[-_ERROR_LENGTH:]
-
-        self._error_reader = asyncio.create_task(read_errors())
-        writing, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), self.popen.stdin
-        )
-        self._transports.append(writing)
-        return reader, asyncio.StreamWriter(writing, protocol, reader, loop)
-
-    async def error_output(self) -> str:
-        """Return the end of its standard error once that is closed, or after a moment."""
-        import asyncio
-
-        if self._error_reader is not None:
-            await asyncio.wait({self._error_reader}, timeout=LINGER)
-        return self._errors.decode("utf-8", "replace").strip()
-
-    async def close(self) -> None:
-        """End it and all that it started: SIGTERM, a grace period, SIGKILL."""
-        import asyncio
-
-        members = find_descendants(self.popen.pid)
+    program = await asyncio.create_subprocess_exec(
+        argv[0],
+        *argv[1:],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        start_new_session=True,
+        limit=_LINE_LIMIT,
+    )
+    try:
+        yield program
+    finally:
+        members = find_descendants(program.pid)
         try:
-            for transport in self._transports:
-                transport.close()
-            self._signal(signal.SIGTERM)
+            if program.returncode is None:
+                _signal_group(program.pid, signal.SIGTERM)
             deadline = time.monotonic() + GRACE
-            while self.popen.poll() is None and time.monotonic() < deadline:
+            while program.returncode is None and time.monotonic() < deadline:
                 await asyncio.sleep(_TICK)
-        finally:
-            self.kill(members)
-        if self._error_reader is not None:
-            self._error_reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._error_reader
-        await asyncio.sleep(0)  # the loop closes the pipes in its next round
-
-    def kill(self, members: Iterable[ProcessId] = ()) -> None:
-        """Kill it and its descendants; needs no event loop, which an interrupt may have ended."""
-        descendants = {*members, *find_descendants(self.popen.pid)}
-        self._signal(signal.SIGKILL)
-        kill_processes(descendants)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs inside the kernel
-            self.popen.wait(GRACE)
-        for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
-            if pipe is not None and not self._transports:
-                pipe.close()
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.popen.returncode is None:  # reaped: its number may be another process's
-            _signal_group(self.popen.pid, number)
+        finally:  # needs no event loop, which an interrupt may have ended
+            members |= find_descendants(program.pid)
+            if program.returncode is None:  # else its number may be another process's
+                _signal_group(program.pid, signal.SIGKILL)
+            kill_processes(members)
+        with contextlib.suppress(TimeoutError):  # it hangs inside the kernel
+            await asyncio.wait_for(program.wait(), GRACE)
 
 
 class _ProcessEntry(NamedTuple):
