@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from tempfile import TemporaryFile
 from typing import IO, Any, cast
 
 from acp import PROTOCOL_VERSION, Client, RequestError, schema, text_block
@@ -21,6 +20,7 @@ from ralph import __version__
 from ralph.agents import client, process
 from ralph.agents.claude import READERS
 from ralph.model.work import Ask, Reply, StopReason, ToolCall
+from ralph.store import files
 
 BYPASS = "bypass"
 _TICK = 0.05
@@ -62,10 +62,10 @@ class Acp:
 
     def run(self, ask: Ask) -> Reply:
         """Run one prompt, in a new session or in the one it names."""
-        with TemporaryFile() as errors:
+        with files.unnamed() as errors:
             return asyncio.run(self._run(ask, errors))
 
-    async def _run(self, ask: Ask, errors: IO[bytes]) -> Reply:
+    async def _run(self, ask: Ask, errors: IO[str]) -> Reply:
         listener = _AcpListener(ask, bypass=self.permission == BYPASS)
         async with contextlib.AsyncExitStack() as stack:
             start = process.start_async(self.program, ask.folder, client.agent_environment(ask), errors)
@@ -94,7 +94,7 @@ class Acp:
                     with contextlib.suppress(TimeoutError):  # its last words may come a moment later
                         await asyncio.wait_for(program.wait(), process.LINGER)
                     errors.seek(0)
-                    words = errors.read().decode("utf-8", "replace").strip()[-client.ERROR_LENGTH :]
+                    words = errors.read().strip()[-client.ERROR_LENGTH :]
                     message = f"ended in the middle: {words}" if words else "ended early"
                     return listener.reply(StopReason.CRASHED, f"{self.program[0]} {message}")
             finally:

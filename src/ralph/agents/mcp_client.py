@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import anyio
@@ -24,6 +23,7 @@ from ralph import __version__
 from ralph.agents import client, process
 from ralph.model import ids
 from ralph.model.work import McpServer, ServerAnswer, ServerStatus, Transport
+from ralph.store import files
 
 SECONDS = 5.0  # how long one server may take to answer
 _CLIENT = Implementation(name="ralph", version=__version__)
@@ -71,7 +71,7 @@ class _ServerCheck:
         env = {**self._env, **dict(self._server.env), _MARK: mark}
         command, *args = self._server.command
         start = StdioServerParameters(command=command, args=args, env=env, cwd=self._folder)
-        with TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        with files.unnamed() as errors:
             try:
                 with anyio.fail_after(self._seconds):
                     async with stdio_client(start, errlog=errors) as streams:

@@ -212,7 +212,7 @@ class _RunningProgram:
 
 @contextlib.asynccontextmanager
 async def start_async(
-    argv: Sequence[str], folder: Path, env: Mapping[str, str], errors: IO[bytes]
+    argv: Sequence[str], folder: Path, env: Mapping[str, str], errors: IO[str]
 ) -> "AsyncIterator[asyncio.subprocess.Process]":
     """Start a program with asyncio streams; at the end, end it and all that it started."""
     import asyncio

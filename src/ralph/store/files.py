@@ -8,6 +8,7 @@ the file with what it read and starts again when it has changed.
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import stat
 import time
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, TextIO, TypeVar
 
 from ralph import paths
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
@@ -237,6 +238,13 @@ def output(path: Path, *, root: Path | None = None) -> int:
     make_folder(real.parent, 0o700)
     with _explained(f"{path}: cannot be opened"):
         return os.open(real, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+
+
+def unnamed() -> TextIO:
+    """Open a file without a name, for what another program prints and we read."""
+    from tempfile import TemporaryFile  # loads random
+
+    return io.TextIOWrapper(TemporaryFile(), encoding="utf-8", errors="replace")
 
 
 def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
