@@ -162,11 +162,6 @@ def test_a_file_with_broken_bytes_is_served_and_does_not_end_the_server(root: Pa
             wire.send(id=tool, method="tools/call", params={"name": tool, "arguments": arguments})
             heard = wire.hear()
             assert (heard["id"], heard["result"]["isError"]) == (tool, False), heard
-        (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
-        wire.send(id=2, method="resources/list")
-        assert name in json.dumps(wire.hear()["result"])
-        wire.send(id=3, method="resources/read", params={"uri": f"ralph://memory/{name}"})
-        assert "zebra" in json.dumps(wire.hear()["result"])
 
 
 def test_a_client_that_is_killed_leaves_no_server_behind(root: Path) -> None:
