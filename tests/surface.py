@@ -81,7 +81,6 @@ index sync
 index verify
 index prune
 scratchpad
-context --where error
 doctor
 status
 status --usage

@@ -94,7 +94,7 @@ def test_commands_named_in_the_pages_exist(page: Path) -> None:
         ("Try `ralph index burn` now.", ["ralph index burn"]),
         ("ralph index sync|forget", ["ralph index forget"]),
         ('ralph memory add "nothing like it" -t fix', []),
-        ("`ralph memory show ID`, `ralph context --where error` and `ralph --root x memory list`", []),
+        ("`ralph memory show ID`, `ralph context --best error` and `ralph --root x memory list`", []),
         ("ralph memory --help", []),
         ("what ralph remembers for you", []),
     ],

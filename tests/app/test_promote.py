@@ -1,4 +1,4 @@
-"""Promotion at the end of a task and by hand: what is added, refused or already there, and where copies are."""
+"""Promotion at the end of a task and by hand: what is added, refused or already there."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +14,7 @@ from ralph.app.review import Target
 from ralph.app.tasks import task
 from ralph.errors import NotFound, Refused, UsageError
 from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
-from ralph.formats.work import parse_insights
-from ralph.model.record import MemoryKind, Record, Scope, Status
+from ralph.model.record import MemoryKind, Record, Status
 from ralph.store import files
 
 FIRST = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
@@ -155,10 +154,6 @@ def test_crash_before_the_mark_is_repaired_by_the_next_promotion(root: Path, nam
 
 def test_dry_run_returns_the_diff_and_writes_nothing(root: Path, name: str) -> None:
     before = marks(root)
-    done = review.promote_task(root, name, dry_run=True)
-    assert marks(root) == before
-    assert f"+- {PROTO}\n" in done.diff
-    assert done.diff.startswith("--- /dev/null\n+++ b/.ralph/global-patterns.md\n")
     shown = review.promote(root, by_text(root, name, "vite").id, Target.AGENTS, dry_run=True)
     assert marks(root) == before
     assert "+- The cache of `vite`" in shown.diff
@@ -230,9 +225,13 @@ def test_insight_links_to_every_file_it_was_promoted_to(root: Path, name: str) -
 def test_insight_that_is_only_a_memory_still_goes_to_the_patterns(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
     review.promote(root, found.id, Target.MEMORY)
-    assert found.text in [each.text for each in review.promote_task(root, name, dry_run=True).added]
+    assert found.text in [each.text for each in review.promote_task(root, name).added]
+
+
+def test_insight_that_is_in_a_page_does_not_go_to_the_patterns(root: Path, name: str) -> None:
+    found = by_text(root, name, "vite")
     review.promote(root, found.id, Target.AGENTS)
-    assert found.text not in [each.text for each in review.promote_task(root, name, dry_run=True).added]
+    assert found.text not in [each.text for each in review.promote_task(root, name).added]
 
 
 def test_memory_names_its_source(root: Path, name: str) -> None:
@@ -324,117 +323,9 @@ def bullets(root: Path, to: Target) -> list[str]:
 
 
 @pytest.mark.parametrize("to", PAGES)
-def test_near_match_is_reported_with_its_line_and_added_only_by_force(root: Path, to: Target) -> None:
-    review.promote(root, saved(root, FIRST), to)
-    again = saved(root, AGAIN)
-    before = (root / PAGES[to]).read_bytes()
-    for dry_run in (True, False):
-        done = review.promote(root, again, to, dry_run=dry_run)
-        assert not done.changed
-        assert done.near is not None
-        assert done.near.text == FIRST
-        lines = before.decode().splitlines()
-        assert FIRST in lines[done.near.line - 1]
-    assert (root / PAGES[to]).read_bytes() == before
-    assert review.promote(root, again, to, force=True).changed
-    assert bullets(root, to) == [FIRST, AGAIN]
-
-
-@pytest.mark.parametrize("to", PAGES)
 def test_same_text_is_never_added_again_and_other_text_always(root: Path, to: Target) -> None:
     first = saved(root, FIRST)
     review.promote(root, first, to)
-    again = review.promote(root, first, to, force=True)
-    assert not again.changed
-    assert again.near is None
+    assert not review.promote(root, first, to).changed
     assert review.promote(root, saved(root, OTHER), to).changed
     assert bullets(root, to) == [FIRST, OTHER]
-
-
-def test_bullets_around_the_region_count_and_code_does_not(root: Path) -> None:
-    page = f"# Ours\n\n```\n- {OTHER}\n```\n\n* {AGAIN}\n\n{REGION_START}\n{REGION_END}\n"
-    (root / "AGENTS.md").write_text(page, encoding="utf-8", newline="")
-    done = review.promote(root, saved(root, FIRST), Target.AGENTS)
-    assert done.near is not None
-    assert (done.near.text, done.near.line) == (AGAIN, 7)
-    assert (root / "AGENTS.md").read_text(encoding="utf-8") == page
-    assert review.promote(root, saved(root, OTHER), Target.AGENTS).changed
-
-
-def test_memory_in_other_words_is_added(root: Path) -> None:
-    review.promote(root, saved(root, FIRST), Target.PATTERNS)
-    assert review.promote(root, saved(root, OTHER), Target.MEMORY, text=AGAIN).near is None
-
-
-@pytest.mark.parametrize(
-    ("said", "other"),
-    [
-        ("The cache of vite must be emptied before a build.", "The cache of vite must not be emptied before a build."),
-        ("Retry the upload at most 3 times, then give up.", "Retry the upload at most 5 times, then give up."),
-        ("Use UTC in the ledger tables.", "Don't use UTC in the ledger tables."),
-    ],
-)
-def test_opposite_and_other_number_are_no_near_match(root: Path, said: str, other: str) -> None:
-    review.promote(root, saved(root, said), Target.AGENTS)
-    done = review.promote(root, saved(root, other), Target.AGENTS)
-    assert done.changed
-    assert bullets(root, Target.AGENTS) == [said, other]
-
-
-def test_insight_with_a_near_match_stays_proposed(root: Path) -> None:
-    review.promote(root, saved(root, FIRST), Target.AGENTS)
-    work = task.add(root, "protobuf").task
-    said = Record("ins-1791000000-a3f81c", MemoryKind.FIX, AGAIN, status=Status.PROPOSED, scope=Scope.TASK)
-    proposed = parse_insights("").add(said).text
-    place = paths.tasks_folder(root) / work.id / "memory" / "insights.json"
-    place.parent.mkdir(parents=True)
-    place.write_text(proposed, encoding="utf-8", newline="")
-    assert review.promote(root, "ins-1791000000-a3f81c", Target.AGENTS).near is not None
-    assert place.read_text(encoding="utf-8") == proposed
-
-
-@pytest.fixture
-def insight_id(root: Path) -> str:
-    """The id of an insight."""
-    made = task.add(root, "Make the cart add up").task.id
-    note(root, made, 1, PROTO)
-    return insights.extract(root, made).added[0].id
-
-
-def insight_of(root: Path, insight_id: str) -> Record:
-    return insights.find(root, insight_id).record
-
-
-def copies(root: Path, insight_id: str) -> list[str]:
-    return list(review.describe_copies(root, insights.find(root, insight_id).record))
-
-
-def test_unpromoted_insight_has_no_copies(root: Path, insight_id: str) -> None:
-    assert copies(root, insight_id) == []
-
-
-def test_reported_command_removes_a_promoted_pattern(root: Path, insight_id: str) -> None:
-    review.promote(root, insight_id, Target.PATTERNS)
-    [copy] = copies(root, insight_id)
-    assert copy.startswith("it is still in .ralph/global-patterns.md:")
-    memory.delete(root, copy.split("`")[1].split()[-1])
-    assert copies(root, insight_id) == []
-    assert insight_of(root, insight_id).text == PROTO, "the insight itself is not forgotten"
-
-
-def test_reported_command_removes_a_promoted_memory(root: Path, insight_id: str) -> None:
-    review.promote(root, insight_id, Target.MEMORY)
-    kept = memory.list_(root)[0].record
-    assert copies(root, insight_id)[0].endswith(f"`ralph memory delete {kept.id}` takes it out")
-    memory.delete(root, kept.id)
-    assert copies(root, insight_id) == []
-
-
-def test_copy_in_a_page_is_found_after_it_was_edited(root: Path, insight_id: str) -> None:
-    review.promote(root, insight_id, Target.AGENTS)
-    page = root / "AGENTS.md"
-    text = page.read_text(encoding="utf-8").replace(PROTO, PROTO_AGAIN)
-    page.write_text(f"# Ours\n\n{text}", encoding="utf-8", newline="")
-    assert copies(root, insight_id) == ["it is still in AGENTS.md:4; take the line out in an editor"]
-    page.unlink()
-    assert copies(root, insight_id) == []

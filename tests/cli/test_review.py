@@ -7,6 +7,7 @@ from tests.capture.test_insights import PROTO
 from tests.cli.runner import Project
 from tests.cli.test_init import git, repository
 
+from ralph.app import insights
 from ralph.app.tasks import task
 
 __all__ = ["repository"]
@@ -20,11 +21,8 @@ def name(ralph: Project) -> str:
     return made
 
 
-def test_insights_are_extracted_listed_shown_and_judged(ralph: Project, name: str) -> None:
-    said = ralph("review", "extract", "--task", name)
-    assert said.code == 0
-    assert PROTO in said.out
-    assert said.err == "2 new, 0 with more evidence\n"
+def test_insights_are_listed_shown_and_judged(ralph: Project, name: str) -> None:
+    insights.extract(ralph.root, name)
     listed = ralph("review", "--status", "all")
     assert "2" not in listed.err
     assert "1x*" in listed.out
@@ -41,7 +39,7 @@ def test_insights_are_extracted_listed_shown_and_judged(ralph: Project, name: st
 
 
 def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once(ralph: Project, name: str) -> None:
-    ralph("review", "extract", "--task", name)
+    insights.extract(ralph.root, name)
     assert ralph("task", "done", name).code == 0
     waiting = ralph("review", "--format", "json").json
     [found] = [each for each in waiting if each["text"] == PROTO]
@@ -49,23 +47,6 @@ def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once
     said = ralph("review", "accept", found["id"]).out
     assert said == f"Accepted {found['id']}\npromoted to .ralph/global-patterns.md\n"
     assert PROTO in ralph.read(".ralph/global-patterns.md")
-
-
-def test_who_rejects_what_was_promoted_is_told_where_it_stands(ralph: Project, name: str) -> None:
-    ralph("review", "extract")
-    found = ralph("review", "--status", "all", "--format", "json").ids[0]
-    ralph("review", "promote", found, "--to", "patterns")
-    ralph("review", "promote", found, "--to", "agents")
-    assert ralph("review", "--status", "promoted", "--format", "quiet").out == f"{found}\n"
-    said = ralph("review", "reject", found)
-    assert (said.code, said.out) == (0, f"Rejected {found}\n")
-    assert "it is still in .ralph/global-patterns.md:" in said.err
-    assert "it is still in AGENTS.md:2; take the line out in an editor" in said.err
-    command = said.err.split("`")[1].split()
-    assert ralph(*command[1:]).code == 0
-    assert PROTO not in ralph.read(".ralph/global-patterns.md")
-    assert ralph("review", "--status", "promoted").out == "Nothing to review.\n"
-    assert "rejected" in ralph("review", "--status", "all").out
 
 
 def test_a_damaged_file_of_insights_is_told_by_every_command(ralph: Project, name: str) -> None:
@@ -77,7 +58,6 @@ def test_a_damaged_file_of_insights_is_told_by_every_command(ralph: Project, nam
     assert "mend the file by hand" in listed.err
     assert ralph("review", "--status", "all", "--format", "json").json == []
     assert where in ralph("review", "show", "ins-1").err
-    assert f"error: {where}: line 2" in ralph("review", "extract").err
     done = ralph("task", "done", name)
     assert done.code == 0
     assert f"what {name} taught was not promoted: {where}: line 2: this is not JSON" in done.err
@@ -93,14 +73,8 @@ def test_a_damaged_file_of_a_task_that_taught_nothing_is_told_when_it_is_done(ra
 
 def test_json_is_valid_when_there_is_nothing(ralph: Project) -> None:
     assert ralph("review", "--status", "all", "--format", "json").json == []
-    assert ralph("review", "extract", "--format", "json").json == []
     assert ralph("review").out == "Nothing to review.\n"
     assert ralph("review", "--status", "accepted").out == "Nothing to review.\n"
-
-
-def test_extraction_tells_programs_what_is_new(ralph: Project, name: str) -> None:
-    said = ralph("review", "extract", "--format", "json").json
-    assert (said[0]["task"], len(said[0]["added"]), said[0]["updated"]) == (name, 2, [])
 
 
 def test_an_unknown_insight_or_task_is_an_error_with_a_way_on(ralph: Project, name: str) -> None:
@@ -112,7 +86,7 @@ def test_an_unknown_insight_or_task_is_an_error_with_a_way_on(ralph: Project, na
 
 
 def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(ralph: Project, name: str) -> None:
-    ralph("review", "extract")
+    insights.extract(ralph.root, name)
     found = ralph("review", "--status", "all", "--format", "json").ids[0]
     before = ralph.marks()
     dry = ralph("review", "promote", found, "--to", "agents", "--dry-run")
@@ -124,19 +98,6 @@ def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(ralph: 
     assert ralph("review", "promote", found, "--to", "agents").out == "Already said in AGENTS.md\n"
     said = ralph("review", "promote", found, "--to", "patterns", "--format", "json").json
     assert (said["file"], said["changed"], said["added"][0]["id"]) == (".ralph/global-patterns.md", True, found)
-
-
-def test_what_is_there_in_other_words_is_told_with_its_line_and_force_adds_it(ralph: Project) -> None:
-    ralph.put("AGENTS.md", "# Ours\n\n- Run `make proto` before the tests, otherwise importing user_pb2 fails.\n")
-    ralph("memory", "add", "user_pb2 cannot be imported until make proto has been run")
-    [name] = ralph("memory", "list", "--format", "json").ids
-    said = ralph("review", "promote", name, "--to", "agents")
-    assert (said.code, said.out) == (0, "Already said in AGENTS.md\n")
-    assert said.err.startswith("already there: Run `make proto` before the tests")
-    assert "line 3; --force" in said.err
-    told = ralph("review", "promote", name, "--to", "agents", "--format", "json").json
-    assert (told["changed"], told["near"]["line"], told["already_there"]) == (False, 3, [name])
-    assert ralph("review", "promote", name, "--to", "agents", "--force").out == f"Promoted {name} to AGENTS.md\n"
 
 
 def test_a_promotion_in_other_words_from_standard_input(ralph: Project, name: str) -> None:

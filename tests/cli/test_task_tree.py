@@ -82,16 +82,6 @@ def test_a_worktree_that_is_gone_is_explained_and_made_again(shop: Project) -> N
     assert shop("task", "show", name).err == ""
 
 
-def test_another_prd_archives_the_old_one(shop: Project) -> None:
-    shop.put("prd.json", PRD)
-    shop.put("other.json", PRD.replace('"refunds"', '"other"'))
-    name = new(shop, "--prd", "prd.json")
-    said = shop("task", "import", "other.json", "--task", name).out
-    kept = Path(said.split(" is in ")[1].strip())
-    assert json.loads(shop.read(str(kept / "prd.json")))["branchName"] == "refunds"
-    assert shop.file(str(kept / "progress.txt")).exists()
-
-
 def test_a_loop_works_in_the_worktree_and_done_says_what_was_promoted(shop: Project) -> None:
     name = new(shop, "--worktree")
     lesson = "LedgerWriter rejects refunds that are older than 90 days"
@@ -131,9 +121,7 @@ def test_an_empty_prd_is_refused_and_no_task_is_made(shop: Project, words: str) 
     said = shop("task", "add", "refunds", "--prd", "prd.json")
     assert (said.code, said.out) == (1, "")
     assert "the PRD is empty" in said.err
-    name = new(shop)
-    assert shop("task", "import", "prd.json", "--task", name).code == 1
-    assert shop("task", "list", "--format", "quiet").out == f"{name}\n"
+    assert shop("task", "list", "--format", "quiet").out == ""
 
 
 def test_a_task_whose_worktree_cannot_be_made_is_not_made_either(shop: Project) -> None:
@@ -145,17 +133,6 @@ def test_a_task_whose_worktree_cannot_be_made_is_not_made_either(shop: Project) 
         assert "git made no worktree" in said.err
     assert shop("task", "list", "--format", "quiet").out == f"{name}\n"
     assert [path.name for path in shop.file(".ralph/tasks").iterdir()] == [name]
-
-
-def test_a_prd_that_turns_to_another_branch_says_what_becomes_of_the_worktree(shop: Project) -> None:
-    name = new(shop, "--worktree")
-    shop.put("prd.json", PRD)
-    said = shop("task", "import", "prd.json", "--task", name)
-    assert f"its PRD names the branch refunds, its worktree is on ralph/{name}" in said.err
-    assert "its PRD names the branch refunds" in shop("doctor").out
-    assert shop("task", "drop", name).code == 0
-    assert shop("task", "start", name, "--worktree").out.endswith("on the branch refunds (made)\n")
-    assert shop("task", "show", name).err == ""
 
 
 def test_a_worktrees_folder_that_leads_out_of_the_project_is_refused(shop: Project, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from tests.formats.laws import messy
 
 from ralph.context import brief, budget, render
 from ralph.context.brief import (
-    ANSWERS,
     JOURNAL_BUDGET,
     SKILL,
     Brief,
@@ -331,24 +330,6 @@ def test_a_section_is_within_its_budget_and_keeps_the_newest(
         assert own == mine[len(mine) - len(own) :]
         assert shown[: len(own)] == own
         assert len(own) in (len(shown), len(mine))
-
-
-@pytest.mark.parametrize(
-    ("word", "place", "command"),
-    [
-        ("error", "guardrails.md, section Fixes", "ralph memory add --in guardrails"),
-        ("decision", "guardrails.md, section Decisions; specs/design/", "ralph memory add --in guardrails"),
-        ("pattern", "guardrails.md, section Patterns", "ralph memory add --in guardrails"),
-        ("state", "scratchpad.md", "ralph scratchpad"),
-        ("permanent", "AGENTS.md", "person"),
-    ],
-)
-def test_each_topic_leads_to_its_file_and_command(word: str, place: str, command: str) -> None:
-    [answer] = [answer for answer in ANSWERS if answer.topic == word]
-    assert answer.question.endswith("?")
-    assert place in answer.place
-    assert command in answer.command
-    assert answer.why
 
 
 @pytest.mark.parametrize("has_tools", [False, True])

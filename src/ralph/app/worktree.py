@@ -30,7 +30,6 @@ from ralph.store import files
 FOLDER = ".worktrees"
 BRANCH = "ralph/"
 PAGE = "AGENTS.md"
-PRD_BRANCH = "prd_branch"  # the member of task.json: the branch of the PRD that progress.txt belongs to
 PATIENCE = 120.0  # seconds to wait for another process that merges; it may run hooks
 _PAUSE = 0.05
 _BRANCH_BY = "branch_by"  # the member of task.json: who made its branch
@@ -132,16 +131,7 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
     elif (other := Repository(folder).branch() or "no branch") != branch:
         what = f"its worktree {task.worktree} is on {other} instead of {branch}"
         hint = f"`git switch {branch}` there goes back; `git merge` then takes its commits along"
-    elif (prd_branch := _prd_branch(task)) not in ("", branch):
-        what = f"its PRD names the branch {prd_branch}, its worktree is on {branch}"
-        first = f"`ralph task merge {task.id}` and `ralph task drop {task.id}` first"
-        hint = f"{first}; then {again} goes on on {prd_branch}"
     return WorktreeProblem(task.id, what, hint) if what else None
-
-
-def _prd_branch(task: Task) -> str:
-    branch = task.extra.get(PRD_BRANCH)
-    return branch if isinstance(branch, str) else ""
 
 
 def _belongs_to(folder: Path, main: Path) -> bool:
@@ -380,7 +370,7 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
 
 
 def _without_worktree(task: Task) -> Task:
-    """The branch that its PRD names is the next one's."""
+    """A branch that its PRD names is the next worktree's, too."""
     is_ours = task.extra.get(_BRANCH_BY) and task.branch == f"{BRANCH}{task.id}"
     extra = {key: value for key, value in task.extra.items() if key != _BRANCH_BY}
-    return replace(task, worktree=None, branch=_prd_branch(task) or (None if is_ours else task.branch), extra=extra)
+    return replace(task, worktree=None, branch=None if is_ours else task.branch, extra=extra)

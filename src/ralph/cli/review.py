@@ -15,7 +15,7 @@ from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Group, Invocation, pass_call, read_text
 from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, say, warn
-from ralph.errors import RalphError, UsageError
+from ralph.errors import RalphError
 from ralph.model import ids
 from ralph.store.library import Stored
 
@@ -174,10 +174,7 @@ def accept(call: Invocation, names: tuple[str, ...]) -> None:
 @cli.command("reject", examples=["ralph review reject ins-a231"])
 @_ids
 def reject(call: Invocation, names: tuple[str, ...]) -> None:
-    """Reject insights, which are not proposed again, or drop memories that are held.
-
-    Where an insight was promoted before is printed.
-    """
+    """Reject insights, which are not proposed again, or drop memories that are held."""
     _decide(call, names, review.reject, "Rejected")
 
 
@@ -187,8 +184,6 @@ def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., Stor
         click.echo(f"{verb} {one_line(record.id)}")
         if verb == "Accepted" and (promoted := record.extra.get("promoted_to")):
             click.echo(f"promoted to {one_line(str(promoted))}")
-        if verb == "Rejected":
-            warn(*map(one_line, review.describe_copies(call.root, record)))
 
 
 @cli.command("promote", examples=["ralph review promote mem-a3f8 --to agents --dry-run"])
@@ -198,7 +193,7 @@ def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., Stor
 @opt.kind("What it is, for memory and patterns.")
 @click.option("--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design.")
 @opt.dry_run
-@click.option("--force", is_flag=True, help="Also when it is there in other words, or reads like a prompt injection.")
+@click.option("--force", is_flag=True, help="Also when it reads like a prompt injection.")
 @opt.formats("table", "json")
 def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bool, form: str, **options: Any) -> None:
     """Copy any record (insight, memory, observation, journal entry, knowledge) to a file that more agents read.
@@ -209,7 +204,7 @@ def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bo
     """
     options |= {"text": read_text(text) if text is not None else "", "patterns": call.patterns, "by": call.author}
     promotion = review.promote(call.root, full_id(call.root, name), Target(to), dry_run=dry_run, **options)
-    file, near = call.show_path(promotion.path), promotion.near
+    file = call.show_path(promotion.path)
     if form == "json":
         print_json(
             {
@@ -218,7 +213,6 @@ def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bo
                 "dry_run": dry_run,
                 "added": [{"id": each.id, "text": each.text} for each in promotion.added],
                 "already_there": [each.id for each in promotion.there],
-                "near": {"text": near.text, "line": near.line} if near is not None else None,
                 "left_out": [{"id": record.id, "why": why} for record, why in promotion.skipped],
                 "diff": promotion.diff,
             }
@@ -228,54 +222,18 @@ def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bo
     else:
         names = ", ".join(each.id for each in promotion.added)
         click.echo(one_line(f"Promoted {names} to {file}" if promotion.changed else f"Already said in {file}"))
-        if near is not None:
-            say(f"already there: {one_line(near.text)}, line {near.line}; --force adds it all the same")
 
 
-@cli.command("refine", examples=["ralph review refine ins-a231", "ralph review refine --task t-1a2b3c"])
-@click.argument("names", metavar="[ID]...", nargs=-1)
-@click.option("--task", default="", metavar="TASK", help="Every proposed insight of this task.")
-@click.option("--all", "everything", is_flag=True, help="Every proposed insight.")
-def refine(call: Invocation, names: tuple[str, ...], task: str, everything: bool) -> int:
+@cli.command("refine", examples=["ralph review refine ins-a231"])
+@_ids
+def refine(call: Invocation, names: tuple[str, ...]) -> int:
     """Let summarize.command reword proposed insights; the first words are kept, and exit code 1 says that it failed."""
-    if sum(map(bool, (names, task, everything))) != 1:
-        raise UsageError("say which insights: some ids, or --task, or --all", hint="ralph review refine --all")
-    from ralph.app.sessions import split_command
-
-    command = call.config.summarize.command
-    split_command(command)  # a wrong command is reported once
-    proposed = insights.list_(call.root, task_id=task, status=insights.STATUSES["proposed"])
-    chosen = names or tuple(each.record.id for each in proposed)
     unchanged = 0
-    for name in chosen:
-        insight, why = review.refine(call.root, name, command, patterns=call.patterns)
+    for name in names:
+        insight, why = review.refine(call.root, name, call.config.summarize.command, patterns=call.patterns)
         unchanged += bool(why)
         if why:
             warn(f"{one_line(insight.record.id)} stays as it is: {one_line(why)}")
         else:
             click.echo(f"{one_line(insight.record.id)}: {one_line(insight.record.text)}")
-    if not chosen:
-        click.echo("No proposed insights.")
     return int(bool(unchanged))
-
-
-@cli.command("extract", examples=["ralph review extract --task t-1a2b3c"])
-@click.option("--task", default="", metavar="TASK", help="Only from the records of this task (default: of all).")
-@opt.formats("table", "json")
-def extract(call: Invocation, task: str, form: str) -> None:
-    """Look for insights in observations, journal, progress.txt and knowledge, as the loop does by itself."""
-    from ralph.app.tasks import board
-
-    names = [task] if task else [each.id for each in board.read(call.root).tasks]
-    extracts = [insights.extract(call.root, name, patterns=call.patterns) for name in names]
-    if form == "json":
-        rows = []
-        for each in extracts:
-            added = [{"id": new.id, "label": new.label, "text": new.text} for new in each.added]
-            rows.append({"task": each.task, "added": added, "updated": [old.id for old in each.updated]})
-        print_json(rows)
-        return
-    for record in (record for each in extracts for record in each.added):
-        click.echo(f"{one_line(record.id)}  {one_line(record.text)}")
-    new, known = (sum(len(getattr(each, name)) for each in extracts) for name in ("added", "updated"))
-    say(f"{new} new, {known} with more evidence")

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -19,7 +19,6 @@ from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
 from ralph.cli.output import ago, bar, is_terminal, one_line, print_json, print_raw, say, table, visible, warn
 from ralph.context import brief as skills
-from ralph.context.brief import ANSWERS
 from ralph.context.render import scope_mark
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Detail, Family, Query
@@ -34,8 +33,6 @@ _LEFT_OUT = 10
 """Records left out that --explain names."""
 _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 """The option at either end of what standard input has."""
-_TOPIC = click.Choice([*(answer.topic for answer in ANSWERS), "all"], case_sensitive=False)
-_WHERE = "Show instead where a learning of this kind belongs."
 
 
 @click.command(
@@ -162,25 +159,18 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False, is_t
 @click.command(
     name="context",
     cls=Command,
-    examples=[
-        'ralph context "modify auth.ts" --explain',
-        "ralph context --best mem-a3f8",
-        "ralph context --where error",
-    ],
+    examples=['ralph context "modify auth.ts" --explain', "ralph context --best mem-a3f8"],
 )
 @click.argument("prompt", nargs=-1)
 @click.option("--session", default="", metavar="ID", help="Leave out what this session was given already.")
 @click.option("--best", is_flag=True, help="The best matches for words or ids, also those that hooks leave out.")
 @click.option("--explain", is_flag=True, help="Print why each record is given, and why others are not.")
-@click.option("--where", "topic", type=_TOPIC, is_flag=False, flag_value="all", help=_WHERE)
 @click.option("--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task.")
 @click.option("--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task.")
 @click.option("--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last.")
 @opt.visibility
 @opt.formats("markdown", "json")
-def context(
-    call: Invocation, prompt: tuple[str, ...], topic: str | None, session: str, form: str, **options: Any
-) -> None:
+def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, **options: Any) -> None:
     """Show what an agent is given with a prompt; without one, what it is given when a session starts.
 
     It is what the hooks inject, within the same budgets; --best gives the best matches even where a hook injects
@@ -192,9 +182,6 @@ def context(
     from ralph.app.context import brief_session, state_of
 
     explain, within = options["explain"] and form != "json", options["within"]
-    if topic is not None:
-        _print_where(topic, form)
-        return
     if options["knowledge"]:
         _print_knowledge(call, " ".join(prompt), options, form)
         return
@@ -265,16 +252,6 @@ def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form
     say("" if matches else "No knowledge matches.")
     for match in matches if options["explain"] else ():
         say(f"{visible(match.record.id)} {match.score:g}: {visible('; '.join(match.why))}")
-
-
-def _print_where(topic: str, form: str) -> None:
-    answers = [answer for answer in ANSWERS if topic in (answer.topic, "all")]
-    if form == "json":
-        print_json([asdict(answer) for answer in answers])
-        return
-    for number, answer in enumerate(answers):
-        click.echo("\n" * bool(number) + click.style(f"{answer.topic}: {answer.question}", bold=True))
-        click.echo(f"  place:    {answer.place}\n  command:  {answer.command}\n  why:      {answer.why}")
 
 
 @click.command(name="skill", cls=Command, examples=["ralph skill memories"])

@@ -18,7 +18,6 @@ from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Group, Invocation, read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
-from ralph.errors import UsageError
 from ralph.model.work import Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -220,42 +219,23 @@ def block(call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allo
         _print_change(after)
 
 
-@cli.command("import", examples=["ralph task import prd.json", "ralph task import tasks.jsonl --partial"])
+@cli.command("import", examples=["ralph task import prd.json", "ralph task import tasks.jsonl"])
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--partial", is_flag=True, help="Import what can be imported, and leave out the rest.")
-@click.option("--task", "task_id", default="", metavar="ID", help="Make the prd.json this task's own instead.")
 @opt.allow_secret
 @opt.formats("table", "json")
-def import_(call: Invocation, file: Path, partial: bool, task_id: str, allow_secret: bool, form: str) -> int:
+def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None:
     """Import the user stories of a prd.json as tasks, or a tasks.jsonl ("-": from stdin); again, it adds nothing."""
-    from_stdin, patterns = str(file) == "-", call.patterns
-    if task_id and (partial or form == "json"):
-        raise UsageError("--task takes neither --partial nor --format", hint="leave them out")
-    text = read_text("-") if from_stdin else read_text(None, file)
-    if task_id:
-        from ralph.app import worktree
-        from ralph.app.tasks import progress
-
-        task, archived = progress.set_prd(call.root, task_id, text, allow_secret=allow_secret, patterns=patterns)
-        old = f"; the old one is in {call.show_path(archived)}" if archived else ""
-        click.echo(f"{task_id} has a PRD{old}")
-        _print_problem(worktree.problem_of(call.root, task))
-        return 0
     from ralph.app.tasks import transfer
 
-    source = "standard input" if from_stdin else file.name
-    result = transfer.import_(call.root, text, source, partial=partial, allow_secret=allow_secret, patterns=patterns)
+    from_stdin = str(file) == "-"
+    text, source = (read_text("-"), "standard input") if from_stdin else (read_text(None, file), file.name)
+    result = transfer.import_(call.root, text, source, allow_secret=allow_secret, patterns=call.patterns)
     output.print_private(result.private_parts)
-    for bad in result.bad:
-        warn(f"left out: {f'line {bad.line}: ' if bad.line else ''}{visible(bad.what)}")
-    for problem in result.warnings:
-        warn(f"line {problem.line}: {visible(problem.what)}")
+    warn(*(f"line {problem.line}: {visible(problem.what)}" for problem in result.warnings))
     parts = {"added": result.added, "finished": result.finished, "there": result.there}
-    shape: dict[str, object] = {key: [task.id for task in tasks] for key, tasks in parts.items()}
-    shape["bad"] = [{"line": bad.line, "what": bad.what} for bad in result.bad]
     added, finished, there = map(len, parts.values())
+    shape = {key: [task.id for task in tasks] for key, tasks in parts.items()}
     output.print_item(form, shape, f"Added {added}, finished {finished}, already there {there}")
-    return 1 if result.bad else 0
 
 
 @cli.command("export", examples=["ralph task export > tasks.jsonl"])

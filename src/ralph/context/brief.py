@@ -343,7 +343,7 @@ def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-# --- skill and decision tree ---------------------------------------------------------------------
+# --- skill ---------------------------------------------------------------------------------------
 
 
 def skill_text(program: str = "ralph", *, has_tools: bool = False) -> str:
@@ -352,57 +352,3 @@ def skill_text(program: str = "ralph", *, has_tools: bool = False) -> str:
         lines = [line.removeprefix("mcp: " if has_tools else "cli: ") for line in file]
     text = "".join(line for line in lines if not line.startswith(("mcp: ", "cli: ")))
     return text if has_tools or program == "ralph" else f"{text}- `ralph` is `{program}` here\n"
-
-
-@dataclass(frozen=True, slots=True)
-class TopicAnswer:
-    """Where a topic belongs: the file and section, the command that writes there, and the reason."""
-
-    topic: str
-    question: str
-    place: str
-    command: str
-    why: str
-
-
-ANSWERS = (
-    TopicAnswer(
-        "error",
-        "Did something fail in a way that will come back?",
-        ".ralph/guardrails.md, section Fixes",
-        'ralph memory add --in guardrails "what happens: what to do" -t fix',
-        "Guardrails come first in every brief, so the next iteration sees the fix before it trips. "
-        'Use `ralph memory add "..." -t fix` when it is good to know but no rule to watch.',
-    ),
-    TopicAnswer(
-        "decision",
-        "Did you choose between real alternatives?",
-        ".ralph/guardrails.md, section Decisions; specs/design/ when it is permanent",
-        'ralph memory add --in guardrails "what, and why" -t decision',
-        "A choice without its reason gets reopened. It stands in every brief until somebody removes it; "
-        "write it up in specs/design/ once it shapes the architecture.",
-    ),
-    TopicAnswer(
-        "pattern",
-        "Did you find out how this codebase does things?",
-        ".ralph/guardrails.md, section Patterns; .agent/memories.md, section Patterns, as background",
-        'ralph memory add --in guardrails "how it is done here" -t pattern',
-        "Conventions keep new code like the old. One that is background rather than a rule is a memory: "
-        '`ralph memory add "..." -t pattern`.',
-    ),
-    TopicAnswer(
-        "state",
-        "Is it progress, a blocker or a next step?",
-        ".ralph/scratchpad.md",
-        'ralph scratchpad "what is done, what is next"',
-        "The next iteration starts with an empty context and reads the scratchpad; nobody needs it later.",
-    ),
-    TopicAnswer(
-        "permanent",
-        "Must everybody follow it, in every session?",
-        "AGENTS.md",
-        "propose the line to a person, who edits AGENTS.md",
-        "It is read at every start by every agent, so each line there has a price, and people own that file.",
-    ),
-)
-"""Every topic's answer, in the order in which to ask the questions."""

@@ -84,32 +84,6 @@ def test_a_prd_that_cannot_be_taken_makes_no_task(tmp_path: Path, bad: str) -> N
     assert not list(paths.tasks_folder(tmp_path).glob("*/task.json"))
 
 
-def test_another_branch_archives_the_old_prd_and_progress_and_never_over_older_ones(tmp_path: Path) -> None:
-    work = task.add(tmp_path, "refunds", prd=prd("ralph/one")).task
-    progress.append_iteration(tmp_path, entry(work.id, notes="first try"))
-    before = text(tmp_path, work.id)
-    kept = []
-    for branch in ("two", "ralph/one", "two"):
-        after, where = progress.set_prd(tmp_path, work.id, prd(branch))
-        assert after.branch == branch
-        assert where is not None
-        kept.append(where)
-    assert len({*kept}) == 3
-    assert kept[0].name.endswith("-one")
-    assert (kept[0] / "progress.txt").read_text(encoding="utf-8") == before
-    assert json.loads((kept[0] / "prd.json").read_text(encoding="utf-8"))["branchName"] == "ralph/one"
-    assert "first try" not in text(tmp_path, work.id)
-
-
-def test_a_new_prd_for_the_same_branch_keeps_the_progress(tmp_path: Path) -> None:
-    work = task.add(tmp_path, "refunds", prd=prd()).task
-    progress.append_iteration(tmp_path, entry(work.id, notes="first try"))
-    _, where = progress.set_prd(tmp_path, work.id, prd(passes=True))
-    assert where is not None
-    assert (where / "prd.json").exists()
-    assert "first try" in text(tmp_path, work.id)
-
-
 # --- progress.txt ------------------------------------------------------------------------------
 
 

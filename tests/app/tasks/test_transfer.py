@@ -43,8 +43,8 @@ def only(root: Path) -> Task:
     return found
 
 
-def taken(root: Path, text: str, name: str = "prd.json", *, partial: bool = False) -> TaskImport:
-    return import_(root, text, name, partial=partial)
+def taken(root: Path, text: str, name: str = "prd.json") -> TaskImport:
+    return import_(root, text, name)
 
 
 # --- prd.json ----------------------------------------------------------------------------------
@@ -107,11 +107,7 @@ def test_nothing_is_imported_unless_all_can_be_and_each_bad_part_is_named(tmp_pa
     for words in ("without an id", "story US-3: the title looks like a secret", "story US-4", "second story"):
         assert words in caught.value.message
     assert SECRET not in str(caught.value)
-    assert "--partial" in caught.value.hint
     assert board.read(tmp_path).placed == {}
-    done = taken(tmp_path, text, partial=True)
-    assert [each.title for each in done.added] == ["story 1"]
-    assert len(done.bad) == 4
 
 
 @pytest.mark.parametrize(
@@ -131,8 +127,9 @@ def test_a_file_without_tasks_is_refused(tmp_path: Path, text: str, name: str) -
 def test_bad_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"line 3: .*; line 4: .*; line 5: "):
         taken(tmp_path, golden("tasks-mixed.jsonl"), "tasks.jsonl")
-    done = taken(tmp_path, golden("tasks-mixed.jsonl"), "tasks.jsonl", partial=True)
-    assert [each.line for each in done.bad] == [3, 4, 5]
+    assert board.read(tmp_path).placed == {}
+    good = [line for number, line in enumerate(golden("tasks-mixed.jsonl").split("\n"), 1) if number not in (3, 4, 5)]
+    done = taken(tmp_path, "\n".join(good), "tasks.jsonl")
     assert [each.id for each in done.added] == ["t-1", "t-3"]
     assert done.added[1].extra == {"estimate": 8}
     assert [each.id for each in task.ready(tmp_path)] == ["t-1"]
@@ -146,7 +143,7 @@ def test_bad_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
         ([{"id": "a", "title": "x", "blocked_by": ["c"]}, {"id": "c", "title": "x", "blocked_by": ["a"]},
           {"id": "b", "title": "x"}], ["a: would wait for itself: a -> c -> a", "c: would wait"]),
         ([{"id": "a", "title": "x", "blocked_by": ["z"]}, {"id": "c", "title": "x", "blocked_by": ["a"]},
-          {"id": "b", "title": "x"}], ["a: names 'z'", "c: names 'a'"]),
+          {"id": "b", "title": "x"}], ["a: names 'z'"]),
         ([{"id": "../../up", "title": "x"}, {"id": "b", "title": "x"}], ["cannot be the name of a folder"]),
         ([{"id": ".hidden", "title": "x"}, {"id": "b", "title": "x"}], ["cannot be the name of a folder"]),
         ([{"id": "b", "title": "x"}, {"id": "b", "title": "y"}], ["a second task has the id b"]),
@@ -154,16 +151,13 @@ def test_bad_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
     ],
     ids=["unknown blocker", "unknown parent", "cycle", "depends on bad", "upward", "hidden", "twice", "secret id"],
 )  # fmt: skip
-def test_what_cannot_be_taken_is_left_out_and_the_rest_is_taken(
+def test_what_cannot_be_taken_is_named_and_nothing_is_taken(
     tmp_path: Path, rows: list[dict[str, object]], bad: list[str]
 ) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Refused) as caught:
         taken(tmp_path, lines(*rows), "tasks.jsonl")
     assert board.read(tmp_path).placed == {}
-    done = taken(tmp_path, lines(*rows), "tasks.jsonl", partial=True)
-    assert [each.id for each in done.added] == ["b"]
-    assert len(done.bad) == len(bad)
-    assert all(words in each.what for words, each in zip(bad, done.bad, strict=True))
+    assert all(words in caught.value.message for words in bad)
     assert not (tmp_path.parent / "up").exists()
 
 

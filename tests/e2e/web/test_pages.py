@@ -33,7 +33,7 @@ PLACES = {
 COMMANDS = {
     "/": "ralph loop start",
     "/memory": "ralph memory add",
-    "/review": "ralph review extract",
+    "/review": "ralph loop start",
     "/sessions": "ralph install claude",
     "/sessions?view=tasks": "ralph session new",
     "/runs": "ralph loop start",

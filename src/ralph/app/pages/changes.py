@@ -102,9 +102,7 @@ def apply_action(
         case "accept":
             return _stored_result(root, "Accepted", review.accept(root, name, observer, kind=request.to))
         case "reject":
-            rejected = review.reject(root, name, observer)
-            copies = tuple(review.describe_copies(root, rejected.record))
-            return {**_stored_result(root, "Rejected", rejected), "warnings": copies}
+            return _stored_result(root, "Rejected", review.reject(root, name, observer))
     if request.to not in set(Target):
         raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
     to, text = Target(request.to), request.text or ""

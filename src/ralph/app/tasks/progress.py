@@ -4,7 +4,6 @@ After each iteration the loop appends a redacted block to progress.txt. What was
 knowledge, is put among the patterns at the top; lines of people stay as they are.
 """
 
-import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -48,7 +47,8 @@ def set_up(
 ) -> Task:
     """Give a new task its PRD, its progress.txt and, where wanted, its worktree."""
     if prd is not None:
-        _store_prd(root, task_id, prd)
+        files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
+        board.change(root, task_id, lambda task: replace(task, branch=prd.branch or None))
     begin(root, task_id)
     return worktree.create(root, task_id, tell=tell).task if in_worktree else board.find(root, task_id).task
 
@@ -63,44 +63,6 @@ def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocum
     if wrong is not None:
         raise Refused(f"the PRD cannot be taken: line {wrong.line}: {wrong.what}", hint=wrong.hint)
     return document
-
-
-def set_prd(
-    root: Path, task_id: str, text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
-) -> tuple[Task, Path | None]:
-    """Give a task a PRD; the old one is archived, with its progress if the branch differs."""
-    prd = read_prd(text, allow_secret, patterns)
-    before = files.read(folder(root, task_id) / "prd.json")
-    archived = None
-    if before is not None and before != prd.text:
-        old = parse_prd(before).branch
-        archived = _archive(root, task_id, before, old, with_progress=old != prd.branch)
-    task = _store_prd(root, task_id, prd)
-    begin(root, task_id)
-    return task, archived
-
-
-def _store_prd(root: Path, task_id: str, prd: PrdDocument) -> Task:
-    files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
-
-    def edit(task: Task) -> Task:
-        after = task if task.worktree else replace(task, branch=prd.branch or None)
-        return board.with_member(after, worktree.PRD_BRANCH, prd.branch)
-
-    return board.change(root, task_id, edit)
-
-
-def _archive(root: Path, task_id: str, prd: str, branch: str, *, with_progress: bool) -> Path:
-    source = folder(root, task_id)
-    name = _UNSAFE.sub("-", branch.removeprefix(worktree.BRANCH)).strip("-.") or "unnamed"
-    base = source / "archive" / f"{ids.today()}-{name}"
-    numbered = (base.with_name(f"{base.name}-{number}") for number in itertools.count(2))
-    target = next(path for path in itertools.chain([base], numbered) if not path.exists())
-    top = paths.main_checkout(root)
-    files.write(target / "prd.json", prd, root=top, expect="")
-    if with_progress and (source / "progress.txt").exists():
-        files.move(source / "progress.txt", target / "progress.txt", root=top)
-    return target
 
 
 def begin(root: Path, task_id: str) -> None:

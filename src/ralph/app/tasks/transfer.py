@@ -1,10 +1,10 @@
 """Import and export tasks: the stories of a prd.json, and tasks.jsonl with a task a line.
 
-Nothing is imported unless all can be (or `partial`). Importing again adds nothing: a task is known by its id, a story
+Nothing is imported unless all can be. Importing again adds nothing: a task is known by its id, a story
 by its id and its PRD; a story that passes makes its task done.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -28,20 +28,19 @@ _IMPORTED = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
 
 
 class TaskImport(NamedTuple):
-    """What an import did: new tasks, finished ones, known ones, and what was left out."""
+    """What an import did: new tasks, finished ones and known ones."""
 
     added: tuple[Task, ...] = ()
     finished: tuple[Task, ...] = ()
     there: tuple[Task, ...] = ()
-    bad: tuple[Problem, ...] = ()  # those of an unknown line have 0
     warnings: tuple[Problem, ...] = ()
     private_parts: int = 0
 
 
 def import_(
-    root: Path, text: str, name: str, *, partial: bool = False, allow_secret: bool = False, patterns: Sequence[str] = ()
+    root: Path, text: str, name: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> TaskImport:
-    """Import the tasks of a file, whose `name` tells its format."""
+    """Import the tasks of a file, whose `name` tells its format; Refused with every problem, by its line."""
     rows, problems = _read_stories(text, name) if _is_prd(text, name) else _read_lines(text)
     bad = [problem for problem in problems if problem.level == "error"]
     if not rows and not bad:
@@ -73,19 +72,17 @@ def import_(
             task = replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
             new[task.id] = (line, task)
             private_parts += removed
-        bad = sorted([*bad, *_remove_unlinked(everything, new)], key=lambda each: each.line)
-        if bad and not partial:
+        bad = sorted([*bad, *_link_problems(everything, new.values())], key=lambda each: each.line)
+        if bad:
             parts = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_MAX_NAMED]]
             parts += [f"and {len(bad) - _MAX_NAMED} more"] if len(bad) > _MAX_NAMED else []
-            hint = "mend the file, or import the rest with --partial"
-            raise Refused(f"{name}: nothing was imported: {'; '.join(parts)}", hint=hint)
+            raise Refused(f"{name}: nothing was imported: {'; '.join(parts)}", hint="mend the file")
         for _, task in new.values():
             board.create(root, task)
     return TaskImport(
         added=tuple(task for _, task in new.values()),
         finished=_finish_stories(root, there),
         there=tuple(task for task, _ in there),
-        bad=tuple(bad),
         warnings=tuple(problem for problem in problems if problem.level != "error"),
         private_parts=private_parts,
     )
@@ -174,24 +171,15 @@ def _story_key(task: Task) -> str:
     return f"{story.get('prd')}\n{story.get('id')}" if isinstance(story, dict) else ""
 
 
-def _remove_unlinked(everything: Board, new: dict[str, tuple[int, Task]]) -> list[Problem]:
-    bad: list[Problem] = []
-    while True:
-        after = everything.with_tasks(task for _, task in new.values())
-        has_cycle = bool(after.cycle(*new)) if new else False
-        wrong = {}
-        for line, task in new.values():
-            unknown = [name for name in (*task.blocked_by, task.parent) if name and name not in after.placed]
-            if unknown:
-                what = f"names {unknown[0][:80]!r}, and there is no such task"
-                wrong[task.id] = Problem(line, f"{task.id}: {what}", "")
-            elif has_cycle and (way := after.cycle(task.id)):
-                wrong[task.id] = Problem(line, f"{task.id}: would wait for itself: {' -> '.join(way)}", "")
-        if not wrong:
-            return bad
-        bad += wrong.values()
-        for name in wrong:
-            del new[name]
+def _link_problems(everything: Board, new: Collection[tuple[int, Task]]) -> Iterator[Problem]:
+    after = everything.with_tasks(task for _, task in new)
+    has_cycle = bool(after.cycle(*(task.id for _, task in new))) if new else False
+    for line, task in new:
+        unknown = [name for name in (*task.blocked_by, task.parent) if name and name not in after.placed]
+        if unknown:
+            yield Problem(line, f"{task.id}: names {unknown[0][:80]!r}, and there is no such task", "")
+        elif has_cycle and (way := after.cycle(task.id)):
+            yield Problem(line, f"{task.id}: would wait for itself: {' -> '.join(way)}", "")
 
 
 def _finish_stories(root: Path, there: Iterable[tuple[Task, Task]]) -> tuple[Task, ...]:

@@ -111,7 +111,7 @@ function Insights({ data, status, act }) {
   if (!data.items.length) {
     return status === "accepted" || status === "rejected"
       ? html`<${Empty} title=${`No insight is ${status}`} />`
-      : html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph review extract" />`;
+      : html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph loop start" />`;
   }
   return html`<${Decisions} actions=${["accept", "promote", "reject"]} />
     <p class="visually-hidden" role="status">${count(data.total, "insight")}</p>
