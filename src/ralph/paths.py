@@ -189,7 +189,6 @@ team_pulled = _in_state("team.pulled")  # its time is that of the last pull
 team_tombstones = _in_state("team.forgotten")  # ids that no server may have; a line each, only where a team was joined
 accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
-web_server = _of_checkout("web.json")  # port and key of the `ralph web` that runs for a checkout
 graph_file = _of_checkout("graph.db")  # made from the index of a checkout
 
 user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects

@@ -71,22 +71,6 @@ def test_the_token_opens_the_pages_once(client: TestClient, tmp_path: Path) -> N
     assert "set-cookie" not in again.headers
 
 
-def test_only_the_key_gets_a_further_token(tmp_path: Path) -> None:
-    app = site.build_app(tmp_path, port=PORT, token=TOKEN, key="the-key")
-    client = TestClient(app, base_url=HERE)
-    for method, headers in (("POST", {}), ("POST", {"Authorization": "x"}), ("GET", {"Authorization": "the-key"})):
-        assert client.request(method, "/api/link", headers=headers).status_code in (401, 403)
-    tokens = [
-        client.post("/api/link", headers={"Authorization": "the-key"}).json()["token"] for _ in range(site.MAX_LINKS)
-    ]
-    assert client.get("/", params={"token": TOKEN}).status_code == 403, "the oldest link expires"
-    assert client.get("/", params={"token": tokens[0]}).status_code == 200
-    client.cookies.clear()
-    assert client.get("/", params={"token": tokens[0]}).status_code == 403
-    without = TestClient(site.build_app(tmp_path, port=PORT, token=TOKEN), base_url=HERE)
-    assert without.post("/api/link", headers={"Authorization": ""}).status_code == 403
-
-
 def test_an_open_window_can_reload_the_address_with_the_token(inside: TestClient) -> None:
     assert inside.get("/", params={"token": TOKEN}).status_code == 200
     assert inside.get("/api/state").status_code == 200

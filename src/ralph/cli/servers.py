@@ -38,23 +38,16 @@ def bind_socket(port: int) -> socket.socket:
     return listening
 
 
-@click.command(name="web", cls=Command, examples=["ralph web", "ralph web --port 8123 --no-open", "ralph web --link"])
+@click.command(name="web", cls=Command, examples=["ralph web", "ralph web --port 8123 --no-open"])
 @click.option("--port", type=_PORT, default=0, metavar="N", help="This port (0: a free one).")
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
-@click.option("--link", is_flag=True, help="Print another one-time address of the running server, for a second window.")
-def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
+def web(call: Invocation, port: int, no_open: bool) -> None:
     """See, search, judge and correct what is remembered, in a browser on this machine; Ctrl-C ends it.
 
-    The printed address works once. With --link a server that runs for this project prints another one.
+    The printed address works once.
     """
     with needs_extra("web", "`ralph web`"):
         from ralph.web import server as site
-
-    if link and port:
-        raise UsageError("--link is for the server that runs, and --port for a new one", hint="leave one of them out")
-    if link:
-        click.echo(site.request_link(call.root))
-        return
 
     def opened(address: str) -> None:
         click.echo(address)

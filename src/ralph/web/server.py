@@ -1,8 +1,7 @@
 """The web application: access checks, events, static files, and the server on the loopback interface.
 
 Only a browser window that `ralph web` opened may send requests: the address carries a token that works once and is
-exchanged for a cookie. Who can read the state folder has the key that gets a further token (`ralph web --link`).
-Every page is one shell (`static/index.html`).
+exchanged for a cookie. Every page is one shell (`static/index.html`).
 """
 
 import hashlib
@@ -12,10 +11,9 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import cache
 from html import escape
-from http.client import HTTPConnection, HTTPException
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -32,15 +30,13 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ralph import paths
 from ralph.app.lists import Row, Watcher
 from ralph.app.pages.changes import ChangeHistory
 from ralph.app.pages.explore import Explorer
-from ralph.errors import NotFound, RalphError
-from ralph.store import files
+from ralph.errors import RalphError
 from ralph.web import api
 from ralph.web.connections import connection_options
-from ralph.web.requests import json_response, message_response
+from ralph.web.requests import message_response
 
 _POLL_SECONDS = 1.0
 _HEARTBEAT = 15.0
@@ -66,11 +62,7 @@ _TYPES = {
     "json": "application/json",
     "txt": "text/plain; charset=utf-8",
 }
-_REOPEN = "Use the window that `ralph web` opened, or run `ralph web --link` for another one."
-_LINK_PATH = "/api/link"
-_LINK_SECONDS = 5.0
-MAX_LINKS = 20
-"""Links that were printed and not opened yet; an older one expires."""
+_REOPEN = "Use the window that `ralph web` opened, or run `ralph web` again."
 
 
 class _Rejected(Exception):
@@ -82,13 +74,13 @@ class _Rejected(Exception):
 
 
 class _Guard:
-    """The access checks in front of the application; a token works once, and `key` gets a further one."""
+    """The access checks in front of the application; the token works once."""
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str, key: str = "") -> None:
+    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
         self._app = app
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._cookie = f"ralph_{port}"
-        self._tokens, self._key = [token], key
+        self._token: str | None = token
         self._secret = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,11 +95,7 @@ class _Guard:
         answer = self._app
         headers = Headers(scope=scope)
         try:
-            is_link = self._key and (scope["method"], scope["path"]) == ("POST", _LINK_PATH)
-            if is_link and _equal(headers.get("authorization", ""), self._key):
-                self._tokens = [*self._tokens[1 - MAX_LINKS :], secrets.token_urlsafe(32)]
-                answer = json_response({"token": self._tokens[-1]})
-            elif self._opens(scope, headers, is_api):
+            if self._opens(scope, headers, is_api):
                 more["set-cookie"] = f"{self._cookie}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
                 more["cache-control"] = "no-store"
         except _Rejected as no:
@@ -138,10 +126,9 @@ class _Guard:
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if path != "/" or method != "GET" or not token:
             raise _Rejected(401 if is_api else 403, "This window is not the one that was opened.")
-        unused = [each for each in self._tokens if not _equal(token, each)]
-        if len(unused) == len(self._tokens):
+        if self._token is None or not _equal(token, self._token):
             raise _Rejected(403, "Link expired: it was already used, or is not the one that was printed.")
-        self._tokens = unused
+        self._token = None
         return True
 
     def _has_cookie(self, headers: Headers) -> bool:
@@ -202,8 +189,8 @@ def _event(name: str, value: object) -> str:
     return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True)}\n\n"
 
 
-def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
-    """Return the application for a project, which the token opens once; `key` gets further tokens."""
+def build_app(root: Path, *, port: int, token: str) -> Starlette:
+    """Return the application for a project, which the token opens once."""
     app = Starlette(
         routes=[
             Route("/api/events", _events),
@@ -213,7 +200,7 @@ def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
             Route("/{path:path}", _shell),
         ],
         middleware=[
-            Middleware(_Guard, port=port, token=token, key=key),
+            Middleware(_Guard, port=port, token=token),
             Middleware(GZipMiddleware, minimum_size=800, compresslevel=5),
         ],
     )
@@ -226,8 +213,7 @@ def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
 def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None]) -> None:
     """Serve until interrupted; `opened` receives the address as soon as requests are accepted."""
     port = listening.getsockname()[1]
-    key = secrets.token_urlsafe(32)
-    app = build_app(root, port=port, token=token, key=key)
+    app = build_app(root, port=port, token=token)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -239,33 +225,8 @@ def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[
     )
     server = uvicorn.Server(config)
     app.state.ending = lambda: server.should_exit
-    note = paths.web_server(root)
-    with suppress(RalphError, OSError):  # a state folder that cannot be written has no further links
-        text = json.dumps({"port": port, "key": key})
-        files.write(note, text, root=paths.state_boundary(root), mode=files.PRIVATE)
-    try:
-        opened(_address(port, token))
-        server.run(sockets=[listening])
-    finally:
-        with suppress(RalphError, OSError, ValueError, KeyError):
-            if json.loads(files.read(note) or "{}")["key"] == key:
-                files.delete(note)
-
-
-def request_link(root: Path) -> str:
-    """Return a further one-time address of the server that runs for this project; NotFound when none does."""
-    try:
-        note = json.loads(files.read(paths.web_server(root)) or "{}")
-        connection = HTTPConnection("127.0.0.1", int(note["port"]), timeout=_LINK_SECONDS)
-        with closing(connection):
-            connection.request("POST", _LINK_PATH, headers={"Authorization": note["key"]})
-            return _address(int(note["port"]), json.loads(connection.getresponse().read())["token"])
-    except (OSError, HTTPException, ValueError, TypeError, KeyError) as error:
-        raise NotFound("no `ralph web` runs for this project", hint="start it with `ralph web`") from error
-
-
-def _address(port: int, token: str) -> str:
-    return f"http://127.0.0.1:{port}/?token={token}"
+    opened(f"http://127.0.0.1:{port}/?token={token}")
+    server.run(sockets=[listening])
 
 
 async def _not_found(request: Request) -> Response:
