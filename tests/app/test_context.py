@@ -13,12 +13,11 @@ from tests.context.injections import KNOWN_HOSTILE
 
 from ralph import paths
 from ralph.app import context, hook_state, index, insights, memory, usage
-from ralph.app.context import PreviewEvent
 from ralph.app.tasks import task
 from ralph.app.usage import Injection
 from ralph.context import render
 from ralph.context.tokens import estimate
-from ralph.errors import NotFound, UsageError
+from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record
 from ralph.formats.work import parse_insights
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status
@@ -290,7 +289,7 @@ def with_memories(**changes: object) -> Config:
 
 
 def asked(root: Path, config: Config = CONFIG, **more: str) -> dict[str, Any]:
-    return context.preview(root, config, PreviewEvent.PROMPT, ASKED, **more)
+    return context.preview(root, config, ASKED, **more)
 
 
 def reason(found: dict[str, Any], record_id: str) -> str:
@@ -387,7 +386,7 @@ def test_prompts_and_answers_are_titled_by_their_text() -> None:
 
 class TestStart:
     def test_text_is_the_same_as_the_brief(self, project: Path) -> None:
-        found = context.preview(project, CONFIG, PreviewEvent.START)
+        found = context.preview(project, CONFIG, None)
         assert found["text"] == context.brief_session(project, CONFIG, "").text
         assert [item["order"] for item in found["items"]] == [1, 2, 3]
         assert found["left_out"] == []
@@ -397,45 +396,13 @@ class TestStart:
         path = tmp_path / ".agent" / "memories.md"
         path.parent.mkdir()
         path.write_text(page(*blocks), encoding="utf-8", newline="")
-        found = context.preview(tmp_path, with_memories(budget=300), PreviewEvent.START)
+        found = context.preview(tmp_path, with_memories(budget=300), None)
         assert len(found["left_out"]) == context.MOST_LEFT_OUT
         assert f"{300 - len(found['items']) - len(found['left_out'])} more were left out" in found["notes"]
 
     def test_settings_are_the_reason_when_injection_is_off(self, project: Path) -> None:
-        found = context.preview(project, with_memories(inject=Inject.MANUAL), PreviewEvent.START)
+        found = context.preview(project, with_memories(inject=Inject.MANUAL), None)
         assert found["items"] == []
         assert {each["why"] for each in found["left_out"]} == {
             "the settings leave it out (memories.inject, memories.enabled, memories.filter)"
         }
-
-
-class TestLoop:
-    def test_area_is_the_section_of_the_prompt(self, project: Path) -> None:
-        name = task.add(project, "round the sums", "Prices are floats.").task.id
-        found = context.preview(project, CONFIG, PreviewEvent.LOOP, task=name)
-        assert {item["area"] for item in found["items"]} == {"Memories"}
-        assert found["items"][0]["text"] == "Prices are floats: round sums."
-        assert found["budget"] == int(CONFIG.context.window * CONFIG.loop.context_budget)
-        assert any(note.startswith("Memories: ") for note in found["notes"])
-
-    def test_tokens_count_all_paragraphs_of_a_record(self, project: Path) -> None:
-        name = remember(project, "Release notes:\n\n1. build\n2. tag\n\nAnd a last paragraph about the printer.")
-        found = context.preview(project, CONFIG, PreviewEvent.LOOP, "write release notes")
-        item = next(each for each in found["items"] if each["id"] == name)
-        assert item["tokens"] > 15
-
-    def test_a_finished_story_is_no_record(self, project: Path) -> None:
-        prd = '{"userStories": [{"id": "US-001", "title": "Pay on one page", "priority": 1, "passes": true}]}'
-        name = task.add(project, "checkout", prd=prd).task.id
-        found = context.preview(project, CONFIG, PreviewEvent.LOOP, task=name)
-        assert "- [x] US-001" in found["text"]
-        assert not [each["id"] for each in found["items"] if each["id"] == "x"]
-
-    def test_nothing_to_work_on_is_wrong_usage(self, project: Path) -> None:
-        with pytest.raises(UsageError, match="nothing to work on"):
-            context.preview(project, CONFIG, PreviewEvent.LOOP, "  ")
-
-    def test_preview_of_a_goal_creates_no_task_and_no_run(self, project: Path) -> None:
-        context.preview(project, CONFIG, PreviewEvent.LOOP, "make invoices")
-        assert task.list_(project)[0] == []
-        assert not (paths.log_folder(project) / "runs").exists()

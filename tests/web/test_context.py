@@ -60,29 +60,15 @@ class TestOtherEvents:
         left = {item["id"]: item["why"] for item in told["left_out"]}
         assert left[here.memories["deploy"]] == "there is no room for it in the budget"
 
-    def test_an_iteration_of_the_loop_tells_its_sections(self, shop: Site, here: sample.Sample) -> None:
-        told = shop.post("/api/context", event="loop", task=here.tasks["invoice"])
-        assert any(note.startswith("Assigned Task: ") for note in told["notes"])
-        assert {item["area"] for item in told["items"]} >= {"Guardrails", "Memories"}
-        assert "Number invoices without gaps" in told["text"]
-        left = {item["id"]: item["why"] for item in told["left_out"]}
-        assert left[here.memories["env-key"]] == "it is out of date, or another record supersedes it"
-
-    def test_a_goal_that_is_no_task_yet_can_be_looked_at(self, shop: Site) -> None:
-        told = shop.post("/api/context", event="loop", prompt="Compute the VAT per line")
-        assert "Compute the VAT per line" in told["text"]
-        assert any("VAT" in item["title"] for item in told["items"])
-
     def test_words_that_mean_nothing_are_refused(self, shop: Site) -> None:
         assert shop.posted("/api/context", prompt="x", event="Stop")[0] == 400
-        assert shop.posted("/api/context", event="loop")[0] == 400
         assert shop.posted("/api/context", prompt="x", task="t-nope")[0] == 404
         assert shop.posted("/api/context", prompt=7)[0] == 400
 
 
 def test_looking_leaves_no_trace(shop: Site, here: sample.Sample) -> None:
     before = traces(here.root)
-    for event in ("UserPromptSubmit", "SessionStart", "loop"):
+    for event in ("UserPromptSubmit", "SessionStart"):
         shop.post("/api/context", prompt=HANG, event=event)
         shop.post("/api/context", prompt=HANG, event=event, session=here.sessions[0], task=here.tasks["search"])
     assert traces(here.root) == before
@@ -92,7 +78,6 @@ def test_a_project_without_anything_hands_over_nothing(tmp_path: Path) -> None:
     site = Site(tmp_path)
     assert site.post("/api/context", prompt=HANG)["items"] == []
     assert site.post("/api/context", event="SessionStart")["items"] == []
-    assert site.post("/api/context", event="loop", prompt="do it")["items"] == []
 
 
 def test_settings_that_hand_over_nothing_are_told(tmp_path: Path) -> None:

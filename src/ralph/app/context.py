@@ -4,13 +4,12 @@ Lines of a summary that look like prompt injection, and records of other unfinis
 the same functions as hooks and the loop, and names the first rule that excludes a record.
 """
 
-import re
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from enum import StrEnum
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from ralph.capture import summary as summaries
 from ralph.context import brief, recall, render
 from ralph.context.brief import Brief, BriefCaps
 from ralph.context.tokens import estimate
-from ralph.errors import RalphError, UsageError
+from ralph.errors import RalphError
 from ralph.model import ids, is_own_prompt
 from ralph.model.record import Detail, Family, Query, Record
 from ralph.search import rank
@@ -44,12 +43,6 @@ _BY_PERSON = (_GOAL, summaries.ASKED)  # lines of a summary that quote a person
 _CANDIDATES = 30
 _ANY_NUMBER = rank.Recipe(injected=_CANDIDATES)
 _TITLE = 160
-_RECORD_ID = re.compile(r"^- \[([^\]\s]{2,200})\] ", re.MULTILINE)  # `- [x]` is a finished story
-_SECTIONS = (
-    "Assigned Task|Stories|Specification|Plan|Retry Information|Guardrails|Run Journal|Task Progress|"
-    "Project Knowledge|Memories|Scratchpad|Global Patterns|Memory"
-)
-_HEADING = re.compile(rf"^## ({_SECTIONS})$", re.MULTILINE)
 _AREAS = dict(zip(brief.SECTIONS[1:], ("guardrails", "memories", "enclosing", "personal", "sessions"), strict=False))
 _REASONS = {
     "guardrails": ("a guardrail: first in every brief",),
@@ -57,9 +50,6 @@ _REASONS = {
     "enclosing": ("a memory of the project around this one",),
     "personal": ("a personal memory, for all projects",),
     "sessions": ("what a session did lately",),
-    "Guardrails": ("a guardrail",),
-    "Memories": ("by relation to the task, then by kind and age",),
-    "Run Journal": ("how earlier iterations ended, or others on something alike",),
 }
 _SEEN = "this session knows it already"
 _INJECTION = "it reads like an instruction to an agent; `ralph review` lists it"
@@ -75,14 +65,6 @@ class PromptContext(NamedTuple):
     text: str = ""
     layer: int = 0
     reasons: tuple[dict[str, Any], ...] = ()
-
-
-class PreviewEvent(StrEnum):
-    """When something is injected."""
-
-    PROMPT = "UserPromptSubmit"
-    START = "SessionStart"
-    LOOP = "loop"
 
 
 class SessionState(StrEnum):
@@ -289,10 +271,8 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
 # --- preview -------------------------------------------------------------------------------------
 
 
-def preview(
-    root: Path, config: Config, event: PreviewEvent, prompt: str = "", *, task: str = "", session: str = ""
-) -> dict[str, Any]:
-    """Return what an event would inject (within a task, into a session), and what not and why; nothing is recorded.
+def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", session: str = "") -> dict[str, Any]:
+    """Return what a prompt would inject, or the start of a session (None), what not and why; nothing is recorded.
 
     `text` is exact; `items` are its records in their order, within the `budget`, of which the window allows `cap`.
     """
@@ -300,14 +280,12 @@ def preview(
 
     if task:
         board.find(root, task)
-    if event is PreviewEvent.START:
+    if prompt is None:
         shown = _preview_start(root, config, task, session)
-    elif event is PreviewEvent.LOOP:
-        shown = _preview_loop(root, config, prompt, task)
     else:
         shown = _preview_prompt(root, config, prompt, task, session)
     notes = []
-    if hook_state.paused_since(root) is not None and event is not PreviewEvent.LOOP:
+    if hook_state.paused_since(root) is not None:
         notes.append("hooks are paused here and inject nothing; `ralph capture on` resumes them")
     if config.memories.inject is not Inject.AUTO:
         notes.append(f"memories.inject is {config.memories.inject.value}: no hook injects memories by itself")
@@ -336,10 +314,8 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
         why_not = _exclusions(connection, best, shown, options)
         omitted = []
         for row in others:
-            entry = render.entry(3, row.id, row.kind, row.title, row.text, row.created_at, row.tags, row.files)
             why = _SEEN if row.id in options.seen else why_not(row)
-            title = title_line(row.title, row.text)
-            omitted.append({"id": row.id, "title": title, "tokens": estimate(entry), "why": why})
+            omitted.append(_omitted(row.id, row.kind, row.title, row.text, row.created_at, why))
         return list(shown.values()), omitted
 
     rows, left_out = index.ask(root, ask) if question else ([], [])
@@ -400,98 +376,41 @@ def _exclusions(
 def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[str, Any]:
     made = brief_session(root, config, session, state=state_of(session), task=task)
     rules, learned = _curated(root)
+    records = [*rules, *learned]
+    by_id = {record.id: record for record in records}
     uses = usage.count_uses(usage.read_ledger(root))
-    pieces = sorted(made.records, key=lambda piece: brief.SECTIONS.index(piece.section))
-    entries = [(piece.id, piece.text, _AREAS[piece.section]) for piece in pieces]
-    items = _list_items(entries, [*rules, *learned], uses)
-    excluded = dict.fromkeys(usage.seen_records(root, session) if session else (), _SEEN)
-    left_out, more = _omitted_records(root, config, [*rules, *learned], items, excluded, uses)
+    items: list[dict[str, Any]] = []
+    for order, piece in enumerate(sorted(made.records, key=lambda piece: brief.SECTIONS.index(piece.section)), 1):
+        area, record = _AREAS[piece.section], by_id.get(piece.id)
+        content = record.text if record is not None else piece.text.removeprefix("- ").rstrip()
+        title = title_line(record.title if record is not None else "", content)
+        kind = record.kind.value if record is not None else "session"
+        used = [f"referred to in {uses[piece.id][1]} of {uses[piece.id][0]} session(s)"] if piece.id in uses else []
+        about = {"order": order, "id": piece.id, "type": kind, "title": title, "text": content, "area": area}
+        items.append({**about, "tokens": estimate(piece.text.rstrip()), "why": (*_REASONS[area], *used)})
+    shown, seen = {item["id"] for item in items}, usage.seen_records(root, session) if session else set()
+    choice, may_inject = config.memories.filter, quarantine.injectable(root)
+    is_on = config.memories.inject is Inject.AUTO and config.memories.enabled
+    allowed = brief.filter_memories(records, choice.types, choice.tags, choice.recent) if is_on else []
+    allowed_ids = {record.id for record in allowed}
+    left_out = []
+    for record in (records[at] for at in brief.by_use(records, uses) if records[at].id not in shown):
+        why = _NO_ROOM if may_inject(record) else _INJECTION
+        if record.id in seen:
+            why = _SEEN
+        elif record.id not in allowed_ids:
+            why = "the settings leave it out (memories.inject, memories.enabled, memories.filter)"
+        left_out.append(_omitted(record.id, record.kind.value, record.title, record.text, record.created_at, why))
     summary_tokens = min(SUMMARY_TOKENS, _cap(config) or SUMMARY_TOKENS)
     notes = [f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"]
     if made.skill_tokens:
         notes.append("the skill, which explains how to use memory, is injected once")
-    result = {"budget": _budget(config) + summary_tokens, "cap": _cap(config), "items": items, "left_out": left_out}
-    return {**result, "text": made.text, "notes": notes + more}
+    if len(left_out) > MOST_LEFT_OUT:
+        notes.append(f"{len(left_out) - MOST_LEFT_OUT:,} more were left out")
+    result = {"budget": _budget(config) + summary_tokens, "cap": _cap(config), "items": items, "notes": notes}
+    return {**result, "text": made.text, "left_out": left_out[:MOST_LEFT_OUT]}
 
 
-def _preview_loop(root: Path, config: Config, prompt: str, task: str) -> dict[str, Any]:
-    from ralph.app import loop_prompt
-    from ralph.app.tasks import board
-    from ralph.loop.state import Run
-    from ralph.model.work import Task
-
-    if not task and not prompt.strip():
-        raise UsageError("there is nothing to work on", hint="name a task, or type a goal")
-    goal, _, rest = prompt.strip().partition("\n")
-    work = board.find(root, task).task if task else Task("t-000000", goal, rest)
-    text = loop_prompt.build(root, config, Run("run-00000000", work.title), work, (), config.loop.max_iterations)
-    rules, learned = _curated(root)
-    entries = []
-    for match in _RECORD_ID.finditer(text):
-        first, *lines = text[match.start() :].split("\n")
-        below = takewhile(lambda line: not line.strip() or line.startswith("  "), lines)
-        area = (_HEADING.findall(text, 0, match.start()) or [""])[-1]
-        entries.append((match[1], "\n".join([first, *below]), area))
-    items = _list_items(entries, [*rules, *learned])
-    current = {record.id for curated in (rules, learned) for record in memory.current(curated)}
-    outdated_ids = {record.id for record in (*rules, *learned)} - current
-    excluded = dict.fromkeys(outdated_ids, "it is out of date, or another record supersedes it")
-    left_out, more = _omitted_records(root, config, [*rules, *learned], items, excluded)
-    parts = _HEADING.split(text)
-    costs = [f"{head}: {estimate(body):,} tokens" for head, body in zip(parts[1::2], parts[2::2], strict=True)]
-    budget = int(config.context.window * config.loop.context_budget)
-    result = {"budget": budget, "cap": budget, "items": items, "left_out": left_out}
-    return {**result, "text": text, "notes": costs + more}
-
-
-def _list_items(
-    entries: Sequence[tuple[str, str, str]], records: Sequence[Record], uses: brief.Uses = brief.NO_USES
-) -> list[dict[str, Any]]:
-    """Return the entries (id, text, area) of a brief or a prompt, with the complete text of memories."""
-    by_id = {record.id: record for record in records}
-    items = []
-    for order, (name, block, area) in enumerate(entries, 1):
-        record = by_id.get(name)
-        kind = record.kind.value if record is not None else "session" if area == "sessions" else area.lower()
-        content = record.text if record is not None else block.removeprefix("- ").rstrip()
-        title = title_line(record.title if record is not None else "", content)
-        used = [f"referred to in {uses[name][1]} of {uses[name][0]} session(s)"] if name in uses else []
-        cost = estimate(block.rstrip())
-        about = {"order": order, "id": name, "type": kind, "title": title, "text": content, "tokens": cost}
-        items.append({**about, "why": (*_REASONS.get(area, ()), *used), "area": area})
-    return items
-
-
-def _omitted_records(
-    root: Path,
-    config: Config,
-    records: Sequence[Record],
-    items: Sequence[Mapping[str, Any]],
-    excluded: Mapping[str, str],
-    uses: brief.Uses = brief.NO_USES,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the curated records that are not shown, the most useful first, and a note when there are more."""
-    allowed: set[str] = set()
-    may_inject = quarantine.injectable(root)
-    if config.memories.inject is Inject.AUTO and config.memories.enabled:
-        choice = config.memories.filter
-        accepted = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
-        allowed = {record.id for record in accepted}
-    shown = {item["id"] for item in items}
-    others = [records[at] for at in brief.by_use(records, uses) if records[at].id not in shown]
-    omitted = []
-    for record in others[:MOST_LEFT_OUT]:
-        if record.id in excluded:
-            why = excluded[record.id]
-        elif record.id not in allowed:
-            why = "the settings leave it out (memories.inject, memories.enabled, memories.filter)"
-        elif not may_inject(record):
-            why = _INJECTION
-        else:
-            why = _NO_ROOM
-        kind, created = record.kind.value, record.created_at
-        cost = estimate(render.entry(3, record.id, kind, record.title, record.text, created, record.tags))
-        title = title_line(record.title, record.text)
-        omitted.append({"id": record.id, "title": title, "tokens": cost, "why": why})
-    more = len(others) - len(omitted)
-    return omitted, [f"{more:,} more were left out"] if more else []
+def _omitted(name: str, kind: str, title: str, text: str, created: str, why: str) -> dict[str, Any]:
+    cost = estimate(render.entry(3, name, kind, title, text, created))
+    return {"id": name, "title": title_line(title, text), "tokens": cost, "why": why}

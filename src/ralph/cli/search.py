@@ -230,9 +230,8 @@ def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, 
 def _left_out(call: Invocation, prompt: str, session: str, task: str) -> list[tuple[str, str]]:
     from ralph.app import context as injected_context
 
-    event = injected_context.PreviewEvent.PROMPT if prompt else injected_context.PreviewEvent.START
     with suppress(NotFound):  # a task of another project: hooks accept that, too
-        view = injected_context.preview(call.root, call.config, event, prompt, session=session, task=task)
+        view = injected_context.preview(call.root, call.config, prompt or None, session=session, task=task)
         rest = view["left_out"][:_LEFT_OUT]
         return [(each["id"], f"{visible(each['why'])} ({each['tokens']} tokens)") for each in rest]
     return []

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from ralph import __version__
 from ralph.app import history, hook_state, insights, lists
 from ralph.app.chat_log import ToolUse
-from ralph.app.context import PreviewEvent, preview
+from ralph.app.context import preview
 from ralph.app.json_shapes import record_json
 from ralph.app.pages import changes, dashboard, detail, graph_view
 from ralph.app.pages import runs as run_pages
@@ -158,11 +158,11 @@ def _change_request(request: ApiRequest) -> ChangeRequest:
 
 
 def _post_context(request: ApiRequest) -> Json:
-    event = request.text("event", PreviewEvent.PROMPT.value)
-    if event not in set(PreviewEvent):
-        raise UsageError(f"{event[:40]!r} is no event", hint=f"one of {', '.join(PreviewEvent)}")
-    prompt, task, session = (request.text(name) for name in ("prompt", "task", "session"))
-    return preview(request.root, request.config, PreviewEvent(event), prompt, task=task, session=session)
+    event, prompt, task, session = (request.text(name) for name in ("event", "prompt", "task", "session"))
+    if event not in ("", "UserPromptSubmit", "SessionStart"):
+        raise UsageError(f"{event[:40]!r} is no event", hint="one of UserPromptSubmit, SessionStart")
+    asked = None if event == "SessionStart" else prompt
+    return preview(request.root, request.config, asked, task=task, session=session)
 
 
 def _get_graph(request: ApiRequest) -> Json:

@@ -83,7 +83,7 @@ def test_the_bar_adds_up_to_what_the_server_says_and_a_preview_records_nothing(
     assert "injections.jsonl" in before
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").fill(PROMPT)
-    for event in ("UserPromptSubmit", "SessionStart", "loop"):
+    for event in ("UserPromptSubmit", "SessionStart"):
         told = shop.post("/api/context", prompt=PROMPT, event=event)
         assert sum(each["tokens"] for each in told["items"]) == told["used"]
         page.get_by_role("combobox", name="Injected").select_option(event)
@@ -102,20 +102,8 @@ def test_the_bar_adds_up_to_what_the_server_says_and_a_preview_records_nothing(
     assert kept(site.root) == before
 
 
-def test_a_task_brings_its_own_and_a_finished_story_is_no_record(reader: OpenReader, shop: Shop) -> None:
-    task = shop.task("Checkout in one page")
-    page = loaded(reader(), "/context")
-    page.get_by_role("combobox", name="Injected").select_option("loop")
-    expect(page.get_by_text("Type a goal, or choose a task")).to_be_visible()
-    page.get_by_label("Working on").select_option(task)
-    shown = preview(page, shop.post("/api/context", prompt="", event="loop", task=task))
-    assert not any("US-001" in title for title in shown.locator(".item-title").all_inner_texts())
-    for link in shown.locator(".item-title").all():
-        shop.get(f"/api/records/{(link.get_attribute('href') or '').removeprefix('/memory/')}")
-
-
 def test_a_segment_shows_its_item(reader: OpenReader, shop: Shop) -> None:
-    page = loaded(reader(), f"/context?event=loop&task={shop.task('Checkout in one page')}")
+    page = loaded(reader(), "/context?event=SessionStart")
     part = page.locator(".budget-part", has_text="4")
     part.click()
     expect(page.locator(".item.is-chosen .item-order")).to_have_text("4")

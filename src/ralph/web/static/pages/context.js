@@ -14,7 +14,6 @@ import { coded, Kind, number, sentence } from "../parts/format.js";
 const EVENTS = [
   ["UserPromptSubmit", "with a prompt"],
   ["SessionStart", "at the start of a session"],
-  ["loop", "in an iteration of the loop"],
 ];
 
 /** The page at `/context?prompt=&event=&task=`. */
@@ -23,13 +22,13 @@ export function Page() {
   const [prompt, setPrompt, calm] = useQueryText("prompt", 300);
   const event = EVENTS.some(([key]) => key === query.get("event")) ? query.get("event") : "UserPromptSubmit";
   const task = query.get("task") ?? "";
-  const enough = event === "SessionStart" || calm.trim() !== "" || (event === "loop" && task !== "");
+  const enough = event === "SessionStart" || calm.trim() !== "";
   const preview = usePreview(enough ? { prompt: calm, event, task } : null);
   return html`<div class="page">
     <${PageHead} title="Context preview" sub="What would be injected. The preview records nothing." />
     <${Ask} prompt=${prompt} onPrompt=${setPrompt} event=${event} task=${task} />
     <div aria-live="polite" class="visually-hidden">${spoken(preview)}</div>
-    <${Preview} preview=${preview} event=${event} />
+    <${Preview} preview=${preview} />
   </div>`;
 }
 
@@ -74,13 +73,13 @@ function spoken({ data, busy }) {
   return `${data.items.length} items of ${number(data.used)} tokens would be injected, ${data.left_out.length} were left out.`;
 }
 
-function Preview({ preview, event }) {
+function Preview({ preview }) {
   const { data, error, busy } = preview;
   const [chosen, setChosen] = useState(null);
   const narrow = useMedia("(max-width: 640px)");
   if (error) return html`<${Failure} error=${error} />`;
   if (!data && busy) return html`<${Loading} lines=${6} what="the preview" />`;
-  if (!data) return html`<${Empty} title=${event === "loop" ? "Type a goal, or choose a task" : "Type a prompt"}
+  if (!data) return html`<${Empty} title="Type a prompt"
       text="The preview lists the memories that would be injected, in order, and those that were left out, with the reason. In the terminal:"
       command='ralph context "why do the tests hang?"' />`;
   const choose = (id) => {
