@@ -29,7 +29,6 @@ FREE_KEYS = {"extra", "indexed", "facets", "counts", "by_kind", "by_tag", "confi
 """Members whose keys are data and not part of the surface."""
 
 LISTINGS = """
-init
 memory list
 memory show {memory}
 memory search money
@@ -41,7 +40,6 @@ memory show {guardrail}
 memory show {knowledge}
 memory search money --in all
 memory prime --in all
-memory migrate
 task list
 task list --ready
 task show {task}
@@ -49,7 +47,6 @@ task show {task} --log
 feature list
 review --status all
 review show {insight}
-review promote {memory} --to agents --dry-run
 search money
 search money --layer 2
 search money --only memories
@@ -77,7 +74,6 @@ loop journal
 loop journal {run}
 forget {memory}
 doctor --citations
-index sync
 index verify
 index prune
 scratchpad
@@ -90,8 +86,6 @@ config --files
 trust --list
 loop agents
 mcp status
-install claude --dry-run
-uninstall claude --dry-run
 """
 """Calls whose JSON is described; each gets `--format json`."""
 

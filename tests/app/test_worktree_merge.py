@@ -160,22 +160,6 @@ def test_a_dirty_main_checkout_matters_only_where_the_branch_writes(shop: Worksh
     assert (shop.root / "other.txt").read_text(encoding="utf-8") == "mine\n"
 
 
-def test_a_dry_run_shows_it_and_changes_nothing(shop: Workshop) -> None:
-    work, place = new(shop)
-    worktree.record_learnings(place, [learned("LedgerWriter closes after 90 days")])
-    put(place, "cart.py", "theirs\n")
-    put(shop.root, "cart.py", "ours\n")
-    put(place, "half.py", "half\n", commit=False)
-    before = (head(shop), git(place, "status", "--porcelain"), page(shop))
-    done = merge(shop.root, work.id, dry_run=True)
-    assert (head(shop), git(place, "status", "--porcelain"), page(shop)) == before
-    assert "+- LedgerWriter closes after 90 days" in done.diff
-    assert len(done.commits) == 2
-    assert len(done.stops) == 2
-    assert "half.py" in done.stops[0]
-    assert "both changed cart.py" in done.stops[1]
-
-
 def test_a_branch_outlives_its_folder_and_can_still_be_merged(shop: Workshop) -> None:
     work, place = new(shop)
     put(place, "a.py", "a\n")
@@ -358,7 +342,6 @@ def test_two_branches_that_both_promoted_are_merged_with_all_entries_and_the_new
     ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.", "Said by both.")
     theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.", "Said by both.")
     work, _ = both(shop, ours, theirs, base)
-    assert merge(shop.root, work.id, dry_run=True).stops == ()
     merge(shop.root, work.id)
     text = (shop.root / SHARED).read_text(encoding="utf-8")
     assert shared(text) == ["Redis must run first.", "Cents, never floats.", "Said by both.", "Close the ledger."]

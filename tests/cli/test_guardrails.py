@@ -197,7 +197,6 @@ def test_the_format_is_recognised(ralph: Project, text: str | None, expected: st
         said = ralph("memory", "migrate")
         assert said.code == 0
         assert f"{FILE}: {expected}" in said.out
-        assert ralph("memory", "migrate", "--format", "json").json == []
         assert not ralph.file(f"{FILE}.bak").exists()
 
 
@@ -228,8 +227,7 @@ def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Projec
 
 def test_migrate_a_second_time_has_nothing_left_to_do(ralph: Project) -> None:
     put(ralph, LEGACY)
-    done = ralph("memory", "migrate", "--format", "json").json
-    assert [len(one["ids"]) for one in done] == [2]
+    assert "2 Sign(s) became entries" in ralph("memory", "migrate").out
     before = ralph.marks()
     said = ralph("memory", "migrate")
     assert (said.code, said.out) == (
@@ -242,15 +240,16 @@ def test_migrate_a_second_time_has_nothing_left_to_do(ralph: Project) -> None:
 def test_migrate_looks_at_every_place_and_at_crlf(ralph: Project) -> None:
     put(ralph, LEGACY.replace("\n", "\r\n"))
     put(ralph, SIGN, "guardrails.md")
-    done = ralph("memory", "migrate", "--format", "json").json
-    assert [one["file"] for one in done] == [str(ralph.file(FILE)), str(ralph.file("guardrails.md"))]
+    lines = ralph("memory", "migrate").out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [FILE, "guardrails.md"]
     assert "\n" not in ralph.read(FILE).replace("\r\n", "")
     assert len(ralph("memory", "list", *IN, "--type", "fix", "--format", "json").json) == 3
 
 
 def test_migrated_entries_have_ids_of_their_own(ralph: Project) -> None:
     put(ralph, "".join(f"### Sign: same name\nbody {n}\n\n" for n in range(30)))
-    ids = ralph("memory", "migrate", "--format", "json").json[0]["ids"]
+    ralph("memory", "migrate")
+    ids = ralph("memory", "list", *IN, "--format", "json").ids
     assert len(set(ids)) == 30
     assert all(re.fullmatch(r"fix-\d{10}-[0-9a-f]{4}", entry_id) for entry_id in ids)
 

@@ -45,8 +45,6 @@ def test_a_task_with_a_prd_and_a_worktree_is_added_shown_merged_and_dropped(shop
     assert (refused.code, refused.out) == (1, "")
     assert "refund.py" in refused.err
     assert "--commit" in refused.err
-    tried = shop("task", "merge", name, "--dry-run", "--format", "json").json
-    assert (tried["dry_run"], tried["commits"]) == (True, [])
     assert shop("task", "merge", name, "--commit").out == (
         "refunds is merged into main: 1 commit, 1 file\nCommitted first: refund.py\n"
     )
@@ -109,9 +107,7 @@ def test_what_is_dropped_with_yes_is_told(shop: Project) -> None:
     refused = shop("task", "drop", name)
     assert (refused.code, refused.out) == (1, "")
     assert tip in refused.err
-    said = shop("task", "drop", name, "--yes", "--format", "json").json
-    assert said["dropped"] is True
-    assert said["lost"]["commits"] == [f"{tip} on no branch"]
+    assert f"Gone with it: 1 unmerged commits: {tip} on no branch" in shop("task", "drop", name, "--yes").err
     assert git(shop.root, "cat-file", "-t", tip) == "commit\n"
 
 
@@ -147,28 +143,22 @@ def test_a_worktrees_folder_that_leads_out_of_the_project_is_refused(shop: Proje
     assert "outside the project" in shop("doctor").out
 
 
-def test_a_dry_run_ends_as_the_merge_would(shop: Project) -> None:
+def test_nothing_is_committed_for_a_merge_that_is_refused(shop: Project) -> None:
     name = new(shop, "--worktree")
     place = shop.root / ".worktrees" / name
     (place / "cart.py").write_text("x = 2\n", encoding="utf-8")
-    assert shop("task", "merge", name, "--dry-run").code == shop("task", "merge", name).code == 1
-    tried = shop("task", "merge", name, "--dry-run", "--commit", "--format", "json")
-    assert (tried.code, tried.json["committed"]) == (0, ["cart.py"])
-    assert git(place, "log", "--format=%s").splitlines() == ["first"]
+    assert shop("task", "merge", name).code == 1
     shop.put("cart.py", "x = 3\n")
-    for words in (("--dry-run", "--commit"), ("--commit",)):
-        said = shop("task", "merge", name, *words)
-        assert said.code == 1
-        assert "uncommitted changes where" in said.err
+    said = shop("task", "merge", name, "--commit")
+    assert said.code == 1
+    assert "uncommitted changes where" in said.err
     assert git(place, "log", "--format=%s").splitlines() == ["first"], "nothing is committed for a merge that cannot be"
     git(shop.root, "checkout", "-q", "cart.py")
-    done = shop("task", "merge", name, "--commit", "--format", "json").json
-    assert [len(done["commits"]), done["files"], done["stops"]] == [1, ["cart.py"], []]
+    assert "1 commit, 1 file\nCommitted first: cart.py" in shop("task", "merge", name, "--commit").out
 
 
 def test_a_worktree_on_another_branch_is_reported(shop: Project) -> None:
     name = new(shop, "--worktree")
     git(shop.root / ".worktrees" / name, "switch", "-q", "-c", "other")
-    for words in (("task", "merge", name), ("task", "merge", name, "--dry-run")):
-        assert f"is on other instead of ralph/{name}" in shop(*words).err
+    assert f"is on other instead of ralph/{name}" in shop("task", "merge", name).err
     assert f"is on other instead of ralph/{name}" in shop("doctor").out

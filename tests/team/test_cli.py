@@ -33,7 +33,7 @@ def test_two_machines_share_by_commands(fleet: Fleet) -> None:
     ann("memory", "add", "ECONNREFUSED: run docker compose up first", "-t", "fix")
     shown = ann("team", "push", "--dry-run")
     assert "docker compose up first" in shown.out
-    assert ben("team", "pull", "--format", "json").json["rows"] == 0  # a dry run sends nothing
+    assert ben("team", "pull").out.startswith("0 row(s)")  # a dry run sends nothing
     assert ann("team", "push").out.startswith("1 row(s)")
     assert ben("search", "--team", "docker").code == 0
     assert ben("team", "pull").out.startswith("1 row(s)")

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ralph import config, paths
 from ralph.app.config import hide_from_git, template
@@ -211,8 +211,18 @@ def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
     return [(path, "none" if text is None else parse_memories(text, collection.layout).format) for path, text in texts]
 
 
-def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Convert legacy Signs to entries of the type fix, with a backup; return what `memory migrate` prints."""
+class SignMigration(NamedTuple):
+    """A file whose Signs became entries: how many, its copy, and the lines of those that stay, with the reason."""
+
+    path: Path
+    signs: int
+    backup: Path | None
+    private_parts: int
+    kept: list[tuple[int, str]]
+
+
+def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[SignMigration]:
+    """Convert legacy Signs to entries of the type fix, with a backup."""
     library = Library(root)
     collection = library.guardrails
     migrations = []
@@ -228,7 +238,7 @@ def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[
             try:
                 clean, parts = clean_memory(content, sign.tags, allow_secret=allow_secret, patterns=patterns)
             except Refused as error:
-                kept.append({"line": entry.line, "reason": str(error).replace("\n  ", "; ")})
+                kept.append((entry.line, str(error).replace("\n  ", "; ")))
                 continue
             private += parts
             kind, tags, date = MemoryKind.FIX, clean_tags(sign.tags), sign.created_at or ids.today()
@@ -236,16 +246,14 @@ def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[
             signs.append((sign.id, fix))
         for old_id, _ in reversed(signs):  # ids of Signs with one name are counted from the top
             document = document.remove(old_id)
-        new_ids: list[str] = []
         for _, sign in signs:
-            new_ids.append(new_id(collection, MemoryKind.FIX, [entry.record for entry in document.entries]))
-            document = document.add(replace(sign, id=new_ids[-1]))
+            name = new_id(collection, MemoryKind.FIX, [entry.record for entry in document.entries])
+            document = document.add(replace(sign, id=name))
         copy = backup(path, collection.root, text) if signs else None
         if signs:
             files.write(path, str(document), root=collection.root, expect=text)
         if signs or kept:
-            names = {"file": str(path), "backup": str(copy or ""), "ids": new_ids}
-            migrations.append({**names, "private_parts": private, "kept": kept})
+            migrations.append(SignMigration(path, len(signs), copy, private, kept))
     return migrations
 
 

@@ -5,11 +5,11 @@ merge is aborted.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import review, worktree
+from ralph.app import worktree
 from ralph.app.merge_driver import merge_lines
 from ralph.app.repository import Repository, first_line, join_names
 from ralph.app.tasks import board
@@ -27,18 +27,15 @@ _LINES, _WIDTH = 30, 300  # how much of a hook's output or of a conflict a messa
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What a merge did or, in a dry run, would do."""
+    """What a merge did."""
 
-    task: Task
     branch: str
     into: str
     commits: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     learned: tuple[str, ...] = ()  # entries that are new in AGENTS.md
     committed: tuple[str, ...] = ()  # files of the worktree that `--commit` committed first
-    diff: str = ""
     notes: tuple[str, ...] = ()
-    stops: tuple[str, ...] = ()  # why the merge after a dry run would be refused
 
     @property
     def is_new(self) -> bool:
@@ -83,45 +80,37 @@ def merge(
     root: Path,
     task_id: str,
     *,
-    dry_run: bool = False,
     commit: bool = False,
     verify: bool = True,
     tell: Callable[[str], None] = ignore_text,
 ) -> MergeResult:
-    """Merge a task's branch (`commit`: commit its worktree first); a dry run makes no checkout and runs no hook."""
+    """Merge a task's branch (`commit`: commit its worktree first)."""
     with worktree.repository_lock(root, f"merging {task_id}", tell=tell):
         sides = _find_branches(root, task_id)
         problem = worktree.problem_of(root, sides.task)
         folder = worktree.checkout_folder(root, task_id)
         own = Repository(folder)
         dirty = worktree.uncommitted(own) if folder.is_dir() and own.branch() == sides.branch else []
-        stops: list[str] = []
         if dirty and not commit:
-            refusal = Refused(
+            raise Refused(
                 f"the worktree of {task_id} has uncommitted changes: {join_names(dirty)}",
                 hint=f"commit them in {FOLDER}/{task_id}, or use --commit",
             )
-            if not dry_run:
-                raise refusal
-            stops.append(refusal.message)
-            dirty = []
-        try:
-            _check_clean(sides, dirty)
-            if dirty and not dry_run:
-                _commit(own, sides, dirty, verify)
-            result = _summarise(root, sides)
-            if result.commits and not dry_run:
-                _merge(sides, verify)
-            elif result.commits and (unresolved := _unresolved(sides)):
-                stops.append(f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}")
-        except (Refused, Conflict) as error:
-            if not dry_run:
-                raise
-            stops.append(error.message)
-            result = _summarise(root, sides)
+        _check_clean(sides, dirty)
+        if dirty:
+            _commit(own, sides, dirty, verify)
+        commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.branch}").splitlines()
+        base, ours, theirs = (
+            [entry.record.text for entry in parse_region(text).entries]
+            for text in sides.versions(f"{sides.prefix}{PAGE}")
+        )
+        known = set(map(normalise_text, (*base, *ours)))
+        learned = tuple(text for text in theirs if normalise_text(text) not in known)
+        changed = tuple(sides.changed())
+        if commits:
+            _merge(sides, verify)
         notes = (str(problem),) if problem is not None else ()
-        diff = _preview_diff(sides, is_learned=bool(result.learned)) if dry_run else ""
-        return replace(result, committed=tuple(dirty), notes=notes, diff=diff, stops=tuple(stops))
+        return MergeResult(sides.branch, sides.into, tuple(commits), changed, learned, tuple(dirty), notes)
 
 
 def _find_branches(root: Path, task_id: str) -> _Branches:
@@ -144,31 +133,6 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
         raise Refused("a merge is going on in the main checkout", hint="`git merge --abort`, or end it with a commit")
     inside = at.resolve().relative_to(top.resolve()).as_posix()
     return _Branches(task, main, branch, into, "" if inside == "." else f"{inside}/")
-
-
-def _summarise(root: Path, sides: _Branches) -> MergeResult:
-    commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.branch}").splitlines()
-    base, ours, theirs = (
-        [entry.record.text for entry in parse_region(text).entries] for text in sides.versions(f"{sides.prefix}{PAGE}")
-    )
-    known = set(map(normalise_text, (*base, *ours)))
-    learned = tuple(text for text in theirs if normalise_text(text) not in known)
-    task = board.find(root, sides.task.id).task
-    return MergeResult(task, sides.branch, sides.into, tuple(commits), tuple(sides.changed()), learned)
-
-
-def _unresolved(sides: _Branches) -> list[str]:
-    tree = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "HEAD", sides.branch)
-    conflicts = [name for name in sides.main.ask(*tree).out.split("\0")[1:] if name]
-    return [name for name in conflicts if sides.merged_entries(name) is None]
-
-
-def _preview_diff(sides: _Branches, *, is_learned: bool) -> str:
-    stat = sides.main.answer("diff", "--stat", sides.base() or "HEAD", sides.branch)
-    page = f"{sides.prefix}{PAGE}"
-    ours = sides.versions(page)[1]
-    after = (sides.merged_entries(page) if is_learned else None) or ours
-    return "\n".join(filter(None, [stat, review.unified_diff(page, ours, after)]))
 
 
 def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from ralph.app.filters import full_id, when
 from ralph.app.forget import ForgetPlan, ForgetRequest
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation, read_text
-from ralph.cli.output import bar, cut, one_line, print_item, print_json, say, warn
+from ralph.cli.output import bar, cut, one_line, print_json, say, warn
 from ralph.errors import UsageError
 from ralph.settings import Provider
 from ralph.store.index import Synced
@@ -24,30 +24,27 @@ def cli() -> None:
 @cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
 @click.option("--embed", is_flag=True, help="Also let embedding.provider make the vectors of every record.")
 @opt.limit(None, "With --embed: at most so many; a later call continues.")
-@opt.formats("table", "json")
-def sync(call: Invocation, embed: bool, limit: int | None, form: str) -> None:
+def sync(call: Invocation, embed: bool, limit: int | None) -> None:
     """Read the files that changed, as every search does by itself; with --embed, search also goes by meaning."""
     if limit is not None and not embed:
         raise UsageError("--limit goes with --embed", hint="ralph index sync --embed --limit 1000")
     with bar("reading the files") as progress:
-        synced = index.sync(call.root, progress)
+        text = _describe_sync(index.sync(call.root, progress))
     settings = call.config.embedding
     result: meaning.Embedded | None
     with bar("embedding") as progress:
         if embed:
-            result = meaning.embed(call.root, settings, limit=limit, progress=progress)
+            result, text = meaning.embed(call.root, settings, limit=limit, progress=progress), ""
         else:
             result = meaning.embed_some(call.root, settings, progress)
     if embed and settings.provider is Provider.ANTHROPIC:
         warn("Anthropic has no embeddings of its own; embedding.provider: anthropic means those of Voyage AI")
-    vectors = {"model": result.model, "embedded": result.done, "left": result.left} if result is not None else {}
-    text = "Every record has its vector." if embed else _describe_sync(synced)
+    note = ""
     if result is not None and (result.done or result.left):
         rest = f"; {result.left} left, `ralph index sync --embed` does them" if result.left else ""
         note = f"{result.done} record(s) embedded by {result.model}{rest}."
-        text = note if embed else text
-        say("" if embed or form == "json" else note)
-    print_item(form, {"read": synced.read, "removed": synced.removed, "busy": synced.busy, **vectors}, text)
+    click.echo(text or note or "Every record has its vector.")
+    say(note if text else "")
     if result is not None and result.problem is not None:
         if embed:
             raise result.problem

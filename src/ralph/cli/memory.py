@@ -396,25 +396,22 @@ def prime(call: Invocation, form: str, **options: Any) -> None:
 
 @cli.command("migrate", examples=["ralph memory migrate"])
 @opt.allow_secret
-@opt.formats("table", "json")
-def migrate(call: Invocation, allow_secret: bool, form: str) -> int:
+def migrate(call: Invocation, allow_secret: bool) -> int:
     """Turn legacy Signs of guardrails.md into structured entries, and keep a backup; exit 1: some must stay."""
     from ralph.app import project
 
     migrations = project.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)
     for each in migrations:
-        file, copy = (call.show_path(Path(each[name])) for name in ("file", "backup"))
-        output.print_private(each["private_parts"])
-        for sign in each["kept"]:
-            warn(f"{file}:{sign['line']}: this Sign stays as it is: {sign['reason']}")
-        if form == "table" and each["backup"]:
-            click.echo(f"{file}: {len(each['ids'])} Sign(s) became entries; the file as it was: {copy}")
-    if form == "json":
-        output.print_json(migrations)
-    elif not migrations:
+        file = call.show_path(each.path)
+        output.print_private(each.private_parts)
+        warn(*(f"{file}:{line}: this Sign stays as it is: {why}" for line, why in each.kept))
+        if each.backup is not None:
+            copy = call.show_path(each.backup)
+            click.echo(f"{file}: {each.signs} Sign(s) became entries; the file as it was: {copy}")
+    if not migrations:
         formats = ", ".join(f"{call.show_path(path)}: {name}" for path, name in project.guardrail_formats(call.root))
         click.echo(f"There are no Signs to migrate ({formats})")
-    return 1 if any(each["kept"] for each in migrations) else 0
+    return 1 if any(each.kept for each in migrations) else 0
 
 
 def _print_notes(saved: SavedMemory) -> None:

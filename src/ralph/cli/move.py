@@ -109,16 +109,12 @@ def backup(call: Invocation, path: Path) -> None:
 )
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @opt.yes
-@opt.formats("table", "json")
-def restore(call: Invocation, path: Path, yes: bool, form: str) -> None:
+def restore(call: Invocation, path: Path, yes: bool) -> None:
     """Check a backup and show what it would change; with --yes, write it. Files that it replaces are kept as copies."""
     from ralph.app import exports
 
     files = exports.restore(call.root, path, really=yes)
     changed = [each for each in files if each.state in ("new", "replaced")]
-    if form == "json":
-        output.print_json([{**each._asdict(), "path": str(each.path)} for each in files])
-        return
     for each in changed:
         click.echo(f"{each.state} {call.show_path(each.path)}")
     done = "Restored." if yes else "Nothing was written; --yes does it."

@@ -30,8 +30,7 @@ Planner = Callable[[Host, InstallScope], installation.InstallPlan]
 
 @click.command(name="init", cls=Command, examples=["ralph init", "ralph init ../other-project"])
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
-@opt.formats("table", "json")
-def init(call: Invocation, folder: Path | None, form: str) -> None:
+def init(call: Invocation, folder: Path | None) -> None:
     """Create the files and folders that Ralph uses; existing files stay as they are.
 
     Without FOLDER this is the project that the current folder belongs to; FOLDER becomes a project of its own.
@@ -47,21 +46,12 @@ def init(call: Invocation, folder: Path | None, form: str) -> None:
     changes = project.init(root)
     lines = merge_registration.missing_attributes(root)
     asked = "Let git merge Ralph's files entry by entry, without conflicts? It takes lines in .gitattributes"
-    if (
-        lines
-        and form == "table"
-        and sys.stdin is not None
-        and sys.stdin.isatty()
-        and click.confirm(asked, default=True)
-    ):
+    if lines and sys.stdin is not None and sys.stdin.isatty() and click.confirm(asked, default=True):
         merge_registration.register(root, os.environ)
         changes.append(f"added {len(lines)} line(s) to .gitattributes and registered the merge driver; commit the file")
         lines = ()
     elif (config := merge_registration.register_missing(root, os.environ)) is not None:
         changes.append(f"registered the merge driver that .gitattributes names in {paths.shown(config, root)}")
-    if form == "json":
-        output.print_json({"root": str(root), "done": changes})
-        return
     click.echo(f"Project: {root}")
     markers = [marker for marker in paths.MARKERS if marker != ".git"]
     outer = next((above for above in root.parents if any((above / marker).exists() for marker in markers)), None)
@@ -87,8 +77,7 @@ def _mention_import(call: Invocation) -> None:
 
 @click.command(name="deinit", cls=Command, examples=["ralph deinit", "ralph deinit --yes"])
 @click.option("--yes", is_flag=True, help="Do it without being asked; where nobody can be asked it is only shown.")
-@opt.formats("table", "json")
-def deinit(call: Invocation, yes: bool, form: str) -> int:
+def deinit(call: Invocation, yes: bool) -> None:
     """Show what Ralph made in this project, memories and logs included, and remove it.
 
     Files that Ralph did not make stay, and git's history keeps what was committed. `ralph uninstall --all` removes
@@ -97,22 +86,16 @@ def deinit(call: Invocation, yes: bool, form: str) -> int:
     from ralph.app import deinit as verbs
 
     plan = verbs.plan_deinit(call.root, os.environ)
-    changes, to_stderr = plan.changes, form == "json"
-    click.echo(f"Project: {one_line(str(plan.root))}", err=to_stderr)
-    for path, what in changes:
-        click.echo(f"  {call.show_path(path)}: {what}", err=to_stderr)
+    click.echo(f"Project: {one_line(str(plan.root))}")
+    for path, what in plan.changes:
+        click.echo(f"  {call.show_path(path)}: {what}")
     for path, why in plan.stays:
-        click.echo(f"  {call.show_path(path)}: stays, {one_line(why)}", err=to_stderr)
+        click.echo(f"  {call.show_path(path)}: stays, {one_line(why)}")
     if not yes and sys.stdin is not None and sys.stdin.isatty():
         yes = click.confirm("Remove all of this for good?", default=False, err=True)
     if yes:
         verbs.deinit(plan, os.environ)
-    click.echo("Removed." if yes else "Nothing was removed; --yes does it, for good.", err=to_stderr)
-    if form == "json":
-        gone = [{"path": str(path), "what": what} for path, what in changes]
-        stays = [{"path": str(path), "why": why} for path, why in plan.stays]
-        output.print_json({"root": str(plan.root), "removed" if yes else "would_remove": gone, "stays": stays})
-    return 0
+    click.echo("Removed." if yes else "Nothing was removed; --yes does it, for good.")
 
 
 @click.command(name="capture", cls=Command, examples=["ralph capture off", "ralph capture on"])
@@ -229,7 +212,6 @@ def _host_options(every: str, plugin: str) -> Callable[[opt.Fn], opt.Fn]:
         click.option("--scope", type=_SCOPES, default="user", show_default=True, help="For you, or this project only."),
         click.option("--plugin", is_flag=True, help=plugin),
         opt.dry_run,
-        opt.formats("table", "json"),
     )
 
 
@@ -239,6 +221,7 @@ _INSTALL = ["ralph install", "ralph install claude codex --dry-run", "ralph inst
 @click.command(name="install", cls=Command, examples=_INSTALL)
 @_host_options("Every agent that is there, as without a name.", _PLUGIN)
 @click.option("--list", "listing", is_flag=True, help="Only list the agents, and what each can do with Ralph.")
+@opt.formats("table", "json")
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
 @click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
 @click.option("--statusline", is_flag=True, help="Claude Code: add Ralph's line; a status line that is there stays.")
@@ -247,9 +230,11 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
 
     Without a HOST, for every agent that has a settings folder or is a program on your PATH.
     """
-    if options.pop("listing"):
-        _list_clients(options["form"])
+    listing, form = options.pop("listing"), options.pop("form")
+    if listing:
+        _list_clients(form)
         return
+    _check_format(form)
     plugin = options["plugin"]
     if always_load and (tuple(hosts) != (Host.CLAUDE.value,) or plugin or no_mcp):
         raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
@@ -273,8 +258,13 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
         return plan if has_mcp or no_mcp or plugin else replace(plan, notes=(*plan.notes, f"{note}; {how}"))
 
     _change_hosts(hosts, "Installed", plan, options)
-    if options["form"] != "json" and not options["dry_run"] and discovery.find_root(call.folder.as_posix()):
+    if not options["dry_run"] and discovery.find_root(call.folder.as_posix()):
         _mention_import(call)
+
+
+def _check_format(form: str) -> None:
+    if form == "json":
+        raise UsageError("--format json goes with --list", hint="leave one of them out, or add --list")
 
 
 def _list_clients(form: str) -> None:
@@ -314,8 +304,7 @@ def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
         driver += merge_registration.repository_edits(call.folder, attributes=False)
         every = installation.plan_uninstall(*targets)
         every = replace(every, edits=(*every.edits, *driver))
-        changes = [("every agent", "all", "all", lambda: every)]
-        _print_changes(changes, "Removed", options)
+        _print_changes([("every agent", lambda: every)], "Removed", dry_run=options["dry_run"])
     else:
         _change_hosts(hosts, "Removed", plan, options)
 
@@ -331,24 +320,18 @@ def _change_hosts(hosts: Sequence[str], verb: str, plan_host: Planner, options: 
         raise UsageError("no agent was found in your home or on your PATH", hint=f"name one: {', '.join(Host)}")
     scope = InstallScope(options["scope"])
     name = "plugin" if options["plugin"] else scope.value
-    changes = [(f"{host} ({name})", host.value, scope.value, partial(plan_host, host, scope)) for host in chosen]
-    _print_changes(changes, verb, options)
+    changes = [(f"{host} ({name})", partial(plan_host, host, scope)) for host in chosen]
+    _print_changes(changes, verb, dry_run=options["dry_run"])
 
 
 def _print_changes(
-    changes: Sequence[tuple[str, str, str, Callable[[], installation.InstallPlan]]], verb: str, options: dict[str, Any]
+    changes: Sequence[tuple[str, Callable[[], installation.InstallPlan]]], verb: str, *, dry_run: bool
 ) -> None:
-    """Apply each plan after the one before it, unless it is a dry run; each has a name for people, host and scope."""
-    dry_run, form, results = options["dry_run"], options["form"], []
-    for name, host, scope, make_plan in changes:
+    """Apply the plan of each name after the one before it, unless it is a dry run, and print what changes."""
+    for name, make_plan in changes:
         plan = make_plan()
         if not dry_run:
             installation.apply_plan(plan)
-        about = {"host": host, "scope": scope, "dry_run": dry_run}
-        paths_changed = [{"path": path, "what": what} for path, what in plan.changes]
-        results.append({**about, "changes": paths_changed, "notes": list(plan.notes)})
-        if form == "json":
-            continue
         if not plan.changes:
             click.echo(f"Nothing to do for {name}: everything is as it should be.")
         else:
@@ -356,8 +339,6 @@ def _print_changes(
         for path, what in plan.changes:
             click.echo(f"  {path}: {what}")
         say(*(f"note: {note}" for note in plan.notes))
-    if form == "json":
-        output.print_json(results[0] if len(results) == 1 and not options["every"] else results)
 
 
 # --- trust: values are printed in full, with invisible characters as escapes -----------------------
@@ -384,52 +365,42 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
             lambda value: (value.key, ago(value.at), _escape(value.root)[1:-1]),
             "You trust nothing that a project names.",
         )
-    elif revoke:
+        return 0
+    _check_format(form)
+    if revoke:
         count = project.revoke_trust(call.root, os.environ)
-        if form == "json":
-            output.print_json({"revoked": count})
-        else:
-            click.echo(f"Revoked {count} value(s) in {call.root}" if count else "Nothing of this project was trusted.")
-    else:
-        return _trust_project(call, yes, form)
-    return 0
+        click.echo(f"Revoked {count} value(s) in {call.root}" if count else "Nothing of this project was trusted.")
+        return 0
+    return _trust_project(call, yes)
 
 
-def _trust_project(call: Invocation, yes: bool, form: str) -> int:
+def _trust_project(call: Invocation, yes: bool) -> int:
     from ralph.app import mcp_servers as servers
 
     values = (*load(call.root, env=os.environ).trusted_values, *servers.trust_candidates(call.root, os.environ))
     new = [value for value in values if not value.trusted]
     logs = project.foreign_logs(call.root)
-    to_stderr = form == "json"
     for machine, count in logs.items():
-        click.echo(f"{count} log(s) of another machine ({_escape(machine)[1:-1]})", err=to_stderr)
-    if form == "table" or new:
-        for value in values:
-            note = "  (trusted already)" if value.trusted else ""
-            click.echo(f"{value.place}: {value.key} = {_escape(as_json(value.value))}{note}", err=to_stderr)
-        if not values:
-            click.echo("This project's config names no command and no address.", err=to_stderr)
-    if (new or logs) and quarantine.is_called_by_agent(os.environ):
+        click.echo(f"{count} log(s) of another machine ({_escape(machine)[1:-1]})")
+    for value in values:
+        note = "  (trusted already)" if value.trusted else ""
+        click.echo(f"{value.place}: {value.key} = {_escape(as_json(value.value))}{note}")
+    if not values:
+        click.echo("This project's config names no command and no address.")
+    if not (new or logs):
+        return 0
+    if quarantine.is_called_by_agent(os.environ):
         raise Refused("only a person can trust this, and an agent called", hint="run `ralph trust` in a terminal")
-    if (new or logs) and not yes:
+    if not yes:
         if sys.stdin is None or not sys.stdin.isatty():
             hint = "look at what is named above, and run `ralph trust --yes` if it may be used"
             raise UsageError("nobody can be asked here: standard input is no terminal", hint=hint)
         if not click.confirm(f"Trust this in {call.root}?", default=False, err=True):
-            click.echo("Nothing was trusted.", err=to_stderr)
+            click.echo("Nothing was trusted.")
             return 1
-    if new or logs:
-        project.record_trust(call.root, values, os.environ)
-        moved = project.accept_logs(call.root)
-        also = f" and {moved} log(s)" if moved else ""
-        click.echo(f"Trusted {len(new)} value(s){also} in {call.root}", err=to_stderr)
-    if form == "json":
-        shapes = []
-        for value in values:
-            place = {"file": value.place.where, "line": value.place.line}
-            shapes.append({"key": value.key, "value": as_json(value.value), **place, "trusted": True})
-        output.print_json(shapes)
+    project.record_trust(call.root, values, os.environ)
+    moved = project.accept_logs(call.root)
+    click.echo(f"Trusted {len(new)} value(s){f' and {moved} log(s)' if moved else ''} in {call.root}")
     return 0
 
 

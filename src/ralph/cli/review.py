@@ -194,8 +194,7 @@ def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., Stor
 @click.option("--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design.")
 @opt.dry_run
 @click.option("--force", is_flag=True, help="Also when it reads like a prompt injection.")
-@opt.formats("table", "json")
-def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bool, form: str, **options: Any) -> None:
+def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bool, **options: Any) -> None:
     """Copy any record (insight, memory, observation, journal entry, knowledge) to a file that more agents read.
 
     memory is .agent/memories.md, with a link to the record; patterns is .ralph/global-patterns.md; agents is AGENTS.md,
@@ -204,23 +203,10 @@ def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bo
     """
     options |= {"text": read_text(text) if text is not None else "", "patterns": call.patterns, "by": call.author}
     promotion = review.promote(call.root, full_id(call.root, name), Target(to), dry_run=dry_run, **options)
-    file = call.show_path(promotion.path)
-    if form == "json":
-        print_json(
-            {
-                "file": file,
-                "changed": promotion.changed,
-                "dry_run": dry_run,
-                "added": [{"id": each.id, "text": each.text} for each in promotion.added],
-                "already_there": [each.id for each in promotion.there],
-                "left_out": [{"id": record.id, "why": why} for record, why in promotion.skipped],
-                "diff": promotion.diff,
-            }
-        )
-    elif dry_run and promotion.changed:
+    if dry_run and promotion.changed:
         print_raw(promotion.diff)
     else:
-        names = ", ".join(each.id for each in promotion.added)
+        names, file = ", ".join(each.id for each in promotion.added), call.show_path(promotion.path)
         click.echo(one_line(f"Promoted {names} to {file}" if promotion.changed else f"Already said in {file}"))
 
 

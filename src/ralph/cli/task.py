@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from ralph.model.work import Task, TaskStatus
 
 if TYPE_CHECKING:
     from ralph.app.worktree import WorktreeProblem
-    from ralph.app.worktree_merge import MergeResult
 
 _STATUS = click.Choice([status.value for status in TaskStatus])
 _MOST_BLOCKERS = 3
@@ -137,34 +135,36 @@ def finish(call: Invocation, task_id: str) -> None:
         warn(visible(why))
 
 
-@cli.command("merge", examples=["ralph task merge t-1a2b3c --dry-run", "ralph task merge t-1a2b3c --commit"])
+@cli.command("merge", examples=["ralph task merge t-1a2b3c", "ralph task merge t-1a2b3c --commit"])
 @_task_id
 @click.option("--commit", is_flag=True, help="Commit what is uncommitted in its worktree first.")
 @click.option("--no-verify", is_flag=True, help="Do not ask the repository's hooks, as in git.")
-@opt.dry_run
-@opt.formats("table", "json")
-def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool, dry_run: bool, form: str) -> int:
+def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None:
     """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
 
     Uncommitted changes and conflicts refuse it; entries that both sides added to a memory file are all kept.
     """
     from ralph.app import worktree_merge as merging
 
-    result = merging.merge(call.root, task_id, dry_run=dry_run, commit=commit, verify=not no_verify, tell=say)
-    if form == "json":
-        lists = ("commits", "files", "learned", "committed", "notes", "stops")
-        about = {"task": result.task.id, "branch": result.branch, "into": result.into, "dry_run": dry_run}
-        output.print_json({**about, **{key: list(getattr(result, key)) for key in lists}, "diff": result.diff})
-    else:
-        _print_merge(result, dry_run=dry_run)
-    return 1 if result.stops else 0
+    result = merging.merge(call.root, task_id, commit=commit, verify=not no_verify, tell=say)
+    warn(*map(visible, result.notes))
+    if not result.is_new:
+        click.echo(f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}")
+        return
+    from ralph.app.loop_parts import count_noun
+
+    count = f"{count_noun(len(result.commits), 'commit')}, {count_noun(len(result.files), 'file')}"
+    click.echo(f"{one_line(result.branch)} is merged into {one_line(result.into)}: {count}")
+    if result.committed:
+        click.echo(f"Committed first: {', '.join(map(one_line, result.committed))}")
+    for text in result.learned:
+        click.echo(f"  learned: {one_line(text)}")
 
 
-@cli.command("drop", examples=["ralph task drop t-1a2b3c", "ralph task drop t-1a2b3c --yes --format json"])
+@cli.command("drop", examples=["ralph task drop t-1a2b3c", "ralph task drop t-1a2b3c --yes"])
 @_task_id
 @click.option("--yes", is_flag=True, help="Also what is not merged, not committed or ignored by git.")
-@opt.formats("table", "json")
-def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
+def drop(call: Invocation, task_id: str, yes: bool) -> None:
     """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
 
     You are asked before anything goes that is only there. Uncommitted memory is never dropped.
@@ -177,12 +177,10 @@ def drop(call: Invocation, task_id: str, yes: bool, form: str) -> None:
         click.confirm("Drop it all the same?", err=True, abort=True)
         yes = True
     worktree.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
-    shape = {"task": task_id, "dropped": True, "lost": asdict(lost)}
-    output.print_item(form, shape, f"Dropped the worktree of {task_id}")
-    if form != "json":
-        say(f"Gone with it: {visible(lost.description)}" if lost else "")
-        last = lost.commits[0].split()[0] if lost.commits else ""
-        say(f"While git still has it, `git branch NAME {last}` brings that back" if last else "")
+    click.echo(f"Dropped the worktree of {task_id}")
+    say(f"Gone with it: {visible(lost.description)}" if lost else "")
+    last = lost.commits[0].split()[0] if lost.commits else ""
+    say(f"While git still has it, `git branch NAME {last}` brings that back" if last else "")
 
 
 @cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
@@ -341,25 +339,6 @@ def _print_change(after: TaskChange) -> None:
     click.echo(f"{after.task.id} is {already}{state}: {one_line(after.task.title)}")
     for parent in after.parents:
         click.echo(f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}")
-
-
-def _print_merge(result: "MergeResult", *, dry_run: bool) -> None:
-    warn(*map(visible, result.notes), *(f"the merge would be refused: {visible(stop)}" for stop in result.stops))
-    if not result.is_new:
-        if not result.stops:
-            click.echo(f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}")
-        return
-    from ralph.app.loop_parts import count_noun
-
-    count = f"{count_noun(len(result.commits), 'commit')}, {count_noun(len(result.files), 'file')}"
-    verb = "would be merged" if dry_run else "is merged"
-    click.echo(f"{one_line(result.branch)} {verb} into {one_line(result.into)}: {count}")
-    if result.committed:
-        click.echo(f"Committed first: {', '.join(map(one_line, result.committed))}")
-    for text in result.learned:
-        click.echo(f"  learned: {one_line(text)}")
-    if result.diff:
-        output.print_raw(result.diff if result.diff.endswith("\n") else f"{result.diff}\n")
 
 
 def _print_task(view: TaskView, call: Invocation) -> None:

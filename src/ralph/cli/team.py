@@ -6,7 +6,7 @@ from ralph.app import team
 from ralph.app.team import PushResult
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation
-from ralph.cli.output import ago, bar, one_line, print_fields, print_item, print_json, say, warn
+from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, warn
 from ralph.context.render import line_text
 from ralph.formats.log import parse_log
 
@@ -36,25 +36,19 @@ def join(call: Invocation, url: str, project: str) -> None:
 
 @cli.command("push", examples=["ralph team push --dry-run", "ralph team push"])
 @opt.dry_run
-@opt.formats("table", "json")
-def push(call: Invocation, dry_run: bool, form: str) -> None:
+def push(call: Invocation, dry_run: bool) -> None:
     """Send what is new here: memories, guardrails, knowledge, summaries, journal (`team.share`).
 
     The rules for secrets and private paths run again, with today's settings; --dry-run prints every row.
     """
     with bar("pushing") as progress:
         result = team.push(call.root, call.config, dry_run=dry_run, progress=progress)
-    shape: dict[str, object] = {"rows": result.rows, "sources": len(result.sent), "unchanged": result.unchanged}
-    shape |= {"removed": result.removed, "forgotten": result.forgotten}
-    if dry_run and form == "json":
-        shape["would_send"] = {path: [row.body for row in rows] for path, rows in result.sent.items()}
-    elif dry_run:
+    if dry_run:
         _print_rows(result)
     verb = "would be sent" if dry_run else "sent"
     gone = f", {len(result.removed)} source(s) removed" if result.removed else ""
     forgotten = f", {result.forgotten} id(s) forgotten" if result.forgotten else ""
-    text = f"{result.rows} row(s) of {len(result.sent)} source(s) {verb}{gone}{forgotten}."
-    print_item(form, shape, text)
+    click.echo(f"{result.rows} row(s) of {len(result.sent)} source(s) {verb}{gone}{forgotten}.")
 
 
 def _print_rows(result: PushResult) -> None:
@@ -66,13 +60,11 @@ def _print_rows(result: PushResult) -> None:
 
 
 @cli.command("pull", examples=["ralph team pull"])
-@opt.formats("table", "json")
-def pull(call: Invocation, form: str) -> None:
+def pull(call: Invocation) -> None:
     """Fetch what the other machines share, and remove what was forgotten."""
     with bar("pulling") as progress:
         result = team.pull(call.root, call.config, progress)
-    text = f"{result.rows} row(s) of {result.sources} source(s) pulled, {result.removed} source(s) gone."
-    print_item(form, result._asdict(), text)
+    click.echo(f"{result.rows} row(s) of {result.sources} source(s) pulled, {result.removed} source(s) gone.")
 
 
 @cli.command("status", examples=["ralph team status"])
